@@ -1,0 +1,240 @@
+//! The file's mirror: exactly its shape, with the place of every value; nothing resolved yet.
+//!
+//! A value that is absent is `None`: defaults are filled in by `compile`, in one place.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderName, Method, StatusCode};
+use ipnet::IpNet;
+
+use super::value::QuotaText;
+use crate::limit::plan::OnStoreFailure;
+use crate::limit::{Count, Leaving};
+use crate::snapshot::{
+    AccessLog, AddressSource, ClientNames, EncodedSlash, LogFormat, Missing, Partition,
+    RateLimitHeaders,
+};
+
+/// A value and where it stands in the file, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Its place.
+    pub span: Range<usize>,
+}
+
+/// A table that the file names: `[policies.NAME]`.
+pub type Named<T> = (At<String>, T);
+
+/// A whole file.
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    /// `workers`
+    pub workers: Option<At<usize>>,
+    /// `default_policies`
+    pub default_policies: Vec<At<String>>,
+    /// `ratelimit_headers`
+    pub ratelimit_headers: Option<RateLimitHeaders>,
+    /// `shutdown_delay`
+    pub shutdown_delay: Option<Duration>,
+    /// `shutdown_grace`
+    pub shutdown_grace: Option<Duration>,
+    /// `[listeners.NAME]`
+    pub listeners: Vec<Named<Listener>>,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[log]`
+    pub log: Log,
+    /// `[store]`
+    pub store: Store,
+    /// `[upstreams.NAME]`
+    pub upstreams: Vec<Named<Upstream>>,
+    /// `[policies.NAME]`
+    pub policies: Vec<Named<Policy>>,
+    /// `[[routes]]`, with the place of each table
+    pub routes: Vec<At<Route>>,
+}
+
+/// `[listeners.NAME]`
+#[derive(Clone, Debug, Default)]
+pub struct Listener {
+    /// `address`
+    pub address: Option<At<SocketAddr>>,
+    /// `trusted_proxies`
+    pub trusted_proxies: Vec<IpNet>,
+    /// `client_address`
+    pub client_address: Option<At<AddressSource>>,
+    /// `ipv6_prefix`
+    pub ipv6_prefix: Option<u8>,
+    /// `max_connections`
+    pub max_connections: Option<usize>,
+    /// `max_held`
+    pub max_held: Option<usize>,
+    /// `header_timeout`
+    pub header_timeout: Option<Duration>,
+    /// `idle_timeout`
+    pub idle_timeout: Option<Duration>,
+    /// `body_timeout`
+    pub body_timeout: Option<Duration>,
+    /// `max_header_bytes`
+    pub max_header_bytes: Option<At<usize>>,
+    /// `max_body_bytes`
+    pub max_body_bytes: Option<u64>,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug, Default)]
+pub struct Admin {
+    /// `address`: none is the default, `Some(None)` is `"off"`
+    pub address: Option<At<Option<SocketAddr>>>,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// `level`
+    pub level: Option<tracing::Level>,
+    /// `format`
+    pub format: Option<LogFormat>,
+    /// `access`
+    pub access: Option<AccessLog>,
+    /// `file`
+    pub file: Option<PathBuf>,
+    /// `clients`
+    pub clients: Option<ClientNames>,
+}
+
+/// `[store]`
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    /// `memory_max`; `url` can only be `memory:` and leaves no trace here
+    pub memory_max: Option<u64>,
+}
+
+/// `[upstreams.NAME]`
+#[derive(Clone, Debug, Default)]
+pub struct Upstream {
+    /// `endpoints`
+    pub endpoints: Option<At<Vec<At<Endpoint>>>>,
+    /// `connect_timeout`
+    pub connect_timeout: Option<Duration>,
+    /// `response_timeout`
+    pub response_timeout: Option<Duration>,
+    /// `body_timeout`
+    pub body_timeout: Option<Duration>,
+    /// `retries`
+    pub retries: Option<u32>,
+    /// `pool.max_idle`
+    pub max_idle: Option<usize>,
+    /// `pool.idle_timeout`
+    pub idle_timeout: Option<Duration>,
+}
+
+/// One of `endpoints`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `http://host:port`
+    Http(crate::snapshot::Endpoint),
+    /// `builtin:echo`
+    Echo,
+    /// `builtin:status/204`
+    Status(StatusCode),
+}
+
+/// `[policies.NAME]`
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// `quota`: one or several
+    pub quota: Option<At<Vec<At<QuotaText>>>>,
+    /// `algorithm`
+    pub algorithm: Option<At<AlgorithmName>>,
+    /// `buckets`
+    pub buckets: Option<At<u32>>,
+    /// `leaving`
+    pub leaving: Option<At<Leaving>>,
+    /// `burst`
+    pub burst: Option<At<u64>>,
+    /// `queue`
+    pub queue: Option<At<u64>>,
+    /// `partition`
+    pub partition: Option<At<Partition>>,
+    /// `missing`
+    pub missing: Option<Missing>,
+    /// `cost`
+    pub cost: Option<At<u64>>,
+    /// `count`
+    pub count: Option<At<Count>>,
+    /// `mode`
+    pub mode: Option<Mode>,
+    /// `on_store_failure`
+    pub on_store_failure: Option<OnStoreFailure>,
+}
+
+/// `algorithm`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AlgorithmName {
+    /// `fixed-window`
+    FixedWindow,
+    /// `sliding-window`
+    #[default]
+    SlidingWindow,
+    /// `sliding-log`
+    SlidingLog,
+    /// `gcra`
+    Gcra,
+    /// `leaky-bucket`
+    LeakyBucket,
+}
+
+/// `mode`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// `enforce`
+    #[default]
+    Enforce,
+    /// `shadow`
+    Shadow,
+    /// `off`
+    Off,
+}
+
+/// `[[routes]]`
+#[derive(Clone, Debug, Default)]
+pub struct Route {
+    /// `path`, as written
+    pub path: Option<At<String>>,
+    /// `path_regex`, as written
+    pub path_regex: Option<At<String>>,
+    /// `host`, as written
+    pub host: Option<At<String>>,
+    /// `methods`
+    pub methods: Vec<At<Method>>,
+    /// `headers`: a value, or none for `"*"`
+    pub headers: Vec<(HeaderName, Option<String>)>,
+    /// `upstream`
+    pub upstream: Option<At<String>>,
+    /// `policies`
+    pub policies: Vec<At<String>>,
+    /// `strip_prefix`
+    pub strip_prefix: Option<At<String>>,
+    /// `preserve_host`
+    pub preserve_host: Option<bool>,
+    /// `cost`
+    pub cost: Option<At<u64>>,
+    /// `default_policies`
+    pub default_policies: Option<bool>,
+    /// `response_timeout`
+    pub response_timeout: Option<Duration>,
+    /// `body_timeout`
+    pub body_timeout: Option<Duration>,
+    /// `max_body_bytes`
+    pub max_body_bytes: Option<u64>,
+    /// `encoded_slash`
+    pub encoded_slash: Option<EncodedSlash>,
+    /// `case_insensitive`
+    pub case_insensitive: Option<bool>,
+}

@@ -1,0 +1,8 @@
+//! The configuration's journey: `gateway.toml` → [`file`] (exact shape, spans) → [`compile`] → `Snapshot` | [`report`].
+//!
+//! Parsed, not validated: the mirror knows how the file spells things and where, the snapshot
+//! cannot be wrong. Every mistake of a file is collected in one run.
+
+pub mod file;
+pub mod report;
+pub mod value;

@@ -1,0 +1,15 @@
+//! Tollgate: a rate-limiting reverse proxy. This is the map; read it top down.
+//!
+//! A request's way through the gateway is [`proxy`]: a worker takes its connection, the journey
+//! finds its route, names its client, makes a plan, lets the [`store`] decide it, forwards or
+//! refuses, annotates the answer and records it. What a limit means is [`limit`], pure functions.
+//! The file's way is [`config`]: mirror, compile, [`snapshot`].
+
+pub mod clock;
+pub mod limit;
+pub mod store;
+
+pub mod config;
+pub mod snapshot;
+
+pub mod proxy;

@@ -1,0 +1,84 @@
+//! fixed-window: at most `limit` units per window aligned to the epoch.
+//!
+//! State is the units used in one window and that window's start. Admit iff `used + cost <= limit`.
+
+use super::quota::{COUNT_MAX, Quota, Retry};
+use super::{Charged, Decision, State};
+use crate::clock::{Micros, Timestamp};
+
+/// Units used in the window that begins at `start`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FixedWindow {
+    start: Timestamp,
+    used: u64,
+}
+
+impl State for FixedWindow {
+    fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
+        let current = window_start(quota, now);
+        if self.used == 0 {
+            self.start = current;
+            return now;
+        }
+        if self.start > now {
+            if self.start.since(now) <= quota.window {
+                return self.start;
+            }
+            self.start = current;
+        } else if self.start < current {
+            *self = Self {
+                start: current,
+                used: 0,
+            };
+        }
+        now
+    }
+
+    fn admits(&self, quota: &Quota, cost: u64, _at: Timestamp) -> bool {
+        self.used.saturating_add(cost) <= quota.limit
+    }
+
+    fn charge(&mut self, _quota: &Quota, cost: u64, _at: Timestamp) -> Micros {
+        self.used = (self.used + cost).min(COUNT_MAX);
+        Micros(0)
+    }
+
+    fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
+        let to_end = (self.start + quota.window).since(at);
+        let is_whole = self.used == 0;
+        Decision {
+            admit,
+            remaining: quota.limit.saturating_sub(self.used),
+            next: (!is_whole).then_some(to_end),
+            reset: if is_whole { Micros(0) } else { to_end },
+            retry: match admit {
+                true => Retry::NOW,
+                false if cost > quota.limit => Retry::Never,
+                false => Retry::After(to_end),
+            },
+            wait: Micros(0),
+        }
+    }
+
+    fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
+        if window_start(quota, charged.at) == self.start {
+            self.used = self.used.saturating_sub(amount);
+        }
+    }
+
+    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        self.charge(quota, amount, at);
+    }
+
+    fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
+        self.used == 0 || self.start + quota.window <= at
+    }
+
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+fn window_start(quota: &Quota, at: Timestamp) -> Timestamp {
+    Timestamp(at.0 - at.0 % quota.window.0)
+}

@@ -1,0 +1,62 @@
+//! What a limit means: pure functions from state, quota, cost and time to a decision.
+//!
+//! Nothing here does I/O, waits, or asks for the time. Each algorithm is one file and implements
+//! [`State`]; [`plan`] decides several quotas all or nothing over any [`plan::Ledger`]. Where the
+//! states live is the store's business.
+
+pub mod fixed_window;
+pub mod plan;
+pub mod quota;
+pub mod tag;
+
+pub use plan::{Answer, Ask, Plan, Verdict};
+pub use quota::{Algorithm, Count, Decision, Leaving, Quota, Retry};
+pub use tag::Tag;
+
+use crate::clock::{Micros, Timestamp};
+
+/// What one partition has spent of one quota, and the arithmetic of the algorithm that keeps it.
+///
+/// The caller first calls [`arrive`](State::arrive) with the store's time and passes the time it
+/// returns to the rest. A default state is a whole quota.
+pub trait State: Default {
+    /// Brings the state to `now`, and returns the time to decide at.
+    ///
+    /// That is `now`, or the newest time the state holds units for if that is ahead by at most a
+    /// window ("time stands still"). State from further ahead is rewritten as if written now.
+    fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp;
+
+    /// Says whether `cost` fits at `at`.
+    fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool;
+
+    /// Spends `cost` at `at`, whether it fits or not; returns how long the request is to be held
+    /// (leaky-bucket; 0 for the rest and for a look).
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros;
+
+    /// Describes the state after the step for a request of `cost` that this quota admitted or not.
+    ///
+    /// `wait` of the result is left at zero: the plan knows whether a wait counts.
+    fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision;
+
+    /// Gives back `amount` units of a charge made at `charged.at`, of which `charged.amount` still
+    /// stand (before this release); never yields more than if they had not been spent.
+    fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp);
+
+    /// Spends `amount` without asking (a cost known only after the response).
+    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp);
+
+    /// Says whether the quota is whole again at `at`, so that the state may be dropped.
+    fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool;
+
+    /// Returns the bytes the state holds outside of itself.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// Where and when units were charged, and how many of them can still be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charged {
+    /// The time the decision was made at (what [`State::arrive`] returned).
+    pub at: Timestamp,
+    /// Units charged less what came back before.
+    pub amount: u64,
+}

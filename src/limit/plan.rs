@@ -1,0 +1,159 @@
+//! A plan: all quotas that one request must satisfy together, decided all or nothing.
+//!
+//! [`decide`] looks at every quota first and charges only if every enforced one admits, so a day
+//! is never charged for what a second refused. It knows nothing of where states live: a
+//! [`Ledger`] does.
+
+use smallvec::SmallVec;
+
+use super::quota::{Count, Decision, Quota, Retry};
+use super::{Charged, Tag};
+use crate::clock::{Micros, Timestamp};
+
+/// One quota's share of a plan: whose quota, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'s> {
+    /// The quota, from the snapshot.
+    pub quota: &'s Quota,
+    /// Where the store keeps this quota's states.
+    pub slot: Slot,
+    /// Whose quota it is.
+    pub tag: Tag,
+    /// Units the request spends; 0 looks.
+    pub cost: u64,
+    /// Whether the quota can refuse.
+    pub mode: Mode,
+    /// What happens when the store cannot keep this quota's state.
+    pub on_store_failure: OnStoreFailure,
+}
+
+/// Names the states of one quota in a store: its policy, role, algorithm, shape and window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// Whether a quota's refusal counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Refuses what does not fit.
+    #[default]
+    Enforce,
+    /// Counts and reports, never refuses.
+    Shadow,
+}
+
+/// What a policy does when its store cannot answer or cannot hold one more partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreFailure {
+    /// Limits with what this node has.
+    #[default]
+    Local,
+    /// Admits without RateLimit fields.
+    Open,
+    /// Refuses with 503.
+    Closed,
+}
+
+/// The quotas that one request must satisfy together.
+pub type Plan<'s> = SmallVec<[Ask<'s>; 4]>;
+
+/// The answer of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether every enforced quota admits.
+    pub admit: bool,
+    /// The longest retry among the enforced quotas that refuse; `Retry::NOW` if admitted.
+    pub retry: Retry,
+    /// How long the admitted request is held: the longest wait among the enforced quotas.
+    pub wait: Micros,
+    /// One answer per ask, in order.
+    pub answers: SmallVec<[Answer; 4]>,
+}
+
+/// The answer of one ask of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What the quota says; none where the store could not keep the quota's state and its policy
+    /// is `open`: admitted, uncounted.
+    pub decision: Option<Decision>,
+    /// What was charged, if it can be given back.
+    pub charged: Option<Charged>,
+}
+
+/// Where [`decide`] finds the states of a plan's quotas.
+///
+/// Both calls are made once per ask, every `look` before the first `commit`.
+pub trait Ledger {
+    /// Brings the ask's state to the ledger's time and says at what time it is decided and
+    /// whether its cost fits.
+    fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look;
+
+    /// Charges the ask's cost or leaves it, and describes the state after that.
+    ///
+    /// The decision carries the wait of a charge (`Micros(0)` if nothing was charged); none says
+    /// that this ask is admitted without being counted.
+    fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision>;
+}
+
+/// What [`Ledger::look`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The time this quota is decided at.
+    pub at: Timestamp,
+    /// Whether the cost fits.
+    pub admit: bool,
+}
+
+/// What a plan does to one of its quotas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Spends the cost.
+    Charge,
+    /// Leaves the state as it is.
+    Leave,
+}
+
+/// Decides a plan over `ledger`, all or nothing.
+pub fn decide(ledger: &mut impl Ledger, plan: &[Ask<'_>]) -> Verdict {
+    let looks: SmallVec<[Look; 4]> = (plan.iter().enumerate())
+        .map(|(index, ask)| ledger.look(index, ask))
+        .collect();
+    let admit = (plan.iter().zip(&looks)).all(|(ask, look)| look.admit || ask.mode == Mode::Shadow);
+    let mut verdict = Verdict {
+        admit,
+        retry: Retry::NOW,
+        wait: Micros(0),
+        answers: SmallVec::new(),
+    };
+    for (index, (ask, look)) in plan.iter().zip(looks).enumerate() {
+        let step = step(ask, look, admit);
+        let mut decision = ledger.commit(index, ask, look, step);
+        if let Some(decision) = &mut decision {
+            match (admit, ask.mode) {
+                (true, Mode::Enforce) => verdict.wait = verdict.wait.max(decision.wait),
+                _ => decision.wait = Micros(0),
+            }
+            if ask.mode == Mode::Enforce && !look.admit {
+                verdict.retry = verdict.retry.max(decision.retry);
+            }
+        }
+        let can_come_back = step == Step::Charge && admit && look.admit && decision.is_some();
+        verdict.answers.push(Answer {
+            decision,
+            charged: can_come_back.then_some(Charged {
+                at: look.at,
+                amount: ask.cost,
+            }),
+        });
+    }
+    verdict
+}
+
+/// Says what a plan that was admitted or refused does to one of its quotas.
+fn step(ask: &Ask<'_>, look: Look, admit: bool) -> Step {
+    let counts_all = ask.quota.count == Count::All;
+    if counts_all || (admit && look.admit) {
+        Step::Charge
+    } else {
+        Step::Leave
+    }
+}

@@ -1,0 +1,119 @@
+//! A quota, the algorithms that keep one, and the decision one of them makes.
+
+use crate::clock::Micros;
+
+/// `limit` units per `window`, kept by an algorithm.
+///
+/// Compiled from the file, so it is known to be sound: `limit` is at least 1, a sliding window's
+/// buckets divide the window, `2 * burst * T` stays below 2^52 µs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Units per window (`q`).
+    pub limit: u64,
+    /// The window (`w`).
+    pub window: Micros,
+    /// How the units are counted.
+    pub algorithm: Algorithm,
+    /// Which requests are counted.
+    pub count: Count,
+}
+
+/// How a quota's units are counted over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// At most `limit` per window aligned to the epoch.
+    FixedWindow,
+    /// The window in equal buckets, the oldest of which is leaving.
+    SlidingWindow {
+        /// Buckets per window, 1 to 100; divides the window.
+        buckets: u32,
+        /// How much of the leaving bucket still counts.
+        leaving: Leaving,
+    },
+    /// Every spent cost with its time.
+    SlidingLog,
+    /// A token bucket that stores one time.
+    Gcra {
+        /// Most units admitted at one instant from idle.
+        burst: u64,
+    },
+    /// gcra whose admitted requests are held so that they depart evenly.
+    LeakyBucket {
+        /// Most units that wait.
+        queue: u64,
+    },
+}
+
+/// How much of the bucket that is sliding out of the window still counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Leaving {
+    /// The part still inside, as if spread evenly; rounded down.
+    #[default]
+    Weighted,
+    /// All of it.
+    Whole,
+    /// Nothing.
+    Dropped,
+}
+
+/// Which requests a quota counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Count {
+    /// Those the whole plan admitted.
+    #[default]
+    Admitted,
+    /// Every decided request, refused ones too.
+    All,
+}
+
+/// The answer of one quota, after the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the request's cost fits now.
+    pub admit: bool,
+    /// Units that would still be admitted at this instant.
+    pub remaining: u64,
+    /// Time until `remaining` rises by at least one; none if the quota is whole.
+    pub next: Option<Micros>,
+    /// Time until the whole quota is available; 0 if it is.
+    pub reset: Micros,
+    /// When the same cost would be admitted; `Retry::NOW` if it was.
+    pub retry: Retry,
+    /// How long the admitted request is held before it is forwarded.
+    pub wait: Micros,
+}
+
+/// When the same cost would be admitted, with no other traffic; ordered by how long that takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retry {
+    /// After this time.
+    After(Micros),
+    /// Not at all: the cost exceeds what the quota can ever hold.
+    Never,
+}
+
+impl Retry {
+    /// The retry of an admitted request.
+    pub const NOW: Self = Self::After(Micros(0));
+}
+
+impl Quota {
+    /// Returns gcra's emission interval, `ceil(window / limit)`, in microseconds.
+    pub fn interval_us(&self) -> u64 {
+        self.window.0.div_ceil(self.limit)
+    }
+
+    /// Returns the most units the quota can ever hold.
+    pub fn capacity(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::Gcra { burst } => burst,
+            Algorithm::LeakyBucket { queue } => queue + 1,
+            _ => self.limit,
+        }
+    }
+}
+
+/// Counters saturate here: the largest integer that Lua's doubles hold with room to add.
+pub const COUNT_MAX: u64 = 1 << 52;
+/// Most units that one request may cost.
+pub const COST_MAX: u64 = 1 << 31;

@@ -1,0 +1,4 @@
+//! The request's journey: from a client's bytes to an origin's and back.
+
+pub mod path;
+pub mod route;

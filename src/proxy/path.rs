@@ -1,0 +1,1 @@
+//! One normalised path, for matching and for forwarding.

@@ -1,0 +1,328 @@
+//! The configuration as the data plane sees it: compiled once, immutable, nothing in it can be wrong.
+//!
+//! `config::compile` makes a [`Snapshot`]; a request holds one for its whole life. Names have
+//! become indices and handles, texts that go out with every answer are rendered, durations and
+//! sizes are numbers. What needs a restart (addresses, workers, the store's scheme) is in here
+//! too; `reload` keeps its running value.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderName;
+use http::uri::Authority;
+use ipnet::IpNet;
+
+use crate::limit::Quota;
+use crate::limit::plan::{Mode, OnStoreFailure, Slot};
+use crate::proxy::route::Router;
+
+/// Everything a request needs to know of the configuration.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Ports that accept clients, in file order.
+    pub listeners: Vec<Arc<Listener>>,
+    /// Finds the route of a request; answers an index into `routes`.
+    pub router: Router,
+    /// Routes, in file order.
+    pub routes: Vec<Route>,
+    /// Policies, in file order.
+    pub policies: Vec<Policy>,
+    /// Upstreams, in file order.
+    pub upstreams: Vec<Arc<Upstream>>,
+    /// Which limit headers answers carry.
+    pub ratelimit_headers: RateLimitHeaders,
+    /// The access log and the log.
+    pub log: Log,
+    /// The admin port.
+    pub admin: Admin,
+    /// The store.
+    pub store: StoreSettings,
+    /// Worker threads; none means one per core.
+    pub workers: Option<usize>,
+    /// How long the gateway is not ready but still accepts after SIGTERM.
+    pub shutdown_delay: Duration,
+    /// How long requests in flight may take after that.
+    pub shutdown_grace: Duration,
+}
+
+/// A port that accepts clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Its name in the file.
+    pub name: Arc<str>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Whose addresses are believed.
+    pub identity: ClientIdentity,
+    /// Most connections at once; more wait to be accepted.
+    pub max_connections: usize,
+    /// Most requests held by leaky-bucket policies at once.
+    pub max_held: usize,
+    /// From the first byte of a head (or the accept) to its end.
+    pub header_timeout: Duration,
+    /// Between two requests of a connection.
+    pub idle_timeout: Duration,
+    /// Without progress by the client, reading or writing a body.
+    pub body_timeout: Duration,
+    /// Most bytes of a request's head.
+    pub max_header_bytes: usize,
+    /// Most bytes of a request's body, unless the route says otherwise.
+    pub max_body_bytes: Option<u64>,
+}
+
+/// How a listener tells who its clients are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// Peers that may say on whose behalf they speak.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The one source that is believed from them.
+    pub source: AddressSource,
+    /// How many leading bits of an IPv6 address make a client, 1 to 128.
+    pub ipv6_prefix: u8,
+}
+
+/// Where a trusted peer says whose request it forwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressSource {
+    /// `X-Forwarded-For`.
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+    /// One address in a header of this name.
+    Header(HeaderName),
+    /// Nowhere: the peer is the client.
+    Peer,
+}
+
+/// What happens to the requests that match one pattern.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The pattern as the file has it, with method and host if any: the route's name in log and metrics.
+    pub name: Arc<str>,
+    /// The policies that apply, by default and of its own, each once, in order.
+    pub policies: Vec<AppliedPolicy>,
+    /// Index into [`Snapshot::upstreams`].
+    pub upstream: usize,
+    /// What is taken off the path before it is forwarded: `/api` of `/api/x`; begins with `/`, does not end with it.
+    pub strip_prefix: Option<Box<str>>,
+    /// Whether the client's Host goes to the upstream; else the endpoint's.
+    pub preserve_host: bool,
+    /// Until the upstream's response head.
+    pub response_timeout: Duration,
+    /// Without a byte of the upstream's response body.
+    pub body_timeout: Duration,
+    /// Most bytes of a request's body, if the route says so.
+    pub max_body_bytes: Option<u64>,
+    /// Whether `%2F` may stand in the path.
+    pub encoded_slash: EncodedSlash,
+}
+
+/// Whether an encoded slash may stand in a route's path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EncodedSlash {
+    /// 400.
+    #[default]
+    Reject,
+    /// It stays encoded and is no separator.
+    Keep,
+}
+
+/// A policy on a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedPolicy {
+    /// Index into [`Snapshot::policies`].
+    pub policy: usize,
+    /// Units a request spends here: the route's cost, or the policy's.
+    pub cost: u64,
+}
+
+/// Whose quota, how much, and what happens around it.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Its name in the file.
+    pub name: Arc<str>,
+    /// Its quotas, all of which must hold.
+    pub quotas: Vec<PolicyQuota>,
+    /// Whose quota it is.
+    pub partition: Partition,
+    /// What happens to a request without one of the partition's parts.
+    pub missing: Missing,
+    /// Whether it refuses; none: it is off, and not in any plan.
+    pub mode: Option<Mode>,
+    /// What happens when the store cannot answer.
+    pub on_store_failure: OnStoreFailure,
+}
+
+/// One quota of a policy.
+#[derive(Clone, Debug)]
+pub struct PolicyQuota {
+    /// The quota.
+    pub quota: Quota,
+    /// Where the store keeps it.
+    pub slot: Slot,
+    /// Its name as a structured-field string, quotes included: `"per-client"`, or `"per-client:2s"` if the policy has several.
+    pub item: Box<str>,
+    /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
+    pub policy_item: Box<str>,
+}
+
+/// The parts that together name a client; none: one quota for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partition(pub Vec<Choice>);
+
+/// Parts of which the first that is present counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(pub Vec<Part>);
+
+/// What of a request names its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The client's address, IPv6 by prefix.
+    Ip,
+    /// A header's value.
+    Header(HeaderName),
+    /// The host asked for, in lower case, without port.
+    Host,
+    /// The method.
+    Method,
+    /// The route.
+    Route,
+    /// The normalised path.
+    Path,
+    /// A `{param}` of the route's path.
+    PathParam(Box<str>),
+}
+
+/// What happens to a request that lacks a part of the partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// It shares one quota with all others that lack it.
+    #[default]
+    Share,
+    /// The policy does not apply.
+    Skip,
+    /// 401.
+    Refuse,
+}
+
+/// Which limit headers answers carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RateLimitHeaders {
+    /// `RateLimit-Policy` and `RateLimit`.
+    #[default]
+    Ietf,
+    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`.
+    X,
+    /// Both.
+    Both,
+    /// None.
+    Off,
+}
+
+/// Where requests go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its name in the file.
+    pub name: Arc<str>,
+    /// What answers.
+    pub kind: UpstreamKind,
+}
+
+/// What answers the requests of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpstreamKind {
+    /// The gateway itself: echoes the request.
+    Echo,
+    /// The gateway itself: an empty answer with this status.
+    Status(http::StatusCode),
+    /// Origins, taken in turn.
+    Http(HttpUpstream),
+}
+
+/// Origins that speak HTTP/1.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpUpstream {
+    /// Host and port of each origin; at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// For a connection to stand.
+    pub connect_timeout: Duration,
+    /// How many more endpoints or connections are tried when nothing was sent.
+    pub retries: u32,
+    /// Most idle connections per endpoint and worker.
+    pub max_idle: usize,
+    /// How long a connection may be idle.
+    pub idle_timeout: Duration,
+}
+
+/// One origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Host and port as written, the port left out if it is the scheme's: the Host of requests unless the client's is kept.
+    pub authority: Authority,
+    /// Host to resolve, without brackets.
+    pub host: Box<str>,
+    /// Port to connect to.
+    pub port: u16,
+}
+
+/// What is logged, how and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Least severe events that are logged.
+    pub level: tracing::Level,
+    /// The shape of lines; none: text on a terminal, else JSON.
+    pub format: Option<LogFormat>,
+    /// Which requests the access log has.
+    pub access: AccessLog,
+    /// Where both go; none: standard output. Reopened on SIGHUP.
+    pub file: Option<PathBuf>,
+    /// How much of a client's headers shows.
+    pub clients: ClientNames,
+}
+
+/// The shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Which requests the access log has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Every one.
+    #[default]
+    All,
+    /// Those the gateway refused.
+    Refused,
+    /// None.
+    Off,
+}
+
+/// How partition values that may be secrets are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientNames {
+    /// Four characters and eight hex digits of a digest.
+    #[default]
+    Short,
+    /// The digest alone.
+    Digest,
+}
+
+/// The admin port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Where it listens; none: off.
+    pub address: Option<SocketAddr>,
+}
+
+/// The store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Most bytes that the memory store holds.
+    pub memory_max: u64,
+}

@@ -1,0 +1,147 @@
+//! Where counters live, behind one interface: decide, look, release, spend, reset.
+//!
+//! A store decides a whole plan in one atomic step and returns facts; recording them is the
+//! journey's business. [`Charge`] is what a decision spent: dropped, the units stay spent; handed
+//! to [`Store::release`], they come back.
+
+mod charge;
+mod memory;
+
+pub use charge::Charge;
+pub use memory::MemoryStore;
+
+use smallvec::SmallVec;
+
+use crate::clock::Micros;
+use crate::limit::plan::Slot;
+use crate::limit::{Algorithm, Ask, Decision, Tag, Verdict};
+use std::sync::Arc;
+
+/// The stores there are: a closed set.
+#[derive(Debug)]
+pub enum Store {
+    /// This process's memory, shared by its workers.
+    Memory(MemoryStore),
+}
+
+/// Which quota's states: what keeps its counters across a reload, and what starts afresh.
+///
+/// The quota's number is not part of it: a changed number keeps its counters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Series {
+    /// The policy's name.
+    pub policy: Arc<str>,
+    /// The algorithm and its shape; a burst or a queue is no part of the shape.
+    pub shape: Shape,
+    /// The window.
+    pub window: Micros,
+}
+
+/// What of an algorithm its stored state depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// One counter.
+    FixedWindow,
+    /// A counter per bucket.
+    SlidingWindow {
+        /// Buckets per window.
+        buckets: u32,
+    },
+    /// One entry per cost.
+    SlidingLog,
+    /// One time.
+    Gcra,
+    /// One time, of a queue.
+    LeakyBucket,
+}
+
+/// What came of asking a store to decide a plan.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The plan was decided.
+    Decided {
+        /// The answer.
+        verdict: Verdict,
+        /// What it spent.
+        charge: Charge,
+    },
+    /// The store could not answer, and a policy of the plan is `closed`.
+    Unavailable {
+        /// When to try again.
+        retry: Micros,
+    },
+}
+
+/// What a store holds, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Partitions with live state.
+    pub partitions: u64,
+    /// Bytes held, tables included.
+    pub bytes: u64,
+    /// Asks that found the store full since the start.
+    pub overflowed: u64,
+}
+
+impl From<Algorithm> for Shape {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::FixedWindow => Self::FixedWindow,
+            Algorithm::SlidingWindow { buckets, .. } => Self::SlidingWindow { buckets },
+            Algorithm::SlidingLog => Self::SlidingLog,
+            Algorithm::Gcra { .. } => Self::Gcra,
+            Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
+        }
+    }
+}
+
+impl Store {
+    /// Decides a plan, all or nothing, in one atomic step.
+    pub async fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
+        match self {
+            Self::Memory(memory) => memory.decide(plan),
+        }
+    }
+
+    /// Says what each ask of a plan would be answered, and spends nothing.
+    pub async fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
+        match self {
+            Self::Memory(memory) => memory.look(plan),
+        }
+    }
+
+    /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
+    pub async fn release(&self, charge: Charge, amount: u64) -> Charge {
+        match self {
+            Self::Memory(memory) => memory.release(charge, amount),
+        }
+    }
+
+    /// Spends `amount` more in every quota of the plan, without asking.
+    pub async fn spend(&self, charge: &Charge, amount: u64) {
+        match self {
+            Self::Memory(memory) => memory.spend(charge, amount),
+        }
+    }
+
+    /// Makes one partition's quota whole again.
+    pub async fn reset(&self, slot: Slot, tag: Tag) {
+        match self {
+            Self::Memory(memory) => memory.reset(slot, tag),
+        }
+    }
+
+    /// Returns the slot of a series: the same as long as the process lives.
+    pub fn slot(&self, series: &Series) -> Slot {
+        match self {
+            Self::Memory(memory) => memory.slot(series),
+        }
+    }
+
+    /// Drops the states of every series that is not among `live`.
+    pub fn retain(&self, live: &[Slot]) {
+        match self {
+            Self::Memory(memory) => memory.retain(live),
+        }
+    }
+}
