@@ -1,0 +1,168 @@
+//! Deadlines that are swept a few times a second instead of armed one by one.
+//!
+//! A worker keeps one [`Sweep`]; every connection, to a client or an origin, registers the
+//! deadlines it needs once and then arms and disarms them by a plain store, so a request costs no
+//! timer. A deadline is never early, and late by at most two [`PERIOD`]s. What must be punctual
+//! (a held request) uses the runtime's timers instead.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+
+use crate::clock::{Micros, Timestamp};
+
+/// The deadlines of one worker.
+#[derive(Debug)]
+pub struct Sweep {
+    /// The time of the latest sweep; what deadlines are armed from.
+    now: Arc<AtomicU64>,
+    deadlines: RefCell<Vec<Arc<Deadline>>>,
+}
+
+/// A point in time at which whoever waits is woken; disarmed until it is armed.
+#[derive(Debug)]
+pub struct Deadline {
+    now: Arc<AtomicU64>,
+    due: AtomicU64,
+    waker: AtomicWaker,
+}
+
+/// A wait took longer than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("deadline passed")]
+pub struct Elapsed;
+
+/// How often [`Sweep::sweep`] is called.
+pub const PERIOD: Duration = Duration::from_millis(100);
+
+const DISARMED: u64 = u64::MAX;
+
+impl Sweep {
+    /// Makes a sweep that begins at `now`.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            now: Arc::new(AtomicU64::new(now.0)),
+            deadlines: RefCell::default(),
+        }
+    }
+
+    /// Registers a deadline, disarmed; it is forgotten when its last holder drops it.
+    pub fn deadline(&self) -> Arc<Deadline> {
+        let deadline = Arc::new(Deadline {
+            now: Arc::clone(&self.now),
+            due: AtomicU64::new(DISARMED),
+            waker: AtomicWaker::new(),
+        });
+        self.deadlines.borrow_mut().push(Arc::clone(&deadline));
+        deadline
+    }
+
+    /// Wakes whoever waits for a deadline that is over at `now`.
+    pub fn sweep(&self, now: Timestamp) {
+        self.now.store(now.0, Relaxed);
+        self.deadlines.borrow_mut().retain(|deadline| {
+            if deadline.is_over() {
+                deadline.waker.wake();
+            }
+            Arc::strong_count(deadline) > 1
+        });
+    }
+}
+
+impl Deadline {
+    /// Sets the deadline to `timeout` from now.
+    pub fn arm(&self, timeout: Duration) {
+        // The latest sweep may be a period old: added, so that no deadline is early.
+        let due = Timestamp(self.now.load(Relaxed)) + Micros::from(timeout) + Micros::from(PERIOD);
+        self.due.store(due.0, Relaxed);
+    }
+
+    /// Sets no deadline.
+    pub fn disarm(&self) {
+        self.due.store(DISARMED, Relaxed);
+    }
+
+    /// Whether it is armed, over or not.
+    pub fn is_armed(&self) -> bool {
+        self.due.load(Relaxed) != DISARMED
+    }
+
+    /// Whether it is armed and over.
+    pub fn is_over(&self) -> bool {
+        self.due.load(Relaxed) <= self.now.load(Relaxed)
+    }
+
+    /// Has the task of `cx` woken when the deadline is over; the latest registration counts.
+    pub fn register(&self, cx: &Context<'_>) {
+        self.waker.register(cx.waker());
+    }
+
+    /// Runs `future` for at most `timeout`; the deadline is disarmed afterwards.
+    pub async fn within<F: Future>(
+        &self,
+        timeout: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
+        let mut future = pin!(future);
+        self.arm(timeout);
+        let output = poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            if self.is_over() {
+                return Poll::Ready(Err(Elapsed));
+            }
+            self.register(cx);
+            Poll::Pending
+        })
+        .await;
+        self.disarm();
+        output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::task::noop_waker_ref;
+
+    #[test]
+    fn deadline_is_never_early_and_at_most_two_periods_late() {
+        let period = Micros::from(PERIOD);
+        let start = Timestamp(1_000_000);
+        let sweep = Sweep::new(start);
+        let deadline = sweep.deadline();
+        deadline.arm(Duration::from_secs(1));
+        sweep.sweep(start + Micros::from_secs(1));
+        assert!(!deadline.is_over());
+        sweep.sweep(start + Micros::from_secs(1) + period + period);
+        assert!(deadline.is_over());
+    }
+
+    #[test]
+    fn dropped_deadline_is_forgotten() {
+        let sweep = Sweep::new(Timestamp(0));
+        drop(sweep.deadline());
+        let kept = sweep.deadline();
+        sweep.sweep(Timestamp(1));
+        assert_eq!(sweep.deadlines.borrow().len(), 1);
+        drop(kept);
+    }
+
+    #[test]
+    fn wait_that_takes_too_long_elapses() {
+        let sweep = Sweep::new(Timestamp(0));
+        let deadline = sweep.deadline();
+        let mut wait = pin!(deadline.within(Duration::from_secs(1), std::future::pending::<()>()));
+        let mut cx = Context::from_waker(noop_waker_ref());
+        assert_eq!(wait.as_mut().poll(&mut cx), Poll::Pending);
+        sweep.sweep(Timestamp(2_000_000));
+        assert_eq!(wait.as_mut().poll(&mut cx), Poll::Ready(Err(Elapsed)));
+    }
+}
