@@ -12,4 +12,6 @@ pub mod store;
 pub mod config;
 pub mod snapshot;
 
+pub mod fault;
+
 pub mod proxy;

@@ -1,0 +1,181 @@
+//! What can go wrong with a request, and whose fault it is: one closed list of constant words.
+//!
+//! The same [`Reason`] stands in the access log, in a metric's label and behind an answer, so an
+//! operator finds one under the name of the other. It says nothing of statuses or bodies: those
+//! are `proxy::refusal`'s.
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The client asked for what it cannot have, or left.
+    Client,
+    /// The gateway could not do its own part.
+    Gateway,
+    /// The origin failed.
+    Upstream,
+}
+
+/// What went wrong with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The path cannot be normalised, or the target has a form that is not served.
+    BadPath,
+    /// The method differs from one that a route names only in case.
+    BadMethodCase,
+    /// The host is missing, doubled or malformed.
+    BadHost,
+    /// No route matches.
+    NoRoute,
+    /// A policy wants a part of the partition that the request lacks.
+    Unidentified,
+    /// The request's body is larger than allowed.
+    BodyTooLarge,
+    /// `Expect` asks for something other than `100-continue`.
+    ExpectationFailed,
+    /// CONNECT or TRACE.
+    MethodUnsupported,
+    /// A policy's quota is used up.
+    QuotaExceeded,
+    /// The client made no progress with its body.
+    RequestBodyTimeout,
+    /// The client left before it had the whole answer.
+    ClientGone,
+    /// The store cannot answer and a policy is `closed`.
+    LimiterUnavailable,
+    /// The listener holds as many requests as it may.
+    HeldFull,
+    /// The gateway shuts down.
+    ShuttingDown,
+    /// The request has passed this gateway before.
+    Loop,
+    /// No connection to the upstream could be made.
+    ConnectFailed,
+    /// The upstream's answer is no HTTP, or ended within its head.
+    BadResponse,
+    /// The upstream's head did not come in time.
+    ResponseTimeout,
+    /// No endpoint of the upstream can be tried.
+    NoEndpoint,
+    /// The upstream's body ended before its end; the status was already sent.
+    ResponseAborted,
+    /// The upstream's body stood still for too long; the status was already sent.
+    ResponseBodyTimeout,
+}
+
+impl Fault {
+    /// Returns the fault's word in log and metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Gateway => "gateway",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+impl Reason {
+    /// Every reason, in the order of their indices.
+    pub const ALL: [Self; 21] = [
+        Self::BadPath,
+        Self::BadMethodCase,
+        Self::BadHost,
+        Self::NoRoute,
+        Self::Unidentified,
+        Self::BodyTooLarge,
+        Self::ExpectationFailed,
+        Self::MethodUnsupported,
+        Self::QuotaExceeded,
+        Self::RequestBodyTimeout,
+        Self::ClientGone,
+        Self::LimiterUnavailable,
+        Self::HeldFull,
+        Self::ShuttingDown,
+        Self::Loop,
+        Self::ConnectFailed,
+        Self::BadResponse,
+        Self::ResponseTimeout,
+        Self::NoEndpoint,
+        Self::ResponseAborted,
+        Self::ResponseBodyTimeout,
+    ];
+
+    /// Returns the reason's word in log and metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::BadPath => "bad_path",
+            Self::BadMethodCase => "bad_method_case",
+            Self::BadHost => "bad_host",
+            Self::NoRoute => "no_route",
+            Self::Unidentified => "unidentified",
+            Self::BodyTooLarge => "body_too_large",
+            Self::ExpectationFailed => "expectation_failed",
+            Self::MethodUnsupported => "method_unsupported",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::RequestBodyTimeout => "request_body_timeout",
+            Self::ClientGone => "client_gone",
+            Self::LimiterUnavailable => "limiter_unavailable",
+            Self::HeldFull => "held_full",
+            Self::ShuttingDown => "shutting_down",
+            Self::Loop => "loop",
+            Self::ConnectFailed => "connect_failed",
+            Self::BadResponse => "bad_response",
+            Self::ResponseTimeout => "response_timeout",
+            Self::NoEndpoint => "no_endpoint",
+            Self::ResponseAborted => "response_aborted",
+            Self::ResponseBodyTimeout => "response_body_timeout",
+        }
+    }
+
+    /// Says whose fault it is.
+    pub const fn fault(self) -> Fault {
+        match self {
+            Self::BadPath
+            | Self::BadMethodCase
+            | Self::BadHost
+            | Self::NoRoute
+            | Self::Unidentified
+            | Self::BodyTooLarge
+            | Self::ExpectationFailed
+            | Self::MethodUnsupported
+            | Self::QuotaExceeded
+            | Self::RequestBodyTimeout
+            | Self::ClientGone => Fault::Client,
+            Self::LimiterUnavailable | Self::HeldFull | Self::ShuttingDown | Self::Loop => {
+                Fault::Gateway
+            }
+            Self::ConnectFailed
+            | Self::BadResponse
+            | Self::ResponseTimeout
+            | Self::NoEndpoint
+            | Self::ResponseAborted
+            | Self::ResponseBodyTimeout => Fault::Upstream,
+        }
+    }
+
+    /// Says whether the gateway answers in the upstream's place, rather than an answer breaking off.
+    pub const fn is_refusal(self) -> bool {
+        !matches!(
+            self,
+            Self::ClientGone | Self::ResponseAborted | Self::ResponseBodyTimeout
+        )
+    }
+
+    /// Returns the reason's place in [`Reason::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_stands_at_its_index_under_its_own_word() {
+        for (index, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), index);
+            let same_word = Reason::ALL.iter().filter(|r| r.word() == reason.word());
+            assert_eq!(same_word.count(), 1, "{reason:?}");
+        }
+    }
+}
