@@ -1,5 +1,6 @@
 //! The request's journey: from a client's bytes to an origin's and back.
 
+pub mod annotate;
 pub mod path;
 pub mod refusal;
 pub mod route;

@@ -1,0 +1,334 @@
+//! Limit headers: what a client learns of its quotas with every answer.
+//!
+//! `RateLimit-Policy` and `RateLimit` are structured-field lists (RFC 9651;
+//! draft-ietf-httpapi-ratelimit-headers), one item per enforced quota that was counted. An
+//! upstream's own items stay: ours follow as a further field line, which is the same list.
+//! `X-RateLimit-*` speak of one quota, the one with the smallest share left, and replace the
+//! upstream's, since they cannot be lists.
+//!
+//! Names and policies come rendered from the snapshot, so both fields are copied together in one
+//! reused buffer. A value per route, shared by all workers, would save nothing: its reference
+//! count is a cache line that every core writes.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::limit::plan::Mode;
+use crate::limit::{Answer, Ask, Decision};
+use crate::snapshot::{PolicyQuota, RateLimitHeaders};
+
+/// A quota, and what a client is told of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'s> {
+    /// The quota.
+    pub quota: &'s PolicyQuota,
+    /// What it decided.
+    pub decision: Decision,
+}
+
+/// Yields what of a plan a client is told: the quotas that enforce and were counted, in order.
+///
+/// `quotas` are the plan's, one per ask.
+pub fn told<'a, 's>(
+    plan: &'a [Ask<'s>],
+    quotas: &'a [&'s PolicyQuota],
+    answers: &'a [Answer],
+) -> impl Iterator<Item = Told<'s>> + Clone + 'a {
+    (plan.iter().zip(quotas).zip(answers))
+        .filter(|((ask, _), _)| ask.mode == Mode::Enforce)
+        .filter_map(|((_, quota), answer)| {
+            let decision = answer.decision?;
+            Some(Told { quota, decision })
+        })
+}
+
+/// Sets the limit headers of an answer; nothing to tell sets none.
+///
+/// `buffer` is scratch space, reused so that it is allocated once per worker.
+pub fn annotate<'s>(
+    headers: &mut HeaderMap,
+    style: RateLimitHeaders,
+    told: impl Iterator<Item = Told<'s>> + Clone,
+    buffer: &mut Vec<u8>,
+) {
+    if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
+        append_list(headers, RATELIMIT_POLICY, buffer, |list| {
+            for told in told.clone() {
+                list.extend_from_slice(b", ");
+                list.extend_from_slice(told.quota.policy_item.as_bytes());
+            }
+        });
+        append_list(headers, RATELIMIT, buffer, |list| {
+            told.clone().for_each(|told| told.write_item(list));
+        });
+    }
+    if matches!(style, RateLimitHeaders::X | RateLimitHeaders::Both)
+        && let Some(tightest) = tightest(told)
+    {
+        let reset_secs = tightest.decision.reset.secs_ceil();
+        headers.insert(X_LIMIT, HeaderValue::from(tightest.quota.quota.limit));
+        headers.insert(X_REMAINING, HeaderValue::from(tightest.decision.remaining));
+        headers.insert(X_RESET, HeaderValue::from(reset_secs));
+    }
+}
+
+/// Returns the quota with the smallest share left, the first of equals.
+pub fn tightest<'s>(told: impl Iterator<Item = Told<'s>>) -> Option<Told<'s>> {
+    told.reduce(|least, next| {
+        if next.has_less_left_than(&least) {
+            next
+        } else {
+            least
+        }
+    })
+}
+
+impl Told<'_> {
+    /// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole.
+    fn write_item(&self, list: &mut Vec<u8>) {
+        let mut digits = itoa::Buffer::new();
+        list.extend_from_slice(b", ");
+        list.extend_from_slice(self.quota.item.as_bytes());
+        list.extend_from_slice(b";r=");
+        let remaining = self.decision.remaining.min(SF_INTEGER_MAX);
+        list.extend_from_slice(digits.format(remaining).as_bytes());
+        if let Some(next) = self.decision.next {
+            list.extend_from_slice(b";t=");
+            list.extend_from_slice(digits.format(next.secs_ceil()).as_bytes());
+        }
+    }
+
+    /// Compares what is left of what each quota can hold, without a division.
+    fn has_less_left_than(&self, other: &Self) -> bool {
+        let parts = |told: &Self| (told.decision.remaining, told.quota.quota.capacity());
+        let ((left, whole), (other_left, other_whole)) = (parts(self), parts(other));
+        u128::from(left) * u128::from(other_whole) < u128::from(other_left) * u128::from(whole)
+    }
+}
+
+/// Appends a field whose members `write` puts into the buffer, each after `", "`.
+fn append_list(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    buffer: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    buffer.clear();
+    write(buffer);
+    let members = buffer.get(2..).unwrap_or_default();
+    // Items are rendered by the compiler of the configuration as ASCII; one that is not would be
+    // left out rather than end the request.
+    if !members.is_empty()
+        && let Ok(value) = HeaderValue::from_bytes(members)
+    {
+        headers.append(name, value);
+    }
+}
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1); a saturated counter is larger.
+const SF_INTEGER_MAX: u64 = 999_999_999_999_999;
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Micros;
+    use crate::limit::plan::{OnStoreFailure, Slot};
+    use crate::limit::quota::COUNT_MAX;
+    use crate::limit::{Algorithm, Count, Quota, Retry, Tag};
+    use sfv::{BareItem, List, ListEntry, Parser};
+
+    const ANY: Quota = Quota {
+        limit: 1,
+        window: Micros::from_secs(1),
+        algorithm: Algorithm::FixedWindow,
+        count: Count::Admitted,
+    };
+
+    fn quota(name: &str, limit: u64, window_secs: u64) -> PolicyQuota {
+        PolicyQuota {
+            quota: Quota {
+                limit,
+                window: Micros::from_secs(window_secs),
+                ..ANY
+            },
+            slot: Slot(0),
+            item: format!("\"{name}\"").into(),
+            policy_item: format!("\"{name}\";q={limit};w={window_secs}").into(),
+        }
+    }
+
+    fn decision(remaining: u64, next: Option<Micros>, reset: Micros) -> Decision {
+        Decision {
+            admit: true,
+            remaining,
+            next,
+            reset,
+            retry: Retry::NOW,
+            wait: Micros(0),
+        }
+    }
+
+    fn annotated(style: RateLimitHeaders, told: &[Told<'_>]) -> Vec<(String, String)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(RATELIMIT, HeaderValue::from_static(r#""origin";r=5"#));
+        headers.insert(X_LIMIT, HeaderValue::from_static("5"));
+        annotate(&mut headers, style, told.iter().copied(), &mut Vec::new());
+        let texts = headers.iter().map(|(name, value)| {
+            let value = value.to_str().expect("our values are ASCII");
+            (name.to_string(), value.to_owned())
+        });
+        texts.collect()
+    }
+
+    fn fields(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        (pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+        .collect()
+    }
+
+    #[test]
+    fn styles_show_what_they_say_and_keep_the_upstreams_items() {
+        let (a, b) = (quota("a", 100, 60), quota("b:2s", 10, 2));
+        let told = [
+            Told {
+                quota: &a,
+                decision: decision(42, Some(Micros(16_000_001)), Micros(59_000_001)),
+            },
+            Told {
+                quota: &b,
+                decision: decision(4, None, Micros(0)),
+            },
+        ];
+        let policies = r#""a";q=100;w=60, "b:2s";q=10;w=2"#;
+        let origin = ("ratelimit", r#""origin";r=5"#);
+        let ours = ("ratelimit", r#""a";r=42;t=17, "b:2s";r=4"#);
+        let ietf = [
+            origin,
+            ours,
+            ("x-ratelimit-limit", "5"),
+            ("ratelimit-policy", policies),
+        ];
+        assert_eq!(annotated(RateLimitHeaders::Ietf, &told), fields(&ietf));
+        let x = [
+            origin,
+            ("x-ratelimit-limit", "10"),
+            ("x-ratelimit-remaining", "4"),
+            ("x-ratelimit-reset", "0"),
+        ];
+        assert_eq!(annotated(RateLimitHeaders::X, &told), fields(&x));
+        let both = [
+            origin,
+            ours,
+            ("x-ratelimit-limit", "10"),
+            ("ratelimit-policy", policies),
+            ("x-ratelimit-remaining", "4"),
+            ("x-ratelimit-reset", "0"),
+        ];
+        assert_eq!(annotated(RateLimitHeaders::Both, &told), fields(&both));
+        let off = [origin, ("x-ratelimit-limit", "5")];
+        assert_eq!(annotated(RateLimitHeaders::Off, &told), fields(&off));
+        assert_eq!(annotated(RateLimitHeaders::Both, &[]), fields(&off));
+    }
+
+    #[test]
+    fn shadow_and_uncounted_quotas_are_not_told() {
+        let [a, b, c] = ["a", "b", "c"].map(|name| quota(name, 1, 1));
+        let ask = |quota: &'static Quota, mode| Ask {
+            quota,
+            slot: Slot(0),
+            tag: Tag(0),
+            cost: 1,
+            mode,
+            on_store_failure: OnStoreFailure::Open,
+        };
+        let modes = [Mode::Shadow, Mode::Enforce, Mode::Enforce];
+        let plan = modes.map(|mode| ask(&ANY, mode));
+        let counted = Some(decision(0, None, Micros(0)));
+        let answers = [counted, None, counted].map(|decision| Answer {
+            decision,
+            charged: None,
+        });
+        let quotas = [&a, &b, &c];
+        let items = told(&plan, &quotas, &answers).map(|told| &*told.quota.item);
+        assert_eq!(items.collect::<Vec<_>>(), [r#""c""#]);
+    }
+
+    #[test]
+    fn tightest_is_the_smallest_share_of_what_a_quota_can_hold() {
+        let [wide, narrow] = [("wide", 1000), ("narrow", 10)].map(|(name, q)| quota(name, q, 60));
+        let mut bursty = quota("bursty", 10, 60);
+        bursty.quota.algorithm = Algorithm::Gcra { burst: 100 };
+        for (left, expected) in [
+            ([(&wide, 499), (&narrow, 5)], &wide),
+            ([(&wide, 501), (&narrow, 5)], &narrow),
+            ([(&narrow, 5), (&wide, 500)], &narrow),
+            ([(&narrow, 5), (&bursty, 49)], &bursty),
+        ] {
+            let told = left.map(|(quota, left)| Told {
+                quota,
+                decision: decision(left, None, Micros(0)),
+            });
+            let found = tightest(told.into_iter()).map(|told| &*told.quota.item);
+            assert_eq!(found, Some(&*expected.item));
+        }
+        assert!(tightest([].into_iter()).is_none());
+    }
+
+    #[test]
+    fn fields_are_structured_field_lists_even_at_the_extremes() {
+        let (a, b) = (quota("a", 100, 60), quota("b", COUNT_MAX, 60));
+        let told = [
+            Told {
+                quota: &a,
+                decision: decision(0, Some(Micros(1)), Micros(1)),
+            },
+            Told {
+                quota: &b,
+                decision: decision(COUNT_MAX, Some(Micros(u64::MAX)), Micros(1)),
+            },
+        ];
+        let fields = annotated(RateLimitHeaders::Ietf, &told);
+        let lines: Vec<&str> = (fields.iter().filter(|(name, _)| name == "ratelimit"))
+            .map(|(_, value)| &**value)
+            .collect();
+        let combined = lines.join(", ");
+        let list = Parser::new(&combined).parse::<List>().expect("a list");
+        let members: Vec<(String, Vec<(String, i64)>)> = list.iter().map(member).collect();
+        let integer = |key: &str, value| (key.to_owned(), value);
+        assert_eq!(
+            members,
+            [
+                ("origin".to_owned(), vec![integer("r", 5)]),
+                ("a".to_owned(), vec![integer("r", 0), integer("t", 1)]),
+                (
+                    "b".to_owned(),
+                    vec![
+                        integer("r", 999_999_999_999_999),
+                        integer("t", 18_446_744_073_710)
+                    ]
+                ),
+            ]
+        );
+    }
+
+    /// Reads a member as a name and its integer parameters.
+    fn member(entry: &ListEntry) -> (String, Vec<(String, i64)>) {
+        let ListEntry::Item(item) = entry else {
+            panic!("an item, not an inner list: {entry:?}")
+        };
+        let BareItem::String(name) = &item.bare_item else {
+            panic!("a string: {item:?}")
+        };
+        let params = item.params.iter().map(|(key, value)| match value {
+            BareItem::Integer(value) => (key.to_string(), i64::from(*value)),
+            _ => panic!("an integer: {value:?}"),
+        });
+        (name.to_string(), params.collect())
+    }
+}
