@@ -13,5 +13,6 @@ pub mod config;
 pub mod snapshot;
 
 pub mod fault;
+pub mod metrics;
 
 pub mod proxy;

@@ -1,0 +1,364 @@
+//! What the gateway counts of itself, for Prometheus.
+//!
+//! Every counter that a request touches is kept once per worker, on cache lines of its own, and
+//! summed when it is scraped: counting is an uncontended relaxed add. Series are looked up by name
+//! only when a snapshot is made ([`Metrics::handles`]); a name keeps its counters across reloads.
+//! Gauges of what is open or held are two counters, entered and left.
+//!
+//! Label values are names of the configuration or words of this program, never a client's bytes.
+//! How counters become text is `render`.
+
+mod render;
+mod shard;
+
+pub(crate) use render::CONTENT_TYPE;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use http::StatusCode;
+use prometheus_client::registry::Registry;
+
+use crate::fault::Reason;
+use crate::store::Usage;
+use shard::{Named, Sharded};
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    series: Arc<Series>,
+    registry: Registry,
+}
+
+/// Which worker counts: an index that the worker was given at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerIndex(usize);
+
+/// The series that the requests of one snapshot count in; indices are the snapshot's.
+#[derive(Debug)]
+pub struct Handles {
+    /// One per route.
+    pub routes: Vec<Arc<RouteMetrics>>,
+    /// One per policy.
+    pub policies: Vec<Arc<PolicyMetrics>>,
+    /// One per upstream.
+    pub upstreams: Vec<Arc<UpstreamMetrics>>,
+    /// For requests that no route took.
+    pub unrouted: Arc<RouteMetrics>,
+}
+
+/// What is counted per route.
+#[derive(Debug)]
+pub struct RouteMetrics(Sharded<[AtomicU64; STATUS_CLASSES.len()]>);
+
+/// What is counted per policy.
+#[derive(Debug)]
+pub struct PolicyMetrics(Sharded<[AtomicU64; Outcome::ALL.len()]>);
+
+/// What is counted per listener.
+#[derive(Debug)]
+pub struct ListenerMetrics(Sharded<ListenerShard>);
+
+/// What is counted per upstream.
+#[derive(Debug)]
+pub struct UpstreamMetrics(Sharded<UpstreamShard>);
+
+/// What a policy did to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its quotas had room.
+    Admitted,
+    /// One of its quotas refused.
+    Refused,
+    /// One of its quotas would have refused, but is only watched.
+    ShadowRefused,
+    /// It did not apply: the request lacks a part of its partition.
+    Skipped,
+    /// The store could not answer, and the policy is `open` or `closed`.
+    Unanswered,
+}
+
+/// Why hyper refused a head, or a connection ended within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// It is no HTTP.
+    Syntax,
+    /// It is larger than the listener's `max_header_bytes`, or its target is.
+    TooLarge,
+    /// It ended before its end.
+    Incomplete,
+    /// It did not arrive within `header_timeout`.
+    Timeout,
+}
+
+/// What became of a reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// The new configuration is in force.
+    Applied,
+    /// The file has mistakes; the old configuration stays.
+    Rejected,
+}
+
+#[derive(Debug)]
+struct Series {
+    shards: usize,
+    process: Sharded<ProcessShard>,
+    routes: Named<RouteMetrics>,
+    policies: Named<PolicyMetrics>,
+    listeners: Named<ListenerMetrics>,
+    upstreams: Named<UpstreamMetrics>,
+    unrouted: Arc<RouteMetrics>,
+    reloads: [AtomicU64; 2],
+    store: OnceLock<StoreUsage>,
+    log_lines_dropped: OnceLock<Arc<AtomicU64>>,
+}
+
+/// Asks the store what it holds, when scraped.
+struct StoreUsage(Box<dyn Fn() -> Usage + Send + Sync>);
+
+#[derive(Debug, Default)]
+struct ProcessShard {
+    errors: [AtomicU64; Reason::ALL.len()],
+    malformed: [AtomicU64; Malformed::ALL.len()],
+    held_entered: AtomicU64,
+    held_left: AtomicU64,
+    panics: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct ListenerShard {
+    accepted: AtomicU64,
+    closed: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct UpstreamShard {
+    opened: AtomicU64,
+    reused: AtomicU64,
+    retries: AtomicU64,
+}
+
+impl Metrics {
+    /// Makes the metrics of a process with this many workers.
+    pub fn new(workers: usize) -> Self {
+        let shards = workers + 1;
+        let series = Arc::new(Series {
+            shards,
+            process: Sharded::new(shards),
+            routes: Named::default(),
+            policies: Named::default(),
+            listeners: Named::default(),
+            upstreams: Named::default(),
+            unrouted: Arc::new(RouteMetrics(Sharded::new(shards))),
+            reloads: Default::default(),
+            store: OnceLock::new(),
+            log_lines_dropped: OnceLock::new(),
+        });
+        let mut registry = Registry::with_prefix("tollgate");
+        registry.register_collector(Box::new(Arc::clone(&series)));
+        Self { series, registry }
+    }
+
+    /// Returns the index of the `n`th worker, counted from 0; the last index, that of the threads
+    /// which are no workers, if there are not so many.
+    pub fn worker(&self, n: usize) -> WorkerIndex {
+        WorkerIndex(n.min(self.series.shards - 1))
+    }
+
+    /// Returns the index of threads that are no workers.
+    pub fn control(&self) -> WorkerIndex {
+        WorkerIndex(self.series.shards - 1)
+    }
+
+    /// Finds or makes the series of a snapshot, given the names it has.
+    ///
+    /// Series of earlier snapshots that no request holds any more are forgotten first.
+    pub fn handles<'n>(
+        &self,
+        routes: impl Iterator<Item = &'n Arc<str>>,
+        policies: impl Iterator<Item = &'n Arc<str>>,
+        upstreams: impl Iterator<Item = &'n Arc<str>>,
+    ) -> Handles {
+        let series = &*self.series;
+        let handles = Handles {
+            routes: routes.map(|name| self.route(name)).collect(),
+            policies: policies.map(|name| self.policy(name)).collect(),
+            upstreams: upstreams.map(|name| self.upstream(name)).collect(),
+            unrouted: Arc::clone(&series.unrouted),
+        };
+        series.routes.forget_unheld();
+        series.policies.forget_unheld();
+        series.upstreams.forget_unheld();
+        handles
+    }
+
+    /// Finds or makes a route's series.
+    pub fn route(&self, name: &Arc<str>) -> Arc<RouteMetrics> {
+        let make = || RouteMetrics(Sharded::new(self.series.shards));
+        self.series.routes.find_or_make(name, make)
+    }
+
+    /// Finds or makes a policy's series.
+    pub fn policy(&self, name: &Arc<str>) -> Arc<PolicyMetrics> {
+        let make = || PolicyMetrics(Sharded::new(self.series.shards));
+        self.series.policies.find_or_make(name, make)
+    }
+
+    /// Finds or makes a listener's series.
+    pub fn listener(&self, name: &Arc<str>) -> Arc<ListenerMetrics> {
+        let make = || ListenerMetrics(Sharded::new(self.series.shards));
+        self.series.listeners.find_or_make(name, make)
+    }
+
+    /// Finds or makes an upstream's series.
+    pub fn upstream(&self, name: &Arc<str>) -> Arc<UpstreamMetrics> {
+        let make = || UpstreamMetrics(Sharded::new(self.series.shards));
+        self.series.upstreams.find_or_make(name, make)
+    }
+
+    /// Counts an error.
+    pub fn error(&self, worker: WorkerIndex, reason: Reason) {
+        add(&self.series.process.of(worker).errors[reason.index()]);
+    }
+
+    /// Counts a head that never became a request.
+    pub fn malformed(&self, worker: WorkerIndex, reason: Malformed) {
+        add(&self.series.process.of(worker).malformed[reason as usize]);
+    }
+
+    /// Counts a request that begins to be held.
+    pub fn held(&self, worker: WorkerIndex) {
+        add(&self.series.process.of(worker).held_entered);
+    }
+
+    /// Counts a request that is no longer held.
+    pub fn let_go(&self, worker: WorkerIndex) {
+        add(&self.series.process.of(worker).held_left);
+    }
+
+    /// Counts a panic that ended a connection.
+    pub fn panicked(&self, worker: WorkerIndex) {
+        add(&self.series.process.of(worker).panics);
+    }
+
+    /// Counts a reload.
+    pub fn reloaded(&self, reload: Reload) {
+        add(&self.series.reloads[reload as usize]);
+    }
+
+    /// Has `usage` asked for the store's size at every scrape; the first call counts.
+    pub fn observe_store(&self, usage: impl Fn() -> Usage + Send + Sync + 'static) {
+        let _ = self.series.store.set(StoreUsage(Box::new(usage)));
+    }
+
+    /// Shows the counter of lines that the log lost; the first call counts.
+    pub fn observe_log(&self, lines_dropped: Arc<AtomicU64>) {
+        let _ = self.series.log_lines_dropped.set(lines_dropped);
+    }
+}
+
+impl RouteMetrics {
+    /// Counts a request that was answered with `status`, whoever answered.
+    pub fn answered(&self, worker: WorkerIndex, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100);
+        let counters = self.0.of(worker);
+        add(counters.get(class).unwrap_or(&counters[0]));
+    }
+
+    /// Counts a request whose client left before it was answered.
+    pub fn unanswered(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker)[0]);
+    }
+}
+
+impl PolicyMetrics {
+    /// Counts what the policy did to a request.
+    pub fn decided(&self, worker: WorkerIndex, outcome: Outcome) {
+        add(&self.0.of(worker)[outcome as usize]);
+    }
+}
+
+impl ListenerMetrics {
+    /// Counts a connection that was accepted.
+    pub fn accepted(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).accepted);
+    }
+
+    /// Counts a connection that was accepted and has ended.
+    pub fn closed(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).closed);
+    }
+}
+
+impl UpstreamMetrics {
+    /// Counts a connection that was made.
+    pub fn opened(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).opened);
+    }
+
+    /// Counts a request that took an idle connection.
+    pub fn reused(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).reused);
+    }
+
+    /// Counts a further try of a request.
+    pub fn retried(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).retries);
+    }
+}
+
+impl Outcome {
+    /// Every outcome, in the order of the counters.
+    const ALL: [Self; 5] = [
+        Self::Admitted,
+        Self::Refused,
+        Self::ShadowRefused,
+        Self::Skipped,
+        Self::Unanswered,
+    ];
+
+    /// Returns the outcome's word in log and metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Refused => "refused",
+            Self::ShadowRefused => "shadow_refused",
+            Self::Skipped => "skipped",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
+
+impl Malformed {
+    /// Every reason, in the order of the counters.
+    const ALL: [Self; 4] = [
+        Self::Syntax,
+        Self::TooLarge,
+        Self::Incomplete,
+        Self::Timeout,
+    ];
+
+    /// Returns the reason's word.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Syntax => "syntax",
+            Self::TooLarge => "too_large",
+            Self::Incomplete => "incomplete",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+impl std::fmt::Debug for StoreUsage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoreUsage")
+    }
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+/// Labels of the status classes; the first is a request that was never answered.
+const STATUS_CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];

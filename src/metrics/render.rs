@@ -1,0 +1,288 @@
+//! Metrics as OpenMetrics text: sums the shards, series by series.
+//!
+//! The encoder escapes label values; names and help are constants.
+
+use std::fmt::Error;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+
+use super::{Malformed, Metrics, Outcome, STATUS_CLASSES, Series};
+use crate::fault::Reason;
+
+/// The media type of [`Metrics::render`].
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+impl Metrics {
+    /// Renders every series as OpenMetrics text.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail, and nothing else in the collector does.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+}
+
+impl Collector for Series {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let encoder = &mut encoder;
+        let mut build =
+            encoder.encode_descriptor("build", "The version that runs.", None, MetricType::Info)?;
+        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
+        self.encode_requests(encoder)?;
+        self.encode_errors(encoder)?;
+        self.encode_connections(encoder)?;
+        self.encode_upstreams(encoder)?;
+        self.encode_process(encoder)
+    }
+}
+
+impl Series {
+    fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut family = counters(
+            encoder,
+            "requests",
+            "Requests by route and class of status.",
+        )?;
+        let mut routes = self.routes.all();
+        routes.push((UNROUTED.into(), Arc::clone(&self.unrouted)));
+        for (name, route) in routes {
+            for (index, class) in STATUS_CLASSES.into_iter().enumerate() {
+                let labels = [("route", &*name), ("class", class)];
+                count(&mut family, &labels, route.0.sum(|shard| &shard[index]))?;
+            }
+        }
+        let help = "Requests by policy and what the policy did to them.";
+        let mut family = counters(encoder, "decisions", help)?;
+        for (name, policy) in self.policies.all() {
+            for outcome in Outcome::ALL {
+                let labels = [("policy", &*name), ("outcome", outcome.word())];
+                let sum = policy.0.sum(|shard| &shard[outcome as usize]);
+                count(&mut family, &labels, sum)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_errors(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let help = "Requests that were refused or broke off, by reason and whose fault it was.";
+        let mut family = counters(encoder, "errors", help)?;
+        for reason in Reason::ALL {
+            let labels = [("reason", reason.word()), ("fault", reason.fault().word())];
+            let sum = self.process.sum(|shard| &shard.errors[reason.index()]);
+            count(&mut family, &labels, sum)?;
+        }
+        let help = "Heads that never became a request, by reason.";
+        let mut family = counters(encoder, "malformed", help)?;
+        for reason in Malformed::ALL {
+            let sum = self.process.sum(|shard| &shard.malformed[reason as usize]);
+            count(&mut family, &[("reason", reason.word())], sum)?;
+        }
+        Ok(())
+    }
+
+    fn encode_connections(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let listeners = self.listeners.all();
+        let help = "Client connections that are open, by listener.";
+        let mut family = gauges(encoder, "connections_open", help)?;
+        for (name, listener) in &listeners {
+            // Read in this order, a connection that comes and goes meanwhile cannot make it negative.
+            let closed = listener.0.sum(|shard| &shard.closed);
+            let accepted = listener.0.sum(|shard| &shard.accepted);
+            let labels = [("listener", &**name)];
+            let open = accepted.saturating_sub(closed);
+            family.encode_family(&labels)?.encode_gauge(&open)?;
+        }
+        let help = "Client connections that were accepted, by listener.";
+        let mut family = counters(encoder, "connections_accepted", help)?;
+        for (name, listener) in &listeners {
+            let accepted = listener.0.sum(|shard| &shard.accepted);
+            count(&mut family, &[("listener", &**name)], accepted)?;
+        }
+        Ok(())
+    }
+
+    fn encode_upstreams(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let upstreams = self.upstreams.all();
+        let help = "Upstream connections that were opened.";
+        let mut family = counters(encoder, "upstream_connections_opened", help)?;
+        for (name, upstream) in &upstreams {
+            let sum = upstream.0.sum(|shard| &shard.opened);
+            count(&mut family, &[("upstream", &**name)], sum)?;
+        }
+        let help = "Requests that took an idle upstream connection.";
+        let mut family = counters(encoder, "upstream_connections_reused", help)?;
+        for (name, upstream) in &upstreams {
+            let sum = upstream.0.sum(|shard| &shard.reused);
+            count(&mut family, &[("upstream", &**name)], sum)?;
+        }
+        let help = "Further tries of requests towards upstreams.";
+        let mut family = counters(encoder, "upstream_retries", help)?;
+        for (name, upstream) in &upstreams {
+            let sum = upstream.0.sum(|shard| &shard.retries);
+            count(&mut family, &[("upstream", &**name)], sum)?;
+        }
+        Ok(())
+    }
+
+    fn encode_process(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let left = self.process.sum(|shard| &shard.held_left);
+        let entered = self.process.sum(|shard| &shard.held_entered);
+        let help = "Requests that wait for their turn.";
+        gauge(encoder, "requests_held", help, entered.saturating_sub(left))?;
+        let help = "Panics that ended a connection.";
+        counter(
+            encoder,
+            "panics",
+            help,
+            self.process.sum(|shard| &shard.panics),
+        )?;
+        let mut family = counters(
+            encoder,
+            "reloads",
+            "Reloads of the configuration by result.",
+        )?;
+        for (result, reloads) in ["applied", "rejected"].into_iter().zip(&self.reloads) {
+            count(&mut family, &[("result", result)], reloads.load(Relaxed))?;
+        }
+        if let Some(dropped) = self.log_lines_dropped.get() {
+            let help = "Lines the log lost because its output did not keep up or failed.";
+            counter(encoder, "log_lines_dropped", help, dropped.load(Relaxed))?;
+        }
+        if let Some(store) = self.store.get() {
+            let usage = (store.0)();
+            let help = "Partitions with live state in memory.";
+            gauge(encoder, "store_partitions", help, usage.partitions)?;
+            gauge(
+                encoder,
+                "store_bytes",
+                "Bytes the memory store holds.",
+                usage.bytes,
+            )?;
+            let help = "Asks that found the memory store full.";
+            counter(encoder, "store_overflowed", help, usage.overflowed)?;
+        }
+        Ok(())
+    }
+}
+
+fn counters<'e>(
+    encoder: &'e mut DescriptorEncoder<'_>,
+    name: &'e str,
+    help: &str,
+) -> Result<MetricEncoder<'e>, Error> {
+    encoder.encode_descriptor(name, help, None, MetricType::Counter)
+}
+
+fn gauges<'e>(
+    encoder: &'e mut DescriptorEncoder<'_>,
+    name: &'e str,
+    help: &str,
+) -> Result<MetricEncoder<'e>, Error> {
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
+}
+
+fn count<const N: usize>(
+    family: &mut MetricEncoder<'_>,
+    labels: &[(&str, &str); N],
+    value: u64,
+) -> Result<(), Error> {
+    let mut series = family.encode_family(labels)?;
+    series.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> Result<(), Error> {
+    counters(encoder, name, help)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> Result<(), Error> {
+    gauges(encoder, name, help)?.encode_gauge(&value)
+}
+
+/// The label of requests that no route took; no pattern has this name.
+const UNROUTED: &str = "none";
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Reload, WorkerIndex};
+    use super::*;
+    use crate::store::Usage;
+    use http::StatusCode;
+    use std::sync::atomic::AtomicU64;
+
+    fn names(all: &[&str]) -> Vec<Arc<str>> {
+        all.iter().map(|name| Arc::from(*name)).collect()
+    }
+
+    #[test]
+    fn every_series_is_rendered_with_escaped_labels() {
+        let metrics = Metrics::new(2);
+        let (first, second) = (metrics.worker(0), metrics.worker(1));
+        let (routes, policies) = (names(&["/a\"\n\\", "/b"]), names(&["per-client"]));
+        let handles = metrics.handles(routes.iter(), policies.iter(), names(&["api"]).iter());
+        handles.routes[0].answered(first, StatusCode::OK);
+        handles.routes[0].answered(second, StatusCode::CREATED);
+        handles.routes[1].answered(second, StatusCode::TOO_MANY_REQUESTS);
+        handles.unrouted.unanswered(first);
+        handles.policies[0].decided(first, Outcome::Admitted);
+        handles.policies[0].decided(second, Outcome::Refused);
+        handles.upstreams[0].opened(first);
+        handles.upstreams[0].reused(first);
+        handles.upstreams[0].retried(second);
+        let listener = metrics.listener(&names(&["public"])[0]);
+        listener.accepted(metrics.control());
+        listener.accepted(metrics.control());
+        listener.closed(second);
+        metrics.error(second, Reason::QuotaExceeded);
+        metrics.malformed(first, Malformed::TooLarge);
+        metrics.held(first);
+        metrics.panicked(second);
+        metrics.reloaded(Reload::Rejected);
+        metrics.observe_log(Arc::new(AtomicU64::new(3)));
+        metrics.observe_store(|| Usage {
+            partitions: 7,
+            bytes: 4096,
+            overflowed: 1,
+        });
+        insta::assert_snapshot!(metrics.render());
+    }
+
+    #[test]
+    fn a_name_keeps_its_counters_while_a_snapshot_holds_it() {
+        let metrics = Metrics::new(1);
+        let (both, one) = (names(&["/a", "/b"]), names(&["/a"]));
+        let none = names(&[]);
+        let worker = metrics.worker(0);
+        let first = metrics.handles(both.iter(), none.iter(), none.iter());
+        first.routes[0].answered(worker, StatusCode::OK);
+        let second = metrics.handles(one.iter(), none.iter(), none.iter());
+        assert!(Arc::ptr_eq(&first.routes[0], &second.routes[0]));
+        assert!(metrics.render().contains("route=\"/b\""));
+        drop(first);
+        let third = metrics.handles(one.iter(), none.iter(), none.iter());
+        let rendered = metrics.render();
+        assert!(rendered.contains("tollgate_requests_total{route=\"/a\",class=\"2xx\"} 1\n"));
+        assert!(!rendered.contains("route=\"/b\""));
+        drop((second, third));
+    }
+
+    #[test]
+    fn an_index_beyond_the_workers_counts_with_the_other_threads() {
+        let metrics = Metrics::new(1);
+        assert_eq!(metrics.worker(0), WorkerIndex(0));
+        assert_eq!(metrics.worker(5), metrics.control());
+    }
+}
