@@ -15,4 +15,7 @@ pub mod snapshot;
 pub mod fault;
 pub mod metrics;
 
+pub mod access_log;
+pub mod logging;
+
 pub mod proxy;

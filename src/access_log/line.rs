@@ -1,0 +1,249 @@
+//! One log line: key by key, as JSON or as text, whatever bytes a client sent.
+//!
+//! Both shapes escape alike: a value is valid UTF-8 of printable characters, everything else is
+//! `\u….` or the replacement character, so a line is one line on every terminal and in every
+//! parser. Text quotes a value that holds a separator; JSON quotes all.
+
+use crate::clock::Timestamp;
+use crate::snapshot::LogFormat;
+
+/// A line that is being written.
+pub(super) struct Line<'b> {
+    out: &'b mut Vec<u8>,
+    format: LogFormat,
+}
+
+impl<'b> Line<'b> {
+    /// Begins a line with its time.
+    pub(super) fn new(out: &'b mut Vec<u8>, format: LogFormat, at: Timestamp) -> Self {
+        match format {
+            LogFormat::Json => {
+                out.extend_from_slice(b"{\"timestamp\":\"");
+                write_rfc3339(out, at);
+                out.extend_from_slice(b"\",\"target\":\"access\"");
+            }
+            LogFormat::Text => {
+                write_rfc3339(out, at);
+                out.extend_from_slice(b" access");
+            }
+        }
+        Self { out, format }
+    }
+
+    /// Adds a text of at most [`TEXT_BYTES_MAX`] bytes.
+    pub(super) fn text(&mut self, key: &str, value: &[u8]) {
+        self.key(key);
+        self.value(value, TEXT_BYTES_MAX);
+    }
+
+    /// Adds a text of at most [`LONG_TEXT_BYTES_MAX`] bytes.
+    pub(super) fn long_text(&mut self, key: &str, value: &[u8]) {
+        self.key(key);
+        self.value(value, LONG_TEXT_BYTES_MAX);
+    }
+
+    /// Adds a text if there is one.
+    pub(super) fn optional_text(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.text(key, value.as_bytes());
+        }
+    }
+
+    /// Adds a list of texts.
+    pub(super) fn list<'v>(&mut self, key: &str, values: impl Iterator<Item = &'v str>) {
+        self.key(key);
+        let (open, close): (&[u8], &[u8]) = match self.format {
+            LogFormat::Json => (b"[", b"]"),
+            LogFormat::Text => (b"", b""),
+        };
+        self.out.extend_from_slice(open);
+        for (index, value) in values.enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            self.value(value.as_bytes(), TEXT_BYTES_MAX);
+        }
+        self.out.extend_from_slice(close);
+    }
+
+    /// Adds a number.
+    pub(super) fn number(&mut self, key: &str, value: u64) {
+        self.key(key);
+        let mut digits = itoa::Buffer::new();
+        self.out.extend_from_slice(digits.format(value).as_bytes());
+    }
+
+    /// Adds a number if there is one.
+    pub(super) fn optional_number(&mut self, key: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.number(key, value);
+        }
+    }
+
+    /// Adds something that is so.
+    pub(super) fn truth(&mut self, key: &str) {
+        self.key(key);
+        self.out.extend_from_slice(b"true");
+    }
+
+    /// Ends the line.
+    pub(super) fn end(self) {
+        let end: &[u8] = match self.format {
+            LogFormat::Json => b"}\n",
+            LogFormat::Text => b"\n",
+        };
+        self.out.extend_from_slice(end);
+    }
+
+    fn key(&mut self, key: &str) {
+        let (before, after): (&[u8], &[u8]) = match self.format {
+            LogFormat::Json => (b",\"", b"\":"),
+            LogFormat::Text => (b" ", b"="),
+        };
+        self.out.extend_from_slice(before);
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(after);
+    }
+
+    /// Writes a value's first `bytes_max` bytes, quoted where the shape wants it.
+    fn value(&mut self, value: &[u8], bytes_max: usize) {
+        let shown = &value[..value.len().min(bytes_max)];
+        let is_whole = shown.len() == value.len();
+        let is_plain = shown.iter().all(|byte| is_plain(*byte)) && !shown.is_empty() && is_whole;
+        if is_plain && self.format == LogFormat::Text {
+            self.out.extend_from_slice(shown);
+            return;
+        }
+        self.out.push(b'"');
+        if is_plain {
+            self.out.extend_from_slice(shown);
+        } else {
+            self.escaped(shown);
+        }
+        if !is_whole {
+            self.out.extend_from_slice("…".as_bytes());
+        }
+        self.out.push(b'"');
+    }
+
+    fn escaped(&mut self, value: &[u8]) {
+        for chunk in value.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                self.character(character);
+            }
+            if !chunk.invalid().is_empty() {
+                self.out.extend_from_slice("\u{fffd}".as_bytes());
+            }
+        }
+    }
+
+    fn character(&mut self, character: char) {
+        match character {
+            '"' | '\\' => self.out.extend_from_slice(&[b'\\', character as u8]),
+            _ if is_printable(character) => {
+                let mut utf8 = [0; 4];
+                let utf8 = character.encode_utf8(&mut utf8);
+                self.out.extend_from_slice(utf8.as_bytes());
+            }
+            _ => {
+                // JSON escapes are UTF-16 units (RFC 8259, section 7).
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    let hex = unit.to_be_bytes().map(|byte| [byte >> 4, byte & 15]);
+                    self.out.extend_from_slice(b"\\u");
+                    let digits = hex.as_flattened().iter();
+                    self.out
+                        .extend(digits.map(|digit| HEX[usize::from(*digit)]));
+                }
+            }
+        }
+    }
+}
+
+/// Says whether a byte means nothing but itself in both shapes.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=' | b',')
+}
+
+/// Says whether a character shows as itself: no control, and nothing that breaks or reorders a line.
+fn is_printable(character: char) -> bool {
+    !character.is_control()
+        && !matches!(character,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Writes a time as RFC 3339 with microseconds, in UTC.
+fn write_rfc3339(out: &mut Vec<u8>, at: Timestamp) {
+    let secs = at.0 / 1_000_000;
+    let (year, month, day) = civil_date(secs / 86_400);
+    let time = secs % 86_400;
+    write_digits(out, year, 4);
+    for (separator, value) in [
+        (b'-', month),
+        (b'-', day),
+        (b'T', time / 3600),
+        (b':', time / 60 % 60),
+        (b':', time % 60),
+    ] {
+        out.push(separator);
+        write_digits(out, value, 2);
+    }
+    out.push(b'.');
+    write_digits(out, at.0 % 1_000_000, 6);
+    out.push(b'Z');
+}
+
+/// Writes the last `width` decimal digits of `value`, at most 6.
+fn write_digits(out: &mut Vec<u8>, mut value: u64, width: usize) {
+    let mut digits = [b'0'; 6];
+    for digit in digits[..width].iter_mut().rev() {
+        *digit = HEX[usize::try_from(value % 10).unwrap_or_default()];
+        value /= 10;
+    }
+    out.extend_from_slice(&digits[..width]);
+}
+
+/// Returns year, month and day of a day counted from 1970-01-01.
+///
+/// Years are taken to begin in March, so that the leap day ends one and every month's first day
+/// is a linear function of its number; eras are the calendar's period of 400 years.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // From 0000-03-01.
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}
+
+/// Most bytes shown of an ordinary value.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// Most bytes shown of a path.
+pub(super) const LONG_TEXT_BYTES_MAX: usize = 1024;
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rfc3339_in_utc() {
+        for (us, text) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (951_782_399_999_999, "2000-02-28T23:59:59.999999Z"),
+            (951_782_400_000_000, "2000-02-29T00:00:00.000000Z"),
+            (951_868_800_000_000, "2000-03-01T00:00:00.000000Z"),
+            (1_735_689_599_000_001, "2024-12-31T23:59:59.000001Z"),
+            (4_107_542_400_000_000, "2100-03-01T00:00:00.000000Z"),
+        ] {
+            let mut out = Vec::new();
+            write_rfc3339(&mut out, Timestamp(us));
+            assert_eq!(String::from_utf8_lossy(&out), text);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Events of the gateway itself: what an operator must know, never a line per request.
+//!
+//! Events go to the same [`Output`] as the access log, as text for people or one JSON object a
+//! line. Level and shape can change while the gateway runs.
+
+mod output;
+
+pub(crate) use output::Block;
+pub use output::Output;
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, Layer};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{Registry, reload};
+
+use crate::snapshot::{Log, LogFormat};
+
+/// Changes how events are logged while the gateway runs.
+#[derive(Clone, Debug)]
+pub struct Logging {
+    level: reload::Handle<LevelFilter, Registry>,
+    shape: Shape,
+}
+
+/// Formats events as text or as JSON, as was said last.
+#[derive(Clone, Debug)]
+struct Shape {
+    is_json: Arc<AtomicBool>,
+    text: Format<Full>,
+    json: Format<Json>,
+}
+
+impl Logging {
+    /// Makes a subscriber that writes events to `output`, to be installed once per process.
+    pub fn new(output: Output, level: Level, format: LogFormat) -> (Self, impl Subscriber) {
+        let (filter, level) = reload::Layer::new(LevelFilter::from_level(level));
+        let shape = Shape {
+            is_json: Arc::new(AtomicBool::new(format == LogFormat::Json)),
+            text: Format::default().with_ansi(io::stdout().is_terminal()),
+            // Spans are left out: their fields are formatted before the shape is known.
+            json: Format::default()
+                .json()
+                .flatten_event(true)
+                .with_current_span(false)
+                .with_span_list(false),
+        };
+        let events = Layer::new().event_format(shape.clone()).with_writer(output);
+        let subscriber = Registry::default().with(filter).with(events);
+        (Self { level, shape }, subscriber)
+    }
+
+    /// Changes level and shape.
+    pub fn set(&self, level: Level, format: LogFormat) {
+        // The handle fails only once the subscriber is gone, with which there is nothing to change.
+        let _ = self.level.reload(LevelFilter::from_level(level));
+        self.shape.is_json.store(format == LogFormat::Json, Relaxed);
+    }
+}
+
+/// Says which shape the lines have: as configured, else text on a terminal and JSON elsewhere.
+pub fn format_of(log: &Log) -> LogFormat {
+    log.format.unwrap_or_else(|| {
+        if log.file.is_none() && io::stdout().is_terminal() {
+            LogFormat::Text
+        } else {
+            LogFormat::Json
+        }
+    })
+}
+
+impl<S, N> FormatEvent<S, N> for Shape
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        if self.is_json.load(Relaxed) {
+            self.json.format_event(context, writer, event)
+        } else {
+            self.text.format_event(context, writer, event)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn level_and_shape_change_while_running() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("log");
+        let output = Output::open(Some(&file)).expect("a log file");
+        let (logging, subscriber) = Logging::new(output.clone(), Level::INFO, LogFormat::Json);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!("too quiet");
+            tracing::info!(policy = "a\n\u{1b}[31mb", "policy changed");
+            logging.set(Level::DEBUG, LogFormat::Text);
+            tracing::debug!(port = 80, "listening");
+        });
+        output.flush();
+        let text = std::fs::read_to_string(&file).expect("a log");
+        let lines: Vec<&str> = text.lines().collect();
+        let [json, plain] = lines[..] else {
+            panic!("two lines: {text}")
+        };
+        let mut json: Value = serde_json::from_str(json).expect("a JSON object");
+        json["timestamp"].take();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "timestamp": null, "level": "INFO", "target": "tollgate::logging::tests",
+                "message": "policy changed", "policy": "a\n\u{1b}[31mb",
+            })
+        );
+        let (_, event) = plain.split_once(' ').expect("a time first");
+        assert_eq!(event, "DEBUG tollgate::logging::tests: listening port=80");
+    }
+}
