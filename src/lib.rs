@@ -18,4 +18,6 @@ pub mod metrics;
 pub mod access_log;
 pub mod logging;
 
+pub mod admin;
+
 pub mod proxy;

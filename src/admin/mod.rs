@@ -1,0 +1,138 @@
+//! The private port: health for load balancers, metrics for Prometheus.
+//!
+//! An HTTP/1.1 server of its own on the control runtime, never on a worker: it answers while
+//! workers are busy, and its readers cannot slow them. It reads nothing but method and path, so no
+//! header earns trust. Each connection carries one request and has one deadline.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::metrics::{self, Metrics};
+
+/// What the admin port shows.
+#[derive(Debug)]
+pub struct AdminState {
+    /// Whether the gateway wants traffic: set once it listens, cleared when it drains.
+    pub is_ready: AtomicBool,
+    /// What `/metrics` renders.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Serves the admin port until the task is dropped.
+pub async fn serve(listener: TcpListener, state: Arc<AdminState>) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        // The semaphore is never closed.
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let state = Arc::clone(&state);
+                tokio::spawn(async move {
+                    // Too slow or broken off: either way the client has gone.
+                    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, converse(stream, state)).await;
+                    drop(slot);
+                });
+            }
+            // Out of descriptors, most likely: trying again at once would only burn the core.
+            Err(error) => {
+                tracing::warn!(%error, "the admin port cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Answers the one request of a connection.
+async fn converse(stream: TcpStream, state: Arc<AdminState>) {
+    let service = service_fn(move |request| {
+        let response = state.answer(&request);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    // A client that breaks off is nobody's error here.
+    let _ = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(HEAD_BYTES_MAX)
+        // The connection's deadline covers the head as well.
+        .header_read_timeout(None)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+impl AdminState {
+    /// Makes the state of a gateway that is not ready yet.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self {
+            is_ready: AtomicBool::new(false),
+            metrics,
+        }
+    }
+
+    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
+            let allow = HeaderValue::from_static("GET, HEAD");
+            response.headers_mut().insert(ALLOW, allow);
+            return response;
+        }
+        match request.uri().path() {
+            "/" => text(StatusCode::OK, INDEX),
+            "/livez" => text(StatusCode::OK, "ok\n"),
+            "/readyz" if self.is_ready.load(Relaxed) => text(StatusCode::OK, "ok\n"),
+            "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            "/metrics" => respond(
+                StatusCode::OK,
+                metrics::CONTENT_TYPE,
+                Bytes::from(self.metrics.render()),
+            ),
+            _ => text(StatusCode::NOT_FOUND, "Not Found\n"),
+        }
+    }
+}
+
+fn text(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+    let body = Bytes::from_static(body.as_bytes());
+    respond(status, "text/plain; charset=utf-8", body)
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+const INDEX: &str = "\
+Tollgate's admin port
+
+/livez    the process runs
+/readyz   it wants traffic
+/metrics  OpenMetrics text
+";
+
+/// Most connections at once; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 64;
+
+/// From the accept to the answer's last byte.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most bytes of a request's head; hyper takes no less.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// How long the port rests after an accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
