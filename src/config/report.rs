@@ -1,11 +1,23 @@
 //! What is wrong with a file: every mistake with its place, what was expected, and a hint.
+//!
+//! [`Report::render`] is for people at a terminal: the source line with a caret under the culprit.
+//! [`Report::lines`] is for logs: one line a mistake. A report never holds what a variable of the
+//! file stands for, so neither can show it.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
-/// The mistakes of one file, in the order of their places.
+use annotate_snippets::{
+    AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str as printable,
+};
+
+/// The mistakes of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     mistakes: Vec<Mistake>,
+    /// Places whose text came out of a variable, and is not to be repeated.
+    veiled: Vec<Range<usize>>,
+    torn: bool,
 }
 
 /// One mistake.
@@ -15,10 +27,43 @@ pub struct Mistake {
     pub span: Range<usize>,
     /// What is wrong, in a sentence without its full stop.
     pub message: String,
-    /// What was expected there: the label at the caret.
+    /// What was expected there, as a noun; the label at the caret says "expected …". May be empty.
     pub expected: String,
     /// How to mend it.
     pub hint: Option<String>,
+}
+
+impl Mistake {
+    /// Begins a mistake at `span`.
+    pub fn at(span: Range<usize>, message: impl Into<String>) -> Self {
+        Self {
+            span,
+            message: message.into(),
+            expected: String::new(),
+            hint: None,
+        }
+    }
+
+    /// Says what was expected there.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = expected.into();
+        self
+    }
+
+    /// Says how to mend it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says how to mend it, if anybody knows.
+    #[must_use]
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
 }
 
 impl Report {
@@ -30,5 +75,191 @@ impl Report {
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.mistakes.is_empty()
+    }
+
+    /// Returns how many mistakes there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.mistakes.len()
+    }
+
+    /// Whether part of the file could not be parsed, so that what refers to it cannot be judged.
+    pub fn is_torn(&self) -> bool {
+        self.torn
+    }
+
+    /// Notes that part of the file could not be parsed.
+    pub(super) fn tear(&mut self) {
+        self.torn = true;
+    }
+
+    /// Notes that the text at `span` came out of a variable, and is not to be repeated.
+    pub(super) fn veil(&mut self, span: Range<usize>) {
+        self.veiled.push(span);
+    }
+
+    /// Adds what a later stage found.
+    ///
+    /// What it says of a place that has a mistake already follows from that, and is left out; what
+    /// it says of a variable's value is said without the value.
+    pub fn absorb(&mut self, later: Self) {
+        let known: Vec<_> = self.mistakes.iter().map(|m| m.span.clone()).collect();
+        for mut mistake in later.mistakes {
+            if known.iter().any(|span| overlap(span, &mistake.span)) {
+                continue;
+            }
+            if self.veiled.iter().any(|span| overlap(span, &mistake.span)) {
+                "what this variable stands for does not fit here".clone_into(&mut mistake.message);
+                mistake.hint = None;
+            }
+            self.mistakes.push(mistake);
+        }
+        self.torn |= later.torn;
+    }
+
+    /// Returns the mistakes in the order of their places, each once.
+    pub fn mistakes(&self) -> Vec<&Mistake> {
+        let mut sorted: Vec<_> = self.mistakes.iter().collect();
+        sorted.sort_by_key(|m| (m.span.start, m.span.end, &m.message));
+        sorted.dedup();
+        sorted
+    }
+
+    /// Renders the mistakes for a terminal, `text` being the file's: for each the place, the
+    /// line, a caret, what was expected and a hint. The last line counts them.
+    pub fn render(&self, file_name: &str, text: &str, color: bool) -> String {
+        let renderer = if color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        let mistakes = self.mistakes();
+        let mut out = String::new();
+        for mistake in mistakes.iter().take(SHOWN_MAX) {
+            out += &render(mistake, file_name, text, &renderer);
+            out += "\n\n";
+        }
+        if mistakes.len() > SHOWN_MAX {
+            let _ = write!(out, "The first {SHOWN_MAX} are shown. ");
+        }
+        let s = if mistakes.len() == 1 { "" } else { "s" };
+        let _ = writeln!(out, "{file_name}: {} mistake{s}", mistakes.len());
+        out
+    }
+
+    /// Returns one line for each mistake: `file:line:column: message (hint)`.
+    pub fn lines(&self, file_name: &str, text: &str) -> Vec<String> {
+        let line = |mistake: &&Mistake| {
+            let (line, column) = place(text, mistake.span.start);
+            let message = printable(&mistake.message);
+            let mut out = format!("{file_name}:{line}:{column}: {message}");
+            if !mistake.expected.is_empty() {
+                let _ = write!(out, ", expected {}", printable(&mistake.expected));
+            }
+            if let Some(hint) = &mistake.hint {
+                let _ = write!(out, " ({})", printable(hint));
+            }
+            out
+        };
+        self.mistakes().iter().take(SHOWN_MAX).map(line).collect()
+    }
+}
+
+fn render(mistake: &Mistake, file_name: &str, text: &str, renderer: &Renderer) -> String {
+    let label = match mistake.expected.as_str() {
+        "" => None,
+        expected => Some(format!("expected {}", printable(expected))),
+    };
+    let caret = AnnotationKind::Primary
+        .span(clamp(text, &mistake.span))
+        .label(label);
+    let snippet = Snippet::source(text).path(file_name).annotation(caret);
+    let mut group = Level::ERROR
+        .primary_title(mistake.message.as_str())
+        .element(snippet);
+    if let Some(hint) = &mistake.hint {
+        group = group.element(Level::HELP.message(printable(hint)));
+    }
+    renderer.render(&[group])
+}
+
+/// Brings a span onto the text's character boundaries.
+fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
+    let start = text.floor_char_boundary(span.start);
+    start..text.ceil_char_boundary(span.end).max(start)
+}
+
+/// Returns line and column, both from 1, the column in characters.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(offset)];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    (line, before[line_start..].chars().count() + 1)
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a == b || (a.start < b.end && b.start < a.end)
+}
+
+/// Most mistakes that are shown of one file.
+const SHOWN_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "a = 1\nß = \"é\" # x\n";
+
+    #[test]
+    fn columns_count_characters_in_both_forms() {
+        let mut report = Report::default();
+        report.add(Mistake::at(16..17, "no comment").hint("leave it out"));
+        assert_eq!(
+            report.lines("f.toml", TEXT),
+            ["f.toml:2:9: no comment (leave it out)"]
+        );
+        assert_eq!(
+            report.render("f.toml", TEXT, false),
+            "error: no comment\n --> f.toml:2:9\n  |\n2 | ß = \"é\" # x\n  |         ^\n  |\n  = help: leave it out\n\nf.toml: 1 mistake\n"
+        );
+    }
+
+    #[test]
+    fn mistakes_are_sorted_by_place_and_said_once() {
+        let (early, late) = (Mistake::at(0..1, "early"), Mistake::at(4..5, "late"));
+        let mut report = Report::default();
+        for mistake in [&late, &early, &late] {
+            report.add(mistake.clone());
+        }
+        assert_eq!(report.mistakes(), [&early, &late]);
+    }
+
+    #[test]
+    fn what_follows_from_a_mistake_is_left_out() {
+        let mut report = Report::default();
+        report.add(Mistake::at(2..6, "cause"));
+        let mut later = Report::default();
+        later.add(Mistake::at(4..9, "effect"));
+        later.add(Mistake::at(6..9, "another"));
+        report.absorb(later);
+        assert_eq!(
+            report.mistakes(),
+            [&Mistake::at(2..6, "cause"), &Mistake::at(6..9, "another")]
+        );
+    }
+
+    #[test]
+    fn what_a_variable_stands_for_is_not_repeated() {
+        let mut report = Report::default();
+        report.veil(2..6);
+        let mut later = Report::default();
+        later.add(
+            Mistake::at(2..6, "no upstream `hunter2`")
+                .expected("an upstream")
+                .hint("did you mean `hunter`?"),
+        );
+        report.absorb(later);
+        let said = Mistake::at(2..6, "what this variable stands for does not fit here")
+            .expected("an upstream");
+        assert_eq!(report.mistakes(), [&said]);
     }
 }
