@@ -1,22 +1,143 @@
-//! Scalars of the file that parse themselves: quotas, durations, sizes.
+//! Scalars of the file that parse themselves: each says what it expected and how to mend the text.
+//!
+//! Nothing here knows of places, keys or variables; `read` does. An error's problem is a predicate
+//! of the text ("is not a duration"), so that it can be said of the text as the file has it, and
+//! never of what a variable stands for.
 
-use std::time::Duration;
+mod address;
+mod amount;
+mod request;
+mod time;
 
-use crate::clock::Micros;
+pub use address::{admin_address, client_address, endpoint, network, socket_address, store_url};
+pub use amount::{bytes_text, size};
+pub use request::{header_after_prefix, header_name, header_value, method, part_choice};
+pub use time::{QuotaText, duration, duration_text, quota};
 
-/// `"500 per 2s"`.
+/// Why a text is not what its key wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuotaText {
-    /// Units per window.
-    pub limit: u64,
-    /// The window.
-    pub window: Micros,
-    /// The window as the operator wrote it, short: `2s`, `10m`; the suffix of the policy's name in headers.
-    pub window_text: String,
+pub struct Wrong {
+    /// Stands for the text where it must not be repeated, as it may hold a password.
+    pub subject: Option<&'static str>,
+    /// What is wrong with it, as a predicate: `is not a duration`.
+    pub problem: &'static str,
+    /// What was expected, as a noun.
+    pub expected: String,
+    /// How to mend it; may repeat the text.
+    pub hint: Option<String>,
 }
 
-/// Parses a duration such as `50ms`, `30s`, `1h`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let _ = text;
-    unimplemented!()
+impl Wrong {
+    /// Begins an error.
+    pub fn new(problem: &'static str, expected: impl Into<String>) -> Self {
+        Self {
+            subject: None,
+            problem,
+            expected: expected.into(),
+            hint: None,
+        }
+    }
+
+    /// Begins an error about what exists in name only.
+    pub fn to_come(expected: impl Into<String>) -> Self {
+        Self::new("is not available yet", expected)
+    }
+
+    /// Says how to mend it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says how to mend it, if anybody knows.
+    #[must_use]
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// Calls the text `subject` instead of repeating it.
+    #[must_use]
+    pub fn unquoted(mut self, subject: &'static str) -> Self {
+        self.subject = Some(subject);
+        self
+    }
 }
+
+/// Finds `text` among `words`; those of `to_come` are known, but not available.
+pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Result<T, Wrong> {
+    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+        return Ok(value.clone());
+    }
+    let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    let expected = one_of(&names);
+    if to_come.contains(&text) {
+        return Err(Wrong::to_come(expected));
+    }
+    Err(Wrong::new("is not known here", expected).maybe_hint(did_you_mean(text, names)))
+}
+
+/// Checks a name that ends up in header fields and metric labels.
+pub fn name(text: &str) -> Result<String, Wrong> {
+    let fits = (1..=NAME_LEN_MAX).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\');
+    if fits {
+        return Ok(text.to_owned());
+    }
+    Err(Wrong::new("cannot be a name", "1 to 64 printable ASCII characters without `\"` and `\\`")
+        .hint("names appear in header fields and metric labels; letters, digits, `-` and `_` are a good choice"))
+}
+
+/// Joins words as in "`a`, `b` or `c`".
+pub fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => format!("`{only}`"),
+        [rest @ .., last] => {
+            let rest: Vec<_> = rest.iter().map(|word| format!("`{word}`")).collect();
+            format!("{} or `{last}`", rest.join(", "))
+        }
+    }
+}
+
+/// Suggests the word of `known` that is closest to `text`.
+pub fn did_you_mean<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) -> Option<String> {
+    nearest(text, known).map(|word| format!("did you mean `{word}`?"))
+}
+
+/// Returns the word of `known` that is closest to `text`, if it is close at all.
+pub fn nearest<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    if text.len() > NAME_LEN_MAX {
+        return None;
+    }
+    // Without number and case words are compared first, as written where that ties.
+    let distances = |word: &str| {
+        let [stems, words] = [stem, str::to_owned]
+            .map(|spell| strsim::damerau_levenshtein(&spell(text), &spell(word)));
+        (stems, words)
+    };
+    known
+        .into_iter()
+        .map(|word| (distances(word), word))
+        .filter(|((distance, _), word)| {
+            *distance <= (word.len() / 3).max(1) && *distance < word.len()
+        })
+        .min_by_key(|(distances, _)| *distances)
+        .map(|(_, word)| word)
+}
+
+/// Spells a word in one way: lower case, `-` between its parts, in the singular.
+fn stem(word: &str) -> String {
+    let word = word.trim().to_lowercase().replace(['_', ' '], "-");
+    match word.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None if word.len() > 3 => word.strip_suffix('s').unwrap_or(&word).to_owned(),
+        None => word,
+    }
+}
+
+/// Longest name of a listener, an upstream or a policy, in bytes.
+const NAME_LEN_MAX: usize = 64;

@@ -1,0 +1,384 @@
+//! Addresses, networks and URLs.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use http::uri::Authority;
+use http::{HeaderName, StatusCode};
+use ipnet::IpNet;
+
+use super::{Wrong, header_after_prefix, nearest, word};
+use crate::config::file::Endpoint;
+use crate::snapshot::{self, AddressSource};
+
+/// Parses an address to listen on, such as `127.0.0.1:8080` or `[::]:8080`.
+pub fn socket_address(text: &str) -> Result<SocketAddr, Wrong> {
+    let wrong = || {
+        Wrong::new(
+            "is not an address to listen on",
+            "an IP address and a port such as `127.0.0.1:8080` or `[::]:8080`",
+        )
+    };
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let unbracketed = text.rsplit_once(':').filter(|(host, port)| {
+        host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok_and(|port| port >= 80)
+    });
+    if let Some((host, port)) = unbracketed {
+        let hint = format!("IPv6 addresses stand in brackets: `[{host}]:{port}`");
+        return Err(wrong().hint(hint));
+    }
+    if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        let hint = format!("a port is missing: `{}`", SocketAddr::new(ip, 8080));
+        return Err(wrong().hint(hint));
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return match text.parse::<u16>() {
+            Ok(port) => Err(wrong().hint(format!(
+                "did you mean `127.0.0.1:{port}`, or `0.0.0.0:{port}` for every interface?"
+            ))),
+            Err(_) => Err(wrong()),
+        };
+    };
+    if port.parse::<u16>().is_err() {
+        return Err(wrong().hint("a port is a number from 0 to 65535"));
+    }
+    Err(match host {
+        "" | "*" => wrong().hint(format!(
+            "for every interface write `0.0.0.0:{port}` or `[::]:{port}`"
+        )),
+        "localhost" => wrong().hint(format!(
+            "write `127.0.0.1:{port}`: names are not resolved here"
+        )),
+        _ => wrong().hint("names are not resolved here"),
+    })
+}
+
+/// Parses the admin port's address; none is `off`.
+pub fn admin_address(text: &str) -> Result<Option<SocketAddr>, Wrong> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let mut wrong = match socket_address(text) {
+        Ok(address) => return Ok(Some(address)),
+        Err(wrong) => wrong,
+    };
+    "an IP address and a port such as `127.0.0.1:8090`, or `off`".clone_into(&mut wrong.expected);
+    if matches!(text, "none" | "false" | "no" | "disabled" | "") {
+        wrong.hint = Some("did you mean `off`?".to_owned());
+    }
+    Err(wrong)
+}
+
+/// Parses a network such as `10.0.0.0/8`, or an address, which is a network of one.
+pub fn network(text: &str) -> Result<IpNet, Wrong> {
+    if let Ok(network) = text.parse::<IpNet>() {
+        return Ok(network.trunc());
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(ip.into());
+    }
+    let wrong = Wrong::new(
+        "is not a network",
+        "a network such as `10.0.0.0/8`, or an address",
+    );
+    let hint = match text.split_once('/').map(|(ip, bits)| (ip.parse(), bits)) {
+        Some((Ok(IpAddr::V4(_)), _)) => "an IPv4 network has a prefix of 0 to 32 bits",
+        Some((Ok(IpAddr::V6(_)), _)) => "an IPv6 network has a prefix of 0 to 128 bits",
+        _ if matches!(text, "*" | "any" | "all") => "everyone is `0.0.0.0/0` and `::/0`",
+        _ if text.parse::<SocketAddr>().is_ok() => "leave the port out",
+        _ => return Err(wrong),
+    };
+    Err(wrong.hint(hint))
+}
+
+/// Parses where a trusted peer says whose request it forwards.
+pub fn client_address(text: &str) -> Result<AddressSource, Wrong> {
+    if let Some(name) = text.strip_prefix("header:") {
+        return header_after_prefix(name).map(AddressSource::Header);
+    }
+    let sources = [
+        ("x-forwarded-for", AddressSource::XForwardedFor),
+        ("forwarded", AddressSource::Forwarded),
+        ("peer", AddressSource::Peer),
+    ];
+    word(text, &sources, &["proxy"]).map_err(|mut wrong| {
+        "`x-forwarded-for`, `forwarded`, `header:NAME` or `peer`".clone_into(&mut wrong.expected);
+        if HeaderName::try_from(text).is_ok_and(|name| name.as_str().contains('-')) {
+            let meant = wrong.hint.take();
+            wrong.hint = meant.or(Some(format!("did you mean `header:{text}`?")));
+        }
+        wrong
+    })
+}
+
+/// Parses an upstream's endpoint such as `http://127.0.0.1:9000`.
+pub fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
+    let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
+    if let Some(builtin) = text.strip_prefix("builtin:") {
+        return self::builtin(builtin);
+    }
+    let Some((scheme, rest)) = text.split_once("://") else {
+        let is_authority = text.parse::<Authority>().is_ok()
+            && !text.contains('@')
+            && !text.bytes().all(|byte| byte.is_ascii_digit());
+        let hint = is_authority.then(|| format!("did you mean `http://{text}`?"));
+        return Err(wrong().maybe_hint(hint));
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if authority.contains('@') {
+        return Err(Wrong::new("carries a user name or a password", ENDPOINTS)
+            .unquoted("this URL")
+            .hint("what the upstream asks for comes from the client; leave out what stands before `@`"));
+    }
+    match scheme {
+        "http" => {}
+        "https" | "h2c" => return Err(Wrong::to_come(ENDPOINTS)),
+        other => {
+            let meant = nearest(other, ["http"]).map(|_| format!("did you mean `http://{rest}`?"));
+            return Err(wrong().maybe_hint(meant));
+        }
+    }
+    if !matches!(path, "" | "/") {
+        return Err(Wrong::new("has a path", "scheme, host and port only")
+            .hint(format!("did you mean `http://{authority}`?")));
+    }
+    origin(authority)
+}
+
+fn origin(text: &str) -> Result<Endpoint, Wrong> {
+    let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
+    let authority: Authority = text.parse().map_err(|_| wrong())?;
+    // `Authority` takes a port that is no number for a part of it; `port_u16` tells them apart.
+    let after_host = &text[authority.host().len()..];
+    let port = match (after_host, authority.port_u16()) {
+        ("", _) => HTTP_PORT,
+        (_, Some(port @ 1..)) => port,
+        _ => return Err(wrong().hint("a port is a number from 1 to 65535")),
+    };
+    let host = authority.host().trim_matches(['[', ']']);
+    if host.is_empty() || host.contains(['*', '$', '{']) {
+        return Err(wrong());
+    }
+    let host: Box<str> = host.into();
+    let authority = if port == HTTP_PORT {
+        authority.host().parse().map_err(|_| wrong())?
+    } else {
+        authority
+    };
+    Ok(Endpoint::Http(snapshot::Endpoint {
+        authority,
+        host,
+        port,
+    }))
+}
+
+fn builtin(name: &str) -> Result<Endpoint, Wrong> {
+    let expected = "`builtin:echo` or `builtin:status/204`";
+    if let Some(status) = name.strip_prefix("status/") {
+        let status = status
+            .parse()
+            .ok()
+            .and_then(|code: u16| StatusCode::from_u16(code).ok());
+        return match status {
+            Some(status) if (200..=599).contains(&status.as_u16()) => Ok(Endpoint::Status(status)),
+            _ => Err(Wrong::new(
+                "has no status that can be answered",
+                "a status from 200 to 599 such as `builtin:status/204`",
+            )),
+        };
+    }
+    match name {
+        "echo" => Ok(Endpoint::Echo),
+        "redirect-https" => Err(Wrong::to_come(expected)),
+        other => {
+            let meant = nearest(other, ["echo"]).map(|_| "did you mean `builtin:echo`?".to_owned());
+            Err(Wrong::new("is not built in", expected).maybe_hint(meant))
+        }
+    }
+}
+
+/// Checks the store's URL: only `memory:` is there.
+pub fn store_url(text: &str) -> Result<(), Wrong> {
+    if text == "memory:" {
+        return Ok(());
+    }
+    let scheme = text.split(':').next().unwrap_or_default();
+    let known = [
+        "redis",
+        "rediss",
+        "redis+cluster",
+        "rediss+cluster",
+        "redis+sentinel",
+        "unix",
+    ];
+    let wrong = if known.contains(&scheme) {
+        Wrong::to_come("`memory:`").hint("leave `url` out: counters are kept in this process")
+    } else {
+        let hint =
+            (text == "memory" || text == "memory://").then(|| "did you mean `memory:`?".to_owned());
+        Wrong::new("is not known here", "`memory:`").maybe_hint(hint)
+    };
+    // A store's URL may hold a password, and what is said here goes to the log.
+    Err(wrong.unquoted("this store"))
+}
+
+const HTTP_PORT: u16 = 80;
+const ENDPOINTS: &str = "a URL such as `http://127.0.0.1:9000`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_host_and_port() {
+        for (text, authority, host, port) in [
+            ("http://127.0.0.1:9000", "127.0.0.1:9000", "127.0.0.1", 9000),
+            ("http://api.internal", "api.internal", "api.internal", 80),
+            (
+                "http://api.internal:80/",
+                "api.internal",
+                "api.internal",
+                80,
+            ),
+            ("http://[::1]:81", "[::1]:81", "::1", 81),
+            ("http://[::1]", "[::1]", "::1", 80),
+        ] {
+            let expected = Endpoint::Http(snapshot::Endpoint {
+                authority: authority.parse().expect("an authority"),
+                host: host.into(),
+                port,
+            });
+            assert_eq!(endpoint(text), Ok(expected), "{text}");
+        }
+        assert_eq!(endpoint("builtin:echo"), Ok(Endpoint::Echo));
+        assert_eq!(
+            endpoint("builtin:status/204"),
+            Ok(Endpoint::Status(StatusCode::NO_CONTENT))
+        );
+    }
+
+    #[test]
+    fn an_endpoint_says_how_to_mend_it() {
+        for (text, problem, hint) in [
+            (
+                "api:9000",
+                "is not an endpoint",
+                Some("did you mean `http://api:9000`?"),
+            ),
+            (
+                "htp://api:9000",
+                "is not an endpoint",
+                Some("did you mean `http://api:9000`?"),
+            ),
+            (
+                "http://api:9000/v1",
+                "has a path",
+                Some("did you mean `http://api:9000`?"),
+            ),
+            (
+                "http://api:0",
+                "is not an endpoint",
+                Some("a port is a number from 1 to 65535"),
+            ),
+            (
+                "http://api:99999",
+                "is not an endpoint",
+                Some("a port is a number from 1 to 65535"),
+            ),
+            (
+                "http://api:",
+                "is not an endpoint",
+                Some("a port is a number from 1 to 65535"),
+            ),
+            ("http://", "is not an endpoint", None),
+            ("https://api", "is not available yet", None),
+            (
+                "builtin:status/99",
+                "has no status that can be answered",
+                None,
+            ),
+            ("builtin:redirect-https", "is not available yet", None),
+        ] {
+            let wrong = endpoint(text).expect_err(text);
+            assert_eq!(
+                (wrong.problem, wrong.hint.as_deref()),
+                (problem, hint),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_repeated() {
+        for wrong in [
+            endpoint("http://me:hunter2@api").expect_err("credentials"),
+            store_url("redis://me:hunter2@db").expect_err("to come"),
+            store_url("hunter2@db").expect_err("no store"),
+        ] {
+            assert!(wrong.subject.is_some() && !format!("{wrong:?}").contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn addresses_to_listen_on_are_numbers() {
+        assert_eq!(
+            socket_address("[::1]:80"),
+            Ok("[::1]:80".parse().expect("an address"))
+        );
+        for (text, hint) in [
+            ("127.0.0.1", "a port is missing: `127.0.0.1:8080`"),
+            (
+                "8080",
+                "did you mean `127.0.0.1:8080`, or `0.0.0.0:8080` for every interface?",
+            ),
+            (
+                ":8080",
+                "for every interface write `0.0.0.0:8080` or `[::]:8080`",
+            ),
+            (
+                "localhost:80",
+                "write `127.0.0.1:80`: names are not resolved here",
+            ),
+            ("0.0.0.0:80000", "a port is a number from 0 to 65535"),
+            ("fe80::1:2:zz:80", "names are not resolved here"),
+        ] {
+            assert_eq!(
+                socket_address(text).expect_err(text).hint.as_deref(),
+                Some(hint)
+            );
+        }
+        assert_eq!(admin_address("off"), Ok(None));
+        let meant = admin_address("none").expect_err("no address").hint;
+        assert_eq!(meant.as_deref(), Some("did you mean `off`?"));
+    }
+
+    #[test]
+    fn networks_lose_their_host_bits() {
+        let net = |text: &str| text.parse::<IpNet>().expect("a network");
+        assert_eq!(network("10.1.2.3/8"), Ok(net("10.0.0.0/8")));
+        assert_eq!(network("::1"), Ok(net("::1/128")));
+        for text in ["10.0.0.0/33", "::/129", "*", "10.0.0.1:80"] {
+            assert!(network(text).expect_err(text).hint.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_header_name_is_taken_for_what_it_is() {
+        let header = HeaderName::from_static("cf-connecting-ip");
+        assert_eq!(
+            client_address("header:CF-Connecting-IP"),
+            Ok(AddressSource::Header(header))
+        );
+        let hint = |text| client_address(text).expect_err(text).hint;
+        assert_eq!(
+            hint("x-real-ip").as_deref(),
+            Some("did you mean `header:x-real-ip`?")
+        );
+        assert_eq!(
+            hint("x-forwarded-by").as_deref(),
+            Some("did you mean `x-forwarded-for`?")
+        );
+        assert_eq!(hint("proxy"), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Sizes in bytes.
+
+use super::Wrong;
+
+/// Parses a size such as `64KiB`, `10MB`, or plain bytes.
+pub fn size(text: &str) -> Result<u64, Wrong> {
+    let text = text.trim();
+    let wrong = Wrong::new(
+        "is not a size",
+        "a size such as `64KiB`, `10MB` or `1048576`",
+    );
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = (&text[..end], text[end..].trim_start());
+    if unit.starts_with(['.', ',']) && !digits.is_empty() {
+        return Err(wrong.hint("whole numbers only; take a smaller unit: `1536KiB`"));
+    }
+    let Ok(count) = digits.parse::<u64>() else {
+        return Err(wrong);
+    };
+    let known = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    match known {
+        Some((_, bytes)) => count
+            .checked_mul(*bytes)
+            .ok_or_else(|| Wrong::new("is too large", "a size such as `64KiB`")),
+        None if matches!(unit, "K" | "k" | "M" | "m" | "G" | "g" | "T" | "t") => {
+            let unit = unit.to_ascii_uppercase();
+            Err(wrong.hint(format!(
+                "did you mean `{count}{unit}iB` (powers of 1024) or `{count}{unit}B` (powers of 1000)?"
+            )))
+        }
+        None => Err(wrong.hint(
+            "units are `KiB`, `MiB`, `GiB` (powers of 1024), `KB`, `MB`, `GB` (powers of 1000)",
+        )),
+    }
+}
+
+/// Spells a size as the file would: `64KiB`.
+pub fn bytes_text(bytes: u64) -> String {
+    let exact = UNITS
+        .iter()
+        .filter(|(name, _)| name.contains('i'))
+        .rfind(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    match exact {
+        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+const UNITS: [(&str, u64); 10] = [
+    ("", 1),
+    ("B", 1),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_counts_of_bytes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1048576", 1 << 20),
+            ("64KiB", 64 << 10),
+            ("10 MB", 10_000_000),
+            ("1tib", 1 << 40),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        assert_eq!(bytes_text(64 << 10), "64KiB");
+        assert_eq!(bytes_text(1500), "1500");
+    }
+
+    #[test]
+    fn a_size_without_a_clear_unit_is_refused() {
+        let hint = |text| size(text).expect_err(text).hint;
+        assert_eq!(
+            hint("64k").as_deref(),
+            Some("did you mean `64KiB` (powers of 1024) or `64KB` (powers of 1000)?")
+        );
+        assert_eq!(
+            hint("1.5MiB").as_deref(),
+            Some("whole numbers only; take a smaller unit: `1536KiB`")
+        );
+        assert_eq!(hint("big"), None);
+        assert_eq!(
+            size("99999999TiB").expect_err("too much").problem,
+            "is too large"
+        );
+    }
+}

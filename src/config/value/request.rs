@@ -1,0 +1,197 @@
+//! What of a request the file names: parts of a partition, methods, headers.
+
+use http::{HeaderName, HeaderValue, Method};
+
+use super::{Wrong, nearest};
+use crate::snapshot::{Choice, Part};
+
+/// Parses one item of `partition`: a part, or several of which the first that is present counts.
+pub fn part_choice(text: &str) -> Result<Choice, Wrong> {
+    let parts: Result<_, _> = text
+        .split('|')
+        .map(|part| self::part(part.trim()))
+        .collect();
+    parts.map(Choice)
+}
+
+fn part(text: &str) -> Result<Part, Wrong> {
+    let wrong = || Wrong::new("does not name a client", PARTS);
+    let (kind, name) = match text.split_once(':') {
+        Some((kind, name)) => (kind.trim(), Some(name.trim())),
+        None => (text, None),
+    };
+    match (kind, name) {
+        ("ip", None) => Ok(Part::Ip),
+        ("host", None) => Ok(Part::Host),
+        ("method", None) => Ok(Part::Method),
+        ("route", None) => Ok(Part::Route),
+        ("path", None) => Ok(Part::Path),
+        ("header", Some(name)) => header_after_prefix(name).map(Part::Header),
+        ("path", Some(name)) if is_param(name) => Ok(Part::PathParam(name.into())),
+        ("path", Some(name)) => Err(wrong().maybe_hint(
+            is_param(name.trim_matches(['{', '}']))
+                .then(|| format!("did you mean `path:{}`?", name.trim_matches(['{', '}']))),
+        )),
+        ("cookie" | "query" | "jwt", Some(_)) => Err(Wrong::to_come(PARTS)),
+        ("header" | "cookie" | "query" | "jwt", None) => {
+            Err(wrong().hint(format!("`{kind}` needs a name: `{kind}:NAME`")))
+        }
+        ("ip" | "host" | "method" | "route", Some(_)) => {
+            Err(wrong().hint(format!("`{kind}` takes no name")))
+        }
+        _ => Err(wrong().maybe_hint(part_hint(text, kind, name))),
+    }
+}
+
+fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
+    let plain = ["ip", "host", "method", "route", "path"];
+    let meant = match name {
+        Some(name) => format!("{}:{name}", nearest(kind, ["header", "path"])?),
+        None => match nearest(text, plain) {
+            Some(plain) => plain.to_owned(),
+            None if nearest(text, ["client", "address", "client-ip", "remote-addr"]).is_some() => {
+                "ip".to_owned()
+            }
+
+            None if text.contains('-') && header_name(text).is_ok() => format!("header:{text}"),
+            None => return None,
+        },
+    };
+    Some(format!("did you mean `{meant}`?"))
+}
+
+fn is_param(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Parses a method; methods are case-sensitive (RFC 9110, section 9.1).
+pub fn method(text: &str) -> Result<Method, Wrong> {
+    let wrong = || Wrong::new("is not a method", "a method such as `GET` or `POST`");
+    let method = Method::from_bytes(text.as_bytes()).map_err(|_| wrong())?;
+    let upper = text.to_ascii_uppercase();
+    let known = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
+    ];
+    if upper != text && known.contains(&upper.as_str()) {
+        return Err(wrong().hint(format!("methods are case-sensitive: `{upper}`")));
+    }
+    Ok(method)
+}
+
+/// Parses a header's name.
+pub fn header_name(text: &str) -> Result<HeaderName, Wrong> {
+    HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
+        let wrong = Wrong::new(
+            "is not a header's name",
+            "a header's name such as `x-api-key`",
+        );
+        let joined = text.trim().trim_end_matches(':').replace(' ', "-");
+        let hint = HeaderName::from_bytes(joined.as_bytes()).ok();
+        wrong.maybe_hint(hint.map(|name| format!("did you mean `{name}`?")))
+    })
+}
+
+/// Parses the name in `header:NAME`.
+pub fn header_after_prefix(name: &str) -> Result<HeaderName, Wrong> {
+    header_name(name).map_err(|wrong| {
+        let meant = wrong.hint.map(|hint| hint.replacen('`', "`header:", 1));
+        Wrong::new("names no header", "a header's name after `header:`").maybe_hint(meant)
+    })
+}
+
+/// Parses what a route wants of a header; none is `*`, any value.
+pub fn header_value(text: &str) -> Result<Option<String>, Wrong> {
+    if text == "*" {
+        return Ok(None);
+    }
+    match HeaderValue::from_str(text) {
+        Ok(_) if text.trim() == text => Ok(Some(text.to_owned())),
+        _ => Err(Wrong::new(
+            "can never be a header's value",
+            "a value without control characters or spaces around it, or `*` for any",
+        )),
+    }
+}
+
+const PARTS: &str = "`ip`, `header:NAME`, `host`, `method`, `route`, `path` or `path:PARAM`, \
+                     or several with `|` between them";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_name_a_client() {
+        let header = || Part::Header(HeaderName::from_static("x-api-key"));
+        for (text, parts) in [
+            ("ip", vec![Part::Ip]),
+            ("header:X-Api-Key | ip", vec![header(), Part::Ip]),
+            (
+                "path:id|path",
+                vec![Part::PathParam("id".into()), Part::Path],
+            ),
+            ("host", vec![Part::Host]),
+            ("method", vec![Part::Method]),
+            ("route", vec![Part::Route]),
+        ] {
+            assert_eq!(part_choice(text), Ok(Choice(parts)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_part_says_how_to_mend_it() {
+        for (text, problem, hint) in [
+            ("jwt:sub", "is not available yet", None),
+            (
+                "header",
+                NO_PART,
+                Some("`header` needs a name: `header:NAME`"),
+            ),
+            ("hedaer:a", NO_PART, Some("did you mean `header:a`?")),
+            (
+                "x-api-key",
+                NO_PART,
+                Some("did you mean `header:x-api-key`?"),
+            ),
+            ("path:{id}", NO_PART, Some("did you mean `path:id`?")),
+            ("ip:x", NO_PART, Some("`ip` takes no name")),
+            ("client", NO_PART, Some("did you mean `ip`?")),
+            ("ip |", NO_PART, None),
+            (
+                "header:x api",
+                "names no header",
+                Some("did you mean `header:x-api`?"),
+            ),
+        ] {
+            let wrong = part_choice(text).expect_err(text);
+            assert_eq!(
+                (wrong.problem, wrong.hint.as_deref()),
+                (problem, hint),
+                "{text}"
+            );
+        }
+    }
+
+    const NO_PART: &str = "does not name a client";
+
+    #[test]
+    fn methods_are_case_sensitive() {
+        assert_eq!(
+            method("PURGE").map(|m| m.to_string()),
+            Ok("PURGE".to_owned())
+        );
+        let hint = method("get").expect_err("lower case").hint;
+        assert_eq!(hint.as_deref(), Some("methods are case-sensitive: `GET`"));
+        assert!(method("G T").is_err());
+    }
+
+    #[test]
+    fn a_header_value_is_one_that_can_arrive() {
+        assert_eq!(header_value("*"), Ok(None));
+        assert_eq!(header_value("a b"), Ok(Some("a b".to_owned())));
+        assert!(header_value(" a").is_err() && header_value("a\n").is_err());
+    }
+}
