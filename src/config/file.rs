@@ -57,6 +57,8 @@ pub struct File {
     pub policies: Vec<Named<Policy>>,
     /// `[[routes]]`, with the place of each table
     pub routes: Vec<At<Route>>,
+    /// Whether a table, or a key outside of any, could not be read, so that a name may be lost.
+    pub incomplete: bool,
 }
 
 /// `[listeners.NAME]`
@@ -84,6 +86,8 @@ pub struct Listener {
     pub max_header_bytes: Option<At<usize>>,
     /// `max_body_bytes`
     pub max_body_bytes: Option<u64>,
+    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
+    pub incomplete: bool,
 }
 
 /// `[admin]`
@@ -132,6 +136,8 @@ pub struct Upstream {
     pub max_idle: Option<usize>,
     /// `pool.idle_timeout`
     pub idle_timeout: Option<Duration>,
+    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
+    pub incomplete: bool,
 }
 
 /// One of `endpoints`.
@@ -172,6 +178,8 @@ pub struct Policy {
     pub mode: Option<Mode>,
     /// `on_store_failure`
     pub on_store_failure: Option<OnStoreFailure>,
+    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
+    pub incomplete: bool,
 }
 
 /// `algorithm`
@@ -237,4 +245,6 @@ pub struct Route {
     pub encoded_slash: Option<EncodedSlash>,
     /// `case_insensitive`
     pub case_insensitive: Option<bool>,
+    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
+    pub incomplete: bool,
 }

@@ -4,5 +4,6 @@
 //! cannot be wrong. Every mistake of a file is collected in one run.
 
 pub mod file;
+pub mod read;
 pub mod report;
 pub mod value;
