@@ -70,6 +70,13 @@ impl Clock {
         }
     }
 
+    /// Sets a manual clock, back as well as forward; the system clock cannot be set.
+    pub fn set(&self, to: Timestamp) {
+        if let Source::Manual(us) = &*self.0 {
+            us.store(to.0, Relaxed);
+        }
+    }
+
     /// Slews the clock towards wall time by at most [`SLEW_US_MAX`]; called once a second.
     ///
     /// A difference that a step of the wall clock made is worn off at 0.05 %, so no window is
@@ -152,6 +159,8 @@ mod tests {
         assert_eq!(clock.now(), Timestamp(5));
         clock.advance(Micros(7));
         assert_eq!(clock.now(), Timestamp(12));
+        clock.set(Timestamp(3));
+        assert_eq!(clock.now(), Timestamp(3));
     }
 
     #[test]
