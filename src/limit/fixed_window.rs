@@ -39,7 +39,7 @@ impl State for FixedWindow {
     }
 
     fn charge(&mut self, _quota: &Quota, cost: u64, _at: Timestamp) -> Micros {
-        self.used = (self.used + cost).min(COUNT_MAX);
+        self.used = self.used.saturating_add(cost).min(COUNT_MAX);
         Micros(0)
     }
 

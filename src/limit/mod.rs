@@ -4,9 +4,14 @@
 //! [`State`]; [`plan`] decides several quotas all or nothing over any [`plan::Ledger`]. Where the
 //! states live is the store's business.
 
-pub mod fixed_window;
-pub mod plan;
 pub mod quota;
+
+pub mod fixed_window;
+pub mod gcra;
+pub mod sliding_log;
+pub mod sliding_window;
+
+pub mod plan;
 pub mod tag;
 
 pub use plan::{Answer, Ask, Plan, Verdict};
@@ -39,7 +44,8 @@ pub trait State: Default {
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision;
 
     /// Gives back `amount` units of a charge made at `charged.at`, of which `charged.amount` still
-    /// stand (before this release); never yields more than if they had not been spent.
+    /// stand (before this release) and are at least `amount`; never yields more than if they had
+    /// not been spent, and is nothing where the charge counts no more.
     fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp);
 
     /// Spends `amount` without asking (a cost known only after the response).

@@ -1,0 +1,237 @@
+//! sliding-log: every spent cost with its time; exactly `limit` units in any stretch of `window`.
+//!
+//! An entry counts while `t - entry < window`. Admit iff `sum + cost <= limit`. With
+//! `count = "all"` refused costs are logged too, and the log keeps only the shortest run of its
+//! newest whole entries whose sum is above `limit`: while those count, no older one matters.
+//!
+//! The first entry lives in place, so a partition that asked once holds no other memory.
+
+use smallvec::SmallVec;
+
+use super::quota::{COUNT_MAX, Count, Quota, Retry};
+use super::{Charged, Decision, State};
+use crate::clock::{Micros, Timestamp};
+
+/// The costs of the last window, each with its time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlidingLog {
+    /// Units of all live entries.
+    sum: u64,
+    /// Entries at the front that count no more; removed in bulk, so that ageing is cheap.
+    dead: usize,
+    /// Oldest first; two in one microsecond are two.
+    entries: SmallVec<[Entry; 1]>,
+}
+
+/// One spent cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    at: Timestamp,
+    units: u64,
+}
+
+impl SlidingLog {
+    fn live(&self) -> &[Entry] {
+        &self.entries[self.dead..]
+    }
+
+    /// Appends a cost, shortened if the sum would pass [`COUNT_MAX`].
+    fn append(&mut self, quota: &Quota, units: u64, at: Timestamp) {
+        let units = units.min(COUNT_MAX - self.sum);
+        if units == 0 {
+            return;
+        }
+        self.sum += units;
+        self.entries.push(Entry { at, units });
+        if quota.count == Count::All {
+            self.forget_while(|oldest, sum| sum - oldest.units > quota.limit);
+        }
+    }
+
+    /// Forgets the oldest entry for as long as `is_spent` says so of it and the sum.
+    fn forget_while(&mut self, is_spent: impl Fn(&Entry, u64) -> bool) {
+        while let Some(oldest) = self.entries.get(self.dead)
+            && is_spent(oldest, self.sum)
+        {
+            self.sum -= oldest.units;
+            self.dead += 1;
+        }
+        if 2 * self.dead >= self.entries.len() {
+            self.entries.drain(..self.dead);
+            self.dead = 0;
+            if self.entries.capacity() > 4 * self.entries.len().max(1) {
+                self.entries.shrink_to_fit();
+            }
+        }
+    }
+
+    /// Returns how long after `at` the sum is first at most `target`, which it exceeds.
+    fn until_at_most(&self, quota: &Quota, target: u64, at: Timestamp) -> Micros {
+        let mut sum = self.sum;
+        for entry in self.live() {
+            sum -= entry.units;
+            if sum <= target {
+                return (entry.at + quota.window).since(at);
+            }
+        }
+        Micros(0)
+    }
+}
+
+impl State for SlidingLog {
+    fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
+        let Some(newest) = self.live().last() else {
+            return now;
+        };
+        let at = if newest.at.since(now) <= quota.window {
+            newest.at.max(now)
+        } else {
+            for entry in &mut self.entries[self.dead..] {
+                entry.at = entry.at.min(now);
+            }
+            now
+        };
+        self.forget_while(|oldest, _| at.since(oldest.at) >= quota.window);
+        at
+    }
+
+    fn admits(&self, quota: &Quota, cost: u64, _at: Timestamp) -> bool {
+        self.sum.saturating_add(cost) <= quota.limit
+    }
+
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
+        self.append(quota, cost, at);
+        Micros(0)
+    }
+
+    fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
+        let newest = self.live().last();
+        Decision {
+            admit,
+            remaining: quota.limit.saturating_sub(self.sum),
+            next: newest.map(|_| self.until_at_most(quota, self.sum.min(quota.limit) - 1, at)),
+            reset: newest.map_or(Micros(0), |newest| (newest.at + quota.window).since(at)),
+            retry: match admit {
+                true => Retry::NOW,
+                false if cost > quota.limit => Retry::Never,
+                false => Retry::After(self.until_at_most(quota, quota.limit - cost, at)),
+            },
+            wait: Micros(0),
+        }
+    }
+
+    fn release(&mut self, _quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
+        // What still stands of a charge is its entry: time and units find it, and among several
+        // that agree in both it does not matter which.
+        let dead = self.dead;
+        let found = (self.live().iter())
+            .rposition(|entry| entry.at == charged.at && entry.units == charged.amount);
+        if let Some(live_index) = found {
+            let entry = &mut self.entries[dead + live_index];
+            let amount = amount.min(entry.units);
+            entry.units -= amount;
+            self.sum -= amount;
+            if entry.units == 0 {
+                self.entries.remove(dead + live_index);
+            }
+        }
+    }
+
+    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        self.append(quota, amount, at);
+    }
+
+    fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
+        (self.live().last()).is_none_or(|newest| newest.at + quota.window <= at)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        if self.entries.spilled() {
+            self.entries.capacity() * size_of::<Entry>()
+        } else {
+            0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Algorithm;
+
+    const TEN_A_SECOND: Quota = Quota {
+        limit: 10,
+        window: Micros(1_000_000),
+        algorithm: Algorithm::SlidingLog,
+        count: Count::Admitted,
+    };
+
+    /// Charges each cost at its time.
+    fn log_of(quota: &Quota, costs: &[(u64, u64)]) -> SlidingLog {
+        let mut log = SlidingLog::default();
+        for &(at_us, cost) in costs {
+            let at = log.arrive(quota, Timestamp(at_us));
+            log.charge(quota, cost, at);
+        }
+        log
+    }
+
+    fn entries(log: &SlidingLog) -> Vec<(u64, u64)> {
+        (log.live().iter())
+            .map(|entry| (entry.at.0, entry.units))
+            .collect()
+    }
+
+    #[test]
+    fn single_request_holds_no_heap() {
+        let log = log_of(&TEN_A_SECOND, &[(5, 1)]);
+        assert_eq!((log.heap_bytes(), size_of::<SlidingLog>()), (0, 40));
+    }
+
+    #[test]
+    fn memory_of_a_burst_returns_when_it_has_aged() {
+        let mut log = log_of(&TEN_A_SECOND, &[(0, 1); 10]);
+        assert!(log.heap_bytes() > 0);
+        log.arrive(&TEN_A_SECOND, Timestamp(1_000_000));
+        assert_eq!((entries(&log), log.heap_bytes()), (vec![], 0));
+    }
+
+    #[test]
+    fn counting_refused_costs_keeps_the_shortest_sufficient_run() {
+        let quota = Quota {
+            count: Count::All,
+            ..TEN_A_SECOND
+        };
+        let log = log_of(&quota, &[(0, 9), (1, 1), (2, 4), (3, 6), (4, 0)]);
+        assert_eq!(entries(&log), [(1, 1), (2, 4), (3, 6)]);
+        let log = log_of(&quota, &[(0, 9), (1, 1), (2, 11)]);
+        assert_eq!(entries(&log), [(2, 11)]);
+    }
+
+    #[test]
+    fn release_shortens_the_entry_of_its_own_charge() {
+        let mut log = log_of(&TEN_A_SECOND, &[(7, 2), (7, 5), (7, 1)]);
+        let five = |amount| Charged {
+            at: Timestamp(7),
+            amount,
+        };
+        log.release(&TEN_A_SECOND, five(5), 2, Timestamp(8));
+        assert_eq!(entries(&log), [(7, 2), (7, 3), (7, 1)]);
+        log.release(&TEN_A_SECOND, five(3), 3, Timestamp(8));
+        assert_eq!((entries(&log), log.sum), (vec![(7, 2), (7, 1)], 3));
+        log.release(&TEN_A_SECOND, five(5), 5, Timestamp(8));
+        assert_eq!(entries(&log), [(7, 2), (7, 1)]);
+    }
+
+    #[test]
+    fn log_from_far_ahead_is_rewritten_and_not_given_back() {
+        let mut log = log_of(&TEN_A_SECOND, &[(9_000_000, 2), (9_100_000, 3)]);
+        let at = log.arrive(&TEN_A_SECOND, Timestamp(5));
+        let charged = Charged {
+            at: Timestamp(9_100_000),
+            amount: 3,
+        };
+        log.release(&TEN_A_SECOND, charged, 3, at);
+        assert_eq!((at, entries(&log)), (Timestamp(5), vec![(5, 2), (5, 3)]));
+    }
+}

@@ -1,0 +1,352 @@
+//! sliding-window: the window in `n` equal buckets, the oldest of which is leaving.
+//!
+//! With `b = window / n`, `i = floor(t / b)` and `e = t - i*b`, usage is the sum of buckets
+//! `i-n+1 … i` and of what [`Leaving`] lets count of bucket `i-n`. Admit iff
+//! `usage + cost <= limit`.
+//!
+//! Only buckets that hold units are kept, in one word each and the first two in place, so a
+//! partition that asks now and then is 32 bytes and holds no other memory.
+
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+
+use super::quota::{Algorithm, COUNT_MAX, Leaving, Quota, Retry};
+use super::{Charged, Decision, State};
+use crate::clock::{Micros, Timestamp};
+
+/// Units used in each bucket of the last window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlidingWindow {
+    /// Index of the newest bucket that holds units; means nothing where none does.
+    newest: u64,
+    /// The buckets that hold units, oldest first.
+    buckets: SmallVec<[Bucket; 2]>,
+}
+
+/// A bucket's units, below the low bits of its index.
+///
+/// Those are enough to know the index: live buckets are at most [`BUCKETS_MAX`] apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bucket(u64);
+
+/// How a quota cuts time.
+struct Grid {
+    /// Buckets per window (`n`).
+    buckets: u64,
+    /// Length of a bucket (`b`).
+    width_us: u64,
+    leaving: Leaving,
+}
+
+impl SlidingWindow {
+    /// Iterates over index and units of the buckets, oldest first.
+    fn buckets(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        (self.buckets.iter()).map(|bucket| (bucket.index(self.newest), bucket.units()))
+    }
+
+    fn usage(&self, grid: &Grid, at: Timestamp) -> u64 {
+        (self.buckets())
+            .map(|(index, units)| grid.counted(index, units, at))
+            .sum()
+    }
+
+    /// Adds units to the bucket of `at`, which no bucket is later than.
+    fn add(&mut self, grid: &Grid, units: u64, at: Timestamp) {
+        if units == 0 {
+            return;
+        }
+        let index = grid.index(at);
+        match self.buckets.last_mut() {
+            Some(last) if self.newest == index => *last = Bucket::new(index, last.units() + units),
+            _ => self.buckets.push(Bucket::new(index, units)),
+        }
+        self.newest = index;
+    }
+
+    /// Counts everything as spent in the bucket of `now`.
+    fn gather(&mut self, grid: &Grid, now: Timestamp) {
+        let units = self.buckets().map(|(_, units)| units).sum();
+        self.buckets.clear();
+        self.add(grid, units, now);
+    }
+
+    /// Drops the buckets that count no more at `at`, and most of the memory they took.
+    fn forget_aged(&mut self, grid: &Grid, at: Timestamp) {
+        let aged = (self.buckets())
+            .take_while(|&(index, _)| grid.is_gone(index, at))
+            .count();
+        if aged > 0 {
+            self.buckets.drain(..aged);
+            if self.buckets.capacity() > 4 * self.buckets.len().max(1) {
+                self.buckets.shrink_to_fit();
+            }
+        }
+    }
+
+    /// Returns how long after `at` usage is first at most `target`, which it exceeds.
+    fn until_at_most(&self, grid: &Grid, target: u64, at: Timestamp) -> Micros {
+        let mut sum: u64 = self.buckets().map(|(_, units)| units).sum();
+        for (index, units) in self.buckets() {
+            sum -= units;
+            if sum <= target {
+                return grid.leaves_down_to(index, units, target - sum).since(at);
+            }
+        }
+        Micros(0)
+    }
+}
+
+impl State for SlidingWindow {
+    fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
+        if self.buckets.is_empty() {
+            return now;
+        }
+        let grid = Grid::of(quota);
+        let newest = grid.start(self.newest);
+        let at = if newest.since(now) <= quota.window {
+            newest.max(now)
+        } else {
+            self.gather(&grid, now);
+            now
+        };
+        self.forget_aged(&grid, at);
+        at
+    }
+
+    fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+        self.usage(&Grid::of(quota), at).saturating_add(cost) <= quota.limit
+    }
+
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
+        self.add(&Grid::of(quota), cost.min(COUNT_MAX), at);
+        Micros(0)
+    }
+
+    fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
+        let grid = Grid::of(quota);
+        let usage = self.usage(&grid, at);
+        let until_at_most = |target| self.until_at_most(&grid, target, at);
+        Decision {
+            admit,
+            remaining: quota.limit.saturating_sub(usage),
+            next: (usage > 0).then(|| until_at_most(usage.min(quota.limit) - 1)),
+            reset: if usage > 0 {
+                until_at_most(0)
+            } else {
+                Micros(0)
+            },
+            retry: match admit {
+                true => Retry::NOW,
+                false if cost > quota.limit => Retry::Never,
+                false => Retry::After(until_at_most(quota.limit - cost)),
+            },
+            wait: Micros(0),
+        }
+    }
+
+    fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
+        let charged_index = Grid::of(quota).index(charged.at);
+        let Some(position) = self.buckets().position(|(index, _)| index == charged_index) else {
+            return;
+        };
+        let left = self.buckets[position].units().saturating_sub(amount);
+        if left > 0 {
+            self.buckets[position] = Bucket::new(charged_index, left);
+        } else {
+            // The newest bucket may be the one that goes: its neighbour is the newest then.
+            let newest = (self.buckets().rev()).find(|&(index, _)| index != charged_index);
+            self.buckets.remove(position);
+            self.newest = newest.map_or(0, |(index, _)| index);
+        }
+    }
+
+    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        self.charge(quota, amount, at);
+    }
+
+    fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
+        let grid = Grid::of(quota);
+        // While the newest bucket is leaving, the others are gone.
+        (self.buckets.last()).is_none_or(|last| grid.counted(self.newest, last.units(), at) == 0)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        if self.buckets.spilled() {
+            self.buckets.capacity() * size_of::<Bucket>()
+        } else {
+            0
+        }
+    }
+}
+
+impl Bucket {
+    fn new(index: u64, units: u64) -> Self {
+        Self(index << UNITS_BITS | units.min(COUNT_MAX))
+    }
+
+    fn units(self) -> u64 {
+        self.0 & (u64::MAX >> (u64::BITS - UNITS_BITS))
+    }
+
+    /// Returns the bucket's index, given the newest bucket's.
+    fn index(self, newest: u64) -> u64 {
+        let age = (newest << UNITS_BITS).wrapping_sub(self.0 - self.units()) >> UNITS_BITS;
+        newest - age
+    }
+}
+
+impl Grid {
+    fn of(quota: &Quota) -> Self {
+        let Algorithm::SlidingWindow { buckets, leaving } = quota.algorithm else {
+            unreachable!("a sliding window is asked only about sliding-window quotas");
+        };
+        let buckets = u64::from(buckets);
+        Self {
+            buckets,
+            width_us: quota.window.0 / buckets,
+            leaving,
+        }
+    }
+
+    fn index(&self, at: Timestamp) -> u64 {
+        at.0 / self.width_us
+    }
+
+    fn start(&self, index: u64) -> Timestamp {
+        Timestamp(index * self.width_us)
+    }
+
+    /// Says whether a bucket has left the window for good.
+    fn is_gone(&self, index: u64, at: Timestamp) -> bool {
+        match (index + self.buckets).cmp(&self.index(at)) {
+            Ordering::Less => true,
+            Ordering::Equal => self.leaving == Leaving::Dropped,
+            Ordering::Greater => false,
+        }
+    }
+
+    /// Returns how many of a bucket's units count at `at`.
+    fn counted(&self, index: u64, units: u64, at: Timestamp) -> u64 {
+        let leaves = self.start(index + self.buckets);
+        let inside_us = (leaves + Micros(self.width_us)).since(at).0;
+        match self.leaving {
+            _ if at < leaves => units,
+            Leaving::Weighted => part(units, inside_us, self.width_us),
+            Leaving::Whole if inside_us > 0 => units,
+            Leaving::Whole | Leaving::Dropped => 0,
+        }
+    }
+
+    /// Returns when at most `rest` of a bucket's units still count.
+    fn leaves_down_to(&self, index: u64, units: u64, rest: u64) -> Timestamp {
+        let leaves = self.start(index + self.buckets);
+        match self.leaving {
+            _ if units <= rest => leaves,
+            // floor(units * (b - e) / b) <= rest, solved for the smallest e.
+            Leaving::Weighted => {
+                let inside_us =
+                    (u128::from(rest + 1) * u128::from(self.width_us)).div_ceil(u128::from(units));
+                leaves + Micros(self.width_us + 1 - narrowed(inside_us))
+            }
+            Leaving::Whole => leaves + Micros(self.width_us),
+            Leaving::Dropped => leaves,
+        }
+    }
+}
+
+/// Returns `floor(units * inside / width)`; the product of a count and microseconds passes 64 bits.
+fn part(units: u64, inside_us: u64, width_us: u64) -> u64 {
+    narrowed(u128::from(units) * u128::from(inside_us) / u128::from(width_us))
+}
+
+fn narrowed(quotient: u128) -> u64 {
+    u64::try_from(quotient).expect("a part is at most the whole")
+}
+
+/// Bits of a [`Bucket`] that hold its units, which saturate at 2^52.
+const UNITS_BITS: u32 = 53;
+/// Most buckets per window; one more may be leaving, and the index's low bits tell 2048 apart.
+pub const BUCKETS_MAX: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::quota::Count;
+
+    fn quota(buckets: u32, leaving: Leaving) -> Quota {
+        Quota {
+            limit: 10,
+            window: Micros(1_000_000),
+            algorithm: Algorithm::SlidingWindow { buckets, leaving },
+            count: Count::Admitted,
+        }
+    }
+
+    fn buckets(window: &SlidingWindow) -> Vec<(u64, u64)> {
+        window.buckets().collect()
+    }
+
+    fn charged_at(quota: &Quota, times_us: &[u64]) -> SlidingWindow {
+        let mut window = SlidingWindow::default();
+        for &at_us in times_us {
+            let at = window.arrive(quota, Timestamp(at_us));
+            window.charge(quota, 1, at);
+        }
+        window
+    }
+
+    #[test]
+    fn two_requests_far_apart_hold_no_heap() {
+        let window = charged_at(&quota(100, Leaving::Weighted), &[7, 990_000]);
+        assert_eq!((window.heap_bytes(), size_of::<SlidingWindow>()), (0, 32));
+        assert_eq!(buckets(&window), [(0, 1), (99, 1)]);
+    }
+
+    #[test]
+    fn index_survives_the_wrap_of_its_low_bits() {
+        let quota = quota(100, Leaving::Whole);
+        let window = charged_at(&quota, &[20_470_000, 20_480_000, 21_470_000]);
+        assert_eq!(buckets(&window), [(2047, 1), (2048, 1), (2147, 1)]);
+    }
+
+    #[test]
+    fn bucket_saturates_without_touching_its_index() {
+        let quota = quota(10, Leaving::Weighted);
+        let mut window = charged_at(&quota, &[900_000]);
+        window.spend(&quota, u64::MAX, Timestamp(900_000));
+        window.spend(&quota, u64::MAX, Timestamp(900_000));
+        assert_eq!(buckets(&window), [(9, COUNT_MAX)]);
+    }
+
+    #[test]
+    fn release_of_the_newest_bucket_lets_time_run_again() {
+        let quota = quota(10, Leaving::Weighted);
+        let mut window = charged_at(&quota, &[100_000, 800_000]);
+        let charged = Charged {
+            at: Timestamp(800_000),
+            amount: 1,
+        };
+        window.release(&quota, charged, 1, Timestamp(800_000));
+        assert_eq!(buckets(&window), [(1, 1)]);
+        assert_eq!(
+            window.arrive(&quota, Timestamp(300_000)),
+            Timestamp(300_000)
+        );
+    }
+
+    #[test]
+    fn buckets_from_far_ahead_are_gathered_and_not_given_back() {
+        let quota = quota(10, Leaving::Weighted);
+        let mut window = charged_at(&quota, &[8_000_000, 8_300_000]);
+        let at = window.arrive(&quota, Timestamp(1_234_567));
+        let charged = Charged {
+            at: Timestamp(8_300_000),
+            amount: 1,
+        };
+        window.release(&quota, charged, 1, at);
+        assert_eq!(
+            (at, buckets(&window)),
+            (Timestamp(1_234_567), vec![(12, 2)])
+        );
+    }
+}
