@@ -1,0 +1,127 @@
+//! A ledger over the pure functions alone: one state per ask, and a clock that goes anywhere.
+
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::fixed_window::FixedWindow;
+use tollgate::limit::gcra::Gcra;
+use tollgate::limit::plan::{Ledger, Look, Mode, OnStoreFailure, Slot, Step};
+use tollgate::limit::sliding_log::SlidingLog;
+use tollgate::limit::sliding_window::SlidingWindow;
+use tollgate::limit::{Algorithm, Ask, Charged, Decision, Quota, State, Tag, Verdict, plan};
+
+/// The state of any algorithm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counter {
+    FixedWindow(FixedWindow),
+    SlidingWindow(SlidingWindow),
+    SlidingLog(SlidingLog),
+    Gcra(Gcra),
+}
+
+/// Calls a method of whichever state a counter holds.
+macro_rules! state {
+    ($counter:expr, $state:ident => $call:expr) => {
+        match $counter {
+            Counter::FixedWindow($state) => $call,
+            Counter::SlidingWindow($state) => $call,
+            Counter::SlidingLog($state) => $call,
+            Counter::Gcra($state) => $call,
+        }
+    };
+}
+
+impl Counter {
+    pub fn new(quota: &Quota) -> Self {
+        match quota.algorithm {
+            Algorithm::FixedWindow => Self::FixedWindow(FixedWindow::default()),
+            Algorithm::SlidingWindow { .. } => Self::SlidingWindow(SlidingWindow::default()),
+            Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::default()),
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::default()),
+        }
+    }
+
+    pub fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
+        state!(self, state => state.arrive(quota, now))
+    }
+}
+
+/// The quotas of one plan, enforced or in shadow, and what has been spent of them.
+#[derive(Clone, Debug)]
+pub struct Quotas {
+    pub quotas: Vec<(Quota, Mode)>,
+    pub counters: Vec<Counter>,
+    pub now: Timestamp,
+}
+
+impl Quotas {
+    pub fn new(quotas: Vec<(Quota, Mode)>) -> Self {
+        Self {
+            counters: quotas
+                .iter()
+                .map(|(quota, _)| Counter::new(quota))
+                .collect(),
+            quotas,
+            now: Timestamp(0),
+        }
+    }
+
+    pub fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
+        let quotas = self.quotas.clone();
+        let plan: Vec<Ask<'_>> = (quotas.iter())
+            .map(|(quota, mode)| ask(quota, *mode, Slot(0), cost))
+            .collect();
+        self.now = now;
+        plan::decide(self, &plan)
+    }
+
+    /// Gives back up to `amount` of what one decision charged, and notes what still stands.
+    pub fn release(&mut self, now: Timestamp, charged: &mut [Option<Charged>], amount: u64) {
+        for (index, charged) in charged.iter_mut().enumerate() {
+            let Some(charged) = charged else { continue };
+            let amount = amount.min(charged.amount);
+            let quota = self.quotas[index].0;
+            let at = self.counters[index].arrive(&quota, now);
+            state!(&mut self.counters[index], state => state.release(&quota, *charged, amount, at));
+            charged.amount -= amount;
+        }
+    }
+
+    pub fn spend(&mut self, now: Timestamp, amount: u64) {
+        for (counter, (quota, _)) in self.counters.iter_mut().zip(&self.quotas) {
+            let at = counter.arrive(quota, now);
+            state!(counter, state => state.spend(quota, amount, at));
+        }
+    }
+}
+
+impl Ledger for Quotas {
+    fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look {
+        let now = self.now;
+        state!(&mut self.counters[index], state => {
+            let at = state.arrive(ask.quota, now);
+            Look { at, admit: state.admits(ask.quota, ask.cost, at) }
+        })
+    }
+
+    fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision> {
+        state!(&mut self.counters[index], state => {
+            let wait = match step {
+                Step::Charge => state.charge(ask.quota, ask.cost, look.at),
+                Step::Leave => Micros(0),
+            };
+            let decision = state.decision(ask.quota, ask.cost, look.at, look.admit);
+            Some(Decision { wait, ..decision })
+        })
+    }
+}
+
+/// Makes an ask of the one partition that tests use.
+pub fn ask(quota: &Quota, mode: Mode, slot: Slot, cost: u64) -> Ask<'_> {
+    Ask {
+        quota,
+        slot,
+        tag: Tag(7),
+        cost,
+        mode,
+        on_store_failure: OnStoreFailure::Local,
+    }
+}

@@ -1,0 +1,230 @@
+//! The vectors' files, read into quotas, steps and the decisions they expect.
+
+use serde::Deserialize;
+use tollgate::clock::Micros;
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Algorithm, Count, Decision, Leaving, Quota, Retry};
+
+/// A file of `tests/spec`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    pub case: Vec<Case>,
+}
+
+/// What a step of a vector expects; equal to what is found or the step fails.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub admit: bool,
+    pub retry: Retry,
+    pub wait: Micros,
+    pub decisions: Vec<Decision>,
+}
+
+/// A step, of whichever form it was written in.
+pub enum Step {
+    Decide {
+        at_us: u64,
+        cost: u64,
+        expected: Expected,
+    },
+    Release {
+        at_us: u64,
+        step: usize,
+        amount: u64,
+    },
+    Spend {
+        at_us: u64,
+        amount: u64,
+    },
+}
+
+/// A case of a plan (`quotas`) or of a single algorithm (the other keys).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub name: String,
+    #[serde(rename = "why")]
+    _why: String,
+    pub start_us: u64,
+    #[serde(default)]
+    quotas: Vec<QuotaRow>,
+    algorithm: Option<String>,
+    quota: Option<u64>,
+    window_us: Option<u64>,
+    buckets: Option<u32>,
+    leaving: Option<String>,
+    burst: Option<u64>,
+    queue: Option<u64>,
+    count_all: Option<bool>,
+    pub steps: Vec<StepRow>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuotaRow {
+    algorithm: String,
+    quota: u64,
+    window_us: u64,
+    buckets: Option<u32>,
+    leaving: Option<String>,
+    burst: Option<u64>,
+    queue: Option<u64>,
+    count_all: Option<bool>,
+    mode: Option<String>,
+}
+
+impl Case {
+    pub fn quotas(&self) -> Vec<(Quota, Mode)> {
+        let single = self.algorithm.clone().map(|algorithm| QuotaRow {
+            algorithm,
+            quota: self.quota.expect("a single case names its quota"),
+            window_us: self.window_us.expect("a single case names its window"),
+            buckets: self.buckets,
+            leaving: self.leaving.clone(),
+            burst: self.burst,
+            queue: self.queue,
+            count_all: self.count_all,
+            mode: None,
+        });
+        let rows = self.quotas.iter().cloned().chain(single);
+        rows.map(|row| row.compile()).collect()
+    }
+}
+
+impl QuotaRow {
+    fn compile(&self) -> (Quota, Mode) {
+        let algorithm = match self.algorithm.as_str() {
+            "fixed-window" => Algorithm::FixedWindow,
+            "sliding-window" => Algorithm::SlidingWindow {
+                buckets: self.buckets.unwrap_or(10),
+                leaving: match self.leaving.as_deref() {
+                    None | Some("weighted") => Leaving::Weighted,
+                    Some("whole") => Leaving::Whole,
+                    Some("dropped") => Leaving::Dropped,
+                    Some(other) => panic!("leaving = {other:?} is unknown"),
+                },
+            },
+            "sliding-log" => Algorithm::SlidingLog,
+            "gcra" => Algorithm::Gcra {
+                burst: self.burst.unwrap_or(self.quota),
+            },
+            "leaky-bucket" => Algorithm::LeakyBucket {
+                queue: self.queue.unwrap_or(0),
+            },
+            other => panic!("algorithm = {other:?} is unknown"),
+        };
+        let quota = Quota {
+            limit: self.quota,
+            window: Micros(self.window_us),
+            algorithm,
+            count: match self.count_all {
+                Some(true) => Count::All,
+                _ => Count::Admitted,
+            },
+        };
+        let mode = match self.mode.as_deref() {
+            None | Some("enforce") => Mode::Enforce,
+            Some("shadow") => Mode::Shadow,
+            Some(other) => panic!("mode = {other:?} is unknown"),
+        };
+        (quota, mode)
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum StepRow {
+    Single(u64, u64, bool, u64, i64, u64, i64),
+    Held(u64, u64, bool, u64, i64, u64, i64, u64),
+    Decide {
+        at_us: u64,
+        cost: u64,
+        admit: bool,
+        retry_us: i64,
+        decisions: Vec<(bool, u64, i64, u64, i64, u64)>,
+    },
+    Release {
+        at_us: u64,
+        release: usize,
+        amount: u64,
+    },
+    Spend {
+        at_us: u64,
+        spend: u64,
+    },
+}
+
+impl From<StepRow> for Step {
+    fn from(row: StepRow) -> Self {
+        match row {
+            StepRow::Single(at_us, cost, admit, remaining, next_us, reset_us, retry_us) => {
+                StepRow::Held(
+                    at_us, cost, admit, remaining, next_us, reset_us, retry_us, 0,
+                )
+                .into()
+            }
+            StepRow::Held(at_us, cost, admit, remaining, next_us, reset_us, retry_us, wait_us) => {
+                Self::Decide {
+                    at_us,
+                    cost,
+                    expected: Expected {
+                        admit,
+                        retry: retry(retry_us),
+                        wait: Micros(wait_us),
+                        decisions: vec![decision((
+                            admit, remaining, next_us, reset_us, retry_us, wait_us,
+                        ))],
+                    },
+                }
+            }
+            StepRow::Decide {
+                at_us,
+                cost,
+                admit,
+                retry_us,
+                decisions,
+            } => Self::Decide {
+                at_us,
+                cost,
+                expected: Expected {
+                    admit,
+                    retry: retry(retry_us),
+                    // A shadow's wait is 0, so this is the longest among the enforced ones.
+                    wait: Micros(decisions.iter().map(|row| row.5).max().unwrap_or(0)),
+                    decisions: decisions.into_iter().map(decision).collect(),
+                },
+            },
+            StepRow::Release {
+                at_us,
+                release,
+                amount,
+            } => Self::Release {
+                at_us,
+                step: release,
+                amount,
+            },
+            StepRow::Spend { at_us, spend } => Self::Spend {
+                at_us,
+                amount: spend,
+            },
+        }
+    }
+}
+
+fn decision(row: (bool, u64, i64, u64, i64, u64)) -> Decision {
+    let (admit, remaining, next_us, reset_us, retry_us, wait_us) = row;
+    Decision {
+        admit,
+        remaining,
+        next: u64::try_from(next_us).ok().map(Micros),
+        reset: Micros(reset_us),
+        retry: retry(retry_us),
+        wait: Micros(wait_us),
+    }
+}
+
+/// Reads a retry, of which -1 is never.
+fn retry(retry_us: i64) -> Retry {
+    u64::try_from(retry_us).map_or(Retry::Never, |us| Retry::After(Micros(us)))
+}
