@@ -3,13 +3,13 @@
 use smallvec::SmallVec;
 
 use crate::limit::plan::Slot;
-use crate::limit::{Answer, Ask, Charged, Quota, Tag};
+use crate::limit::{Charged, Quota, Tag};
 
 /// What one plan spent in each of its quotas. Dropped, the units stay spent.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "a dropped charge stays spent"]
 pub struct Charge {
-    /// One entry per ask of the plan, in order.
+    /// One entry per ask of the plan that is counted, in order.
     pub(super) entries: SmallVec<[Entry; 2]>,
 }
 
@@ -22,19 +22,4 @@ pub(super) struct Entry {
     pub(super) tag: Tag,
     /// What can still be given back, if anything.
     pub(super) charged: Option<Charged>,
-}
-
-impl Charge {
-    /// Notes what `answers` charged for `plan`.
-    pub(super) fn new(plan: &[Ask<'_>], answers: &[Answer]) -> Self {
-        let entries = (plan.iter().zip(answers))
-            .map(|(ask, answer)| Entry {
-                quota: *ask.quota,
-                slot: ask.slot,
-                tag: ask.tag,
-                charged: answer.charged,
-            })
-            .collect();
-        Self { entries }
-    }
 }

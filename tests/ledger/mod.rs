@@ -42,6 +42,31 @@ impl Counter {
     pub fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
         state!(self, state => state.arrive(quota, now))
     }
+
+    pub fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+        state!(self, state => state.admits(quota, cost, at))
+    }
+
+    pub fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
+        state!(self, state => state.charge(quota, cost, at))
+    }
+
+    pub fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
+        state!(self, state => state.decision(quota, cost, at, admit))
+    }
+
+    pub fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp) {
+        state!(self, state => state.release(quota, charged, amount, at));
+    }
+
+    pub fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        state!(self, state => state.spend(quota, amount, at));
+    }
+
+    #[allow(dead_code, reason = "the laws ask for it, the vectors do not")]
+    pub fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
+        state!(self, state => state.is_whole(quota, at))
+    }
 }
 
 /// The quotas of one plan, enforced or in shadow, and what has been spent of them.
@@ -78,9 +103,9 @@ impl Quotas {
         for (index, charged) in charged.iter_mut().enumerate() {
             let Some(charged) = charged else { continue };
             let amount = amount.min(charged.amount);
-            let quota = self.quotas[index].0;
-            let at = self.counters[index].arrive(&quota, now);
-            state!(&mut self.counters[index], state => state.release(&quota, *charged, amount, at));
+            let (quota, counter) = (&self.quotas[index].0, &mut self.counters[index]);
+            let at = counter.arrive(quota, now);
+            counter.release(quota, *charged, amount, at);
             charged.amount -= amount;
         }
     }
@@ -88,29 +113,27 @@ impl Quotas {
     pub fn spend(&mut self, now: Timestamp, amount: u64) {
         for (counter, (quota, _)) in self.counters.iter_mut().zip(&self.quotas) {
             let at = counter.arrive(quota, now);
-            state!(counter, state => state.spend(quota, amount, at));
+            counter.spend(quota, amount, at);
         }
     }
 }
 
 impl Ledger for Quotas {
     fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look {
-        let now = self.now;
-        state!(&mut self.counters[index], state => {
-            let at = state.arrive(ask.quota, now);
-            Look { at, admit: state.admits(ask.quota, ask.cost, at) }
-        })
+        let counter = &mut self.counters[index];
+        let at = counter.arrive(ask.quota, self.now);
+        let admit = counter.admits(ask.quota, ask.cost, at);
+        Look { at, admit }
     }
 
     fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision> {
-        state!(&mut self.counters[index], state => {
-            let wait = match step {
-                Step::Charge => state.charge(ask.quota, ask.cost, look.at),
-                Step::Leave => Micros(0),
-            };
-            let decision = state.decision(ask.quota, ask.cost, look.at, look.admit);
-            Some(Decision { wait, ..decision })
-        })
+        let counter = &mut self.counters[index];
+        let wait = match step {
+            Step::Charge => counter.charge(ask.quota, ask.cost, look.at),
+            Step::Leave => Micros(0),
+        };
+        let decision = counter.decision(ask.quota, ask.cost, look.at, look.admit);
+        Some(Decision { wait, ..decision })
     }
 }
 

@@ -1,0 +1,221 @@
+//! The shards that one plan needs, locked together, and where in them each ask is kept.
+//!
+//! Shards are locked in index order, so two plans never wait for each other in a circle. The
+//! overflow shard has the highest index and may therefore be locked late, when a partition turns
+//! out to have no room.
+
+use std::sync::MutexGuard;
+
+use smallvec::SmallVec;
+
+use super::partitions::{Key, Purpose, Spot};
+use super::shard::Shard;
+use super::table::with_partitions;
+use super::{MemoryStore, OVERFLOW, OVERFLOW_SHARD, shard_of};
+use crate::clock::Timestamp;
+use crate::limit::plan::{Ledger, Look, Mode, OnStoreFailure, Slot, Step};
+use crate::limit::{Answer, Ask, Decision, Quota, Tag};
+use crate::store::charge::{Charge, Entry};
+
+/// What a plan holds of the store while it is decided, settled or given back.
+#[derive(Debug)]
+pub(super) struct Books<'s> {
+    store: &'s MemoryStore,
+    /// In index order.
+    shards: SmallVec<[Held<'s>; 2]>,
+    /// One per ask, in order.
+    places: SmallVec<[Place; 4]>,
+    /// Read once the locks are held, so that no partition ever sees an earlier time than before.
+    pub(super) now: Timestamp,
+}
+
+/// A locked shard.
+#[derive(Debug)]
+struct Held<'s> {
+    index: usize,
+    shard: MutexGuard<'s, Shard>,
+}
+
+/// Where an ask is counted.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In a partition: the ask's own, or its slot's overflow partition.
+    Partition {
+        /// Index into the shards held.
+        held: usize,
+        tag: Tag,
+        /// The bucket it was found in, if it has state.
+        bucket: Option<usize>,
+    },
+    /// Nowhere: there is no room, and its policy is `open`.
+    Uncounted,
+}
+
+/// There is no room for a partition of an enforced `closed` policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+impl<'s> Books<'s> {
+    /// Locks the shards of all `tags`.
+    pub(super) fn open(store: &'s MemoryStore, tags: impl Iterator<Item = Tag>) -> Self {
+        let mut indices: SmallVec<[usize; 4]> = tags.map(shard_of).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let shards = (indices.into_iter())
+            .map(|index| Held {
+                index,
+                shard: store.lock(index),
+            })
+            .collect();
+        Self {
+            store,
+            shards,
+            places: SmallVec::new(),
+            now: store.clock.now(),
+        }
+    }
+
+    /// Finds where each ask is counted, and makes room for partitions that are new.
+    ///
+    /// # Errors
+    /// [`Full`] if one cannot be and may not go uncounted; then nothing must be decided.
+    pub(super) fn place(&mut self, plan: &[Ask<'_>]) -> Result<(), Full> {
+        for ask in plan {
+            let place = self.place_one(ask)?;
+            self.places.push(place);
+        }
+        Ok(())
+    }
+
+    fn place_one(&mut self, ask: &Ask<'_>) -> Result<Place, Full> {
+        let held = self.held(ask.tag);
+        let shard = &mut self.shards[held].shard;
+        let bucket = shard.find(ask.slot, ask.tag);
+        if bucket.is_some() || shard.make_room(ask, self.now, &self.store.meter) {
+            return Ok(Place::Partition {
+                held,
+                tag: ask.tag,
+                bucket,
+            });
+        }
+        self.store.note_overflow();
+        match (ask.on_store_failure, ask.mode) {
+            (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(ask.slot, ask.quota)),
+            // A shadow quota never refuses, not for want of room either.
+            (OnStoreFailure::Open, _) | (_, Mode::Shadow) => Ok(Place::Uncounted),
+            (OnStoreFailure::Closed, Mode::Enforce) => Err(Full),
+        }
+    }
+
+    /// Finds the slot's overflow partition. It asks for no room: there is one per slot.
+    fn place_in_overflow(&mut self, slot: Slot, quota: &Quota) -> Place {
+        let held = self.held(OVERFLOW);
+        let shard = &mut self.shards[held].shard;
+        shard.table_for(slot, quota);
+        Place::Partition {
+            held,
+            tag: OVERFLOW,
+            bucket: shard.find(slot, OVERFLOW),
+        }
+    }
+
+    /// Returns which of the shards held is the tag's; locks the overflow shard if it is that.
+    fn held(&mut self, tag: Tag) -> usize {
+        let index = shard_of(tag);
+        let held = (self.shards.iter()).position(|held| held.index == index);
+        held.unwrap_or_else(|| {
+            debug_assert_eq!(index, OVERFLOW_SHARD, "only the last may be locked late");
+            self.shards.push(Held {
+                index,
+                shard: self.store.lock(index),
+            });
+            self.shards.len() - 1
+        })
+    }
+
+    /// Notes what the decided plan spent, and where.
+    pub(super) fn charge(&self, plan: &[Ask<'_>], answers: &[Answer]) -> Charge {
+        let entries = (plan.iter().zip(answers).zip(&self.places))
+            .filter_map(|((ask, answer), place)| match *place {
+                Place::Uncounted => None,
+                Place::Partition { tag, .. } => Some(Entry {
+                    quota: *ask.quota,
+                    slot: ask.slot,
+                    tag,
+                    charged: answer.charged,
+                }),
+            })
+            .collect();
+        Charge { entries }
+    }
+
+    /// Gives back up to `amount` units of an entry, and notes that they no longer stand.
+    pub(super) fn release(&mut self, entry: &mut Entry, amount: u64) {
+        let Some(charged) = &mut entry.charged else {
+            return;
+        };
+        let amount = amount.min(charged.amount);
+        let (now, held) = (self.now, self.held(entry.tag));
+        if let Some(table) = self.shards[held].shard.table(entry.slot) {
+            let (key, meter) = (Key::from(entry.tag), &self.store.meter);
+            with_partitions!(table, partitions => {
+                partitions.release(key, &entry.quota, *charged, amount, now, meter);
+            });
+        }
+        charged.amount -= amount;
+        if charged.amount == 0 {
+            entry.charged = None;
+        }
+    }
+
+    /// Spends `amount` where the entry was charged; in the overflow partition if it is gone and
+    /// there is no room to make it anew.
+    pub(super) fn spend(&mut self, entry: &Entry, amount: u64) {
+        let (now, meter) = (self.now, &self.store.meter);
+        let mut tag = entry.tag;
+        let mut held = self.held(tag);
+        let shard = &mut self.shards[held].shard;
+        let has_place = tag == OVERFLOW
+            || shard.find(entry.slot, tag).is_some()
+            || shard.has_room(entry.slot, &entry.quota, Purpose::Insert, meter);
+        if !has_place {
+            self.store.note_overflow();
+            tag = OVERFLOW;
+            held = self.held(tag);
+        }
+        let table = (self.shards[held].shard).table_for(entry.slot, &entry.quota);
+        with_partitions!(table, partitions => {
+            partitions.spend(Key::from(tag), &entry.quota, amount, now, meter);
+        });
+    }
+}
+
+impl Ledger for Books<'_> {
+    fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look {
+        let now = self.now;
+        match self.places[index] {
+            Place::Uncounted => Look {
+                at: now,
+                admit: true,
+            },
+            Place::Partition { held, tag, bucket } => {
+                let key = Key::from(tag);
+                let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
+                with_partitions!(table, partitions => partitions.look(Spot { key, bucket }, ask, now))
+            }
+        }
+    }
+
+    fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision> {
+        match self.places[index] {
+            Place::Uncounted => None,
+            Place::Partition { held, tag, bucket } => {
+                let (key, meter) = (Key::from(tag), &self.store.meter);
+                let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
+                Some(with_partitions!(table, partitions => {
+                    partitions.commit(Spot { key, bucket }, ask, look, step, meter)
+                }))
+            }
+        }
+    }
+}

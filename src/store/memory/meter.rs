@@ -1,0 +1,49 @@
+//! How many bytes the store holds, and whether more may be taken.
+//!
+//! One number for the whole process. It is touched only when a table or a state's heap grows or
+//! shrinks, not per decision, so workers do not fight over its cache line.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts the bytes of tables and of what their states hold on the heap.
+#[derive(Debug)]
+pub(super) struct Meter {
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+impl Meter {
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            bytes_max,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Says whether `more` bytes would stay within the bound.
+    pub(super) fn fits(&self, more: usize) -> bool {
+        self.bytes().saturating_add(more as u64) <= self.bytes_max
+    }
+
+    /// Takes `more` bytes if they stay within the bound, and says whether it did.
+    pub(super) fn try_take(&self, more: usize) -> bool {
+        let taken = |bytes: u64| {
+            let sum = bytes.saturating_add(more as u64);
+            (sum <= self.bytes_max).then_some(sum)
+        };
+        self.bytes.fetch_update(Relaxed, Relaxed, taken).is_ok()
+    }
+
+    /// Notes that what held `before` bytes holds `after`, bound or no bound.
+    pub(super) fn note(&self, before: usize, after: usize) {
+        if after >= before {
+            self.bytes.fetch_add((after - before) as u64, Relaxed);
+        } else {
+            self.bytes.fetch_sub((before - after) as u64, Relaxed);
+        }
+    }
+}

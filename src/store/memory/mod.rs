@@ -1,0 +1,199 @@
+//! The memory store: counters in this process's memory, shared by its workers, within a bound.
+//!
+//! Partitions are spread by tag over [`SHARDS`] shards, each behind its own lock; a plan locks the
+//! shards it needs in index order and is decided in one step. Since all quotas of one partition
+//! share its tag, that is one lock for most plans. In a shard each slot has its own hash table,
+//! typed by algorithm, so a partition costs its 16-byte tag, its state and a control byte.
+//!
+//! Nothing grows past `bytes_max`: when a table may not grow, idle state of that shard is dropped
+//! first, and then newcomers do what their policy says, by default share one overflow partition
+//! per slot. Live state is never dropped to make room. What the bound leaves out: heads of tables
+//! (about a hundred bytes per shard and slot in use, a word per slot ever seen), the overflow
+//! partitions (one per slot), and the heap of partitions that exist already. Those are decided
+//! normally when the store is full, so logs may grow it by their entries: at most `limit` per
+//! partition, and by no more than one entry per request that a window admits. Newcomers wait until
+//! that has aged. Only tables double, so some shards may be full when half the bound is still free.
+
+mod books;
+mod meter;
+mod partitions;
+mod shard;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crossbeam_utils::CachePadded;
+use smallvec::SmallVec;
+
+use self::books::{Books, Full};
+use self::meter::Meter;
+use self::partitions::{Key, Purpose, Spot};
+use self::shard::Shard;
+use self::table::with_partitions;
+use super::{Charge, Outcome, Series, Usage};
+use crate::clock::{Clock, Micros};
+use crate::limit::plan::{self, OnStoreFailure, Slot};
+use crate::limit::{Ask, Decision, Tag};
+
+/// Counters in this process's memory, shared by its workers.
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Clock,
+    meter: Meter,
+    /// Asks that found no room.
+    overflowed: AtomicU64,
+    /// [`SHARDS`] shards and the overflow shard.
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// The shard that the next sweep begins with.
+    next_sweep: AtomicUsize,
+    slots: Mutex<HashMap<Series, Slot>>,
+}
+
+impl MemoryStore {
+    /// Makes an empty store that holds at most `bytes_max`.
+    pub fn new(clock: Clock, bytes_max: u64) -> Self {
+        Self {
+            clock,
+            meter: Meter::new(bytes_max),
+            overflowed: AtomicU64::new(0),
+            shards: (0..=OVERFLOW_SHARD).map(|_| CachePadded::default()).collect(),
+            next_sweep: AtomicUsize::new(0),
+            slots: Mutex::default(),
+        }
+    }
+
+    /// Drops idle state and gives its memory back, [`SHARDS_PER_SWEEP`] shards at a time.
+    ///
+    /// Called every 100 ms it passes over the whole store in 3.3 s. A shard is locked for as long
+    /// as it takes to look at its entries: some tens of microseconds at a million partitions.
+    pub fn sweep(&self) {
+        let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
+        for index in first..first + SHARDS_PER_SWEEP {
+            let mut shard = self.lock(index % self.shards.len());
+            shard.sweep(self.clock.now(), &self.meter);
+        }
+    }
+
+    /// Says what the store holds; locks each shard for an instant, so for scrapes, not requests.
+    pub fn usage(&self) -> Usage {
+        let partitions = (0..self.shards.len()).map(|index| self.lock(index).partitions() as u64);
+        Usage {
+            partitions: partitions.sum(),
+            bytes: self.meter.bytes(),
+            overflowed: self.overflowed.load(Relaxed),
+        }
+    }
+
+    pub(super) fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
+        let mut books = Books::open(self, plan.iter().map(|ask| ask.tag));
+        if let Err(Full) = books.place(plan) {
+            return Outcome::Unavailable {
+                retry: RETRY_WHEN_FULL,
+            };
+        }
+        let verdict = plan::decide(&mut books, plan);
+        let charge = books.charge(plan, &verdict.answers);
+        Outcome::Decided { verdict, charge }
+    }
+
+    /// Asks that have no room are answered as the overflow partition if their policy is `local`,
+    /// else as a whole quota.
+    pub(super) fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
+        plan.iter().map(|ask| self.look_one(ask)).collect()
+    }
+
+    fn look_one(&self, ask: &Ask<'_>) -> Decision {
+        let mut tag = ask.tag;
+        let mut shard = self.lock(shard_of(tag));
+        if ask.on_store_failure == OnStoreFailure::Local
+            && shard.find(ask.slot, tag).is_none()
+            && !shard.has_room(ask.slot, ask.quota, Purpose::Look, &self.meter)
+        {
+            tag = OVERFLOW;
+            shard = self.lock(OVERFLOW_SHARD);
+        }
+        let (key, bucket) = (Key::from(tag), shard.find(ask.slot, tag));
+        let table = shard.table_for(ask.slot, ask.quota);
+        let now = self.clock.now();
+        with_partitions!(table, partitions => partitions.preview(Spot { key, bucket }, ask, now))
+    }
+
+    pub(super) fn release(&self, mut charge: Charge, amount: u64) -> Charge {
+        let mut books = Books::open(self, charge.entries.iter().map(|entry| entry.tag));
+        for entry in &mut charge.entries {
+            books.release(entry, amount);
+        }
+        charge
+    }
+
+    pub(super) fn spend(&self, charge: &Charge, amount: u64) {
+        if amount == 0 {
+            return;
+        }
+        let mut books = Books::open(self, charge.entries.iter().map(|entry| entry.tag));
+        for entry in &charge.entries {
+            books.spend(entry, amount);
+        }
+    }
+
+    pub(super) fn reset(&self, slot: Slot, tag: Tag) {
+        if let Some(table) = self.lock(shard_of(tag)).table(slot) {
+            with_partitions!(table, partitions => partitions.remove(Key::from(tag), &self.meter));
+        }
+    }
+
+    /// Slots are dense and never given to another series, so a request that still holds an old
+    /// snapshot cannot touch a new series' states.
+    pub(super) fn slot(&self, series: &Series) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(series) {
+            return *slot;
+        }
+        let next = u32::try_from(slots.len()).expect("no process sees 2^32 series");
+        slots.insert(series.clone(), Slot(next));
+        Slot(next)
+    }
+
+    pub(super) fn retain(&self, live: &[Slot]) {
+        let mut live = live.to_vec();
+        live.sort_unstable();
+        for index in 0..self.shards.len() {
+            // The lock is let go before the tables are dropped.
+            let taken = self.lock(index).take_all_but(&live, &self.meter);
+            drop(taken);
+        }
+    }
+
+    /// Locks a shard. A panic under the lock has ended one connection; what it left is sound,
+    /// since every state is changed in place.
+    fn lock(&self, index: usize) -> MutexGuard<'_, Shard> {
+        (self.shards[index].lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_overflow(&self) {
+        self.overflowed.fetch_add(1, Relaxed);
+    }
+}
+
+/// Returns the index of the shard that keeps a tag: its highest bits, as tables use the lowest.
+fn shard_of(tag: Tag) -> usize {
+    if tag == OVERFLOW {
+        return OVERFLOW_SHARD;
+    }
+    (tag.0 >> (u128::BITS - SHARDS.ilog2())) as usize
+}
+
+/// Parts that are locked apart. A few hundred keep workers out of each other's way and make a
+/// growing table a matter of microseconds, and few enough that a slot's small tables cost little.
+const SHARDS: usize = 256;
+/// The shard of overflow partitions; the last, since it may be locked while others are held.
+const OVERFLOW_SHARD: usize = SHARDS;
+/// The tag of each slot's overflow partition. That a client's tag is the same is as likely as
+/// that two clients' tags are.
+const OVERFLOW: Tag = Tag(u128::MAX);
+/// Shards that one call of [`MemoryStore::sweep`] looks at.
+const SHARDS_PER_SWEEP: usize = 8;
+/// When to ask a full store again: idle state has been swept by then.
+const RETRY_WHEN_FULL: Micros = Micros::from_secs(4);

@@ -1,0 +1,284 @@
+//! The partitions of one slot in one shard: a hash table from tag to state, for one algorithm.
+//!
+//! The table is keyed by the tag itself. A tag is a digest under a key drawn per process, so its
+//! bits are as good as any hash's and nobody outside can choose them: hashing it again would cost
+//! time and add nothing. The low half picks the bucket; the shard is picked by the highest bits
+//! ([`super::shard_of`]), so the two never lean on the same bits.
+
+use hashbrown::HashTable;
+
+use super::meter::Meter;
+use crate::clock::{Micros, Timestamp};
+use crate::limit::plan::{Look, Step};
+use crate::limit::{Ask, Charged, Decision, Quota, State, Tag};
+
+/// The states of one slot's partitions that fell into one shard.
+#[derive(Debug)]
+pub(super) struct Partitions<S> {
+    /// The quota as the table was made for. Only its window and shape are read, and those are
+    /// the same for every quota a slot ever has.
+    quota: Quota,
+    entries: HashTable<(Key, S)>,
+    /// Bytes that the states hold outside of the table.
+    heap_bytes: usize,
+    /// Bytes that the meter knows of.
+    metered_bytes: usize,
+}
+
+/// A tag as two words: a `u128` would align entries to 16 bytes and pad gcra's from 24 to 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key([u64; 2]);
+
+/// Where a partition's state is, or that there is none yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) key: Key,
+    /// The bucket it was found in; only a hint, since a sweep or a growth moves entries.
+    pub(super) bucket: Option<usize>,
+}
+
+/// Whether a caller that asks for room is going to use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The room is taken: the table may grow.
+    Insert,
+    /// Only the answer matters.
+    Look,
+}
+
+impl<S: State + Clone> Partitions<S> {
+    pub(super) fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            entries: HashTable::new(),
+            heap_bytes: 0,
+            metered_bytes: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn metered_bytes(&self) -> usize {
+        self.metered_bytes
+    }
+
+    pub(super) fn find(&self, key: Key) -> Option<usize> {
+        (self.entries).find_bucket_index(key.hash(), |(other, _)| *other == key)
+    }
+
+    /// Says whether one more partition fits, and grows the table for it if need be.
+    ///
+    /// Tables double, so they are between 7/16 and 7/8 full while they grow.
+    pub(super) fn has_room(&mut self, purpose: Purpose, meter: &Meter) -> bool {
+        if self.entries.len() < self.entries.capacity() {
+            // States that live on the heap may have filled the store while tables are half empty.
+            return meter.fits(0);
+        }
+        // While it grows, the old table and the new one are both held.
+        let grown_bytes = grown_bytes::<(Key, S)>(self.entries.num_buckets());
+        if purpose == Purpose::Look {
+            return meter.fits(grown_bytes);
+        }
+        if !meter.try_take(grown_bytes) {
+            return false;
+        }
+        self.metered_bytes += grown_bytes;
+        self.entries.reserve(1, hash_of);
+        self.settle(meter);
+        true
+    }
+
+    pub(super) fn look(&mut self, spot: Spot, ask: &Ask<'_>, now: Timestamp) -> Look {
+        let look = |state: &mut S| {
+            let at = state.arrive(ask.quota, now);
+            let admit = state.admits(ask.quota, ask.cost, at);
+            Look { at, admit }
+        };
+        match spot.bucket.and_then(|_| self.state(spot)) {
+            Some(state) => look(state),
+            None => look(&mut S::default()),
+        }
+    }
+
+    /// Takes or leaves the cost; a partition whose quota stays whole is not inserted.
+    pub(super) fn commit(
+        &mut self,
+        spot: Spot,
+        ask: &Ask<'_>,
+        look: Look,
+        step: Step,
+        meter: &Meter,
+    ) -> Decision {
+        let commit = |state: &mut S| {
+            let wait = match step {
+                Step::Charge => state.charge(ask.quota, ask.cost, look.at),
+                Step::Leave => Micros(0),
+            };
+            let decision = state.decision(ask.quota, ask.cost, look.at, look.admit);
+            Decision { wait, ..decision }
+        };
+        if let Some(state) = self.state(spot) {
+            let before = state.heap_bytes();
+            let decision = commit(state);
+            let after = state.heap_bytes();
+            self.settle_heap(before, after, meter);
+            return decision;
+        }
+        let mut state = S::default();
+        state.arrive(ask.quota, look.at);
+        let decision = commit(&mut state);
+        if step == Step::Charge && ask.cost > 0 {
+            self.insert(spot.key, state, meter);
+        }
+        decision
+    }
+
+    /// Says what a request of the ask's cost would be answered; changes nothing.
+    pub(super) fn preview(&self, spot: Spot, ask: &Ask<'_>, now: Timestamp) -> Decision {
+        let found = spot.bucket.and_then(|bucket| self.entries.get_bucket(bucket));
+        let mut state = found.map_or_else(S::default, |(_, state)| state.clone());
+        let at = state.arrive(ask.quota, now);
+        let admit = state.admits(ask.quota, ask.cost, at);
+        let wait = match admit {
+            true => state.charge(ask.quota, ask.cost, at),
+            false => Micros(0),
+        };
+        Decision {
+            wait,
+            ..state.decision(ask.quota, ask.cost, at, admit)
+        }
+    }
+
+    /// Gives back `amount` of a charge; a partition that is gone was whole and needs nothing.
+    pub(super) fn release(
+        &mut self,
+        key: Key,
+        quota: &Quota,
+        charged: Charged,
+        amount: u64,
+        now: Timestamp,
+        meter: &Meter,
+    ) {
+        let spot = Spot { key, bucket: None };
+        if let Some(state) = self.state(spot) {
+            let before = state.heap_bytes();
+            let at = state.arrive(quota, now);
+            state.release(quota, charged, amount, at);
+            let after = state.heap_bytes();
+            self.settle_heap(before, after, meter);
+        }
+    }
+
+    pub(super) fn spend(
+        &mut self,
+        key: Key,
+        quota: &Quota,
+        amount: u64,
+        now: Timestamp,
+        meter: &Meter,
+    ) {
+        let spend = |state: &mut S| {
+            let at = state.arrive(quota, now);
+            state.spend(quota, amount, at);
+        };
+        if let Some(state) = self.state(Spot { key, bucket: None }) {
+            let before = state.heap_bytes();
+            spend(state);
+            let after = state.heap_bytes();
+            self.settle_heap(before, after, meter);
+        } else {
+            let mut state = S::default();
+            spend(&mut state);
+            self.insert(key, state, meter);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: Key, meter: &Meter) {
+        let found = (self.entries).find_entry(key.hash(), |(other, _)| *other == key);
+        if let Ok(entry) = found {
+            let ((_, state), _) = entry.remove();
+            self.settle_heap(state.heap_bytes(), 0, meter);
+        }
+    }
+
+    /// Drops every state whose quota is whole again, and shrinks a table that is mostly empty.
+    ///
+    /// A table shrinks below a quarter of what it can take, to about half full, so that one that
+    /// hovers around a size is not rebuilt again and again.
+    pub(super) fn sweep(&mut self, now: Timestamp, meter: &Meter) {
+        let mut heap_bytes = 0;
+        self.entries.retain(|(_, state)| {
+            let stays = !state.is_whole(&self.quota, now);
+            if stays {
+                heap_bytes += state.heap_bytes();
+            }
+            stays
+        });
+        self.heap_bytes = heap_bytes;
+        let (len, full) = (self.entries.len(), self.entries.num_buckets() / 8 * 7);
+        if len == 0 {
+            self.entries = HashTable::new();
+        } else if len < full / 4 {
+            self.entries.shrink_to(len * 7 / 4, hash_of);
+        }
+        self.settle(meter);
+    }
+
+    /// Returns the state of a partition, by its bucket if it is still there.
+    fn state(&mut self, spot: Spot) -> Option<&mut S> {
+        let hinted = spot.bucket.filter(|bucket| {
+            (self.entries.get_bucket(*bucket)).is_some_and(|(key, _)| *key == spot.key)
+        });
+        let bucket = hinted.or_else(|| self.find(spot.key))?;
+        (self.entries.get_bucket_mut(bucket)).map(|(_, state)| state)
+    }
+
+    fn insert(&mut self, key: Key, state: S, meter: &Meter) {
+        self.heap_bytes += state.heap_bytes();
+        (self.entries).insert_unique(key.hash(), (key, state), hash_of);
+        self.settle(meter);
+    }
+
+    fn settle_heap(&mut self, before: usize, after: usize, meter: &Meter) {
+        if before != after {
+            self.heap_bytes = self.heap_bytes + after - before;
+            self.settle(meter);
+        }
+    }
+
+    /// Tells the meter what the table and its states hold now.
+    fn settle(&mut self, meter: &Meter) {
+        let held_bytes = self.entries.allocation_size() + self.heap_bytes;
+        if held_bytes != self.metered_bytes {
+            meter.note(self.metered_bytes, held_bytes);
+            self.metered_bytes = held_bytes;
+        }
+    }
+}
+
+impl Key {
+    fn hash(self) -> u64 {
+        self.0[0]
+    }
+}
+
+impl From<Tag> for Key {
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+    fn from(tag: Tag) -> Self {
+        Self([tag.0 as u64, (tag.0 >> 64) as u64])
+    }
+}
+
+fn hash_of<S>((key, _): &(Key, S)) -> u64 {
+    key.hash()
+}
+
+/// Returns what a table of `buckets` buckets holds once it has grown: entries, and a control byte
+/// for each, of which one group is repeated at the end.
+fn grown_bytes<T>(buckets: usize) -> usize {
+    const GROUP_BYTES: usize = 16;
+    let grown = (2 * buckets).max(4);
+    (grown * size_of::<T>()).next_multiple_of(GROUP_BYTES) + grown + GROUP_BYTES
+}

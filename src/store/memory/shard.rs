@@ -1,0 +1,111 @@
+//! A shard: the tables of every slot for one part of all tags, behind one lock.
+
+use super::meter::Meter;
+use super::partitions::{Key, Purpose};
+use super::table::{Table, with_partitions};
+use crate::clock::{Micros, Timestamp};
+use crate::limit::plan::Slot;
+use crate::limit::{Ask, Quota, Tag};
+
+/// One part of all partitions.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    /// Indexed by slot. Slots are dense, and a shard that never saw one pays a word for it.
+    tables: Vec<Option<Box<Table>>>,
+    /// When it was last swept because there was no room.
+    pressed_at: Timestamp,
+}
+
+impl Shard {
+    pub(super) fn table(&mut self, slot: Slot) -> Option<&mut Table> {
+        self.tables.get_mut(slot.0 as usize)?.as_deref_mut()
+    }
+
+    /// Returns the slot's table, made if this shard never saw the slot.
+    pub(super) fn table_for(&mut self, slot: Slot, quota: &Quota) -> &mut Table {
+        let index = slot.0 as usize;
+        if index >= self.tables.len() {
+            self.tables.reserve_exact(index + 1 - self.tables.len());
+            self.tables.resize_with(index + 1, || None);
+        }
+        self.tables[index].get_or_insert_with(|| Box::new(Table::new(quota)))
+    }
+
+    /// Finds the bucket of a partition.
+    pub(super) fn find(&mut self, slot: Slot, tag: Tag) -> Option<usize> {
+        with_partitions!(self.table(slot)?, partitions => partitions.find(Key::from(tag)))
+    }
+
+    /// Makes room for the ask's partition, if need be by dropping idle ones of any slot.
+    ///
+    /// A look takes no room, but is told of none as the request would be.
+    pub(super) fn make_room(&mut self, ask: &Ask<'_>, now: Timestamp, meter: &Meter) -> bool {
+        let purpose = match ask.cost {
+            0 => Purpose::Look,
+            _ => Purpose::Insert,
+        };
+        if self.has_room(ask.slot, ask.quota, purpose, meter) {
+            return true;
+        }
+        // Else a flood of new keys would sweep once per request.
+        if now.since(self.pressed_at) < PRESSED_PAUSE {
+            return false;
+        }
+        self.pressed_at = now;
+        self.sweep(now, meter);
+        self.has_room(ask.slot, ask.quota, purpose, meter)
+    }
+
+    /// Says whether one more partition of a slot fits as the shard is.
+    pub(super) fn has_room(
+        &mut self,
+        slot: Slot,
+        quota: &Quota,
+        purpose: Purpose,
+        meter: &Meter,
+    ) -> bool {
+        with_partitions!(self.table_for(slot, quota), partitions => partitions.has_room(purpose, meter))
+    }
+
+    /// Drops state whose quota is whole again, and tables that nothing is left of.
+    pub(super) fn sweep(&mut self, now: Timestamp, meter: &Meter) {
+        for place in &mut self.tables {
+            let left = place.as_deref_mut().map(|table| {
+                with_partitions!(table, partitions => {
+                    partitions.sweep(now, meter);
+                    partitions.len()
+                })
+            });
+            if left == Some(0) {
+                *place = None;
+            }
+        }
+    }
+
+    /// Takes out the tables of slots that are not live (`live` is sorted).
+    ///
+    /// The caller drops them when it has let go of the shard: a table can hold many states.
+    pub(super) fn take_all_but(&mut self, live: &[Slot], meter: &Meter) -> Vec<Box<Table>> {
+        let mut taken = Vec::new();
+        for (slot, place) in (0..).map(Slot).zip(&mut self.tables) {
+            if live.binary_search(&slot).is_err()
+                && let Some(table) = place.take()
+            {
+                let bytes = with_partitions!(&*table, partitions => partitions.metered_bytes());
+                meter.note(bytes, 0);
+                taken.push(table);
+            }
+        }
+        taken
+    }
+
+    /// Counts the partitions of all slots.
+    pub(super) fn partitions(&self) -> usize {
+        (self.tables.iter().flatten())
+            .map(|table| with_partitions!(&**table, partitions => partitions.len()))
+            .sum()
+    }
+}
+
+/// Least time between two sweeps of a shard for want of room.
+const PRESSED_PAUSE: Micros = Micros(100_000);

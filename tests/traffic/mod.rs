@@ -1,0 +1,114 @@
+//! Random quotas, and random traffic that is scaled to them.
+
+use proptest::prelude::*;
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Algorithm, Count, Quota};
+
+use crate::ledger::Quotas;
+
+/// When traffic starts; an edge of every window that [`quota_of`] makes.
+pub const START: Timestamp = Timestamp(1_699_920_000_000_000);
+
+/// Time between two requests, relative to the window.
+#[derive(Clone, Copy, Debug)]
+pub struct Gap {
+    permille: u64,
+    extra_us: u64,
+}
+
+/// Units of a request, absolute or relative to the quota.
+#[derive(Clone, Copy, Debug)]
+pub enum Cost {
+    Units(u64),
+    Permille(u64),
+}
+
+/// Requests of one client, each after a gap.
+#[derive(Clone, Debug)]
+pub struct Traffic(Vec<(Gap, Cost)>);
+
+impl Gap {
+    pub fn of(self, quota: &Quota) -> Micros {
+        Micros(quota.window.0 * self.permille / 1000 + self.extra_us)
+    }
+}
+
+impl Cost {
+    pub fn of(self, quota: &Quota) -> u64 {
+        match self {
+            Self::Units(units) => units,
+            Self::Permille(permille) => quota.limit * permille / 1000,
+        }
+    }
+}
+
+impl Traffic {
+    /// Returns the time and the cost of every request.
+    pub fn steps(&self, quota: &Quota) -> Vec<(Timestamp, u64)> {
+        let mut at = START;
+        let step = |(gap, cost): &(Gap, Cost)| {
+            at = at + gap.of(quota);
+            (at, cost.of(quota))
+        };
+        self.0.iter().map(step).collect()
+    }
+}
+
+impl Arbitrary for Gap {
+    type Parameters = ();
+    type Strategy = BoxedStrategy<Self>;
+
+    fn arbitrary_with((): ()) -> Self::Strategy {
+        let permille = prop_oneof![
+            4 => Just(0_u64),
+            4 => 0..60_u64,
+            2 => 0..300_u64,
+            1 => prop_oneof![Just(100_u64), Just(500), Just(900), Just(1000), Just(1100)],
+            1 => 0..2500_u64,
+        ];
+        (permille, 0..3_u64)
+            .prop_map(|(permille, extra_us)| Self { permille, extra_us })
+            .boxed()
+    }
+}
+
+impl Arbitrary for Cost {
+    type Parameters = ();
+    type Strategy = BoxedStrategy<Self>;
+
+    fn arbitrary_with((): ()) -> Self::Strategy {
+        prop_oneof![
+            4 => Just(Self::Units(1)),
+            1 => Just(Self::Units(0)),
+            2 => (1..30_u64).prop_map(Self::Units),
+            3 => (0..1100_u64).prop_map(Self::Permille),
+        ]
+        .boxed()
+    }
+}
+
+/// Makes up to sixty requests.
+pub fn traffic() -> impl Strategy<Value = Traffic> {
+    proptest::collection::vec(any::<(Gap, Cost)>(), 1..60).prop_map(Traffic)
+}
+
+/// Makes quotas from one in a millisecond to two millions in a month.
+pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Quota> {
+    let limit = prop_oneof![4 => 1..30_u64, 1 => 1..2_000_000_u64];
+    let window_us = proptest::sample::select(vec![1_000, 60_000, 1_000_000, 2_592_000_000_000]);
+    (limit, window_us, algorithm).prop_map(|(limit, window_us, algorithm)| Quota {
+        limit,
+        window: Micros(window_us),
+        algorithm,
+        count: Count::Admitted,
+    })
+}
+
+/// Returns time and cost of what a quota admits of some traffic.
+pub fn admitted(quota: Quota, traffic: &Traffic) -> Vec<(Timestamp, u64)> {
+    let mut quotas = Quotas::new(vec![(quota, Mode::Enforce)]);
+    let mut steps = traffic.steps(&quota);
+    steps.retain(|&(at, cost)| quotas.decide(at, cost).admit);
+    steps
+}
