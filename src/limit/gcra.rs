@@ -34,6 +34,7 @@ impl State for Gcra {
     fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
         let burst = quota.capacity();
         let interval_us = quota.interval_us();
+        // A cost above the burst never fits, and its time may not fit a word.
         cost <= burst && self.debt_us(at) + cost * interval_us <= burst * interval_us
     }
 
@@ -131,17 +132,26 @@ mod tests {
         assert!(gcra.is_whole(&FIVE_A_SECOND, at));
     }
 
+    const FIVE_DAILY: Quota = Quota {
+        limit: 1,
+        window: Micros::from_secs(86_400),
+        ..FIVE_A_SECOND
+    };
+
+    #[test]
+    fn cost_whose_time_overflows_is_refused_for_good() {
+        let gcra = Gcra::default();
+        assert!(!gcra.admits(&FIVE_DAILY, COST_MAX, Timestamp(0)));
+        let decision = gcra.decision(&FIVE_DAILY, COST_MAX, Timestamp(0), false);
+        assert_eq!(decision.retry, Retry::Never);
+    }
+
     #[test]
     fn spend_beyond_the_cap_is_forgotten() {
-        let daily = Quota {
-            limit: 1,
-            window: Micros::from_secs(86_400),
-            ..FIVE_A_SECOND
-        };
         let mut gcra = Gcra::default();
-        let at = gcra.arrive(&daily, Timestamp(0));
-        gcra.spend(&daily, COST_MAX, at);
-        let reset = gcra.decision(&daily, 0, at, false).reset;
+        let at = gcra.arrive(&FIVE_DAILY, Timestamp(0));
+        gcra.spend(&FIVE_DAILY, COST_MAX, at);
+        let reset = gcra.decision(&FIVE_DAILY, 0, at, false).reset;
         assert_eq!(reset, Micros::from_secs(2 * 5 * 86_400));
     }
 }
