@@ -96,7 +96,12 @@ impl Gateway {
 
     /// Sends one request of each of `keys` clients; returns how many were admitted.
     fn flood(&self, ask: Ask<'_>, keys: std::ops::Range<u64>) -> u64 {
-        let admitted = keys.filter(|key| self.admits(Ask { tag: tag(*key), ..ask }));
+        let admitted = keys.filter(|key| {
+            self.admits(Ask {
+                tag: tag(*key),
+                ..ask
+            })
+        });
         admitted.count() as u64
     }
 }
@@ -174,7 +179,12 @@ fn plan_over_two_shards_never_charges_one_without_the_other() {
         let tenant = ask(&narrow, gateway.slot("tenant", &narrow), 2);
         let admitted = AtomicU64::new(0);
         thread::scope(|scope| {
-            for plan in [[user, tenant], [tenant, user], [user, tenant], [tenant, user]] {
+            for plan in [
+                [user, tenant],
+                [tenant, user],
+                [user, tenant],
+                [tenant, user],
+            ] {
                 let (gateway, admitted) = (&gateway, &admitted);
                 scope.spawn(move || {
                     for _ in 0..500 {
@@ -184,7 +194,11 @@ fn plan_over_two_shards_never_charges_one_without_the_other() {
             }
         });
         let left = [gateway.remaining(user), gateway.remaining(tenant)];
-        assert_eq!((admitted.into_inner(), left), (700, [1_300, 0]), "{algorithm:?}");
+        assert_eq!(
+            (admitted.into_inner(), left),
+            (700, [1_300, 0]),
+            "{algorithm:?}"
+        );
     }
 }
 
@@ -210,7 +224,11 @@ fn look_tells_what_a_request_would_be_answered_and_spends_nothing() {
         for left in (0..5).rev() {
             let looked = gateway.look(&[ask]);
             let (verdict, _) = gateway.decide(&[ask]);
-            assert_eq!(verdict.answers[0].decision, Some(looked[0]), "{algorithm:?}");
+            assert_eq!(
+                verdict.answers[0].decision,
+                Some(looked[0]),
+                "{algorithm:?}"
+            );
             assert_eq!(looked[0].remaining, left, "{algorithm:?}");
         }
         assert!(!gateway.look(&[ask])[0].admit, "{algorithm:?}");
@@ -231,7 +249,10 @@ fn refused_client_stays_refused_while_new_keys_flood_a_full_store() {
             gateway.flood(victim, 1_000 * step + 10..1_000 * (step + 1));
             gateway.memory().sweep();
             // gcra and leaky-bucket give units back as they go; the rest wait for the window.
-            if !matches!(algorithm, Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }) {
+            if !matches!(
+                algorithm,
+                Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+            ) {
                 assert!(!gateway.admits(victim), "{algorithm:?}");
             }
         }
@@ -253,7 +274,11 @@ fn newcomers_of_a_full_store_share_one_quota() {
         assert_eq!(gateway.remaining(ask), 0, "{algorithm:?}");
         assert_eq!(gateway.usage().overflowed, 100, "{algorithm:?}");
         let (other, other_quota) = (gateway.slot("q", &quota), quota);
-        let other = Ask { slot: other, quota: &other_quota, ..ask };
+        let other = Ask {
+            slot: other,
+            quota: &other_quota,
+            ..ask
+        };
         assert_eq!(gateway.flood(other, 0..100), 3, "each slot has its own");
     }
 }
@@ -298,9 +323,15 @@ fn closed_policy_of_a_full_store_is_unavailable_and_charges_nobody() {
         ..ask(&quota, gateway.slot("closed", &quota), 1)
     };
     let outcome = gateway.outcome(&[local, closed]);
-    assert!(matches!(outcome, Outcome::Unavailable { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, Outcome::Unavailable { .. }),
+        "{outcome:?}"
+    );
     assert_eq!(gateway.remaining(local), 1);
-    let shadow = Ask { mode: Mode::Shadow, ..closed };
+    let shadow = Ask {
+        mode: Mode::Shadow,
+        ..closed
+    };
     assert!(gateway.admits(shadow), "a shadow quota never refuses");
 }
 
@@ -315,8 +346,16 @@ fn full_store_makes_room_from_idle_state_by_itself() {
         gateway.clock.advance(Micros(2 * WINDOW.0));
         // No more than the tables hold, so that every newcomer finds room.
         let newcomers = before.partitions / 4;
-        assert_eq!(gateway.flood(ask, 50_000..50_000 + newcomers), newcomers, "{algorithm:?}");
-        assert_eq!(gateway.usage().overflowed, before.overflowed, "{algorithm:?}");
+        assert_eq!(
+            gateway.flood(ask, 50_000..50_000 + newcomers),
+            newcomers,
+            "{algorithm:?}"
+        );
+        assert_eq!(
+            gateway.usage().overflowed,
+            before.overflowed,
+            "{algorithm:?}"
+        );
     }
 }
 
@@ -329,7 +368,11 @@ fn idle_state_gives_its_memory_back() {
         gateway.flood(ask, 0..5_000);
         let held = gateway.usage();
         gateway.sweep();
-        assert_eq!((gateway.usage(), held.partitions), (held, 5_000), "live state stays");
+        assert_eq!(
+            (gateway.usage(), held.partitions),
+            (held, 5_000),
+            "live state stays"
+        );
         gateway.clock.advance(Micros(2 * WINDOW.0));
         gateway.sweep();
         assert_eq!(gateway.usage(), Usage::default(), "{algorithm:?}");
@@ -394,7 +437,11 @@ fn reset_makes_one_partition_whole_and_no_other() {
         let (one, two) = (ask(&quota, slot, 1), ask(&quota, slot, 2));
         assert_eq!(gateway.flood(one, 1..3), 2);
         gateway.reset(one);
-        assert_eq!([one, two].map(|ask| gateway.remaining(ask)), [1, 0], "{algorithm:?}");
+        assert_eq!(
+            [one, two].map(|ask| gateway.remaining(ask)),
+            [1, 0],
+            "{algorithm:?}"
+        );
         assert_eq!(gateway.usage().partitions, 1, "{algorithm:?}");
     }
 }
@@ -410,8 +457,16 @@ fn retain_keeps_live_series_and_drops_the_rest_with_their_memory() {
         gateway.flood(ask(&quota, dropped, 0), 0..100);
         gateway.store.retain(&[kept]);
         assert_eq!(gateway.usage(), alone, "{algorithm:?}");
-        assert_eq!(gateway.flood(ask(&quota, kept, 0), 0..100), 0, "{algorithm:?}");
-        assert_eq!(gateway.flood(ask(&quota, dropped, 0), 0..100), 100, "{algorithm:?}");
+        assert_eq!(
+            gateway.flood(ask(&quota, kept, 0), 0..100),
+            0,
+            "{algorithm:?}"
+        );
+        assert_eq!(
+            gateway.flood(ask(&quota, dropped, 0), 0..100),
+            100,
+            "{algorithm:?}"
+        );
     }
 }
 
@@ -422,10 +477,19 @@ fn changed_number_keeps_its_counters_and_a_changed_shape_starts_afresh() {
         let (before, after) = (quota(algorithm, 10), quota(algorithm, 12));
         let slot = gateway.slot("p", &before);
         assert_eq!(gateway.slot("p", &after), slot);
-        assert!(gateway.admits(Ask { cost: 10, ..ask(&before, slot, 1) }));
-        let refused = Ask { cost: 5, ..ask(&after, slot, 1) };
+        assert!(gateway.admits(Ask {
+            cost: 10,
+            ..ask(&before, slot, 1)
+        }));
+        let refused = Ask {
+            cost: 5,
+            ..ask(&after, slot, 1)
+        };
         assert!(!gateway.admits(refused), "{algorithm:?}");
-        let minute = Quota { window: Micros::from_secs(30), ..after };
+        let minute = Quota {
+            window: Micros::from_secs(30),
+            ..after
+        };
         assert_ne!(gateway.slot("p", &minute), slot);
     }
 }

@@ -82,3 +82,32 @@ impl State for FixedWindow {
 fn window_start(quota: &Quota, at: Timestamp) -> Timestamp {
     Timestamp(at.0 - at.0 % quota.window.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::{Algorithm, Count};
+
+    const TEN_A_SECOND: Quota = Quota {
+        limit: 10,
+        window: Micros(1_000_000),
+        algorithm: Algorithm::FixedWindow,
+        count: Count::Admitted,
+    };
+
+    #[test]
+    fn absurd_spend_saturates() {
+        let mut window = FixedWindow::default();
+        let at = window.arrive(&TEN_A_SECOND, Timestamp(1_500_000));
+        window.spend(&TEN_A_SECOND, u64::MAX, at);
+        window.spend(&TEN_A_SECOND, u64::MAX, at);
+        let start = Timestamp(1_000_000);
+        assert_eq!(
+            window,
+            FixedWindow {
+                start,
+                used: COUNT_MAX
+            }
+        );
+    }
+}

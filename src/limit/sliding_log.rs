@@ -209,6 +209,14 @@ mod tests {
     }
 
     #[test]
+    fn sum_saturates_and_heals() {
+        let mut log = log_of(&TEN_A_SECOND, &[(0, u64::MAX), (1, u64::MAX)]);
+        assert_eq!(log.sum, COUNT_MAX);
+        log.arrive(&TEN_A_SECOND, Timestamp(1_000_000));
+        assert_eq!(log.sum, 0);
+    }
+
+    #[test]
     fn release_shortens_the_entry_of_its_own_charge() {
         let mut log = log_of(&TEN_A_SECOND, &[(7, 2), (7, 5), (7, 1)]);
         let five = |amount| Charged {

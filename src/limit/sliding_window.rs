@@ -265,8 +265,9 @@ fn narrowed(quotient: u128) -> u64 {
 
 /// Bits of a [`Bucket`] that hold its units, which saturate at 2^52.
 const UNITS_BITS: u32 = 53;
-/// Most buckets per window; one more may be leaving, and the index's low bits tell 2048 apart.
+/// Most buckets per window; one more may be leaving.
 pub const BUCKETS_MAX: u32 = 100;
+const _: () = assert!(BUCKETS_MAX < 1 << (u64::BITS - UNITS_BITS));
 
 #[cfg(test)]
 mod tests {

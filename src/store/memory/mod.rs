@@ -58,7 +58,9 @@ impl MemoryStore {
             clock,
             meter: Meter::new(bytes_max),
             overflowed: AtomicU64::new(0),
-            shards: (0..=OVERFLOW_SHARD).map(|_| CachePadded::default()).collect(),
+            shards: (0..=OVERFLOW_SHARD)
+                .map(|_| CachePadded::default())
+                .collect(),
             next_sweep: AtomicUsize::new(0),
             slots: Mutex::default(),
         }

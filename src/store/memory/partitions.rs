@@ -137,7 +137,9 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Says what a request of the ask's cost would be answered; changes nothing.
     pub(super) fn preview(&self, spot: Spot, ask: &Ask<'_>, now: Timestamp) -> Decision {
-        let found = spot.bucket.and_then(|bucket| self.entries.get_bucket(bucket));
+        let found = spot
+            .bucket
+            .and_then(|bucket| self.entries.get_bucket(bucket));
         let mut state = found.map_or_else(S::default, |(_, state)| state.clone());
         let at = state.arrive(ask.quota, now);
         let admit = state.admits(ask.quota, ask.cost, at);
