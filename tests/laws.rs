@@ -339,7 +339,7 @@ impl Client {
 
     /// Returns what a request would be answered, and spends nothing.
     fn look(&self, at: Timestamp, cost: u64) -> Decision {
-        let quota = &self.0.quotas[0].0;
+        let quota = &self.0.asked[0].0;
         let mut counter = self.0.counters[0].clone();
         let at = counter.arrive(quota, at);
         counter.decision(quota, cost, at, counter.admits(quota, cost, at))

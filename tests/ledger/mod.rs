@@ -72,7 +72,7 @@ impl Counter {
 /// The quotas of one plan, enforced or in shadow, and what has been spent of them.
 #[derive(Clone, Debug)]
 pub struct Quotas {
-    pub quotas: Vec<(Quota, Mode)>,
+    pub asked: Vec<(Quota, Mode)>,
     pub counters: Vec<Counter>,
     pub now: Timestamp,
 }
@@ -84,13 +84,13 @@ impl Quotas {
                 .iter()
                 .map(|(quota, _)| Counter::new(quota))
                 .collect(),
-            quotas,
+            asked: quotas,
             now: Timestamp(0),
         }
     }
 
     pub fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
-        let quotas = self.quotas.clone();
+        let quotas = self.asked.clone();
         let plan: Vec<Ask<'_>> = (quotas.iter())
             .map(|(quota, mode)| ask(quota, *mode, Slot(0), cost))
             .collect();
@@ -103,7 +103,7 @@ impl Quotas {
         for (index, charged) in charged.iter_mut().enumerate() {
             let Some(charged) = charged else { continue };
             let amount = amount.min(charged.amount);
-            let (quota, counter) = (&self.quotas[index].0, &mut self.counters[index]);
+            let (quota, counter) = (&self.asked[index].0, &mut self.counters[index]);
             let at = counter.arrive(quota, now);
             counter.release(quota, *charged, amount, at);
             charged.amount -= amount;
@@ -111,7 +111,7 @@ impl Quotas {
     }
 
     pub fn spend(&mut self, now: Timestamp, amount: u64) {
-        for (counter, (quota, _)) in self.counters.iter_mut().zip(&self.quotas) {
+        for (counter, (quota, _)) in self.counters.iter_mut().zip(&self.asked) {
             let at = counter.arrive(quota, now);
             counter.spend(quota, amount, at);
         }
