@@ -56,6 +56,10 @@ pub enum Shape {
 }
 
 /// What came of asking a store to decide a plan.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every outcome is the large one, and boxing it would allocate per request"
+)]
 #[derive(Debug)]
 pub enum Outcome {
     /// The plan was decided.
@@ -95,6 +99,10 @@ impl From<Algorithm> for Shape {
     }
 }
 
+#[allow(
+    clippy::unused_async,
+    reason = "memory answers at once; a store elsewhere is waited for"
+)]
 impl Store {
     /// Decides a plan, all or nothing, in one atomic step.
     pub async fn decide(&self, plan: &[Ask<'_>]) -> Outcome {

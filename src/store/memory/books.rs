@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 
 use smallvec::SmallVec;
 
-use super::partitions::{Key, Purpose, Spot};
+use super::partitions::{Purpose, Spot};
 use super::shard::Shard;
 use super::table::with_partitions;
 use super::{MemoryStore, OVERFLOW, OVERFLOW_SHARD, shard_of};
@@ -39,14 +39,10 @@ struct Held<'s> {
 /// Where an ask is counted.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// In a partition: the ask's own, or its slot's overflow partition.
-    Partition {
-        /// Index into the shards held.
-        held: usize,
-        tag: Tag,
-        /// The bucket it was found in, if it has state.
-        bucket: Option<usize>,
-    },
+    /// In its own partition, in the shard held at this index; the bucket if it has state.
+    Own { held: usize, bucket: Option<usize> },
+    /// In its slot's overflow partition, likewise.
+    Overflow { held: usize, bucket: Option<usize> },
     /// Nowhere: there is no room, and its policy is `open`.
     Uncounted,
 }
@@ -57,16 +53,19 @@ pub(super) struct Full;
 
 impl<'s> Books<'s> {
     /// Locks the shards of all `tags`.
-    pub(super) fn open(store: &'s MemoryStore, tags: impl Iterator<Item = Tag>) -> Self {
-        let mut indices: SmallVec<[usize; 4]> = tags.map(shard_of).collect();
-        indices.sort_unstable();
-        indices.dedup();
-        let shards = (indices.into_iter())
-            .map(|index| Held {
+    pub(super) fn open(store: &'s MemoryStore, tags: &(impl Iterator<Item = Tag> + Clone)) -> Self {
+        let mut shards = SmallVec::new();
+        let mut next = tags.clone().map(shard_of).min();
+        while let Some(index) = next {
+            shards.push(Held {
                 index,
                 shard: store.lock(index),
-            })
-            .collect();
+            });
+            // Plans are short: looking for the next is cheaper than sorting a list.
+            next = (tags.clone().map(shard_of))
+                .filter(|other| *other > index)
+                .min();
+        }
         Self {
             store,
             shards,
@@ -92,11 +91,7 @@ impl<'s> Books<'s> {
         let shard = &mut self.shards[held].shard;
         let bucket = shard.find(ask.slot, ask.tag);
         if bucket.is_some() || shard.make_room(ask, self.now, &self.store.meter) {
-            return Ok(Place::Partition {
-                held,
-                tag: ask.tag,
-                bucket,
-            });
+            return Ok(Place::Own { held, bucket });
         }
         self.store.note_overflow();
         match (ask.on_store_failure, ask.mode) {
@@ -112,11 +107,8 @@ impl<'s> Books<'s> {
         let held = self.held(OVERFLOW);
         let shard = &mut self.shards[held].shard;
         shard.table_for(slot, quota);
-        Place::Partition {
-            held,
-            tag: OVERFLOW,
-            bucket: shard.find(slot, OVERFLOW),
-        }
+        let bucket = shard.find(slot, OVERFLOW);
+        Place::Overflow { held, bucket }
     }
 
     /// Returns which of the shards held is the tag's; locks the overflow shard if it is that.
@@ -136,14 +128,14 @@ impl<'s> Books<'s> {
     /// Notes what the decided plan spent, and where.
     pub(super) fn charge(&self, plan: &[Ask<'_>], answers: &[Answer]) -> Charge {
         let entries = (plan.iter().zip(answers).zip(&self.places))
-            .filter_map(|((ask, answer), place)| match *place {
-                Place::Uncounted => None,
-                Place::Partition { tag, .. } => Some(Entry {
+            .filter_map(|((ask, answer), place)| {
+                let (_, spot) = place.spot(ask)?;
+                Some(Entry {
                     quota: *ask.quota,
                     slot: ask.slot,
-                    tag,
+                    tag: spot.tag,
                     charged: answer.charged,
-                }),
+                })
             })
             .collect();
         Charge { entries }
@@ -157,9 +149,9 @@ impl<'s> Books<'s> {
         let amount = amount.min(charged.amount);
         let (now, held) = (self.now, self.held(entry.tag));
         if let Some(table) = self.shards[held].shard.table(entry.slot) {
-            let (key, meter) = (Key::from(entry.tag), &self.store.meter);
+            let meter = &self.store.meter;
             with_partitions!(table, partitions => {
-                partitions.release(key, &entry.quota, *charged, amount, now, meter);
+                partitions.release(entry.tag, &entry.quota, *charged, amount, now, meter);
             });
         }
         charged.amount -= amount;
@@ -185,37 +177,40 @@ impl<'s> Books<'s> {
         }
         let table = (self.shards[held].shard).table_for(entry.slot, &entry.quota);
         with_partitions!(table, partitions => {
-            partitions.spend(Key::from(tag), &entry.quota, amount, now, meter);
+            partitions.spend(tag, &entry.quota, amount, now, meter);
         });
     }
 }
 
 impl Ledger for Books<'_> {
     fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look {
-        let now = self.now;
-        match self.places[index] {
-            Place::Uncounted => Look {
+        let (now, meter) = (self.now, &self.store.meter);
+        let Some((held, spot)) = self.places[index].spot(ask) else {
+            return Look {
                 at: now,
                 admit: true,
-            },
-            Place::Partition { held, tag, bucket } => {
-                let key = Key::from(tag);
-                let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
-                with_partitions!(table, partitions => partitions.look(Spot { key, bucket }, ask, now))
-            }
-        }
+            };
+        };
+        let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
+        with_partitions!(table, partitions => partitions.look(spot, ask, now, meter))
     }
 
     fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision> {
-        match self.places[index] {
-            Place::Uncounted => None,
-            Place::Partition { held, tag, bucket } => {
-                let (key, meter) = (Key::from(tag), &self.store.meter);
-                let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
-                Some(with_partitions!(table, partitions => {
-                    partitions.commit(Spot { key, bucket }, ask, look, step, meter)
-                }))
-            }
-        }
+        let (held, spot) = self.places[index].spot(ask)?;
+        let meter = &self.store.meter;
+        let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
+        Some(with_partitions!(table, partitions => partitions.commit(spot, ask, look, step, meter)))
+    }
+}
+
+impl Place {
+    /// Returns which of the shards held the ask is counted in, and where in it.
+    fn spot(self, ask: &Ask<'_>) -> Option<(usize, Spot)> {
+        let (held, tag, bucket) = match self {
+            Self::Own { held, bucket } => (held, ask.tag, bucket),
+            Self::Overflow { held, bucket } => (held, OVERFLOW, bucket),
+            Self::Uncounted => return None,
+        };
+        Some((held, Spot { tag, bucket }))
     }
 }

@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 
 use self::books::{Books, Full};
 use self::meter::Meter;
-use self::partitions::{Key, Purpose, Spot};
+use self::partitions::{Purpose, Spot};
 use self::shard::Shard;
 use self::table::with_partitions;
 use super::{Charge, Outcome, Series, Usage};
@@ -89,7 +89,7 @@ impl MemoryStore {
     }
 
     pub(super) fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
-        let mut books = Books::open(self, plan.iter().map(|ask| ask.tag));
+        let mut books = Books::open(self, &plan.iter().map(|ask| ask.tag));
         if let Err(Full) = books.place(plan) {
             return Outcome::Unavailable {
                 retry: RETRY_WHEN_FULL,
@@ -116,14 +116,14 @@ impl MemoryStore {
             tag = OVERFLOW;
             shard = self.lock(OVERFLOW_SHARD);
         }
-        let (key, bucket) = (Key::from(tag), shard.find(ask.slot, tag));
+        let bucket = shard.find(ask.slot, tag);
         let table = shard.table_for(ask.slot, ask.quota);
         let now = self.clock.now();
-        with_partitions!(table, partitions => partitions.preview(Spot { key, bucket }, ask, now))
+        with_partitions!(table, partitions => partitions.preview(Spot { tag, bucket }, ask, now))
     }
 
     pub(super) fn release(&self, mut charge: Charge, amount: u64) -> Charge {
-        let mut books = Books::open(self, charge.entries.iter().map(|entry| entry.tag));
+        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.tag));
         for entry in &mut charge.entries {
             books.release(entry, amount);
         }
@@ -134,7 +134,7 @@ impl MemoryStore {
         if amount == 0 {
             return;
         }
-        let mut books = Books::open(self, charge.entries.iter().map(|entry| entry.tag));
+        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.tag));
         for entry in &charge.entries {
             books.spend(entry, amount);
         }
@@ -142,7 +142,7 @@ impl MemoryStore {
 
     pub(super) fn reset(&self, slot: Slot, tag: Tag) {
         if let Some(table) = self.lock(shard_of(tag)).table(slot) {
-            with_partitions!(table, partitions => partitions.remove(Key::from(tag), &self.meter));
+            with_partitions!(table, partitions => partitions.remove(tag, &self.meter));
         }
     }
 

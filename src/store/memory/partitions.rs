@@ -27,12 +27,12 @@ pub(super) struct Partitions<S> {
 
 /// A tag as two words: a `u128` would align entries to 16 bytes and pad gcra's from 24 to 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key([u64; 2]);
+struct Key([u64; 2]);
 
 /// Where a partition's state is, or that there is none yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    pub(super) key: Key,
+    pub(super) tag: Tag,
     /// The bucket it was found in; only a hint, since a sweep or a growth moves entries.
     pub(super) bucket: Option<usize>,
 }
@@ -64,7 +64,9 @@ impl<S: State + Clone> Partitions<S> {
         self.metered_bytes
     }
 
-    pub(super) fn find(&self, key: Key) -> Option<usize> {
+    /// Finds the bucket of a partition.
+    pub(super) fn find(&self, tag: Tag) -> Option<usize> {
+        let key = Key::from(tag);
         (self.entries).find_bucket_index(key.hash(), |(other, _)| *other == key)
     }
 
@@ -90,14 +92,20 @@ impl<S: State + Clone> Partitions<S> {
         true
     }
 
-    pub(super) fn look(&mut self, spot: Spot, ask: &Ask<'_>, now: Timestamp) -> Look {
+    pub(super) fn look(
+        &mut self,
+        spot: Spot,
+        ask: &Ask<'_>,
+        now: Timestamp,
+        meter: &Meter,
+    ) -> Look {
         let look = |state: &mut S| {
             let at = state.arrive(ask.quota, now);
             let admit = state.admits(ask.quota, ask.cost, at);
             Look { at, admit }
         };
-        match spot.bucket.and_then(|_| self.state(spot)) {
-            Some(state) => look(state),
+        match spot.bucket.and_then(|_| self.bucket(spot)) {
+            Some(bucket) => self.update(bucket, meter, look),
             None => look(&mut S::default()),
         }
     }
@@ -119,18 +127,14 @@ impl<S: State + Clone> Partitions<S> {
             let decision = state.decision(ask.quota, ask.cost, look.at, look.admit);
             Decision { wait, ..decision }
         };
-        if let Some(state) = self.state(spot) {
-            let before = state.heap_bytes();
-            let decision = commit(state);
-            let after = state.heap_bytes();
-            self.settle_heap(before, after, meter);
-            return decision;
+        if let Some(bucket) = self.bucket(spot) {
+            return self.update(bucket, meter, commit);
         }
         let mut state = S::default();
         state.arrive(ask.quota, look.at);
         let decision = commit(&mut state);
         if step == Step::Charge && ask.cost > 0 {
-            self.insert(spot.key, state, meter);
+            self.insert(spot.tag, state, meter);
         }
         decision
     }
@@ -143,9 +147,10 @@ impl<S: State + Clone> Partitions<S> {
         let mut state = found.map_or_else(S::default, |(_, state)| state.clone());
         let at = state.arrive(ask.quota, now);
         let admit = state.admits(ask.quota, ask.cost, at);
-        let wait = match admit {
-            true => state.charge(ask.quota, ask.cost, at),
-            false => Micros(0),
+        let wait = if admit {
+            state.charge(ask.quota, ask.cost, at)
+        } else {
+            Micros(0)
         };
         Decision {
             wait,
@@ -156,26 +161,24 @@ impl<S: State + Clone> Partitions<S> {
     /// Gives back `amount` of a charge; a partition that is gone was whole and needs nothing.
     pub(super) fn release(
         &mut self,
-        key: Key,
+        tag: Tag,
         quota: &Quota,
         charged: Charged,
         amount: u64,
         now: Timestamp,
         meter: &Meter,
     ) {
-        let spot = Spot { key, bucket: None };
-        if let Some(state) = self.state(spot) {
-            let before = state.heap_bytes();
-            let at = state.arrive(quota, now);
-            state.release(quota, charged, amount, at);
-            let after = state.heap_bytes();
-            self.settle_heap(before, after, meter);
+        if let Some(bucket) = self.find(tag) {
+            self.update(bucket, meter, |state| {
+                let at = state.arrive(quota, now);
+                state.release(quota, charged, amount, at);
+            });
         }
     }
 
     pub(super) fn spend(
         &mut self,
-        key: Key,
+        tag: Tag,
         quota: &Quota,
         amount: u64,
         now: Timestamp,
@@ -185,19 +188,17 @@ impl<S: State + Clone> Partitions<S> {
             let at = state.arrive(quota, now);
             state.spend(quota, amount, at);
         };
-        if let Some(state) = self.state(Spot { key, bucket: None }) {
-            let before = state.heap_bytes();
-            spend(state);
-            let after = state.heap_bytes();
-            self.settle_heap(before, after, meter);
+        if let Some(bucket) = self.find(tag) {
+            self.update(bucket, meter, spend);
         } else {
             let mut state = S::default();
             spend(&mut state);
-            self.insert(key, state, meter);
+            self.insert(tag, state, meter);
         }
     }
 
-    pub(super) fn remove(&mut self, key: Key, meter: &Meter) {
+    pub(super) fn remove(&mut self, tag: Tag, meter: &Meter) {
+        let key = Key::from(tag);
         let found = (self.entries).find_entry(key.hash(), |(other, _)| *other == key);
         if let Ok(entry) = found {
             let ((_, state), _) = entry.remove();
@@ -228,16 +229,26 @@ impl<S: State + Clone> Partitions<S> {
         self.settle(meter);
     }
 
-    /// Returns the state of a partition, by its bucket if it is still there.
-    fn state(&mut self, spot: Spot) -> Option<&mut S> {
-        let hinted = spot.bucket.filter(|bucket| {
-            (self.entries.get_bucket(*bucket)).is_some_and(|(key, _)| *key == spot.key)
-        });
-        let bucket = hinted.or_else(|| self.find(spot.key))?;
-        (self.entries.get_bucket_mut(bucket)).map(|(_, state)| state)
+    /// Returns the bucket of a partition: the one it was found in, if it is still there.
+    fn bucket(&self, spot: Spot) -> Option<usize> {
+        let key = Key::from(spot.tag);
+        let is_there =
+            |&bucket: &usize| (self.entries.get_bucket(bucket)).is_some_and(|(at, _)| *at == key);
+        (spot.bucket.filter(is_there)).or_else(|| self.find(spot.tag))
     }
 
-    fn insert(&mut self, key: Key, state: S, meter: &Meter) {
+    /// Changes the state in a bucket, and tells the meter if its heap grew or shrank.
+    fn update<R>(&mut self, bucket: usize, meter: &Meter, change: impl FnOnce(&mut S) -> R) -> R {
+        let (_, state) = (self.entries.get_bucket_mut(bucket)).expect("the bucket was found");
+        let before = state.heap_bytes();
+        let result = change(state);
+        let after = state.heap_bytes();
+        self.settle_heap(before, after, meter);
+        result
+    }
+
+    fn insert(&mut self, tag: Tag, state: S, meter: &Meter) {
+        let key = Key::from(tag);
         self.heap_bytes += state.heap_bytes();
         (self.entries).insert_unique(key.hash(), (key, state), hash_of);
         self.settle(meter);

@@ -1,7 +1,7 @@
 //! A shard: the tables of every slot for one part of all tags, behind one lock.
 
 use super::meter::Meter;
-use super::partitions::{Key, Purpose};
+use super::partitions::Purpose;
 use super::table::{Table, with_partitions};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::Slot;
@@ -33,7 +33,7 @@ impl Shard {
 
     /// Finds the bucket of a partition.
     pub(super) fn find(&mut self, slot: Slot, tag: Tag) -> Option<usize> {
-        with_partitions!(self.table(slot)?, partitions => partitions.find(Key::from(tag)))
+        with_partitions!(self.table(slot)?, partitions => partitions.find(tag))
     }
 
     /// Makes room for the ask's partition, if need be by dropping idle ones of any slot.
@@ -85,7 +85,7 @@ impl Shard {
     /// Takes out the tables of slots that are not live (`live` is sorted).
     ///
     /// The caller drops them when it has let go of the shard: a table can hold many states.
-    pub(super) fn take_all_but(&mut self, live: &[Slot], meter: &Meter) -> Vec<Box<Table>> {
+    pub(super) fn take_all_but(&mut self, live: &[Slot], meter: &Meter) -> Vec<Table> {
         let mut taken = Vec::new();
         for (slot, place) in (0..).map(Slot).zip(&mut self.tables) {
             if live.binary_search(&slot).is_err()
@@ -93,7 +93,7 @@ impl Shard {
             {
                 let bytes = with_partitions!(&*table, partitions => partitions.metered_bytes());
                 meter.note(bytes, 0);
-                taken.push(table);
+                taken.push(*table);
             }
         }
         taken

@@ -2,19 +2,31 @@
 
 use super::partitions::Partitions;
 use crate::limit::fixed_window::FixedWindow;
+use crate::limit::gcra::Gcra;
+use crate::limit::sliding_log::SlidingLog;
+use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Quota};
 
 /// [`Partitions`] of one of the algorithms.
 #[derive(Debug)]
 pub(super) enum Table {
     FixedWindow(Partitions<FixedWindow>),
+    SlidingWindow(Partitions<SlidingWindow>),
+    SlidingLog(Partitions<SlidingLog>),
+    /// Both gcra and leaky-bucket, whose state is one time.
+    Gcra(Partitions<Gcra>),
 }
 
 impl Table {
     /// Makes an empty table; it takes no memory before a partition joins.
     pub(super) fn new(quota: &Quota) -> Self {
         match quota.algorithm {
-            _ => Self::FixedWindow(Partitions::new(*quota)),
+            Algorithm::FixedWindow => Self::FixedWindow(Partitions::new(*quota)),
+            Algorithm::SlidingWindow { .. } => Self::SlidingWindow(Partitions::new(*quota)),
+            Algorithm::SlidingLog => Self::SlidingLog(Partitions::new(*quota)),
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+                Self::Gcra(Partitions::new(*quota))
+            }
         }
     }
 }
@@ -24,6 +36,9 @@ macro_rules! with_partitions {
     ($table:expr, $partitions:ident => $body:expr) => {
         match $table {
             $crate::store::memory::table::Table::FixedWindow($partitions) => $body,
+            $crate::store::memory::table::Table::SlidingWindow($partitions) => $body,
+            $crate::store::memory::table::Table::SlidingLog($partitions) => $body,
+            $crate::store::memory::table::Table::Gcra($partitions) => $body,
         }
     };
 }

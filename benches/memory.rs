@@ -1,0 +1,206 @@
+//! What the memory store costs: bytes per key, and nanoseconds per decision.
+//!
+//! Bytes are read twice: from the store's own accounts, and as resident memory, which has the
+//! allocator's rounding in it; each number of keys in a process of its own, since allocators keep
+//! what they were given. Nanoseconds are a thread's CPU time per decision where the kernel tells
+//! it, so that a busy machine does not count; waiting for a lock does not count either.
+
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use futures_util::FutureExt;
+use tollgate::clock::{Clock, Micros};
+use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
+use tollgate::limit::tag::Tagger;
+use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag};
+use tollgate::store::{MemoryStore, Outcome, Series, Store};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    match env::args().nth(1).and_then(|keys| keys.parse().ok()) {
+        Some(keys) => bytes_per_key(keys),
+        None => all(),
+    }
+}
+
+fn all() {
+    println!("bytes per key, one gcra quota");
+    println!("{:>15} {:>9} {:>9}", "keys", "counted", "resident");
+    for keys in [
+        10_000, 100_000, 600_000, 900_000, 920_000, 1_000_000, 1_200_000,
+    ] {
+        let this = env::current_exe().expect("this program has a path");
+        let status = Command::new(this).arg(keys.to_string()).status();
+        assert!(status.expect("this program runs").success());
+    }
+    let tags: Vec<Tag> = (0..1_000_000).map(tag).collect();
+    println!("\nns per decision");
+    println!(
+        "{:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "", "hot key", "2 threads", "1M keys", "2 threads", "3 quotas", "2 threads"
+    );
+    for (name, algorithm) in algorithms() {
+        let hot = Bench::new(algorithm, 1);
+        let many = Bench::new(algorithm, 1);
+        let plan = Bench::new(algorithm, 3);
+        for tag in &tags {
+            black_box(many.decide(*tag));
+        }
+        println!(
+            "{name:>15} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1}",
+            hot.ns_per_decision(1, &tags[..1]),
+            hot.ns_per_decision(2, &tags[..1]),
+            many.ns_per_decision(1, &tags),
+            many.ns_per_decision(2, &tags),
+            plan.ns_per_decision(1, &tags[..1_000]),
+            plan.ns_per_decision(2, &tags[..1_000]),
+        );
+    }
+}
+
+/// A store with a plan of one or more quotas.
+struct Bench {
+    store: Store,
+    quotas: Vec<(Quota, Slot)>,
+}
+
+impl Bench {
+    fn new(algorithm: Algorithm, quotas: u64) -> Self {
+        let store = Store::Memory(MemoryStore::new(Clock::system(), 1 << 40));
+        let quotas = (1..=quotas)
+            .map(|minutes| {
+                let quota = Quota {
+                    limit: 100,
+                    window: Micros::from_secs(60 * minutes),
+                    algorithm,
+                    count: Count::Admitted,
+                };
+                let series = Series {
+                    policy: Arc::from("bench"),
+                    shape: algorithm.into(),
+                    window: quota.window,
+                };
+                (quota, store.slot(&series))
+            })
+            .collect();
+        Self { store, quotas }
+    }
+
+    fn decide(&self, tag: Tag) -> Outcome {
+        let plan: smallvec::SmallVec<[Ask<'_>; 4]> = (self.quotas.iter())
+            .map(|(quota, slot)| Ask {
+                quota,
+                slot: *slot,
+                tag,
+                cost: 1,
+                mode: Mode::Enforce,
+                on_store_failure: OnStoreFailure::Local,
+            })
+            .collect();
+        let outcome = self.store.decide(&plan).now_or_never();
+        outcome.expect("memory never waits")
+    }
+
+    fn ns_per_decision(&self, threads: usize, tags: &[Tag]) -> f64 {
+        let run = |first: usize| {
+            let started = Stopwatch::start();
+            let mut index = first;
+            for _ in 0..DECISIONS {
+                black_box(self.decide(tags[index]));
+                // A stride that is prime to the number of keys visits them in no order.
+                index = (index + 7_919) % tags.len();
+            }
+            started.elapsed_ns()
+        };
+        let sum: f64 = thread::scope(|scope| {
+            let runs: Vec<_> = (0..threads)
+                .map(|thread| scope.spawn(move || run(thread * tags.len() / threads)))
+                .collect();
+            let elapsed = runs.into_iter().map(|run| run.join());
+            elapsed.map(|ns| ns.expect("a run does not panic")).sum()
+        });
+        sum / threads as f64 / f64::from(DECISIONS)
+    }
+}
+
+/// A thread's CPU time, or wall time where there is no /proc.
+struct Stopwatch {
+    cpu_ns: Option<u64>,
+    wall: Instant,
+}
+
+impl Stopwatch {
+    fn start() -> Self {
+        Self {
+            cpu_ns: cpu_ns(),
+            wall: Instant::now(),
+        }
+    }
+
+    fn elapsed_ns(&self) -> f64 {
+        match (self.cpu_ns, cpu_ns()) {
+            (Some(start), Some(end)) => (end - start) as f64,
+            _ => self.wall.elapsed().as_secs_f64() * 1e9,
+        }
+    }
+}
+
+fn cpu_ns() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    stat.split_whitespace().next()?.parse().ok()
+}
+
+fn bytes_per_key(keys: u64) {
+    let before = resident_bytes();
+    let bench = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
+    for key in 0..keys {
+        black_box(bench.decide(tag(key)));
+    }
+    // An allocator gives freed pages back after a while, when it is next asked for something.
+    thread::sleep(Duration::from_millis(100));
+    for size in (10..24).map(|bits| 1 << bits) {
+        black_box(Vec::<u8>::with_capacity(size));
+    }
+    let resident = resident_bytes() - before;
+    let Store::Memory(memory) = &bench.store;
+    let counted = memory.usage().bytes;
+    println!("{keys:>15} {:>9} {:>9}", counted / keys, resident / keys);
+}
+
+/// Returns `VmRSS`; 0 where there is no /proc.
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+fn tag(key: u64) -> Tag {
+    let mut tagger = Tagger::new(&[7; 32]);
+    tagger.part("key", &key.to_le_bytes());
+    tagger.finish()
+}
+
+fn algorithms() -> [(&'static str, Algorithm); 5] {
+    [
+        ("fixed-window", Algorithm::FixedWindow),
+        (
+            "sliding-window",
+            Algorithm::SlidingWindow {
+                buckets: 10,
+                leaving: Leaving::Weighted,
+            },
+        ),
+        ("sliding-log", Algorithm::SlidingLog),
+        ("gcra", Algorithm::Gcra { burst: 100 }),
+        ("leaky-bucket", Algorithm::LeakyBucket { queue: 99 }),
+    ]
+}
+
+/// Decisions per thread and measurement.
+const DECISIONS: u32 = 2_000_000;
