@@ -5,3 +5,6 @@ pub mod path;
 pub mod refusal;
 pub mod route;
 pub mod sweep;
+
+pub mod forwarded;
+pub mod headers;

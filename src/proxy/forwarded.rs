@@ -1,0 +1,226 @@
+//! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239).
+//!
+//! Set after [`strip_request`](super::headers::strip_request), so that no client can have them
+//! taken out. Via is left out.
+
+use std::fmt::{self, Write as _};
+use std::net::IpAddr;
+
+use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
+
+use crate::snapshot::AddressSource;
+
+/// Who sent a request, and how much of what it says of earlier hops is believed.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender<'a> {
+    /// The connection's other end.
+    pub peer: IpAddr,
+    /// Whose request it is: the peer's, or that of whom a trusted peer speaks for.
+    pub client: IpAddr,
+    /// Where a trusted peer says whose request it forwards; none if the peer is not trusted.
+    pub believed: Option<&'a AddressSource>,
+    /// How the request came: `http` or `https`.
+    pub scheme: &'static str,
+}
+
+/// Sets the four fields.
+///
+/// A peer that is not trusted has all four replaced. Of a trusted peer, scheme and host are kept
+/// and the believed chain of addresses is continued; the other chain, which may be the
+/// client's invention, is made anew. Host is read from the request's own field.
+pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
+    let host = headers.get(HOST).cloned();
+    let mut text = Text::default();
+
+    text.chain(
+        headers,
+        &X_FORWARDED_FOR,
+        sender,
+        &AddressSource::XForwardedFor,
+    );
+    text.hop(sender, Text::address);
+    headers.insert(&X_FORWARDED_FOR, text.take());
+
+    text.chain(headers, &FORWARDED, sender, &AddressSource::Forwarded);
+    text.hop(sender, Text::forwarded_for);
+    if let Some(host) = &host {
+        text.push(b";host=");
+        text.quoted(host.as_bytes());
+    }
+    text.push(b";proto=");
+    text.push(sender.scheme.as_bytes());
+    headers.insert(FORWARDED, text.take());
+
+    let is_trusted = sender.believed.is_some();
+    if !(is_trusted && headers.contains_key(&X_FORWARDED_PROTO)) {
+        headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
+    }
+    if !(is_trusted && headers.contains_key(&X_FORWARDED_HOST)) {
+        match host {
+            Some(host) => headers.insert(&X_FORWARDED_HOST, host),
+            None => headers.remove(&X_FORWARDED_HOST),
+        };
+    }
+}
+
+/// A field's value while it is written, so that its only allocation is its last.
+#[derive(Default)]
+struct Text(SmallVec<[u8; 256]>);
+
+impl Text {
+    fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Writes the hops so far, if `source` is where the sender is believed to say them.
+    fn chain(
+        &mut self,
+        headers: &HeaderMap,
+        name: &HeaderName,
+        sender: &Sender<'_>,
+        source: &AddressSource,
+    ) {
+        if sender.believed == Some(source) {
+            for value in headers
+                .get_all(name)
+                .iter()
+                .filter(|value| !value.is_empty())
+            {
+                self.push(value.as_bytes());
+                self.push(b", ");
+            }
+        }
+    }
+
+    /// Writes the last hop, and before it the client where the chain does not say it.
+    fn hop(&mut self, sender: &Sender<'_>, write: impl Fn(&mut Self, IpAddr)) {
+        if self.0.is_empty() && sender.client != sender.peer {
+            write(self, sender.client);
+            self.push(b", ");
+        }
+        write(self, sender.peer);
+    }
+
+    /// Writes an address, an IPv4-mapped one as IPv4.
+    fn address(&mut self, address: IpAddr) {
+        write!(self, "{}", address.to_canonical()).expect("memory takes every byte");
+    }
+
+    /// Writes a `for` parameter (RFC 7239, section 6: IPv6 in brackets and quotes).
+    fn forwarded_for(&mut self, address: IpAddr) {
+        self.push(b"for=");
+        match address.to_canonical() {
+            IpAddr::V4(_) => self.address(address),
+            IpAddr::V6(_) => {
+                self.push(b"\"[");
+                self.address(address);
+                self.push(b"]\"");
+            }
+        }
+    }
+
+    /// Writes a quoted string (RFC 9110, section 5.6.4).
+    fn quoted(&mut self, bytes: &[u8]) {
+        self.push(b"\"");
+        for &byte in bytes {
+            if matches!(byte, b'"' | b'\\') {
+                self.0.push(b'\\');
+            }
+            self.0.push(byte);
+        }
+        self.push(b"\"");
+    }
+
+    fn take(&mut self) -> HeaderValue {
+        let value = HeaderValue::from_bytes(&self.0)
+            .expect("what is made of field values and addresses is a field value");
+        self.0.clear();
+        value
+    }
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+#[cfg(test)]
+mod tests {
+    use super::super::headers::tests::fields;
+    use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));
+
+    fn annotated(lines: &[(&str, &str)], believed: Option<&AddressSource>) -> HeaderMap {
+        let mut headers = fields(lines);
+        let client = if believed.is_some() { CLIENT } else { PEER };
+        let sender = Sender {
+            peer: PEER,
+            client,
+            believed,
+            scheme: "http",
+        };
+        annotate(&mut headers, &sender);
+        headers
+    }
+
+    #[test]
+    fn what_an_untrusted_peer_says_of_earlier_hops_is_replaced() {
+        let lie = [
+            ("host", "shop.example:80"),
+            ("x-forwarded-for", "1.1.1.1"),
+            ("x-forwarded-for", "2.2.2.2"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "evil"),
+            ("forwarded", "for=1.1.1.1"),
+        ];
+        let truth = [
+            ("host", "shop.example:80"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "shop.example:80"),
+            (
+                "forwarded",
+                r#"for=192.0.2.1;host="shop.example:80";proto=http"#,
+            ),
+        ];
+        assert_eq!(annotated(&lie, None), fields(&truth));
+    }
+
+    #[test]
+    fn believed_chain_of_a_trusted_peer_is_continued_and_the_other_made_anew() {
+        let said = [
+            ("x-forwarded-for", "203.0.113.9"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "shop.example"),
+            ("forwarded", "for=6.6.6.6"),
+        ];
+        let passed = [
+            ("x-forwarded-for", "203.0.113.9, 192.0.2.1"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "shop.example"),
+            ("forwarded", "for=203.0.113.9, for=192.0.2.1;proto=http"),
+        ];
+        let headers = annotated(&said, Some(&AddressSource::XForwardedFor));
+        assert_eq!(headers, fields(&passed));
+    }
+
+    #[test]
+    fn addresses_are_written_as_rfc_7239_wants_them() {
+        let write = |address: &str| {
+            let mut text = Text::default();
+            text.forwarded_for(address.parse().expect("an address"));
+            text.take()
+        };
+        assert_eq!(write("2001:db8::1"), r#"for="[2001:db8::1]""#);
+        assert_eq!(write("::ffff:192.0.2.1"), "for=192.0.2.1");
+    }
+}
