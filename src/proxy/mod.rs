@@ -6,5 +6,6 @@ pub mod refusal;
 pub mod route;
 pub mod sweep;
 
+pub mod builtin;
 pub mod forwarded;
 pub mod headers;

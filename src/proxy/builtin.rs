@@ -1,0 +1,179 @@
+//! Upstreams that are the gateway itself: an echo of the request, or an empty answer.
+//!
+//! They stand in for an origin while a configuration is tried out. The echo describes a request
+//! without a body as JSON, its fields as an origin would have seen them; a request's body
+//! comes back as it was sent, streamed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, TRAILER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+
+/// The body of an answer of the gateway's own.
+#[derive(Debug)]
+pub enum BuiltinBody<B> {
+    /// Text, until it is taken; none if it is empty.
+    Text(Option<Bytes>),
+    /// The request's body.
+    Echo(B),
+}
+
+/// Answers with what `request` says.
+pub fn echo<B: Body<Data = Bytes>>(request: Request<B>) -> Response<BuiltinBody<B>> {
+    if request.body().is_end_stream() {
+        let description = describe(&request);
+        let mut response = Response::new(BuiltinBody::Text(Some(description.into())));
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        return response;
+    }
+    let (mut parts, body) = request.into_parts();
+    let mut response = Response::new(if parts.method == Method::HEAD {
+        BuiltinBody::Text(None)
+    } else {
+        BuiltinBody::Echo(body)
+    });
+    for name in [CONTENT_TYPE, TRAILER] {
+        if let Some(value) = parts.headers.remove(&name) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// Answers with `status` and nothing else.
+pub fn status<B>(status: StatusCode) -> Response<BuiltinBody<B>> {
+    let mut response = Response::new(BuiltinBody::Text(None));
+    *response.status_mut() = status;
+    response
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for BuiltinBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.get_mut() {
+            Self::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Self::Echo(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_none(),
+            Self::Echo(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(text) => {
+                let bytes = text.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(bytes.try_into().unwrap_or(u64::MAX))
+            }
+            Self::Echo(body) => body.size_hint(),
+        }
+    }
+}
+
+/// Writes method, path, query and fields as JSON; a field's lines are joined by commas.
+fn describe<B>(request: &Request<B>) -> String {
+    let mut json = String::from("{\"method\":");
+    push_string(&mut json, request.method().as_str());
+    json.push_str(",\"path\":");
+    push_string(&mut json, request.uri().path());
+    json.push_str(",\"query\":");
+    match request.uri().query() {
+        Some(query) => push_string(&mut json, query),
+        None => json.push_str("null"),
+    }
+    json.push_str(",\"headers\":{");
+    for (at, name) in request.headers().keys().enumerate() {
+        if at > 0 {
+            json.push(',');
+        }
+        push_string(&mut json, name.as_str());
+        json.push(':');
+        let values: Vec<_> = request
+            .headers()
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()))
+            .collect();
+        push_string(&mut json, &values.join(", "));
+    }
+    json.push_str("}}\n");
+    json
+}
+
+/// Writes a JSON string (RFC 8259, section 7).
+fn push_string(json: &mut String, text: &str) {
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            '\t' => json.push_str("\\t"),
+            // A field value has no other control character, and a target has none.
+            _ => json.push(character),
+        }
+    }
+    json.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use http_body_util::{BodyExt, Empty, Full};
+
+    fn text<B: Body<Data = Bytes, Error: std::fmt::Debug> + Unpin>(
+        response: Response<BuiltinBody<B>>,
+    ) -> Bytes {
+        let collected = response.into_body().collect().now_or_never();
+        let body = collected.expect("a body at hand").expect("a whole body");
+        body.to_bytes()
+    }
+
+    #[test]
+    fn echo_describes_a_request_without_a_body() {
+        let request = Request::get("/a/b?x=1")
+            .header("host", "h")
+            .header("accept", "a")
+            .header("accept", "\"b\"\\\t")
+            .body(Empty::new())
+            .expect("a request");
+        let json: serde_json::Value =
+            serde_json::from_slice(&text(echo(request))).expect("what it says is JSON");
+        let expected = serde_json::json!({
+            "method": "GET", "path": "/a/b", "query": "x=1",
+            "headers": { "host": "h", "accept": "a, \"b\"\\\t" },
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn echo_sends_a_body_back_as_it_was() {
+        let request = Request::post("/")
+            .header("content-type", "text/csv")
+            .body(Full::from("a,b"))
+            .expect("a request");
+        let response = echo(request);
+        assert_eq!(response.headers()["content-type"], "text/csv");
+        assert_eq!(response.size_hint().exact(), Some(3));
+        assert_eq!(text(response), "a,b");
+    }
+
+    #[test]
+    fn status_is_all_that_is_answered() {
+        let response = status::<Empty<Bytes>>(StatusCode::IM_A_TEAPOT);
+        assert_eq!(response.status(), StatusCode::IM_A_TEAPOT);
+        assert!(response.headers().is_empty() && response.body().is_end_stream());
+    }
+}
