@@ -7,5 +7,9 @@ pub mod route;
 pub mod sweep;
 
 pub mod builtin;
+pub mod forward;
 pub mod forwarded;
 pub mod headers;
+pub mod pool;
+pub mod upstream;
+pub mod upstream_body;

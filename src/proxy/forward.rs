@@ -1,0 +1,264 @@
+//! Sends a request to one of an upstream's origins and returns the head of its response.
+//!
+//! Endpoints take turns. A request goes elsewhere only if nothing of it was sent: a connection
+//! from the pool that turns out to be closed is replaced by a fresh one to the same endpoint, an
+//! endpoint that does not accept costs one of the upstream's `retries`. What was sent is never
+//! sent twice. A response may come before the request's body has been sent; it is passed on, and
+//! if it ends first the connection is closed. The response's body is `upstream_body`'s.
+
+use std::error::Error as StdError;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use http_body::Body;
+use hyper::body::Incoming;
+
+use super::headers;
+use super::pool::{ConnectError, Lease, Origin, Pools};
+use super::upstream::{RequestBody, SendError, Upload};
+use super::upstream_body::UpstreamBody;
+use crate::snapshot::{HttpUpstream, Upstream};
+
+/// What a route asks of the upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Until the response's head; time that the client takes over its body does not count.
+    pub response_timeout: Duration,
+    /// Without a byte of the response's body.
+    pub body_timeout: Duration,
+    /// Whose Host the request has.
+    pub host: Host,
+}
+
+/// Whose Host field a request to an origin has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// The client's, or the endpoint's if the client sent none.
+    Client,
+    /// The endpoint's.
+    Endpoint,
+}
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// No endpoint has an address; the upstream's fault (503).
+    #[error("no endpoint of the upstream has an address")]
+    NoEndpoint(#[source] Option<ConnectError>),
+    /// No endpoint accepted a connection, or kept it until something was sent; the upstream's fault (502).
+    #[error("no endpoint of the upstream accepts connections")]
+    Connect(#[source] Box<dyn StdError + Send + Sync>),
+    /// The response's head took longer than `response_timeout`; the upstream's fault (504).
+    #[error("the upstream did not answer in time")]
+    Timeout,
+    /// The origin closed without an answer, or its answer is not HTTP; the upstream's fault (502).
+    #[error("the upstream did not answer properly")]
+    BadResponse(#[source] BadResponse),
+    /// The request's body ended in an error of its own; the client's fault.
+    #[error("the request's body broke off")]
+    ClientBody(#[source] hyper::Error),
+}
+
+/// What is wrong with a response.
+#[derive(Debug, thiserror::Error)]
+pub enum BadResponse {
+    /// It ended early or cannot be parsed.
+    #[error("closed or malformed")]
+    Http(#[from] hyper::Error),
+    /// Its length is stated twice or in an unknown way (RFC 9112, section 6.3).
+    #[error("ambiguous length")]
+    Framing,
+    /// It changes to another protocol, which nobody asked for.
+    #[error("unasked upgrade")]
+    Upgrade,
+}
+
+/// Who is to blame when there is no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The client.
+    Client,
+    /// The upstream.
+    Upstream,
+}
+
+/// What became of one attempt.
+enum Attempt<B> {
+    Answered(Response<UpstreamBody<B>>),
+    /// Nothing was sent, and here is why.
+    Unsent(Box<Request<Upload<B>>>, ForwardError),
+    Failed(ForwardError),
+}
+
+/// Sends `request` to an endpoint of `upstream`, whose kind is `http`.
+///
+/// The request's target is in origin-form, its fields are those that the origin shall see, except
+/// for Host; the response has no hop-by-hop fields any more. Dropping the future closes the
+/// connection.
+///
+/// # Errors
+///
+/// The request is spent; nothing is worth retrying.
+pub async fn send<B: RequestBody>(
+    pools: &Pools<B>,
+    upstream: &Arc<Upstream>,
+    http: &HttpUpstream,
+    request: Request<B>,
+    terms: &Terms,
+) -> Result<Response<UpstreamBody<B>>, ForwardError> {
+    let origins = pools.origins(upstream, http);
+    let mut request = prepare(request);
+    let keeps_host = terms.host == Host::Client && request.headers().contains_key(HOST);
+    let mut last = ForwardError::NoEndpoint(None);
+    for (_, origin) in (0..=http.retries).zip(origins.turn()) {
+        if !keeps_host {
+            request.headers_mut().insert(HOST, origin.host.clone());
+        }
+        match visit(pools, origin, http, request, terms).await {
+            Attempt::Answered(response) => return Ok(response),
+            Attempt::Failed(error) => return Err(error),
+            Attempt::Unsent(unsent, error) => (request, last) = (*unsent, error),
+        }
+    }
+    Err(last)
+}
+
+impl ForwardError {
+    /// Says who is to blame.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::ClientBody(_) => Fault::Client,
+            Self::NoEndpoint(_) | Self::Connect(_) | Self::Timeout | Self::BadResponse(_) => {
+                Fault::Upstream
+            }
+        }
+    }
+
+    /// Returns the error of the request's body, if it is what ended the request and an `E`.
+    pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::ClientBody(error) => error.source()?.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl<B> From<SendError<B>> for Attempt<B> {
+    fn from(error: SendError<B>) -> Self {
+        match error {
+            SendError::Unsent(request, error) => {
+                Self::Unsent(request, ForwardError::Connect(error.into()))
+            }
+            SendError::Broken(error) if error.is_user() => {
+                Self::Failed(ForwardError::ClientBody(error))
+            }
+            SendError::Broken(error) => Self::Failed(ForwardError::BadResponse(error.into())),
+            SendError::Elapsed => Self::Failed(ForwardError::Timeout),
+        }
+    }
+}
+
+/// Makes `request` one that hyper sends as it stands.
+fn prepare<B: RequestBody>(request: Request<B>) -> Request<Upload<B>> {
+    let mut request = request.map(Upload::new);
+    *request.version_mut() = Version::HTTP_11;
+    let body = request.body();
+    if !body.is_end_stream() && body.size_hint().exact().is_none() {
+        // Left to itself, hyper drops the body of a GET whose length is not known.
+        let chunked = HeaderValue::from_static("chunked");
+        request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+    }
+    request
+}
+
+/// Tries one endpoint: on a connection from the pool, and on a fresh one if that was closed.
+async fn visit<B: RequestBody>(
+    pools: &Pools<B>,
+    origin: &Rc<Origin<B>>,
+    http: &HttpUpstream,
+    mut request: Request<Upload<B>>,
+    terms: &Terms,
+) -> Attempt<B> {
+    if let Some(lease) = origin.take(http).await {
+        match exchange(lease, request, terms).await {
+            Attempt::Unsent(unsent, _) => request = *unsent,
+            attempt => return attempt,
+        }
+    }
+    match pools.connect(origin, http).await {
+        Ok(lease) => exchange(lease, request, terms).await,
+        Err(error @ ConnectError::Resolve { .. }) => {
+            Attempt::Unsent(Box::new(request), ForwardError::NoEndpoint(Some(error)))
+        }
+        Err(error) => Attempt::Unsent(Box::new(request), ForwardError::Connect(error.into())),
+    }
+}
+
+/// Sends the request on `lease`'s connection and takes the head of its response.
+async fn exchange<B: RequestBody>(
+    mut lease: Lease<B>,
+    request: Request<Upload<B>>,
+    terms: &Terms,
+) -> Attempt<B> {
+    let response = match lease.connection.send(request, terms.response_timeout).await {
+        Ok(response) => response,
+        Err(error) => return error.into(),
+    };
+    match accept(response, lease, terms.body_timeout) {
+        Ok(response) => Attempt::Answered(response),
+        Err(error) => Attempt::Failed(ForwardError::BadResponse(error)),
+    }
+}
+
+/// Judges the head of a response; a connection whose response is refused is closed.
+fn accept<B>(
+    mut response: Response<Incoming>,
+    mut lease: Lease<B>,
+    body_timeout: Duration,
+) -> Result<Response<UpstreamBody<B>>, BadResponse> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(BadResponse::Upgrade);
+    }
+    check_framing(response.headers())?;
+    if response.version() != Version::HTTP_11 {
+        // On a connection that once answered in HTTP/1.0, hyper would drop chunked bodies.
+        lease.limit_idle(Duration::ZERO);
+    }
+    if let Some(timeout) = headers::keep_alive_timeout(response.headers()) {
+        // The origin closes then: a request must not be on its way at that moment.
+        lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
+    }
+    headers::strip_response(response.headers_mut());
+    if response.status() == StatusCode::NO_CONTENT {
+        // RFC 9110, section 8.6.
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+    *response.version_mut() = Version::HTTP_11;
+    Ok(response.map(|incoming| UpstreamBody::new(incoming, lease, body_timeout)))
+}
+
+/// Refuses a response whose end the client could see elsewhere than the gateway.
+///
+/// hyper goes by the last of several codings, and by Transfer-Encoding beside Content-Length;
+/// neither survives being passed on.
+fn check_framing(headers: &HeaderMap) -> Result<(), BadResponse> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let is_clear = match (codings.next(), lengths.next()) {
+        (None, None) => true,
+        (Some(coding), None) => {
+            coding.as_bytes().eq_ignore_ascii_case(b"chunked") && codings.next().is_none()
+        }
+        (None, Some(length)) => {
+            length.as_bytes().iter().all(u8::is_ascii_digit) && lengths.next().is_none()
+        }
+        (Some(_), Some(_)) => false,
+    };
+    is_clear.then_some(()).ok_or(BadResponse::Framing)
+}
+
+/// How long before an origin closes an idle connection the gateway does.
+const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);

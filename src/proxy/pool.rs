@@ -1,0 +1,297 @@
+//! The connections to origins that one worker keeps for the next request.
+//!
+//! Each endpoint of an upstream has a stack of idle connections, the warmest on top, bounded in
+//! number and in time. Stacks belong to the endpoint, not to the snapshot: the first request
+//! after a reload takes over those of endpoints that are still there, and [`Pools::sweep`] drops
+//! what no snapshot names any more. The number of connections in use is not bounded here.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use tokio::net::TcpStream;
+
+use super::sweep::{Elapsed, Sweep};
+use super::upstream::{Connection, RequestBody};
+use crate::clock::{Micros, Timestamp};
+use crate::snapshot::{Endpoint, HttpUpstream, Upstream};
+
+/// The upstream connections of one worker.
+pub struct Pools<B> {
+    sweep: Rc<Sweep>,
+    /// The time of the latest sweep.
+    now: Rc<Cell<Timestamp>>,
+    /// By the upstream's address, which `Origins` keeps from being used again.
+    upstreams: RefCell<HashMap<*const Upstream, Rc<Origins<B>>>>,
+}
+
+/// The endpoints of an upstream as one snapshot has them.
+pub(super) struct Origins<B> {
+    upstream: Arc<Upstream>,
+    pub(super) endpoints: Vec<Rc<Origin<B>>>,
+    /// Requests so far, so that endpoints take turns.
+    turns: Cell<usize>,
+}
+
+/// An endpoint, how to reach it, and its idle connections.
+pub(super) struct Origin<B> {
+    endpoint: Endpoint,
+    /// The endpoint's authority as the value of a Host field.
+    pub(super) host: HeaderValue,
+    /// Where the endpoint was when it was last looked up.
+    resolved: RefCell<Option<Resolved>>,
+    idle: RefCell<Vec<Idle<B>>>,
+    now: Rc<Cell<Timestamp>>,
+}
+
+struct Resolved {
+    addresses: Rc<[SocketAddr]>,
+    until: Timestamp,
+}
+
+struct Idle<B> {
+    connection: Connection<B>,
+    since: Timestamp,
+    until: Timestamp,
+}
+
+/// A connection in use, and where it goes afterwards.
+pub(super) struct Lease<B> {
+    pub(super) connection: Connection<B>,
+    pub(super) origin: Rc<Origin<B>>,
+    max_idle: usize,
+    idle_timeout: Duration,
+}
+
+/// Why there is no new connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The endpoint's name has no address.
+    #[error("{host} does not resolve")]
+    Resolve {
+        /// The endpoint's host.
+        host: Box<str>,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// No address accepted in time.
+    #[error("cannot connect to {authority}")]
+    Connect {
+        /// The endpoint's host and port.
+        authority: Box<str>,
+        /// What the last address answered; `TimedOut` if `connect_timeout` was over.
+        source: io::Error,
+    },
+}
+
+impl<B> Pools<B> {
+    /// Makes the pools of a worker whose deadlines are `sweep`'s.
+    pub fn new(sweep: Rc<Sweep>, now: Timestamp) -> Self {
+        Self {
+            sweep,
+            now: Rc::new(Cell::new(now)),
+            upstreams: RefCell::default(),
+        }
+    }
+
+    /// Closes what has been idle for too long at `now`, and forgets upstreams that nobody names any more.
+    pub fn sweep(&self, now: Timestamp) {
+        self.now.set(now);
+        self.upstreams.borrow_mut().retain(|_, origins| {
+            for origin in &origins.endpoints {
+                origin.retire(now);
+            }
+            Arc::strong_count(&origins.upstream) > 1
+        });
+    }
+
+    /// Counts the idle connections.
+    pub fn idle(&self) -> usize {
+        let upstreams = self.upstreams.borrow();
+        let origins = upstreams.values().flat_map(|origins| &origins.endpoints);
+        origins.map(|origin| origin.idle.borrow().len()).sum()
+    }
+
+    /// Finds the origins of `upstream`, whose kind is `http`.
+    pub(super) fn origins(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Rc<Origins<B>> {
+        if let Some(origins) = self.upstreams.borrow().get(&Arc::as_ptr(upstream)) {
+            return Rc::clone(origins);
+        }
+        let origins = Rc::new(self.adopt(upstream, http));
+        self.upstreams
+            .borrow_mut()
+            .insert(Arc::as_ptr(upstream), Rc::clone(&origins));
+        origins
+    }
+
+    /// Makes origins of which those that an upstream of this name had already are the same.
+    fn adopt(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Origins<B> {
+        let upstreams = self.upstreams.borrow();
+        let known: Vec<_> = upstreams
+            .values()
+            .filter(|known| known.upstream.name == upstream.name)
+            .flat_map(|known| &known.endpoints)
+            .collect();
+        let origin = |endpoint: &Endpoint| {
+            known
+                .iter()
+                .find(|origin| origin.endpoint == *endpoint)
+                .map_or_else(
+                    || Rc::new(Origin::new(endpoint.clone(), Rc::clone(&self.now))),
+                    |origin| Rc::clone(origin),
+                )
+        };
+        Origins {
+            upstream: Arc::clone(upstream),
+            endpoints: http.endpoints.iter().map(origin).collect(),
+            turns: Cell::new(0),
+        }
+    }
+}
+
+impl<B: RequestBody> Pools<B> {
+    /// Opens a connection to `origin`.
+    pub(super) async fn connect(
+        &self,
+        origin: &Rc<Origin<B>>,
+        http: &HttpUpstream,
+    ) -> Result<Lease<B>, ConnectError> {
+        let deadline = self.sweep.deadline();
+        let dialled = deadline.within(http.connect_timeout, origin.dial()).await;
+        let stream = dialled
+            .unwrap_or_else(|Elapsed| Err(origin.unreachable(io::ErrorKind::TimedOut.into())))?;
+        let connection = Connection::new(stream, deadline)
+            .await
+            .map_err(|error| origin.unreachable(io::Error::other(error)))?;
+        Ok(Lease::new(connection, origin, http))
+    }
+}
+
+impl<B> Origins<B> {
+    /// Begins a turn: endpoints in the order in which a request tries them, again and again.
+    pub(super) fn turn(&self) -> impl Iterator<Item = &Rc<Origin<B>>> {
+        let turn = self.turns.get();
+        self.turns.set(turn.wrapping_add(1));
+        (turn..).map_while(|at| self.endpoints.get(at.checked_rem(self.endpoints.len())?))
+    }
+}
+
+impl<B> Origin<B> {
+    fn new(endpoint: Endpoint, now: Rc<Cell<Timestamp>>) -> Self {
+        Self {
+            host: HeaderValue::from_str(endpoint.authority.as_str())
+                .expect("an authority has no character that a field value cannot have"),
+            endpoint,
+            resolved: RefCell::default(),
+            idle: RefCell::default(),
+            now,
+        }
+    }
+
+    /// Drops connections that have been idle for too long or were closed by the origin.
+    fn retire(&self, now: Timestamp) {
+        self.idle
+            .borrow_mut()
+            .retain(|idle| idle.until > now && idle.connection.is_idle());
+    }
+
+    /// Connects to the first of the endpoint's addresses that accepts.
+    async fn dial(&self) -> Result<TcpStream, ConnectError> {
+        let addresses = self.addresses().await?;
+        let stream = TcpStream::connect(&*addresses).await;
+        stream
+            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+            .map_err(|error| self.unreachable(error))
+    }
+
+    /// Looks the endpoint's host up, at most once per [`RESOLVE_EVERY`] while it accepts.
+    async fn addresses(&self) -> Result<Rc<[SocketAddr]>, ConnectError> {
+        let Endpoint { host, port, .. } = &self.endpoint;
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(Rc::new([SocketAddr::new(address, *port)]));
+        }
+        if let Some(resolved) = &*self.resolved.borrow()
+            && resolved.until > self.now.get()
+        {
+            return Ok(Rc::clone(&resolved.addresses));
+        }
+        let found = tokio::net::lookup_host((&**host, *port)).await;
+        let addresses: Rc<[_]> = found
+            .map_err(|source| ConnectError::Resolve {
+                host: host.clone(),
+                source,
+            })?
+            .collect();
+        *self.resolved.borrow_mut() = Some(Resolved {
+            addresses: Rc::clone(&addresses),
+            until: self.now.get() + Micros::from(RESOLVE_EVERY),
+        });
+        Ok(addresses)
+    }
+
+    /// Says that the endpoint does not accept; its name may have moved, so it is looked up again.
+    fn unreachable(&self, source: io::Error) -> ConnectError {
+        self.resolved.take();
+        ConnectError::Connect {
+            authority: self.endpoint.authority.as_str().into(),
+            source,
+        }
+    }
+}
+
+impl<B> Origin<B> {
+    /// Takes the connection that was used last, unless it has been closed meanwhile.
+    pub(super) async fn take(self: &Rc<Self>, http: &HttpUpstream) -> Option<Lease<B>> {
+        loop {
+            let idle = self.idle.borrow_mut().pop()?;
+            if idle.since < self.now.get() {
+                // Most origins close what has rested: has the runtime look at the sockets first,
+                // so that the driver learns of it before the request is sent and lost.
+                tokio::task::yield_now().await;
+            }
+            if idle.connection.is_idle() {
+                return Some(Lease::new(idle.connection, self, http));
+            }
+        }
+    }
+}
+
+impl<B> Lease<B> {
+    fn new(connection: Connection<B>, origin: &Rc<Origin<B>>, http: &HttpUpstream) -> Self {
+        Self {
+            connection,
+            origin: Rc::clone(origin),
+            max_idle: http.max_idle,
+            idle_timeout: http.idle_timeout,
+        }
+    }
+
+    /// Has the connection be idle for at most `timeout`; zero closes it after this response.
+    pub(super) fn limit_idle(&mut self, timeout: Duration) {
+        self.idle_timeout = self.idle_timeout.min(timeout);
+    }
+}
+
+impl<B> Lease<B> {
+    /// Gives the connection back after a response that ended as it should; closed unless it can serve another request.
+    pub(super) fn release(self) {
+        let mut stack = self.origin.idle.borrow_mut();
+        if self.connection.is_idle() && !self.idle_timeout.is_zero() && stack.len() < self.max_idle
+        {
+            let since = self.origin.now.get();
+            stack.push(Idle {
+                connection: self.connection,
+                since,
+                until: since + Micros::from(self.idle_timeout),
+            });
+        }
+    }
+}
+
+/// How long an endpoint's addresses are believed.
+const RESOLVE_EVERY: Duration = Duration::from_secs(30);

@@ -1,0 +1,211 @@
+//! One connection to an origin: made, used for one request at a time, closed when dropped.
+//!
+//! hyper drives the socket in a task of its own; [`Connection`] holds the sender's side, the task's
+//! handle and one [`Deadline`] that serves connecting, waiting for the head and waiting for the
+//! body in turn, so a request arms no timer. The deadline runs only while the origin is what
+//! is waited for: [`Upload`] halts it while the client owes bytes of the request's body.
+//! Which connection a request takes is `pool`, what happens around it `forward`.
+
+use std::cell::Cell;
+use std::error::Error as StdError;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+
+use super::headers;
+use super::sweep::{Deadline, Elapsed};
+
+/// What the body of a request must be for hyper to send it.
+pub trait RequestBody:
+    Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Unpin + 'static
+{
+}
+
+impl<B> RequestBody for B where
+    B: Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Unpin + 'static
+{
+}
+
+/// A connection to an origin; dropping it closes it, whatever is under way.
+pub struct Connection<B> {
+    sender: SendRequest<Upload<B>>,
+    link: Rc<Link>,
+    driver: AbortHandle,
+}
+
+/// What a connection, its driver and the body it sends have in common.
+struct Link {
+    deadline: Arc<Deadline>,
+    /// How long the origin may take for what it owes now; none while it owes nothing.
+    patience: Cell<Option<Duration>>,
+    /// Why the driver ended, if it ended in an error that nobody has been told of.
+    failure: Cell<Option<hyper::Error>>,
+}
+
+/// The body of a request on its way to an origin.
+pub struct Upload<B> {
+    body: B,
+    /// The connection it is sent on, once that is known.
+    link: Option<Rc<Link>>,
+}
+
+/// Why a request got no response head.
+pub(super) enum SendError<B> {
+    /// Nothing was sent: the request can go elsewhere.
+    Unsent(Box<Request<Upload<B>>>, hyper::Error),
+    /// Some of it may have been sent.
+    Broken(hyper::Error),
+    /// The origin took too long.
+    Elapsed,
+}
+
+impl<B: RequestBody> Connection<B> {
+    /// Speaks HTTP/1.1 over `stream`; `deadline` is the connection's own.
+    pub(super) async fn new(stream: TcpStream, deadline: Arc<Deadline>) -> hyper::Result<Self> {
+        let (sender, connection) = Builder::new()
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let link = Rc::new(Link {
+            deadline,
+            patience: Cell::new(None),
+            failure: Cell::new(None),
+        });
+        let driver = tokio::task::spawn_local({
+            let link = Rc::clone(&link);
+            async move { link.failure.set(connection.await.err()) }
+        });
+        Ok(Self {
+            sender,
+            link,
+            driver: driver.abort_handle(),
+        })
+    }
+
+    /// Sends `request` and waits at most `timeout` for the head of its response.
+    ///
+    /// Time in which the client owes bytes of the request's body does not count.
+    pub(super) async fn send(
+        &mut self,
+        mut request: Request<Upload<B>>,
+        timeout: Duration,
+    ) -> Result<Response<Incoming>, SendError<B>> {
+        let upload = request.body_mut();
+        upload.link = (!upload.body.is_end_stream()).then(|| Rc::clone(&self.link));
+        self.link.patience.set(Some(timeout));
+        let sent = self.sender.try_send_request(request);
+        let outcome = self.link.deadline.within(timeout, sent).await;
+        self.link.patience.set(None);
+        outcome
+            .map_err(|Elapsed| SendError::Elapsed)?
+            .map_err(SendError::from)
+    }
+}
+
+impl<B> Connection<B> {
+    /// Whether it stands and has neither a request to send nor a response to read.
+    ///
+    /// The driver reads on after a response: bytes that no request asked for end it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    /// Polls whether the origin has owed bytes of its response for `timeout`; pending if not.
+    pub(super) fn poll_overdue(&self, timeout: Duration, cx: &Context<'_>) -> Poll<()> {
+        let Link {
+            deadline, patience, ..
+        } = &*self.link;
+        if patience.replace(Some(timeout)).is_none() {
+            deadline.arm(timeout);
+        } else if deadline.is_over() {
+            return Poll::Ready(());
+        }
+        deadline.register(cx);
+        Poll::Pending
+    }
+
+    /// Notes that the origin has sent something.
+    pub(super) fn paid(&self) {
+        if self.link.patience.take().is_some() {
+            self.link.deadline.disarm();
+        }
+    }
+
+    /// Takes why the driver ended, if it did so in an error.
+    pub(super) fn failure(&self) -> Option<hyper::Error> {
+        self.link.failure.take()
+    }
+}
+
+impl<B> Drop for Connection<B> {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl<B> From<TrySendError<Request<Upload<B>>>> for SendError<B> {
+    fn from(mut error: TrySendError<Request<Upload<B>>>) -> Self {
+        match error.take_message() {
+            Some(request) => Self::Unsent(Box::new(request), error.into_error()),
+            None => Self::Broken(error.into_error()),
+        }
+    }
+}
+
+impl<B> Upload<B> {
+    pub(super) fn new(body: B) -> Self {
+        Self { body, link: None }
+    }
+}
+
+impl<B: RequestBody> Body for Upload<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let mut polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some(link) = &self.link {
+            match link.patience.get() {
+                // It is the origin's turn again, with the whole of its time.
+                Some(timeout) if polled.is_ready() => link.deadline.arm(timeout),
+                _ => link.deadline.disarm(),
+            }
+        }
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            headers::strip_trailers(trailers);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Most bytes of a response's head.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// Most bytes that a connection buffers in each direction.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;

@@ -1,0 +1,226 @@
+//! A worker's upstream side between a test and an origin whose every byte the test writes.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::proxy::forward::{self, ForwardError, Host, Terms};
+use tollgate::proxy::pool::Pools;
+use tollgate::proxy::sweep::Sweep;
+use tollgate::proxy::upstream::RequestBody;
+use tollgate::proxy::upstream_body::UpstreamBody;
+use tollgate::snapshot::{Endpoint, HttpUpstream, Upstream, UpstreamKind};
+
+pub type BoxError = Box<dyn Error + Send + Sync>;
+pub type TestBody = UnsyncBoxBody<Bytes, BoxError>;
+pub type Answer = Result<Response<UpstreamBody<TestBody>>, ForwardError>;
+
+/// Runs a test as a worker runs.
+pub fn worker<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .expect("a runtime")
+        .block_on(test)
+}
+
+/// The upstream side of a worker, its clock in the test's hand.
+pub struct Gateway<B = TestBody> {
+    pub pools: Pools<B>,
+    pub upstream: Arc<Upstream>,
+    pub terms: Terms,
+    sweep: Rc<Sweep>,
+    now: Cell<Timestamp>,
+}
+
+impl<B> Gateway<B> {
+    pub fn new(origins: &[&Origin]) -> Self {
+        let addresses: Vec<_> = origins.iter().map(|origin| origin.address).collect();
+        Self::with(&addresses, |_| ())
+    }
+
+    pub fn with(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)) -> Self {
+        let start = Timestamp(1_000_000);
+        let sweep = Rc::new(Sweep::new(start));
+        Self {
+            pools: Pools::new(Rc::clone(&sweep), start),
+            upstream: upstream(addresses, change),
+            terms: Terms {
+                response_timeout: Duration::from_secs(30),
+                body_timeout: Duration::from_mins(1),
+                host: Host::Client,
+            },
+            sweep,
+            now: Cell::new(start),
+        }
+    }
+
+    /// Moves time on.
+    pub fn pass(&self, span: Duration) {
+        self.now.set(self.now.get() + Micros::from(span));
+        self.sweep.sweep(self.now.get());
+        self.pools.sweep(self.now.get());
+    }
+
+    /// Waits until `count` connections are idle.
+    pub async fn idle(&self, count: usize) {
+        while self.pools.idle() != count {
+            tokio::task::yield_now().await;
+            self.pass(Duration::ZERO);
+        }
+    }
+}
+
+impl<B: RequestBody> Gateway<B> {
+    pub async fn send(
+        &self,
+        request: Request<B>,
+    ) -> Result<Response<UpstreamBody<B>>, ForwardError> {
+        let UpstreamKind::Http(http) = &self.upstream.kind else {
+            unreachable!("tests have origins")
+        };
+        forward::send(&self.pools, &self.upstream, http, request, &self.terms).await
+    }
+}
+
+pub fn upstream(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)) -> Arc<Upstream> {
+    let endpoint = |address: &SocketAddr| Endpoint {
+        authority: address.to_string().parse().expect("an authority"),
+        host: address.ip().to_string().into(),
+        port: address.port(),
+    };
+    let mut http = HttpUpstream {
+        endpoints: addresses.iter().map(endpoint).collect(),
+        connect_timeout: Duration::from_secs(3),
+        retries: 1,
+        max_idle: 256,
+        idle_timeout: Duration::from_mins(1),
+    };
+    change(&mut http);
+    Arc::new(Upstream {
+        name: "api".into(),
+        kind: UpstreamKind::Http(http),
+    })
+}
+
+/// An origin that does what the test says.
+pub struct Origin {
+    listener: TcpListener,
+    pub address: SocketAddr,
+}
+
+impl Origin {
+    pub async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        Self { listener, address }
+    }
+
+    pub async fn accept(&self) -> Wire {
+        Wire(self.listener.accept().await.expect("a connection").0)
+    }
+
+    /// Accepts a connection, reads a request without a body and answers it.
+    pub async fn answer(&self, answer: &str) -> Wire {
+        let mut wire = self.accept().await;
+        wire.answer(answer).await;
+        wire
+    }
+}
+
+/// One end of a connection, raw.
+pub struct Wire(pub TcpStream);
+
+impl Wire {
+    pub async fn connect(address: SocketAddr) -> Self {
+        Self(TcpStream::connect(address).await.expect("a connection"))
+    }
+
+    /// Reads up to and including `end`.
+    pub async fn read_to(&mut self, end: &str) -> String {
+        let mut text = Vec::new();
+        while !text.ends_with(end.as_bytes()) {
+            text.push(self.0.read_u8().await.expect("more bytes"));
+        }
+        String::from_utf8(text).expect("text")
+    }
+
+    pub async fn head(&mut self) -> String {
+        self.read_to("\r\n\r\n").await
+    }
+
+    /// Reads all until the other end closes.
+    pub async fn rest(&mut self) -> String {
+        let mut text = String::new();
+        self.0.read_to_string(&mut text).await.expect("text");
+        text
+    }
+
+    pub async fn say(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).await.expect("a reader");
+    }
+
+    pub async fn answer(&mut self, answer: &str) {
+        self.head().await;
+        self.say(answer).await;
+    }
+}
+
+pub fn get(target: &str) -> Request<TestBody> {
+    request("GET", target, body(Empty::new()))
+}
+
+pub fn request(method: &str, target: &str, body: TestBody) -> Request<TestBody> {
+    Request::builder()
+        .method(method)
+        .uri(target)
+        .header("host", "shop.example")
+        .body(body)
+        .expect("a request")
+}
+
+pub fn text(text: &'static str) -> TestBody {
+    body(Full::from(text))
+}
+
+fn body<B>(body: B) -> TestBody
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    body.map_err(Into::into).boxed_unsync()
+}
+
+/// What a test makes of a body, frame by frame; dropped, the body ends.
+pub type Frames = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
+
+/// A body of unknown length.
+pub fn stream() -> (Frames, TestBody) {
+    let (frames, mut receiver) = mpsc::channel(1);
+    let stream = futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx));
+    (frames, StreamBody::new(stream).boxed_unsync())
+}
+
+pub fn data(text: &'static str) -> Frame<Bytes> {
+    Frame::data(Bytes::from_static(text.as_bytes()))
+}
+
+/// Reads an answer to its end.
+pub async fn read(answer: Answer) -> String {
+    let collected = answer.expect("a response").into_body().collect().await;
+    let bytes = collected.expect("a whole body").to_bytes();
+    String::from_utf8(bytes.into()).expect("text")
+}
+
+pub const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";

@@ -1,0 +1,7 @@
+//! The upstream side against origins whose every byte a test writes.
+
+mod harness;
+mod pooling;
+mod sending;
+mod streaming;
+mod through;
