@@ -1,1 +1,323 @@
 //! One normalised path, for matching and for forwarding.
+//!
+//! A path is normalised once, before its route is looked up, and the origin gets exactly what was
+//! matched, so no spelling of a path slips past its policies. Dot segments and repeated slashes
+//! are resolved (encoded dots too), unreserved characters decoded, other escapes put in upper
+//! case, and characters that a path may not hold as they are (`"`, `|`, `é`) encoded. Nothing is
+//! decoded twice: `%252e` stays `%252e`.
+//!
+//! | in the path | |
+//! | --- | --- |
+//! | `%2F`, `%5C` | kept encoded and reported: only a route that keeps encoded slashes takes them |
+//! | `\`, `%00`, `%` without two hex digits | refused |
+//! | control characters, space, `?`, `#` as they are | refused; encoded they are kept encoded |
+//! | `..;x`, `..%2Fx` and the like | refused: origins disagree on whether they lead upwards |
+//! | a last `/` | kept for the origin, ignored by the router |
+//!
+//! RFC 3986 does not equate `%3A` with `:`, so both are forwarded as they came; origins mostly do
+//! equate them, so the router compares [`comparable`] spellings. The query is none of its business.
+
+use std::borrow::Cow;
+
+/// A path in the one spelling that is matched and forwarded: ASCII, begins with `/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Normalised<'p> {
+    text: Cow<'p, str>,
+    encoded_slash: bool,
+}
+
+impl Normalised<'_> {
+    /// Returns the path's text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Says whether the path came with an encoded slash or backslash, which its route must keep or refuse.
+    pub fn has_encoded_slash(&self) -> bool {
+        self.encoded_slash
+    }
+}
+
+/// Why a path is refused with 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadPath {
+    /// It does not begin with `/`.
+    #[error("the path does not begin with a slash")]
+    NotAbsolute,
+    /// A `%` is not followed by two hex digits.
+    #[error("the path has a % without two hex digits")]
+    Escape,
+    /// A control character, space, `?` or `#` stands in it as it is.
+    #[error("the path has a character that must be encoded")]
+    Character,
+    /// A backslash stands in it as it is.
+    #[error("the path has a backslash")]
+    Backslash,
+    /// It has a NUL, encoded or not.
+    #[error("the path has a NUL")]
+    Nul,
+    /// A dot segment hides behind an encoded slash or a parameter: `..%2Fx`, `..;x`.
+    #[error("the path has a dot segment in disguise")]
+    DotSegment,
+}
+
+/// Normalises `path`; borrows it if it already is normal. What comes out is normal itself.
+pub fn normalise(path: &str) -> Result<Normalised<'_>, BadPath> {
+    let scan = Scan::of(path.as_bytes())?;
+    Ok(Normalised {
+        text: if scan.normal {
+            Cow::Borrowed(path)
+        } else {
+            Cow::Owned(rewrite(path.as_bytes())?)
+        },
+        encoded_slash: scan.encoded_slash,
+    })
+}
+
+/// Decodes what stands for itself in most origins' eyes although RFC 3986 tells it from its
+/// escape (`!$&'()*+,;=:@`), so that `%3A` and `:` compare equal. `path` is normalised or a part
+/// of such a path; segments stay segments.
+pub(super) fn comparable(path: &str) -> Cow<'_, str> {
+    let bytes = path.as_bytes();
+    let Some(first) = (0..bytes.len()).find(|&at| decodes_for_comparing(bytes, at)) else {
+        return Cow::Borrowed(path);
+    };
+    let mut text = String::with_capacity(path.len());
+    text.push_str(&path[..first]);
+    let mut at = first;
+    while at < bytes.len() {
+        if decodes_for_comparing(bytes, at) {
+            text.extend(escaped(bytes, at).map(char::from));
+            at += ESCAPE_LEN;
+        } else {
+            text.push(char::from(bytes[at]));
+            at += 1;
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// Returns where in `path` the byte at `offset` of its comparable spelling comes from.
+pub(super) fn offset_in(path: &str, offset: usize) -> usize {
+    let bytes = path.as_bytes();
+    (0..offset).fold(0, |at, _| {
+        at + if decodes_for_comparing(bytes, at) {
+            ESCAPE_LEN
+        } else {
+            1
+        }
+    })
+}
+
+/// Leaves out a last slash, which makes no difference to the router; `/` becomes empty.
+pub(super) fn without_last_slash(path: &str) -> &str {
+    path.strip_suffix('/').unwrap_or(path)
+}
+
+fn decodes_for_comparing(bytes: &[u8], at: usize) -> bool {
+    bytes[at] == b'%'
+        && escaped(bytes, at)
+            .is_some_and(|byte| CLASSES[usize::from(byte)] == Class::Plain && !is_unreserved(byte))
+}
+
+/// What one look over a path says.
+struct Scan {
+    normal: bool,
+    encoded_slash: bool,
+}
+
+impl Scan {
+    fn of(path: &[u8]) -> Result<Self, BadPath> {
+        if path.first() != Some(&b'/') {
+            return Err(BadPath::NotAbsolute);
+        }
+        let mut scan = Self {
+            normal: true,
+            encoded_slash: false,
+        };
+        let (mut segment, mut at) = (1, 1);
+        while at < path.len() {
+            match CLASSES[usize::from(path[at])] {
+                Class::Plain => at += 1,
+                Class::Slash => {
+                    scan.normal &= Segment::of(&path[segment..at])? == Segment::Name;
+                    at += 1;
+                    segment = at;
+                }
+                Class::Percent => {
+                    scan.escape(path, at)?;
+                    at += ESCAPE_LEN;
+                }
+                Class::Encode => {
+                    scan.normal = false;
+                    at += 1;
+                }
+                Class::Refuse => return Err(BadPath::Character),
+                Class::Backslash => return Err(BadPath::Backslash),
+                Class::Nul => return Err(BadPath::Nul),
+            }
+        }
+        scan.normal &= matches!(
+            Segment::of(&path[segment..])?,
+            Segment::Name | Segment::Empty
+        );
+        Ok(scan)
+    }
+
+    fn escape(&mut self, path: &[u8], at: usize) -> Result<(), BadPath> {
+        let byte = escaped(path, at).ok_or(BadPath::Escape)?;
+        match byte {
+            0 => return Err(BadPath::Nul),
+            b'/' | b'\\' => self.encoded_slash = true,
+            _ => {}
+        }
+        let digits = &path[at + 1..at + ESCAPE_LEN];
+        self.normal &= !is_unreserved(byte) && !digits.iter().any(u8::is_ascii_lowercase);
+        Ok(())
+    }
+}
+
+/// Writes the normal form of a path that [`Scan::of`] let pass.
+fn rewrite(path: &[u8]) -> Result<String, BadPath> {
+    let mut out = Vec::with_capacity(path.len());
+    let mut last = Segment::Empty;
+    for segment in path[1..].split(|&byte| byte == b'/') {
+        let start = out.len();
+        out.push(b'/');
+        push_normal(segment, &mut out);
+        last = Segment::of(&out[start + 1..])?;
+        if last != Segment::Name {
+            out.truncate(start);
+        }
+        if last == Segment::Up {
+            let parent = out.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            out.truncate(parent);
+        }
+    }
+    if last != Segment::Name {
+        out.push(b'/');
+    }
+    Ok(String::from_utf8(out).expect("only ASCII was pushed"))
+}
+
+fn push_normal(segment: &[u8], out: &mut Vec<u8>) {
+    let mut at = 0;
+    while at < segment.len() {
+        let raw = segment[at];
+        let byte = if raw == b'%' {
+            at += ESCAPE_LEN - 1;
+            escaped(segment, at + 1 - ESCAPE_LEN).expect("the scan refuses other escapes")
+        } else {
+            raw
+        };
+        at += 1;
+        let stays = if raw == b'%' {
+            is_unreserved(byte)
+        } else {
+            CLASSES[usize::from(byte)] == Class::Plain
+        };
+        if stays {
+            out.push(byte);
+        } else {
+            let digit = |nibble: u8| HEX_DIGITS[usize::from(nibble)];
+            out.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+}
+
+/// What a segment does to the path so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Segment {
+    Empty,
+    Here,
+    Up,
+    Name,
+}
+
+impl Segment {
+    fn of(segment: &[u8]) -> Result<Self, BadPath> {
+        match segment {
+            b"" => Ok(Self::Empty),
+            b"." => Ok(Self::Here),
+            b".." => Ok(Self::Up),
+            _ if is_dot_segment_in_disguise(segment) => Err(BadPath::DotSegment),
+            _ => Ok(Self::Name),
+        }
+    }
+}
+
+/// Says whether an origin that decodes slashes or cuts parameters off would see a dot segment.
+fn is_dot_segment_in_disguise(segment: &[u8]) -> bool {
+    if segment[0] != b'.' && !segment.contains(&b'%') {
+        return false;
+    }
+    let mut piece = 0;
+    (0..=segment.len()).any(|at| {
+        let slash = at < segment.len()
+            && segment[at] == b'%'
+            && matches!(escaped(segment, at), Some(b'/' | b'\\'));
+        if !slash && at < segment.len() {
+            return false;
+        }
+        let text = segment.get(piece..at).unwrap_or_default();
+        piece = at + ESCAPE_LEN;
+        matches!(text.split(|&byte| byte == b';').next(), Some(b"." | b".."))
+    })
+}
+
+/// Returns the byte that the escape at `at` stands for, if it is one.
+fn escaped(bytes: &[u8], at: usize) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    match bytes[at..] {
+        [b'%', high, low, ..] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
+        _ => None,
+    }
+}
+
+/// RFC 3986 section 2.3.
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// What the scan does at a byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// May stand in a segment as it is: `pchar` of RFC 3986 section 3.3.
+    Plain,
+    Slash,
+    Percent,
+    /// Should have been sent encoded, and is from here on.
+    Encode,
+    Refuse,
+    Backslash,
+    Nul,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Encode; 256];
+    let mut byte = 0_u8;
+    loop {
+        classes[byte as usize] = match byte {
+            0 => Class::Nul,
+            b'/' => Class::Slash,
+            b'%' => Class::Percent,
+            b'\\' => Class::Backslash,
+            1..=b' ' | 0x7f | b'?' | b'#' => Class::Refuse,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':'
+            | b'@' => Class::Plain,
+            _ if is_unreserved(byte) => Class::Plain,
+            _ => Class::Encode,
+        };
+        if byte == u8::MAX {
+            break;
+        }
+        byte += 1;
+    }
+    classes
+};
+
+const ESCAPE_LEN: usize = "%XX".len();
+const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+#[cfg(test)]
+mod tests;
