@@ -15,7 +15,7 @@
 //! | a last `/` | kept for the origin, ignored by the router |
 //!
 //! RFC 3986 does not equate `%3A` with `:`, so both are forwarded as they came; origins mostly do
-//! equate them, so the router compares [`comparable`] spellings. The query is none of its business.
+//! equate them, so the router compares spellings in which they are one. The query is none of its business.
 
 use std::borrow::Cow;
 
