@@ -1,0 +1,304 @@
+//! The client's address: the peer's, or what a trusted peer says it is.
+//!
+//! Entries of the believed field are walked from the right, where the nearest proxy wrote, past
+//! trusted proxies; the first that is not trusted is the client, and if all are, the leftmost. What
+//! cannot be read on the way (`unknown`, a zone, an octal) ends the walk with the peer's address:
+//! what lies beyond it is hearsay, and a shared "unknown" client would let one exhaust all.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::header::FORWARDED;
+use http::{HeaderMap, HeaderName};
+
+use super::forwarded;
+use super::host::is_port;
+use crate::snapshot::{AddressSource, ClientIdentity};
+
+/// Returns the client's address; IPv4-mapped addresses as IPv4.
+pub fn client_address(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdentity) -> IpAddr {
+    let peer = peer.to_canonical();
+    if !is_trusted(peer, identity) {
+        return peer;
+    }
+    let client = match &identity.source {
+        AddressSource::Peer => None,
+        AddressSource::XForwardedFor => {
+            rightmost_untrusted(entries(headers, &X_FORWARDED_FOR), identity)
+        }
+        AddressSource::Header(name) => rightmost_untrusted(entries(headers, name), identity),
+        AddressSource::Forwarded => {
+            let lines = headers.get_all(FORWARDED).iter().rev();
+            let elements = lines.flat_map(|line| forwarded::elements_from_right(line.as_bytes()));
+            let nodes = elements
+                .filter(|element| !element.is_empty())
+                .map(|element| read(forwarded::node(element)?));
+            rightmost_untrusted(nodes, identity)
+        }
+    };
+    client.unwrap_or(peer)
+}
+
+/// Walks `entries`, from right to left; none stands for one that cannot be read.
+fn rightmost_untrusted(
+    entries: impl Iterator<Item = Option<IpAddr>>,
+    identity: &ClientIdentity,
+) -> Option<IpAddr> {
+    let mut last = None;
+    for (hop, entry) in entries.enumerate() {
+        if hop == HOPS_MAX {
+            return None;
+        }
+        let address = entry?;
+        if !is_trusted(address, identity) {
+            return Some(address);
+        }
+        last = Some(address);
+    }
+    last
+}
+
+fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
+    (identity.trusted_proxies.iter()).any(|proxies| proxies.contains(&address))
+}
+
+/// The entries of a list of addresses from right to left, its lines joined in order. Empty ones are
+/// none (RFC 9110 section 5.6.1.2).
+fn entries(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = headers.get_all(name).iter().rev();
+    lines
+        .flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|entry| !entry.is_empty())
+        .map(read)
+}
+
+/// Reads an address that may have a port; IPv6 with a port stands in brackets.
+fn read(entry: &[u8]) -> Option<IpAddr> {
+    let text = str::from_utf8(entry).ok()?;
+    let (address, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (address, port) = rest.split_once(']')?;
+        (IpAddr::V6(address.parse::<Ipv6Addr>().ok()?), port)
+    } else if let Ok(address) = text.parse() {
+        (address, "")
+    } else {
+        let colon = text.find(':')?;
+        let (address, port) = text.split_at(colon);
+        (IpAddr::V4(address.parse::<Ipv4Addr>().ok()?), port)
+    };
+    let port_is_good = match port.strip_prefix(':') {
+        None => port.is_empty(),
+        // RFC 7239 section 6.3 lets a port be obfuscated.
+        Some(port) => is_port(port) || port.starts_with('_'),
+    };
+    port_is_good.then(|| address.to_canonical())
+}
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Trusted entries that are walked past before the whole list counts as unreadable.
+const HOPS_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const PEER: &str = "10.0.0.1";
+
+    fn address(peer: &str, source: AddressSource, lines: &[(&str, &str)]) -> String {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            let name: HeaderName = name.parse().expect("good name");
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("good value");
+            headers.append(name, value);
+        }
+        let identity = ClientIdentity {
+            trusted_proxies: ["10.0.0.0/8", "fd00::/8"]
+                .iter()
+                .map(|net| net.parse().expect("good network"))
+                .collect(),
+            source,
+            ipv6_prefix: 64,
+        };
+        client_address(peer.parse().expect("good peer"), &headers, &identity).to_string()
+    }
+
+    #[test]
+    fn x_forwarded_for_names_the_rightmost_untrusted_entry_that_can_be_read() {
+        let table: &[(&str, &[&str], &str)] = &[
+            ("none", &[], PEER),
+            ("one", &["203.0.113.9"], "203.0.113.9"),
+            ("forged", &["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
+            ("two lines", &["1.1.1.1", "203.0.113.9"], "203.0.113.9"),
+            (
+                "past trusted",
+                &["1.1.1.1,203.0.113.9 , 10.9.9.9"],
+                "203.0.113.9",
+            ),
+            (
+                "past a trusted line",
+                &["203.0.113.9", "10.9.9.9"],
+                "203.0.113.9",
+            ),
+            ("all trusted", &["10.1.1.1, 10.2.2.2"], "10.1.1.1"),
+            ("empty", &[""], PEER),
+            ("only commas", &[" ,, "], PEER),
+            ("last comma", &["203.0.113.9,"], "203.0.113.9"),
+            ("port", &["203.0.113.9:55"], "203.0.113.9"),
+            ("bad port", &["203.0.113.9:99999"], PEER),
+            ("empty port", &["203.0.113.9:"], PEER),
+            ("v6", &["2001:db8::1"], "2001:db8::1"),
+            ("v6 in brackets", &["[2001:db8::1]"], "2001:db8::1"),
+            ("v6 with port", &["[2001:db8::1]:5"], "2001:db8::1"),
+            ("v6 half in brackets", &["[2001:db8::1"], PEER),
+            ("v6 trusted", &["203.0.113.9, fd00::7"], "203.0.113.9"),
+            ("mapped", &["::ffff:203.0.113.9"], "203.0.113.9"),
+            (
+                "mapped trusted",
+                &["203.0.113.9, ::ffff:10.1.1.1"],
+                "203.0.113.9",
+            ),
+            ("unknown", &["unknown"], PEER),
+            ("unknown hides the rest", &["203.0.113.9, unknown"], PEER),
+            (
+                "unknown to the left",
+                &["unknown, 203.0.113.9"],
+                "203.0.113.9",
+            ),
+            ("hidden", &["_hidden"], PEER),
+            ("v4 zone", &["1.2.3.4%eth0"], PEER),
+            ("v6 zone", &["fe80::1%eth0"], PEER),
+            ("octal", &["01.2.3.4"], PEER),
+            ("hex", &["0x7f.1"], PEER),
+            ("integer", &["2130706433"], PEER),
+            ("network", &["203.0.113.0/24"], PEER),
+            ("quoted", &["\"203.0.113.9\""], PEER),
+            ("not UTF-8", &["203.0.113.9\u{e9}"], PEER),
+        ];
+        for &(name, lines, expected) in table {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| ("x-forwarded-for", *line))
+                .collect();
+            let found = address(PEER, AddressSource::XForwardedFor, &lines);
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn forwarded_names_the_rightmost_untrusted_node_that_can_be_read() {
+        let table: &[(&str, &[&str], &str)] = &[
+            ("token", &["for=203.0.113.9"], "203.0.113.9"),
+            (
+                "case and order",
+                &["proto=https;FOR=203.0.113.9"],
+                "203.0.113.9",
+            ),
+            ("spaces", &["for=203.0.113.9 ; by=_x"], "203.0.113.9"),
+            ("quoted", &["for=\"203.0.113.9:55\""], "203.0.113.9"),
+            ("v6", &["for=\"[2001:db8::1]:47011\""], "2001:db8::1"),
+            (
+                "obfuscated port",
+                &["for=\"203.0.113.9:_p\""],
+                "203.0.113.9",
+            ),
+            ("forged", &["for=1.1.1.1, for=203.0.113.9"], "203.0.113.9"),
+            (
+                "two lines",
+                &["for=203.0.113.9", "for=10.1.1.1"],
+                "203.0.113.9",
+            ),
+            (
+                "comma in quotes",
+                &["for=203.0.113.9;by=\"a,for=1.1.1.1\""],
+                "203.0.113.9",
+            ),
+            (
+                "quote in quotes",
+                &["for=203.0.113.9;by=\"a\\\",b\""],
+                "203.0.113.9",
+            ),
+            (
+                "quote left open",
+                &["for=\"1.1.1.1, for=203.0.113.9"],
+                "203.0.113.9",
+            ),
+            (
+                "open quote hides the rest",
+                &["for=203.0.113.9, for=\"10.1.1.1"],
+                PEER,
+            ),
+            ("empty elements", &[",for=203.0.113.9,,"], "203.0.113.9"),
+            ("no for", &["for=203.0.113.9, proto=https"], PEER),
+            ("for twice", &["for=203.0.113.9;for=1.1.1.1"], PEER),
+            ("unknown", &["for=unknown"], PEER),
+            ("hidden", &["for=_hidden"], PEER),
+            ("escaped", &["for=\"203.0.113.\\9\""], PEER),
+            ("text after quotes", &["for=\"203.0.113.9\"x"], PEER),
+            ("no value", &["for="], PEER),
+            ("no pair", &["203.0.113.9"], PEER),
+        ];
+        for &(name, lines, expected) in table {
+            let lines: Vec<_> = lines.iter().map(|line| ("forwarded", *line)).collect();
+            assert_eq!(
+                address(PEER, AddressSource::Forwarded, &lines),
+                expected,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_named_source_of_a_trusted_peer_is_believed() {
+        let lines = [
+            ("x-forwarded-for", "203.0.113.1"),
+            ("forwarded", "for=203.0.113.2"),
+            ("x-real-ip", "203.0.113.3"),
+            ("cf-connecting-ip", "203.0.113.4"),
+        ];
+        let header = || AddressSource::Header(HeaderName::from_static("x-real-ip"));
+        let table = [
+            (
+                "x-forwarded-for",
+                PEER,
+                AddressSource::XForwardedFor,
+                "203.0.113.1",
+            ),
+            ("forwarded", PEER, AddressSource::Forwarded, "203.0.113.2"),
+            ("header", PEER, header(), "203.0.113.3"),
+            ("peer", PEER, AddressSource::Peer, PEER),
+            ("mapped peer", "::ffff:10.0.0.1", header(), "203.0.113.3"),
+            (
+                "untrusted peer",
+                "192.0.2.1",
+                AddressSource::XForwardedFor,
+                "192.0.2.1",
+            ),
+            (
+                "untrusted mapped",
+                "::ffff:192.0.2.1",
+                header(),
+                "192.0.2.1",
+            ),
+        ];
+        for (name, peer, source, expected) in table {
+            assert_eq!(address(peer, source, &lines), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_too_many_trusted_hops_counts_as_unreadable() {
+        let list = |hops| format!("203.0.113.9{}", ", 10.1.1.1".repeat(hops));
+        for (hops, expected) in [
+            (HOPS_MAX - 1, "203.0.113.9"),
+            (HOPS_MAX, PEER),
+            (1000, PEER),
+        ] {
+            let lines = [("x-forwarded-for", &*list(hops))];
+            assert_eq!(
+                address(PEER, AddressSource::XForwardedFor, &lines),
+                expected
+            );
+        }
+    }
+}

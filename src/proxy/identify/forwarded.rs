@@ -1,0 +1,65 @@
+//! The Forwarded field (RFC 7239), read from the right.
+//!
+//! The trusted proxy's own element is the rightmost, and it is well-formed; what lies left of it
+//! may be a forger's. Reading from the right, a quote that a forger left open cannot swallow it.
+
+/// Splits a line at the commas outside of quotes, from right to left; elements are trimmed.
+pub(super) fn elements_from_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let comma = last_comma(text);
+        rest = comma.map(|at| &text[..at]);
+        Some(text[comma.map_or(0, |at| at + 1)..].trim_ascii())
+    })
+}
+
+fn last_comma(text: &[u8]) -> Option<usize> {
+    let mut quoted = false;
+    (0..text.len()).rev().find(|&at| {
+        if text[at] == b'"' && !is_escaped(text, at) {
+            quoted = !quoted;
+        }
+        text[at] == b',' && !quoted
+    })
+}
+
+/// Says whether an odd number of backslashes stands before `at`.
+fn is_escaped(text: &[u8], at: usize) -> bool {
+    let backslashes = text[..at].iter().rev().take_while(|&&byte| byte == b'\\');
+    backslashes.count() % 2 == 1
+}
+
+/// Returns the value of an element's one `for`, quotes removed; none if there is none, there are
+/// two, or the element cannot be read.
+pub(super) fn node(element: &[u8]) -> Option<&[u8]> {
+    let mut node = None;
+    let mut rest = element;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix(b";") {
+            rest = after.trim_ascii_start();
+            continue;
+        }
+        let equals = rest.iter().position(|&byte| byte == b'=')?;
+        let (name, value) = (&rest[..equals], &rest[equals + 1..]);
+        let (value, after) = split_value(value)?;
+        rest = after;
+        if name.eq_ignore_ascii_case(b"for") && node.replace(value).is_some() {
+            return None;
+        }
+    }
+    node
+}
+
+/// Splits a token or quoted string from the rest, which is empty or begins with `;`.
+fn split_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    if let Some(quoted) = text.strip_prefix(b"\"") {
+        let is_end = |&at: &usize| quoted[at] == b'"' && !is_escaped(quoted, at);
+        let end = (0..quoted.len()).find(is_end)?;
+        let after = quoted[end + 1..].trim_ascii_start();
+        return matches!(after, [] | [b';', ..]).then_some((&quoted[..end], after));
+    }
+    let end = (text.iter().position(|&byte| byte == b';')).unwrap_or(text.len());
+    let value = text[..end].trim_ascii_end();
+    (!value.is_empty() && !value.contains(&b'"')).then_some((value, &text[end..]))
+}
