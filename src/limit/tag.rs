@@ -23,10 +23,15 @@ impl Tagger {
 
     /// Adds a named part; names and lengths are part of the digest.
     pub fn part(&mut self, name: &str, value: &[u8]) {
-        for bytes in [name.as_bytes(), value] {
-            self.0.update(&(bytes.len() as u64).to_le_bytes());
-            self.0.update(bytes);
+        // Both lengths come first and are short: most partitions are one block of the digest.
+        let mut lengths = [0; 8];
+        for (length, bytes) in lengths.chunks_mut(4).zip([name.as_bytes(), value]) {
+            let bytes = u32::try_from(bytes.len()).expect("no part of a request has 4 GiB");
+            length.copy_from_slice(&bytes.to_le_bytes());
         }
+        self.0.update(&lengths);
+        self.0.update(name.as_bytes());
+        self.0.update(value);
     }
 
     /// Returns the tag of all parts added.

@@ -1,0 +1,220 @@
+//! Whose quota a request spends: its partition, digested.
+//!
+//! Each part goes in by name, then by value, lengths first, so no two partitions share a spelling
+//! and it shows which alternative of `header:x-api-key | ip` was taken. Values are compared byte
+//! by byte; an empty one is missing. All requests that lack a part share one digest that no value
+//! has, whatever their other parts are.
+//!
+//! A header on several lines counts as one value, joined as RFC 9110 section 5.3 joins it. Origins
+//! may read the first line alone: [`join_lines`] makes them see what was counted.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use crate::limit::Tag;
+use crate::limit::tag::Tagger;
+use crate::proxy::path;
+use crate::proxy::route::{Found, Router};
+use crate::snapshot::{Choice, Missing, Part, Partition, Policy};
+
+/// What of a request can name its client.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'r> {
+    /// The client's address, as [`client_address`](super::client_address) returns it.
+    pub client: IpAddr,
+    /// How many leading bits of an IPv6 address make a client.
+    pub ipv6_prefix: u8,
+    /// The request's headers.
+    pub headers: &'r HeaderMap,
+    /// The host, as [`host`](super::host()) returns it.
+    pub host: &'r str,
+    /// The method.
+    pub method: &'r Method,
+    /// The route's name.
+    pub route_name: &'r str,
+    /// The normalised path.
+    pub path: &'r str,
+    /// The route, and its parameters.
+    pub found: &'r Found,
+    /// What found it.
+    pub router: &'r Router,
+}
+
+/// Whose quota a request spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identified {
+    /// This partition's.
+    Tag(Tag),
+    /// Nobody's: a part is missing and the policy does not apply without it.
+    Skip,
+    /// A part is missing and the policy asks for it: 401.
+    Unidentified,
+}
+
+/// Digests the request's partition of `policy` under `key`.
+pub fn tag(key: &[u8; 32], policy: &Policy, facts: &Facts<'_>) -> Identified {
+    let mut tagger = Tagger::new(key);
+    for choice in &policy.partition.0 {
+        if let Some((part, value)) = first_present(choice, facts) {
+            add(&mut tagger, part, &value);
+            continue;
+        }
+        return match policy.missing {
+            Missing::Share => Identified::Tag(shared_tag(key, choice)),
+            Missing::Skip => Identified::Skip,
+            Missing::Refuse => Identified::Unidentified,
+        };
+    }
+    Identified::Tag(tagger.finish())
+}
+
+/// Digests one part and its value alone, for showing it.
+pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> Tag {
+    let mut tagger = Tagger::new(key);
+    add(&mut tagger, part, value);
+    tagger.finish()
+}
+
+/// The tag of all requests that have none of a choice's parts.
+fn shared_tag(key: &[u8; 32], choice: &Choice) -> Tag {
+    let mut tagger = Tagger::new(key);
+    tagger.part("missing", &choice.0.len().to_le_bytes());
+    for part in &choice.0 {
+        let (kind, name) = spelling(part);
+        tagger.part(kind, name.as_bytes());
+    }
+    tagger.finish()
+}
+
+/// Adds a part: its kind with its value, or its kind with its name and then the value under no
+/// kind, which no other part begins with.
+fn add(tagger: &mut Tagger, part: &Part, value: &Value<'_>) {
+    let (mut kind, name) = spelling(part);
+    if !name.is_empty() {
+        tagger.part(kind, name.as_bytes());
+        kind = "";
+    }
+    match value {
+        Value::Text(text) => tagger.part(kind, text),
+        Value::Address(IpAddr::V4(address), _) => tagger.part(kind, &address.octets()),
+        Value::Address(IpAddr::V6(address), prefix) => {
+            let mut network = [0; 17];
+            network[..16].copy_from_slice(&address.octets());
+            network[16] = *prefix;
+            tagger.part(kind, &network);
+        }
+    }
+}
+
+/// A part as the file spells it: what stands before and after the colon.
+pub(super) fn spelling(part: &Part) -> (&'static str, &str) {
+    match part {
+        Part::Ip => ("ip", ""),
+        Part::Header(name) => ("header", name.as_str()),
+        Part::Host => ("host", ""),
+        Part::Method => ("method", ""),
+        Part::Route => ("route", ""),
+        Part::Path => ("path", ""),
+        Part::PathParam(name) => ("path", name),
+    }
+}
+
+/// The value of a part; never empty.
+pub(super) enum Value<'r> {
+    Text(Cow<'r, [u8]>),
+    /// An address whose bits beyond the prefix are zero. The prefix of IPv4 is 32.
+    Address(IpAddr, u8),
+}
+
+/// Returns the first part of `choice` that the request has, and its value.
+pub(super) fn first_present<'c, 'r>(
+    choice: &'c Choice,
+    facts: &Facts<'r>,
+) -> Option<(&'c Part, Value<'r>)> {
+    let present = |part: &'c Part| Some((part, value(part, facts)?));
+    choice.0.iter().find_map(present)
+}
+
+fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
+    let text = match part {
+        Part::Ip => return Some(network(facts.client, facts.ipv6_prefix)),
+        Part::Header(name) => joined(facts.headers, name)?,
+        Part::Host => Cow::Borrowed(facts.host.as_bytes()),
+        Part::Method => Cow::Borrowed(facts.method.as_str().as_bytes()),
+        Part::Route => Cow::Borrowed(facts.route_name.as_bytes()),
+        Part::Path => {
+            let path = match path::without_last_slash(facts.path) {
+                "" => "/",
+                path => path,
+            };
+            let path = path::comparable(path);
+            if facts.router.ignores_case(facts.found) {
+                Cow::Owned(path.to_ascii_lowercase().into_bytes())
+            } else {
+                into_bytes(path)
+            }
+        }
+        Part::PathParam(name) => {
+            let value = facts.router.param(facts.found, name, facts.path)?;
+            into_bytes(path::comparable(value))
+        }
+    };
+    (!text.is_empty()).then_some(Value::Text(text))
+}
+
+fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
+    match address.to_canonical() {
+        address @ IpAddr::V4(_) => Value::Address(address, 32),
+        IpAddr::V6(address) => {
+            let kept = u32::from(ipv6_prefix.min(128));
+            let mask = u128::MAX.checked_shl(128 - kept).unwrap_or(0);
+            let network = Ipv6Addr::from_bits(address.to_bits() & mask);
+            Value::Address(IpAddr::V6(network), ipv6_prefix)
+        }
+    }
+}
+
+fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// Returns a header's value, several lines joined in order, without white space around it.
+fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>> {
+    let mut lines = headers
+        .get_all(name)
+        .iter()
+        .map(|line| line.as_bytes().trim_ascii());
+    let first = lines.next()?;
+    let mut value = Cow::Borrowed(first);
+    for line in lines {
+        let value = value.to_mut();
+        value.extend(if *name == COOKIE { b"; " } else { b", " });
+        value.extend(line);
+    }
+    Some(value)
+}
+
+/// Puts the headers that name a client onto one line each, so that an origin that reads only the
+/// first or the last line sees the value that was counted.
+pub fn join_lines(headers: &mut HeaderMap, partition: &Partition) {
+    for part in partition.0.iter().flat_map(|choice| &choice.0) {
+        let Part::Header(name) = part else { continue };
+        if headers.get_all(name).iter().nth(1).is_none() {
+            continue;
+        }
+        if let Some(Cow::Owned(value)) = joined(headers, name) {
+            let value = HeaderValue::from_maybe_shared(bytes::Bytes::from(value));
+            let value = value.expect("values joined by a comma make a value");
+            headers.insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
