@@ -5,5 +5,12 @@
 
 pub mod file;
 pub mod read;
-pub mod report;
 pub mod value;
+
+pub mod compile;
+mod load;
+pub mod report;
+
+pub mod words;
+
+pub use load::{Loaded, environment, load};

@@ -1,5 +1,7 @@
 //! `[listeners.NAME]`.
 
+use std::ops::RangeInclusive;
+
 use super::table::{Table, plain};
 use super::{BODY_RANGE, TIMEOUTS};
 use crate::config::file::{At, Listener};
@@ -21,7 +23,7 @@ pub(super) fn listener(table: &mut Table<'_, '_>) -> Listener {
         header_timeout: table.duration("header_timeout", TIMEOUTS),
         idle_timeout: table.duration("idle_timeout", TIMEOUTS),
         body_timeout: table.duration("body_timeout", TIMEOUTS),
-        max_header_bytes: table.size("max_header_bytes", 1 << 10..=1 << 20).and_then(
+        max_header_bytes: table.size("max_header_bytes", HEADER_RANGE).and_then(
             |At { value, span }| {
                 let value = usize::try_from(value).ok()?;
                 Some(At { value, span })
@@ -32,4 +34,6 @@ pub(super) fn listener(table: &mut Table<'_, '_>) -> Listener {
     }
 }
 
+/// hyper reads a head into 8 KiB at least.
+const HEADER_RANGE: RangeInclusive<u64> = 8 << 10..=1 << 20;
 const CONNECTIONS_MAX: u64 = 1_000_000;

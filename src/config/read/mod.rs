@@ -68,7 +68,7 @@ fn file(top: &mut Table<'_, '_>) -> File {
         upstreams: top.named("upstreams", &keys::UPSTREAM, upstreams::upstream),
         policies: top.named("policies", &keys::POLICY, policies::policy),
         routes: top.each("routes", &keys::ROUTE, routes::route),
-        incomplete: top.is_incomplete(),
+        incomplete: top.has_lost_tables(),
     }
 }
 

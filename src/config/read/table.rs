@@ -62,6 +62,26 @@ impl<'t, 'r> Table<'t, 'r> {
         }
     }
 
+    /// Whether a named table or a route may have been lost whole: what refers to it cannot be judged.
+    pub(super) fn has_lost_tables(&self) -> bool {
+        let named = ["listeners", "upstreams", "policies"];
+        self.entries.iter().any(|(key, node)| {
+            let (key, value) = (key.get_ref().as_ref(), node.get_ref());
+            match value {
+                DeValue::Table(tables) if named.contains(&key) => {
+                    tables.values().any(|table| !table.get_ref().is_table())
+                }
+                _ if named.contains(&key) => true,
+                _ if key == "routes" => !value.is_array(),
+                // A table of a name that is not known may be one of these, misspelled.
+                _ => {
+                    let is_known = self.keys.all().any(|known| known == key);
+                    (value.is_table() || value.is_array()) && !is_known
+                }
+            }
+        })
+    }
+
     /// Whether a mistake was found among the keys of this table so far.
     pub(super) fn is_incomplete(&self) -> bool {
         self.report.count() > self.foreign

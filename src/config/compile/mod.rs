@@ -1,0 +1,143 @@
+//! From the file's mirror to the snapshot: names resolve, defaults are filled in, and every
+//! mistake that one value alone cannot show is collected.
+//!
+//! A table that the reader found a mistake in (`incomplete`) is still compiled, but what it lacks
+//! is not held against it: an absent key may be the wrong one. The store is asked for slots only
+//! once nothing is wrong, so a bad file leaves no trace there.
+
+mod defaults;
+mod listeners;
+mod names;
+mod policies;
+mod quotas;
+mod routes;
+mod upstreams;
+mod warnings;
+
+pub use warnings::warnings;
+
+use std::sync::Arc;
+
+use super::file::File;
+use super::report::Report;
+use crate::limit::plan::Slot;
+use crate::snapshot::{Admin, Log, Snapshot, StoreSettings};
+use crate::store::Series;
+
+/// Compiles a file, or says everything that is wrong with it.
+///
+/// A file that the reader found a mistake in is good for finding further ones only.
+/// `slot_of` is the store's: it is asked once per quota, and only if nothing is wrong.
+pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<Snapshot, Report> {
+    let mut report = Report::default();
+    let listeners = listeners::compile(file, &mut report);
+    let upstreams = upstreams::compile(file, &mut report);
+    let mut policies = policies::compile(file, &mut report);
+    let routing = routes::compile(file, &mut report);
+    if !report.is_empty() {
+        return Err(report);
+    }
+    for policy in &mut policies {
+        for part in &mut policy.quotas {
+            part.slot = slot_of(&Series {
+                policy: Arc::clone(&policy.name),
+                shape: part.quota.algorithm.into(),
+                window: part.quota.window,
+            });
+        }
+    }
+    Ok(Snapshot {
+        listeners,
+        router: routing.router,
+        routes: routing.routes,
+        policies,
+        upstreams,
+        ratelimit_headers: file.ratelimit_headers.unwrap_or_default(),
+        log: log(file),
+        admin: Admin {
+            address: listeners::admin_address(file),
+        },
+        store: StoreSettings {
+            memory_max: file.store.memory_max.unwrap_or(defaults::MEMORY_MAX),
+        },
+        workers: file.workers.as_ref().map(|at| at.value),
+        shutdown_delay: file.shutdown_delay.unwrap_or(defaults::SHUTDOWN_DELAY),
+        shutdown_grace: file.shutdown_grace.unwrap_or(defaults::SHUTDOWN_GRACE),
+    })
+}
+
+fn log(file: &File) -> Log {
+    Log {
+        level: file.log.level.unwrap_or(defaults::LOG_LEVEL),
+        format: file.log.format,
+        access: file.log.access.unwrap_or_default(),
+        file: file.log.file.clone(),
+        clients: file.log.clients.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Micros;
+    use crate::config::load;
+    use crate::store::Shape;
+
+    const FILE: &str = r#"
+        [listeners.public]
+        address = "127.0.0.1:8080"
+        [upstreams.api]
+        endpoints = ["http://127.0.0.1:9000"]
+        [policies.two]
+        quota = ["500 per 2s", "2000 per 10s"]
+        [policies.even]
+        quota = "10 per second"
+        algorithm = "gcra"
+        mode = "off"
+        [[routes]]
+        path = "/*"
+        upstream = "api"
+        policies = ["two", "even"]
+    "#;
+
+    #[test]
+    fn every_quota_gets_the_slot_of_its_series() {
+        let mut asked = Vec::new();
+        let loaded = load(FILE, &|_| None, &mut |series| {
+            asked.push(series.clone());
+            Slot(u32::try_from(asked.len()).expect("few"))
+        });
+        let snapshot = loaded.expect("a good file").snapshot;
+        let series = |policy: &str, shape, window_s: u64| Series {
+            policy: policy.into(),
+            shape,
+            window: Micros(window_s * 1_000_000),
+        };
+        let window = Shape::SlidingWindow { buckets: 10 };
+        let expected = [
+            series("two", window, 2),
+            series("two", window, 10),
+            series("even", Shape::Gcra, 1),
+        ];
+        assert_eq!(asked, expected);
+        let slots = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
+        let slots: Vec<Slot> = slots.map(|part| part.slot).collect();
+        assert_eq!(slots, [Slot(1), Slot(2), Slot(3)]);
+    }
+
+    #[test]
+    fn items_carry_the_window_only_if_the_policy_has_several_quotas() {
+        let loaded = load(FILE, &|_| None, &mut |_| Slot(0));
+        let snapshot = loaded.expect("a good file").snapshot;
+        let parts = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
+        let items: Vec<&str> = parts.map(|part| &*part.policy_item).collect();
+        assert_eq!(
+            items,
+            [
+                r#""two:2s";q=500;w=2"#,
+                r#""two:10s";q=2000;w=10"#,
+                r#""even";q=10;w=1"#
+            ]
+        );
+    }
+}

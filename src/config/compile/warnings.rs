@@ -1,0 +1,63 @@
+//! What is no mistake but hardly meant: said by `check` and at start, and nothing more.
+
+use crate::config::file::File;
+use crate::limit::plan::Mode;
+use crate::snapshot::{AddressSource, Policy, Route, Snapshot};
+
+/// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
+pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, upstream) in snapshot.upstreams.iter().enumerate() {
+        if snapshot.routes.iter().all(|route| route.upstream != at) {
+            found.push(format!("upstream `{}` is used by no route", upstream.name));
+        }
+    }
+    for (at, policy) in snapshot.policies.iter().enumerate() {
+        let applies = |route: &Route| route.policies.iter().any(|applied| applied.policy == at);
+        if policy.mode.is_none() {
+            found.push(format!("policy `{}` is off", policy.name));
+        } else if !snapshot.routes.iter().any(applies) {
+            found.push(format!("policy `{}` is used by no route", policy.name));
+        }
+    }
+    for route in &snapshot.routes {
+        for applied in &route.policies {
+            let policy = &snapshot.policies[applied.policy];
+            found.extend(too_dear(route, policy, applied.cost));
+        }
+    }
+    for (name, listener) in &file.listeners {
+        let source = listener.client_address.as_ref().map(|at| &at.value);
+        if source.is_some_and(|source| *source != AddressSource::Peer)
+            && listener.trusted_proxies.is_empty()
+        {
+            found.push(format!(
+                "listener `{}`: `client_address` is never read, because `trusted_proxies` is empty",
+                name.value
+            ));
+        }
+    }
+    if let Some(address) = snapshot.admin.address
+        && !address.ip().is_loopback()
+    {
+        found.push(format!(
+            "the admin port listens on {address}: others than this machine can reach it"
+        ));
+    }
+    found
+}
+
+/// A cost that exceeds what a quota can ever hold is refused for ever.
+fn too_dear(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
+    let capacity = policy
+        .quotas
+        .iter()
+        .map(|part| part.quota.capacity())
+        .min()?;
+    (policy.mode == Some(Mode::Enforce) && cost > capacity).then(|| {
+        format!(
+            "route `{}` refuses every request: it costs {cost}, and policy `{}` never holds more than {capacity}",
+            route.name, policy.name
+        )
+    })
+}
