@@ -11,6 +11,7 @@ pub mod compile;
 mod load;
 pub mod report;
 
+pub mod promise;
 pub mod words;
 
 pub use load::{Loaded, environment, load};

@@ -1,0 +1,187 @@
+//! What a quota promises, in words: each algorithm's law from `limits.md`, with the quota's numbers.
+
+use super::words;
+use crate::clock::Micros;
+use crate::limit::{Algorithm, Count, Leaving, Quota};
+
+/// Says how much a quota can let through, and in which stretches of time.
+pub fn promise(quota: &Quota) -> String {
+    let mut text = law(quota);
+    if quota.count == Count::All {
+        text.push_str("; refused requests count too");
+    }
+    text
+}
+
+/// Says what would serve better than a policy's quotas as they are, if anything would.
+///
+/// The log needs an entry per unit; the window a counter per bucket and one for the leaving one.
+pub fn advice(quotas: &[Quota]) -> Option<String> {
+    let is_small = |quota: &Quota| match quota.algorithm {
+        Algorithm::SlidingWindow { buckets, .. } => quota.limit <= u64::from(buckets) + 1,
+        _ => false,
+    };
+    if quotas.is_empty() || !quotas.iter().all(is_small) {
+        return None;
+    }
+    let laws = quotas.iter().map(|quota| {
+        let window = words::span(quota.window);
+        format!("{} in any {window}", quota.limit)
+    });
+    let laws = laws.collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "`algorithm = \"sliding-log\"` is exact and costs no more here: at most {laws}"
+    ))
+}
+
+fn law(quota: &Quota) -> String {
+    let limit = quota.limit;
+    let window = words::span(quota.window);
+    match quota.algorithm {
+        Algorithm::FixedWindow => fixed_window(quota),
+        Algorithm::SlidingWindow { buckets, leaving } => sliding_window(quota, buckets, leaving),
+        Algorithm::SlidingLog => format!("exact: at most {limit} in any {window}"),
+        Algorithm::Gcra { burst } => {
+            let interval_us = quota.interval_us();
+            let most = burst.saturating_add(quota.window.0 / interval_us);
+            let interval = words::span(Micros(interval_us));
+            format!("at most {burst} at once, then 1 per {interval}; {most} in any {window}")
+        }
+        Algorithm::LeakyBucket { queue: 0 } => {
+            let interval = words::span(Micros(quota.interval_us()));
+            format!("1 per {interval}; none wait, what comes sooner is refused")
+        }
+        Algorithm::LeakyBucket { queue } => {
+            let interval_us = quota.interval_us();
+            let interval = words::span(Micros(interval_us));
+            let longest = words::span(Micros(queue.saturating_mul(interval_us)));
+            format!(
+                "1 per {interval}, evenly; at most {queue} wait, for up to {longest}, more are refused"
+            )
+        }
+    }
+}
+
+fn fixed_window(quota: &Quota) -> String {
+    let limit = quota.limit;
+    let window = words::span(quota.window);
+    let double = limit.saturating_mul(2);
+    format!("at most {limit} in each aligned {window}, {double} in any {window}")
+}
+
+fn sliding_window(quota: &Quota, buckets: u32, leaving: Leaving) -> String {
+    let limit = quota.limit;
+    let window = words::span(quota.window);
+    let bucket_us = quota.window.0 / u64::from(buckets);
+    let double = limit.saturating_mul(2);
+    let inner = words::span(Micros(quota.window.0 - bucket_us));
+    match (leaving, buckets) {
+        (Leaving::Whole, _) => {
+            let paced = words::span(Micros(quota.window.0 + bucket_us));
+            format!("at most {limit} in any {window}; a steady client gets {limit} per {paced}")
+        }
+        (Leaving::Weighted, 1) => {
+            format!("at most {double} in any {window}; a steady client gets {limit}")
+        }
+        (Leaving::Weighted, _) => format!(
+            "at most {limit} in any {inner}, {double} in any {window}; a steady client gets {limit}"
+        ),
+        (Leaving::Dropped, 1) => fixed_window(quota),
+        (Leaving::Dropped, _) => {
+            format!("at most {limit} in any {inner}, {double} in any {window}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(limit: u64, window_s: u64, algorithm: Algorithm) -> Quota {
+        Quota {
+            limit,
+            window: Micros(window_s * 1_000_000),
+            algorithm,
+            count: Count::Admitted,
+        }
+    }
+
+    fn sliding(buckets: u32, leaving: Leaving) -> Algorithm {
+        Algorithm::SlidingWindow { buckets, leaving }
+    }
+
+    #[test]
+    fn every_algorithm_promises_what_its_law_says() {
+        let cases = [
+            (
+                quota(100, 60, sliding(10, Leaving::Weighted)),
+                "at most 100 in any 54s, 200 in any 60s; a steady client gets 100",
+            ),
+            (
+                quota(100, 60, sliding(1, Leaving::Weighted)),
+                "at most 200 in any 60s; a steady client gets 100",
+            ),
+            (
+                quota(100, 60, sliding(10, Leaving::Whole)),
+                "at most 100 in any 60s; a steady client gets 100 per 66s",
+            ),
+            (
+                quota(100, 60, sliding(10, Leaving::Dropped)),
+                "at most 100 in any 54s, 200 in any 60s",
+            ),
+            (
+                quota(100, 60, sliding(1, Leaving::Dropped)),
+                "at most 100 in each aligned 60s, 200 in any 60s",
+            ),
+            (
+                quota(1000, 3600, Algorithm::FixedWindow),
+                "at most 1000 in each aligned 1h, 2000 in any 1h",
+            ),
+            (
+                quota(100, 60, Algorithm::SlidingLog),
+                "exact: at most 100 in any 60s",
+            ),
+            (
+                quota(100, 60, Algorithm::Gcra { burst: 10 }),
+                "at most 10 at once, then 1 per 600ms; 110 in any 60s",
+            ),
+            (
+                quota(10, 1, Algorithm::LeakyBucket { queue: 20 }),
+                "1 per 100ms, evenly; at most 20 wait, for up to 2s, more are refused",
+            ),
+            (
+                quota(10, 1, Algorithm::LeakyBucket { queue: 0 }),
+                "1 per 100ms; none wait, what comes sooner is refused",
+            ),
+        ];
+        for (quota, text) in cases {
+            assert_eq!(promise(&quota), text);
+        }
+    }
+
+    #[test]
+    fn counting_refused_requests_is_part_of_the_promise() {
+        let all = Quota {
+            count: Count::All,
+            ..quota(5, 60, Algorithm::SlidingLog)
+        };
+        assert_eq!(
+            promise(&all),
+            "exact: at most 5 in any 60s; refused requests count too"
+        );
+    }
+
+    #[test]
+    fn the_log_is_advised_only_where_it_is_as_cheap() {
+        let small = quota(11, 60, sliding(10, Leaving::Weighted));
+        let large = quota(12, 3600, sliding(10, Leaving::Weighted));
+        assert_eq!(
+            advice(&[quota(5, 10, small.algorithm), small]).as_deref(),
+            Some(
+                "`algorithm = \"sliding-log\"` is exact and costs no more here: at most 5 in any 10s, 11 in any 60s"
+            )
+        );
+        assert_eq!(advice(&[small, large]), None);
+        assert_eq!(advice(&[quota(5, 60, Algorithm::FixedWindow)]), None);
+    }
+}
