@@ -11,6 +11,7 @@ pub mod compile;
 mod load;
 pub mod report;
 
+pub mod changes;
 pub mod promise;
 pub mod words;
 

@@ -1,0 +1,245 @@
+//! What a reload is said to change, whole words.
+
+use super::*;
+use crate::config;
+use crate::limit::plan::Slot;
+
+const BASE: &str = r#"
+workers = 2
+[listeners.public]
+address = "127.0.0.1:8080"
+[upstreams.api]
+endpoints = ["http://127.0.0.1:9000"]
+[upstreams.web]
+endpoints = ["http://127.0.0.1:9001"]
+[policies.per-client]
+quota = "100 per minute"
+[policies.bucket]
+quota = "10 per second"
+algorithm = "gcra"
+[[routes]]
+path = "/*"
+upstream = "api"
+policies = ["per-client", "bucket"]
+"#;
+
+/// What stands in the base file, and what takes its place.
+type Edits<'e> = &'e [(&'e str, &'e str)];
+
+fn snapshot(text: &str) -> Snapshot {
+    let loaded = config::load(text, &|_| None, &mut |_| Slot(0));
+    loaded
+        .unwrap_or_else(|report| panic!("{}", report.render("test", text, false)))
+        .snapshot
+}
+
+/// Replaces `from` in the base file and says what that changes.
+fn edit(edits: Edits) -> Changes {
+    let mut text = BASE.to_owned();
+    for (from, to) in edits {
+        assert!(text.contains(from), "{from} is not in the base file");
+        text = text.replacen(from, to, 1);
+    }
+    changes(&snapshot(BASE), &snapshot(&text))
+}
+
+fn applied(lines: &[&str]) -> Changes {
+    Changes {
+        applied: lines.iter().map(ToString::to_string).collect(),
+        needs_restart: Vec::new(),
+    }
+}
+
+fn restart(lines: &[&str]) -> Changes {
+    Changes {
+        applied: Vec::new(),
+        needs_restart: lines.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn the_same_file_changes_nothing() {
+    assert_eq!(edit(&[]), Changes::default());
+}
+
+#[test]
+fn a_number_keeps_the_counters_and_a_shape_does_not() {
+    let cases: [(Edits, &[&str]); 8] = [
+        (
+            &[("100 per minute", "200 per minute")],
+            &["policy per-client: 100 → 200 per minute, counters kept"],
+        ),
+        (
+            &[("100 per minute", "1000 per hour")],
+            &["policy per-client: 100 per minute → 1000 per hour, counters start afresh"],
+        ),
+        (
+            &[("\"100 per minute\"", "[\"100 per minute\", \"5 per 2s\"]")],
+            &["policy per-client: 5 per 2s added"],
+        ),
+        (
+            &[("\"100 per minute\"", "\"100 per minute\"\nbuckets = 20")],
+            &["policy per-client: buckets 10 → 20, counters start afresh"],
+        ),
+        (
+            &[(
+                "\"100 per minute\"",
+                "\"100 per minute\"\nleaving = \"whole\"",
+            )],
+            &["policy per-client: leaving weighted → whole, counters kept"],
+        ),
+        (
+            &[("\"gcra\"", "\"sliding-window\"")],
+            &["policy bucket: algorithm gcra → sliding-window, counters start afresh"],
+        ),
+        (
+            &[("\"gcra\"", "\"gcra\"\nburst = 5")],
+            &["policy bucket: burst 10 → 5, counters kept"],
+        ),
+        (
+            &[("10 per second", "20 per second")],
+            &["policy bucket: 10 → 20 per second, counters kept"],
+        ),
+    ];
+    for (edits, lines) in cases {
+        assert_eq!(edit(edits), applied(lines));
+    }
+}
+
+#[test]
+fn counters_of_another_partition_are_not_called_kept() {
+    assert_eq!(
+        edit(&[(
+            "\"100 per minute\"",
+            "\"200 per minute\"\npartition = [\"header:x-api-key | ip\"]"
+        )]),
+        applied(&[
+            "policy per-client: partition [\"ip\"] → [\"header:x-api-key | ip\"], counters start afresh",
+            "policy per-client: 100 → 200 per minute",
+        ])
+    );
+}
+
+#[test]
+fn every_setting_is_named_with_both_values() {
+    assert_eq!(
+        edit(&[
+            (
+                "workers = 2",
+                "workers = 2\nratelimit_headers = \"both\"\nshutdown_grace = \"2m\"\nlog = { level = \"debug\", file = \"/tmp/log\", format = \"json\" }"
+            ),
+            (
+                "8080\"",
+                "8080\"\nidle_timeout = \"30s\"\ntrusted_proxies = [\"10.0.0.0/8\"]"
+            ),
+            ("9000\"]", "9000\", \"http://127.0.0.1:9002\"]\nretries = 3"),
+            (
+                "minute\"",
+                "minute\"\nmode = \"shadow\"\ncount = \"all\"\nmissing = \"skip\"\non_store_failure = \"open\""
+            ),
+            (
+                "upstream = \"api\"",
+                "upstream = \"web\"\nmax_body_bytes = \"1MiB\"\npreserve_host = false"
+            ),
+            ("[\"per-client\", \"bucket\"]", "[\"bucket\"]\ncost = 5"),
+        ]),
+        applied(&[
+            "ratelimit_headers ietf → both",
+            "shutdown_grace 30s → 2m",
+            "log: level info → debug",
+            "log: format text on a terminal, else json → json",
+            "log: file standard output → /tmp/log",
+            "listener public: trusted_proxies [] → [10.0.0.0/8]",
+            "listener public: idle_timeout 75s → 30s",
+            "upstream api: endpoints [http://127.0.0.1:9000] → [http://127.0.0.1:9000, http://127.0.0.1:9002]",
+            "upstream api: retries 1 → 3",
+            "policy per-client: count admitted → all",
+            "policy per-client: missing share → skip",
+            "policy per-client: mode enforce → shadow",
+            "policy per-client: on_store_failure local → open",
+            "route /*: upstream api → web",
+            "route /*: policies [per-client, bucket] → [bucket at cost 5]",
+            "route /*: preserve_host true → false",
+            "route /*: max_body_bytes none → 1MiB",
+        ])
+    );
+}
+
+#[test]
+fn what_comes_and_goes_is_named() {
+    assert_eq!(
+        edit(&[
+            ("[upstreams.web]", "[upstreams.shop]"),
+            ("[policies.bucket]", "[policies.spare]"),
+            (", \"bucket\"", ""),
+            ("path = \"/*\"", "path = \"/shop\""),
+        ]),
+        applied(&[
+            "upstream web removed",
+            "upstream shop added",
+            "policy bucket removed",
+            "policy spare added",
+            "route /* removed",
+            "route /shop added",
+        ])
+    );
+}
+
+#[test]
+fn what_needs_a_restart_is_said_once_per_key() {
+    assert_eq!(
+        edit(&[
+            (
+                "workers = 2",
+                "workers = 4\nadmin = { address = \"off\" }\nstore = { memory_max = \"1GiB\" }"
+            ),
+            (
+                "8080\"",
+                "8081\"\n[listeners.more]\naddress = \"127.0.0.1:8082\""
+            ),
+        ]),
+        restart(&[
+            "listener public: address 127.0.0.1:8080 → 127.0.0.1:8081",
+            "listener more added",
+            "workers 2 → 4",
+            "admin: address 127.0.0.1:8090 → off",
+            "store: memory_max 256MiB → 1GiB",
+        ])
+    );
+}
+
+#[test]
+fn keys_that_need_a_restart_keep_their_value_and_the_rest_applies() {
+    let old = snapshot(BASE);
+    let new = BASE
+        .replacen(
+            "workers = 2",
+            "workers = 4\nadmin = { address = \"off\" }\nstore = { memory_max = \"1GiB\" }",
+            1,
+        )
+        .replacen(
+            "8080\"",
+            "8081\"\nidle_timeout = \"30s\"\n[listeners.more]\naddress = \"127.0.0.1:8082\"",
+            1,
+        )
+        .replacen("100 per minute", "200 per minute", 1);
+    let kept = keep_until_restart(&old, snapshot(&new));
+    assert_eq!(
+        changes(&old, &kept),
+        applied(&[
+            "listener public: idle_timeout 75s → 30s",
+            "policy per-client: 100 → 200 per minute, counters kept",
+        ])
+    );
+}
+
+#[test]
+fn a_listener_that_left_the_file_runs_until_the_restart() {
+    let old = snapshot(BASE);
+    let renamed = snapshot(&BASE.replacen("listeners.public", "listeners.web", 1));
+    assert_eq!(
+        changes(&old, &renamed),
+        restart(&["listener public removed", "listener web added"])
+    );
+    assert_eq!(keep_until_restart(&old, renamed).listeners, old.listeners);
+}
