@@ -21,3 +21,5 @@ pub mod logging;
 pub mod admin;
 
 pub mod proxy;
+
+pub mod cli;

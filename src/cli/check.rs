@@ -1,0 +1,117 @@
+//! `tollgate check`: every mistake of a file, or what the file means and promises.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::EXIT_CONFIG;
+use crate::config::{self, Loaded, promise, words};
+use crate::limit::plan::Slot;
+use crate::snapshot::{Listener, Policy, Route, Snapshot};
+
+/// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
+/// output. Exits with 0 or 78.
+pub fn check(path: &Path) -> ExitCode {
+    let name = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("{name}: cannot be read: {error}");
+            return ExitCode::from(EXIT_CONFIG);
+        }
+    };
+    match config::load(&text, &config::environment, &mut |_| Slot(0)) {
+        Ok(loaded) => {
+            // A reader that has seen enough may close the pipe.
+            let _ = std::io::stdout().write_all(summary(&name, &loaded).as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(report) => {
+            let color = std::io::stderr().is_terminal();
+            eprint!("{}", report.render(&name, &text, color));
+            ExitCode::from(EXIT_CONFIG)
+        }
+    }
+}
+
+/// Says what a good file means: its listeners, its routes in file order, each quota's promise,
+/// and what is hardly meant.
+pub fn summary(file_name: &str, loaded: &Loaded) -> String {
+    let Loaded { snapshot, warnings } = loaded;
+    let mut out = format!("{file_name}: no mistakes\n");
+    out += "\nlisteners\n";
+    for one in &snapshot.listeners {
+        listener(&mut out, one);
+    }
+    let admin = snapshot.admin.address;
+    let admin = admin.map_or_else(|| "off".to_owned(), |address| address.to_string());
+    let _ = writeln!(out, "  admin port: {admin}");
+    out += "\nroutes\n";
+    for one in &snapshot.routes {
+        route(&mut out, snapshot, one);
+    }
+    if !snapshot.policies.is_empty() {
+        out += "\npolicies\n";
+    }
+    for one in &snapshot.policies {
+        policy(&mut out, one);
+    }
+    if !warnings.is_empty() {
+        out += "\nwarnings\n";
+    }
+    for warning in warnings {
+        let _ = writeln!(out, "  {warning}");
+    }
+    out
+}
+
+fn listener(out: &mut String, listener: &Listener) {
+    let _ = write!(out, "  {}: {}", listener.name, listener.address);
+    let identity = &listener.identity;
+    if !identity.trusted_proxies.is_empty() {
+        let nets = identity.trusted_proxies.iter().map(ToString::to_string);
+        let source = words::address_source(&identity.source);
+        let _ = write!(out, ", client by {source} from {}", words::list(nets));
+    }
+    out.push('\n');
+}
+
+fn route(out: &mut String, snapshot: &Snapshot, route: &Route) {
+    let upstream = &snapshot.upstreams[route.upstream];
+    let endpoints = words::endpoints(&upstream.kind);
+    let _ = writeln!(out, "  {} → {} {endpoints}", route.name, upstream.name);
+    let policies = route.policies.iter();
+    let policies = policies.map(|applied| words::applied(snapshot, applied));
+    match policies.collect::<Vec<_>>().join(", ").as_str() {
+        "" => out.push_str("    no policy\n"),
+        policies => {
+            let _ = writeln!(out, "    {policies}");
+        }
+    }
+}
+
+fn policy(out: &mut String, policy: &Policy) {
+    let whose = match policy.partition.0.as_slice() {
+        [] => "one for all".to_owned(),
+        _ => format!("by {}", words::partition(&policy.partition)),
+    };
+    let _ = write!(out, "  {}: {whose}", policy.name);
+    match policy.mode {
+        Some(crate::limit::plan::Mode::Enforce) => {}
+        mode => {
+            let _ = write!(out, ", {}", words::mode(mode));
+        }
+    }
+    out.push('\n');
+    for part in &policy.quotas {
+        let quota = &part.quota;
+        let algorithm = words::algorithm(quota.algorithm);
+        let (rate, promise) = (words::rate(quota), promise::promise(quota));
+        let _ = writeln!(out, "    {rate}, {algorithm}: {promise}");
+    }
+    let quotas: Vec<_> = policy.quotas.iter().map(|part| part.quota).collect();
+    if let Some(advice) = promise::advice(&quotas) {
+        let _ = writeln!(out, "    {advice}");
+    }
+}

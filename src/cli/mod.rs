@@ -1,0 +1,79 @@
+//! The command line: what `tollgate` can be told to do.
+//!
+//! Commands that serve nothing live here; running the gateway is `main`'s.
+
+pub mod check;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// A rate-limiting reverse proxy.
+#[derive(Clone, Debug, Parser, PartialEq, Eq)]
+#[command(version, about)]
+pub struct Cli {
+    /// The configuration.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        default_value = "gateway.toml"
+    )]
+    pub config: PathBuf,
+    /// What to do; none: run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Default, Subcommand, PartialEq, Eq)]
+pub enum Command {
+    /// Runs the gateway: SIGHUP reloads the file, SIGTERM drains, SIGINT stops.
+    #[default]
+    Run,
+    /// Reads the file and prints every mistake, or what it means and promises.
+    Check {
+        /// The configuration; `--config` says the same.
+        file: Option<PathBuf>,
+    },
+}
+
+/// Reads the command line; prints help, version or what is wrong with it, and exits then.
+pub fn parse() -> Cli {
+    Cli::parse()
+}
+
+/// The exit status of a file with mistakes (`EX_CONFIG` of sysexits.h).
+pub const EXIT_CONFIG: u8 = 78;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Cli {
+        Cli::try_parse_from(line.split(' ')).expect("a good command line")
+    }
+
+    #[test]
+    fn the_file_can_be_named_with_and_without_a_command() {
+        let cli = |config: &str, command| Cli {
+            config: config.into(),
+            command,
+        };
+        assert_eq!(parsed("tollgate"), cli("gateway.toml", None));
+        assert_eq!(parsed("tollgate --config a"), cli("a", None));
+        assert_eq!(
+            parsed("tollgate run --config a"),
+            cli("a", Some(Command::Run))
+        );
+        assert_eq!(
+            parsed("tollgate check --config a"),
+            cli("a", Some(Command::Check { file: None }))
+        );
+        let file = Some("b".into());
+        assert_eq!(
+            parsed("tollgate check b"),
+            cli("gateway.toml", Some(Command::Check { file }))
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Golden files: bad ones and their exact report, good ones and what `tollgate check` says of them.
+//!
+//! `GOLDEN=write cargo test --test config_compile` writes what the files come to; read the
+//! difference before you commit it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tollgate::cli::check::summary;
+use tollgate::config::load;
+use tollgate::limit::plan::Slot;
+
+#[test]
+fn bad_files_get_exactly_the_report_beside_them() {
+    golden(
+        "tests/config/bad",
+        "compile-",
+        10,
+        |name, text| match load(text, &|_| None, &mut |_| {
+            unreachable!("a bad file asks for no slot")
+        }) {
+            Ok(_) => panic!("{name} has no mistake"),
+            Err(report) => report.render(name, text, false),
+        },
+    );
+}
+
+#[test]
+fn good_files_get_exactly_the_summary_beside_them() {
+    golden("tests/config/good", "", 10, |name, text| {
+        match load(text, &|_| None, &mut |_| Slot(0)) {
+            Ok(loaded) => summary(name, &loaded),
+            Err(report) => panic!("{}", report.render(name, text, false)),
+        }
+    });
+}
+
+/// Compares what `outcome` makes of each file with the text beside it.
+fn golden(folder: &str, prefix: &str, least: usize, outcome: impl Fn(&str, &str) -> String) {
+    let files = files(folder, prefix);
+    assert!(
+        files.len() >= least,
+        "only {} files in {folder}",
+        files.len()
+    );
+    let mut differ = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a readable file");
+        let name = file.file_name().expect("a file").to_string_lossy();
+        let is = outcome(&name, &text);
+        let beside = file.with_extension("txt");
+        if std::env::var("GOLDEN").is_ok_and(|how| how == "write") {
+            fs::write(&beside, &is).expect("a writable folder");
+        }
+        let should_be = fs::read_to_string(&beside).unwrap_or_default();
+        if is != should_be {
+            differ.push(format!(
+                "--- {name} is\n{is}\n--- and should be\n{should_be}"
+            ));
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
+fn files(folder: &str, prefix: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the folder of the golden files")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .filter(|path| {
+            let name = path.file_name().expect("a file").to_string_lossy();
+            name.starts_with(prefix)
+        })
+        .collect();
+    files.sort();
+    files
+}
