@@ -7,6 +7,8 @@
 mod keys;
 mod listeners;
 mod policies;
+#[cfg(test)]
+mod reference;
 mod routes;
 mod scalar;
 mod syntax;

@@ -1,0 +1,87 @@
+//! The annotated `gateway.toml` at the root says what is true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::keys::{ROUTE, TABLES, TOP};
+use crate::config::changes::{Changes, changes};
+use crate::config::{Loaded, load};
+use crate::limit::plan::Slot;
+
+const REFERENCE: &str = include_str!("../../../gateway.toml");
+
+fn loaded(text: &str) -> Loaded {
+    let loaded = load(text, &|_| None, &mut |_| Slot(0));
+    loaded.unwrap_or_else(|report| panic!("{}", report.render("gateway.toml", text, false)))
+}
+
+/// Returns the key that a line gives a value to, commented out or not.
+fn key(line: &str) -> Option<&str> {
+    let (key, _) = line.strip_prefix("# ").unwrap_or(line).split_once(" = ")?;
+    let is_key = |char: char| matches!(char, 'a'..='z' | '0'..='9' | '_');
+    key.chars().all(is_key).then_some(key)
+}
+
+fn uncommented() -> String {
+    let lines = REFERENCE.lines().map(|line| match key(line) {
+        Some(_) => line.trim_start_matches("# "),
+        None => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_reference_loads_as_it_is() {
+    assert_eq!(loaded(REFERENCE).warnings, [""; 0]);
+}
+
+#[test]
+fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none() {
+    let changes = changes(
+        &loaded(REFERENCE).snapshot,
+        &loaded(&uncommented()).snapshot,
+    );
+    let applied = [
+        "log: format text on a terminal, else json → json",
+        "log: file standard output → /var/log/tollgate.log",
+        "listener public: max_body_bytes none → 16MiB",
+        "route /* removed",
+        "route /shaped/*: strip_prefix none → /shaped",
+        "route GET,POST api.example.com/* [x-version, x-api-key] added",
+    ];
+    let expected = Changes {
+        applied: applied.map(str::to_owned).into(),
+        needs_restart: vec!["workers one per core → 2".to_owned()],
+    };
+    assert_eq!(changes, expected);
+}
+
+#[test]
+fn the_reference_has_every_key_that_works() {
+    let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut title = TOP.title.to_owned();
+    for line in REFERENCE.lines() {
+        if let Some(key) = key(line) {
+            found.entry(title.clone()).or_default().insert(key);
+        } else if line.starts_with('[') {
+            let mut parts = line.trim_matches(['[', ']']).split('.');
+            let (table, _name, inner) = (parts.next(), parts.next(), parts.next());
+            title = match (table, inner) {
+                (Some("routes"), _) => ROUTE.title.to_owned(),
+                (Some(table @ ("admin" | "log" | "store")), _) => format!("[{table}]"),
+                (Some(table), None) => format!("[{table}.NAME]"),
+                (table, Some(inner)) => {
+                    let outer = format!("[{}.NAME]", table.unwrap_or_default());
+                    found.entry(outer).or_default().insert(inner);
+                    format!("[{}.NAME.{inner}]", table.unwrap_or_default())
+                }
+                (None, None) => unreachable!("split yields one part at least"),
+            };
+            found.entry(TOP.title.to_owned()).or_default().extend(table);
+        }
+    }
+    let working = TABLES.map(|table| {
+        let keys = table.working.iter().copied().collect::<BTreeSet<_>>();
+        (table.title.to_owned(), keys)
+    });
+    assert_eq!(found, BTreeMap::from(working));
+}
