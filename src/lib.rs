@@ -3,7 +3,8 @@
 //! A request's way through the gateway is [`proxy`]: a worker takes its connection, the journey
 //! finds its route, names its client, makes a plan, lets the [`store`] decide it, forwards or
 //! refuses, annotates the answer and records it. What a limit means is [`limit`], pure functions.
-//! The file's way is [`config`]: mirror, compile, [`snapshot`].
+//! The file's way is [`config`]: mirror, compile, [`snapshot`]. [`gateway`] puts the parts
+//! together and runs them.
 
 pub mod clock;
 pub mod limit;
@@ -18,8 +19,9 @@ pub mod metrics;
 pub mod access_log;
 pub mod logging;
 
-pub mod admin;
-
 pub mod proxy;
+
+pub mod admin;
+pub mod gateway;
 
 pub mod cli;

@@ -1,1 +1,118 @@
-fn main() {}
+//! The `tollgate` command: arguments, signals, exit codes.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+
+use tollgate::cli::{self, Command, EXIT_CONFIG};
+use tollgate::clock::Clock;
+use tollgate::gateway::{Gateway, StartError};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = cli::parse();
+    match cli.command.unwrap_or_default() {
+        Command::Check { file } => cli::check::check(&file.unwrap_or(cli.config)),
+        Command::Run => run(&cli.config).unwrap_or_else(|error| {
+            eprintln!("tollgate: {error:#}");
+            ExitCode::FAILURE
+        }),
+    }
+}
+
+/// Runs a gateway until a signal ends it.
+fn run(file: &Path) -> anyhow::Result<ExitCode> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        // Before the first port is open, so that no signal finds the default action.
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut gateway = match Gateway::start(&text, Clock::system()) {
+            Ok(gateway) => gateway,
+            Err(StartError::File(report)) => {
+                let color = std::io::stderr().is_terminal();
+                eprint!(
+                    "{}",
+                    report.render(&file.display().to_string(), &text, color)
+                );
+                return Ok(ExitCode::from(EXIT_CONFIG));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        greet(&gateway, file);
+        gateway.log_events();
+        tracing::info!("listening");
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => reload(&mut gateway, file),
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => {
+                    gateway.hurrier()();
+                    break;
+                }
+            }
+        }
+        tracing::info!("draining: open requests finish, new connections are refused");
+        let hurry = gateway.hurrier();
+        let mut drained = tokio::task::spawn_blocking(move || gateway.shutdown());
+        loop {
+            tokio::select! {
+                done = &mut drained => return done.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+                _ = interrupt.recv() => hurry(),
+            }
+        }
+    })
+}
+
+/// Says on standard error where the gateway listens and what to try.
+fn greet(gateway: &Gateway, file: &Path) {
+    eprintln!(
+        "tollgate {}: read {}",
+        env!("CARGO_PKG_VERSION"),
+        file.display()
+    );
+    for (name, address) in gateway.addresses() {
+        eprintln!("  listening on http://{address} (listeners.{name})");
+    }
+    if let Some(address) = gateway.admin_address() {
+        eprintln!("  admin port on http://{address}: /livez /readyz /metrics");
+    }
+    if let Some((_, address)) = gateway.addresses().first() {
+        eprintln!("  try: curl -i http://{address}/");
+    }
+}
+
+/// Reads the file again and puts it in force, or says what is wrong with it.
+fn reload(gateway: &mut Gateway, file: &Path) {
+    let name = file.display().to_string();
+    match std::fs::read_to_string(file) {
+        Err(error) => {
+            tracing::error!(file = name, %error, "cannot reload: the file cannot be read")
+        }
+        Ok(text) => {
+            if let Err(report) = gateway.reload(&text) {
+                for mistake in report.lines(&name, &text) {
+                    tracing::error!(mistake, "cannot reload: the old configuration stays");
+                }
+            }
+        }
+    }
+}
+
+/// Two descriptors are needed per proxied request; the soft limit is often 1024.
+fn raise_descriptor_limit() {
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        eprintln!("tollgate: cannot raise the limit of open files: {error}");
+    }
+}

@@ -27,6 +27,8 @@ pub struct Record<'a> {
     pub listener: &'a str,
     /// The client in the form that may be shown.
     pub client: &'a [u8],
+    /// Whose quota it was, in the form that may be shown; empty if the client's address says it.
+    pub partition: &'a [u8],
     /// The method.
     pub method: &'a [u8],
     /// The host asked for; empty if there was none.
@@ -51,8 +53,6 @@ pub struct Record<'a> {
     pub upstream_us: Option<u64>,
     /// How long the request was held, in microseconds.
     pub held_us: Option<u64>,
-    /// Bytes of the request's body that were read.
-    pub received_bytes: u64,
     /// Bytes of the answer's body that were sent.
     pub sent_bytes: u64,
     /// Whether a decision was made without the store it should have come from.
@@ -116,6 +116,9 @@ impl Record<'_> {
     fn write(&self, mut line: Line<'_>) {
         line.text("listener", self.listener.as_bytes());
         line.text("client", self.client);
+        if !self.partition.is_empty() {
+            line.text("partition", self.partition);
+        }
         line.text("method", self.method);
         line.text("host", self.host);
         line.long_text("path", self.path);
@@ -135,7 +138,6 @@ impl Record<'_> {
         line.number("duration_us", self.duration_us);
         line.optional_number("upstream_us", self.upstream_us);
         line.optional_number("held_us", self.held_us);
-        line.number("received_bytes", self.received_bytes);
         line.number("sent_bytes", self.sent_bytes);
         if self.is_degraded {
             line.truth("degraded");
@@ -194,6 +196,7 @@ mod tests {
         at: Timestamp(1_795_213_610_000_042),
         listener: "public",
         client: b"203.0.113.9",
+        partition: b"",
         method: b"GET",
         host: b"example.com",
         path: b"/v1/items",
@@ -206,7 +209,6 @@ mod tests {
         duration_us: 250,
         upstream_us: None,
         held_us: None,
-        received_bytes: 0,
         sent_bytes: 0,
         is_degraded: false,
     };

@@ -146,6 +146,28 @@ impl Store {
         }
     }
 
+    /// Drops idle state and gives its memory back, a part of the store at a time; called several
+    /// times a second.
+    pub fn sweep(&self) {
+        match self {
+            Self::Memory(memory) => memory.sweep(),
+        }
+    }
+
+    /// Says what the store holds.
+    pub fn usage(&self) -> Usage {
+        match self {
+            Self::Memory(memory) => memory.usage(),
+        }
+    }
+
+    /// Changes how many bytes the store may hold.
+    pub fn set_bytes_max(&self, bytes_max: u64) {
+        match self {
+            Self::Memory(memory) => memory.set_bytes_max(bytes_max),
+        }
+    }
+
     /// Drops the states of every series that is not among `live`.
     pub fn retain(&self, live: &[Slot]) {
         match self {

@@ -57,7 +57,8 @@ fn rightmost_untrusted(
     last
 }
 
-fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
+/// Whether an address is among the listener's trusted proxies.
+pub fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
     (identity.trusted_proxies.iter()).any(|proxies| proxies.contains(&address))
 }
 

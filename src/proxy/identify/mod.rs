@@ -10,7 +10,7 @@ mod host;
 mod partition;
 mod shown;
 
-pub use self::address::client_address;
+pub use self::address::{client_address, is_trusted};
 pub(super) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, host};
 pub use self::partition::{Facts, Identified, join_lines, tag};

@@ -9,15 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug)]
 pub(super) struct Meter {
     bytes: AtomicU64,
-    bytes_max: u64,
+    bytes_max: AtomicU64,
 }
 
 impl Meter {
     pub(super) fn new(bytes_max: u64) -> Self {
         Self {
             bytes: AtomicU64::new(0),
-            bytes_max,
+            bytes_max: AtomicU64::new(bytes_max),
         }
+    }
+
+    /// Changes the bound; what is held beyond a smaller one stays until it is idle.
+    pub(super) fn set_bytes_max(&self, bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Relaxed);
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -26,14 +31,15 @@ impl Meter {
 
     /// Says whether `more` bytes would stay within the bound.
     pub(super) fn fits(&self, more: usize) -> bool {
-        self.bytes().saturating_add(more as u64) <= self.bytes_max
+        self.bytes().saturating_add(more as u64) <= self.bytes_max.load(Relaxed)
     }
 
     /// Takes `more` bytes if they stay within the bound, and says whether it did.
     pub(super) fn try_take(&self, more: usize) -> bool {
+        let bytes_max = self.bytes_max.load(Relaxed);
         let taken = |bytes: u64| {
             let sum = bytes.saturating_add(more as u64);
-            (sum <= self.bytes_max).then_some(sum)
+            (sum <= bytes_max).then_some(sum)
         };
         self.bytes.fetch_update(Relaxed, Relaxed, taken).is_ok()
     }

@@ -78,6 +78,11 @@ impl MemoryStore {
         }
     }
 
+    /// Changes how many bytes the store may hold.
+    pub fn set_bytes_max(&self, bytes_max: u64) {
+        self.meter.set_bytes_max(bytes_max);
+    }
+
     /// Says what the store holds; locks each shard for an instant, so for scrapes, not requests.
     pub fn usage(&self) -> Usage {
         let partitions = (0..self.shards.len()).map(|index| self.lock(index).partitions() as u64);

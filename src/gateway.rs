@@ -1,0 +1,400 @@
+//! A whole gateway: binds its ports, runs its threads, reloads, drains.
+//!
+//! `main` wraps one in signals; tests run several in one process. The threads: one per worker
+//! (`proxy::worker`), and one for control, which accepts, answers the admin port and keeps house.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, watch};
+
+use crate::access_log::Writer;
+use crate::admin::{self, AdminState};
+use crate::clock::Clock;
+use crate::config::changes::{changes, keep_until_restart};
+use crate::config::report::Report;
+use crate::config::{Loaded, environment, load};
+use crate::limit::plan::Slot;
+use crate::logging::{self, Logging, Output};
+use crate::metrics::{Metrics, Reload};
+use crate::proxy::listener::{self, HANDOVER_MAX, WorkerHandle};
+use crate::proxy::shared::{Live, Shared};
+use crate::proxy::worker;
+use crate::snapshot::Snapshot;
+use crate::store::{MemoryStore, Store};
+
+/// A running gateway; dropped, it drains.
+#[derive(Debug)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+    admin: Arc<AdminState>,
+    /// Where the access log and events go.
+    output: Output,
+    /// Changes what is logged, once events are.
+    logging: Option<Logging>,
+    /// Names and bound addresses of the listeners.
+    addresses: Vec<(Arc<str>, SocketAddr)>,
+    admin_address: Option<SocketAddr>,
+    phase: watch::Sender<Phase>,
+    workers: Vec<JoinHandle<()>>,
+    control: Option<JoinHandle<()>>,
+    /// Configurations that requests may still hold; freed here rather than on a worker.
+    retired: Vec<Arc<Live>>,
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The file has mistakes; no port was bound.
+    #[error("the file has mistakes")]
+    File(Report),
+    /// A port could not be opened.
+    #[error("{key} = \"{address}\": {source}")]
+    Bind {
+        /// The key that names the address.
+        key: String,
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A thread, a runtime or the log could not be made.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// What the control thread is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Not ready; listeners close after the delay.
+    Draining(Duration),
+    /// The workers are done.
+    Done,
+}
+
+/// How often old configurations are looked after and idle state is swept.
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_millis(100);
+/// How many of those periods pass between two corrections of the clock.
+const DISCIPLINE_PERIODS: u32 = 10;
+
+impl Gateway {
+    /// Starts a gateway from the text of a file; nothing is bound unless the file is right.
+    ///
+    /// # Errors
+    /// [`StartError`]: none of them is worth a second try without a change.
+    pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
+        let store = Store::Memory(MemoryStore::new(clock.clone(), u64::MAX));
+        let loaded =
+            load(text, &environment, &mut |series| store.slot(series)).map_err(StartError::File)?;
+        Self::run(loaded, store, clock)
+    }
+
+    fn run(loaded: Loaded, store: Store, clock: Clock) -> Result<Self, StartError> {
+        let snapshot = loaded.snapshot;
+        store.set_bytes_max(snapshot.store.memory_max);
+        let listeners = bind_all(&snapshot)?;
+        let admin_listener = bind_admin(&snapshot)?;
+        let worker_count = worker_count(&snapshot);
+        let metrics = Arc::new(Metrics::new(worker_count));
+        let output = Output::open(snapshot.log.file.as_deref())?;
+        metrics.observe_log(output.lines_dropped());
+        let admin = Arc::new(AdminState::new(Arc::clone(&metrics)));
+        let addresses = (snapshot.listeners.iter().zip(&listeners))
+            .map(|(listener, socket)| Ok((Arc::clone(&listener.name), socket.local_addr()?)))
+            .collect::<io::Result<_>>()?;
+        let admin_address = admin_listener
+            .as_ref()
+            .map(TcpListener::local_addr)
+            .transpose()?;
+        let live = Live::new(snapshot, &metrics);
+        let shared = Arc::new(Shared::new(live, clock, store, metrics, tag_key()));
+        let (phase, seen_phase) = watch::channel(Phase::Running);
+        let mut gateway = Self {
+            shared,
+            admin,
+            output,
+            logging: None,
+            addresses,
+            admin_address,
+            phase,
+            workers: Vec::new(),
+            control: None,
+            retired: Vec::new(),
+        };
+        let handles = (0..worker_count)
+            .map(|index| gateway.spawn_worker(index))
+            .collect::<io::Result<Vec<_>>>()?;
+        gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
+        gateway.observe_store();
+        gateway.admin.is_ready.store(true, Relaxed);
+        Ok(gateway)
+    }
+
+    fn spawn_worker(&mut self, index: usize) -> io::Result<WorkerHandle> {
+        let (connections, accepted) = mpsc::channel(HANDOVER_MAX);
+        let shared = Arc::clone(&self.shared);
+        let metrics = Arc::clone(&shared.metrics);
+        let writer = Writer::new(self.output.clone());
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .spawn(move || {
+                if let Err(error) = worker::run(metrics.worker(index), shared, writer, accepted) {
+                    tracing::error!(%error, "a worker cannot run");
+                }
+            })?;
+        self.workers.push(thread);
+        Ok(WorkerHandle {
+            index: self.shared.metrics.worker(index),
+            connections,
+            load: Arc::new(AtomicUsize::new(0)),
+        })
+    }
+
+    fn observe_store(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        let usage = move || {
+            shared
+                .upgrade()
+                .map(|shared| shared.store.usage())
+                .unwrap_or_default()
+        };
+        self.shared.metrics.observe_store(usage);
+    }
+
+    /// Has the process's events logged where this gateway's access log goes; once per process.
+    pub fn log_events(&mut self) {
+        let log = &self.shared.live().snapshot.log;
+        let format = logging::format_of(log);
+        let (logging, subscriber) = Logging::new(self.output.clone(), log.level, format);
+        if tracing::subscriber::set_global_default(subscriber).is_ok() {
+            self.logging = Some(logging);
+        }
+    }
+
+    fn spawn_control(
+        &mut self,
+        listeners: Vec<TcpListener>,
+        admin_listener: Option<TcpListener>,
+        workers: Vec<WorkerHandle>,
+        phase: watch::Receiver<Phase>,
+    ) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let admin = Arc::clone(&self.admin);
+        let runtime = move || -> io::Result<()> {
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .build_local(LocalOptions::default())?;
+            runtime.block_on(control(
+                shared,
+                admin,
+                listeners,
+                admin_listener,
+                workers,
+                phase,
+            ))
+        };
+        let thread = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || {
+                if let Err(error) = runtime() {
+                    tracing::error!(%error, "the control thread cannot run");
+                }
+            })?;
+        self.control = Some(thread);
+        Ok(())
+    }
+
+    /// Returns the address that the listener of this name is bound to.
+    pub fn address(&self, listener: &str) -> Option<SocketAddr> {
+        (self.addresses.iter())
+            .find_map(|(name, address)| (**name == *listener).then_some(*address))
+    }
+
+    /// Returns the names and bound addresses of all listeners, in file order.
+    pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// Returns the address that the admin port is bound to, if there is one.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_address
+    }
+
+    /// Puts the configuration of `text` in force; requests under way keep the one they began with.
+    ///
+    /// Counters of unchanged series, connections and pools survive. The log says what changed.
+    ///
+    /// # Errors
+    /// What is wrong with the file; the old configuration stays whole.
+    pub fn reload(&mut self, text: &str) -> Result<(), Report> {
+        self.retired.retain(|old| Arc::strong_count(old) > 1);
+        self.reopen_log();
+        let store = &self.shared.store;
+        let loaded =
+            load(text, &environment, &mut |series| store.slot(series)).inspect_err(|_| {
+                self.shared.metrics.reloaded(Reload::Rejected);
+            })?;
+        let old = Arc::clone(&self.shared.live());
+        let changes = changes(&old.snapshot, &loaded.snapshot);
+        for key in &changes.needs_restart {
+            tracing::warn!(key, "a changed key needs a restart: its old value stays");
+        }
+        for change in &changes.applied {
+            tracing::info!(change, "reloaded");
+        }
+        let snapshot = keep_until_restart(&old.snapshot, loaded.snapshot);
+        let slots = slots(&snapshot);
+        self.shared.store.set_bytes_max(snapshot.store.memory_max);
+        let old = self.shared.swap(Live::new(snapshot, &self.shared.metrics));
+        self.shared.store.retain(&slots);
+        self.shared.metrics.reloaded(Reload::Applied);
+        self.retired.push(old);
+        let log = &self.shared.live().snapshot.log;
+        if let Some(logging) = &self.logging {
+            logging.set(log.level, logging::format_of(log));
+        }
+        Ok(())
+    }
+
+    /// Opens the log's file again, so that one that was rotated away is let go.
+    fn reopen_log(&self) {
+        let file = self.shared.live().snapshot.log.file.clone();
+        if let Err(error) = self.output.reopen(file.as_deref()) {
+            tracing::error!(%error, "the log cannot be opened again: lines go to where they went");
+        }
+    }
+
+    /// Stops being ready, waits out the delay, closes the listeners, lets requests finish within
+    /// the grace, and joins every thread.
+    pub fn shutdown(&mut self) {
+        self.admin.is_ready.store(false, Relaxed);
+        let delay = self.shared.live().snapshot.shutdown_delay;
+        self.phase.send_replace(Phase::Draining(delay));
+        for worker in self.workers.drain(..) {
+            join(worker);
+        }
+        self.phase.send_replace(Phase::Done);
+        if let Some(control) = self.control.take() {
+            join(control);
+        }
+        self.output.flush();
+    }
+
+    /// Has a shutdown under way, or the next one, wait for no request.
+    pub fn hurrier(&self) -> impl Fn() + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.hurry()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+/// What the control thread does: accept, answer the admin port, keep house.
+async fn control(
+    shared: Arc<Shared>,
+    admin: Arc<AdminState>,
+    listeners: Vec<TcpListener>,
+    admin_listener: Option<TcpListener>,
+    workers: Vec<WorkerHandle>,
+    mut phase: watch::Receiver<Phase>,
+) -> io::Result<()> {
+    let (stop, stopped) = watch::channel(false);
+    for (index, listener) in listeners.into_iter().enumerate() {
+        let accepting = listener::accept(
+            listener,
+            index,
+            Arc::clone(&shared),
+            workers.clone(),
+            stopped.clone(),
+        );
+        tokio::task::spawn_local(accepting);
+    }
+    // The acceptors hold the workers' channels: when the last one ends, the workers drain.
+    drop(workers);
+    if let Some(listener) = admin_listener {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::task::spawn_local(admin::serve(listener, admin));
+    }
+    tokio::task::spawn_local(keep_house(Arc::clone(&shared)));
+    let draining = phase.wait_for(|phase| *phase != Phase::Running).await;
+    if let Ok(Phase::Draining(delay)) = draining.as_deref().copied() {
+        tokio::time::sleep(delay).await;
+    }
+    drop(draining);
+    stop.send_replace(true);
+    // An error says that the gateway is gone, which is the end too.
+    drop(phase.wait_for(|phase| *phase == Phase::Done).await);
+    Ok(())
+}
+
+async fn keep_house(shared: Arc<Shared>) {
+    let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
+    let mut periods = 0;
+    loop {
+        period.tick().await;
+        shared.store.sweep();
+        periods += 1;
+        if periods % DISCIPLINE_PERIODS == 0 {
+            shared.clock.discipline();
+        }
+    }
+}
+
+fn bind_all(snapshot: &Snapshot) -> Result<Vec<TcpListener>, StartError> {
+    (snapshot.listeners.iter())
+        .map(|it| bind(it.address, || format!("listeners.{}.address", it.name)))
+        .collect()
+}
+
+fn bind_admin(snapshot: &Snapshot) -> Result<Option<TcpListener>, StartError> {
+    let address = snapshot.admin.address;
+    address
+        .map(|address| bind(address, || "admin.address".into()))
+        .transpose()
+}
+
+fn bind(address: SocketAddr, key: impl Fn() -> String) -> Result<TcpListener, StartError> {
+    listener::bind(address).map_err(|source| StartError::Bind {
+        key: key(),
+        address,
+        source,
+    })
+}
+
+fn worker_count(snapshot: &Snapshot) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    snapshot.workers.unwrap_or_else(cores)
+}
+
+/// Returns the slots that a configuration's policies count in.
+fn slots(snapshot: &Snapshot) -> Vec<Slot> {
+    let quotas = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
+    quotas.map(|quota| quota.slot).collect()
+}
+
+/// Draws the key of partitions' tags: nobody outside can choose values that collide.
+fn tag_key() -> [u8; 32] {
+    use std::hash::{BuildHasher, RandomState};
+    let mut key = [0; 32];
+    for (index, chunk) in key.chunks_mut(8).enumerate() {
+        chunk.copy_from_slice(&RandomState::new().hash_one(index).to_le_bytes());
+    }
+    key
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the gateway panicked");
+    }
+}

@@ -1,0 +1,211 @@
+//! Bodies as they stream through: the client's on its way up, and whatever answers it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+
+use super::builtin::BuiltinBody;
+use super::client_io::ClientSocket;
+use super::record::Exchange;
+use super::upstream_body::{UpstreamBody, UpstreamBodyError};
+
+/// A client's body: what is missing of it is the client's delay, and it has a bound.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    incoming: Incoming,
+    client: Arc<ClientSocket>,
+    /// Bytes that may still come.
+    allowance: u64,
+    is_ended: bool,
+}
+
+/// Why a client's body broke off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestBodyError {
+    /// The client left, or broke the framing.
+    #[error("the client broke off its request")]
+    Aborted,
+    /// The client sent nothing for the listener's `body_timeout`.
+    #[error("the client's body did not progress in time")]
+    TimedOut,
+    /// It is longer than `max_body_bytes`.
+    #[error("the client's body is too large")]
+    TooLarge,
+}
+
+/// The body of an answer, and the record of its exchange, written when both are done.
+pub(crate) struct ResponseBody {
+    content: Content,
+    exchange: Box<Exchange>,
+}
+
+/// What an answer's body streams from.
+pub(crate) enum Content {
+    /// A refusal's.
+    Refusal(Full<Bytes>),
+    /// A built-in answer's.
+    Builtin(BuiltinBody<RequestBody>),
+    /// An origin's.
+    Upstream(UpstreamBody<RequestBody>),
+}
+
+/// Why an answer's body broke off; the connection ends with it, so the client sees that.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResponseBodyError {
+    #[error(transparent)]
+    Upstream(#[from] UpstreamBodyError),
+    #[error(transparent)]
+    Client(#[from] RequestBodyError),
+}
+
+impl RequestBody {
+    /// Wraps a client's body.
+    pub(crate) fn new(incoming: Incoming, client: Arc<ClientSocket>) -> Self {
+        Self {
+            is_ended: incoming.is_end_stream(),
+            incoming,
+            client,
+            allowance: u64::MAX,
+        }
+    }
+
+    /// Lets at most `bytes_max` of it through; a longer one breaks off.
+    pub(crate) fn bound(&mut self, bytes_max: u64) {
+        self.allowance = bytes_max;
+    }
+
+    /// Reads the rest and throws it away if it is announced and short, so that the connection can
+    /// be used again after an early answer; returns whether it can.
+    pub(crate) async fn drain(mut self) -> bool {
+        if self.is_end_stream() {
+            return true;
+        }
+        if self
+            .size_hint()
+            .exact()
+            .is_none_or(|bytes| bytes > DRAIN_BYTES_MAX)
+        {
+            return false;
+        }
+        while !self.is_end_stream() {
+            match std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await {
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return false,
+                None => break,
+            }
+        }
+        true
+    }
+}
+
+/// A refused request's body that is announced to be no longer than this is read to its end.
+const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = RequestBodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
+            self.client.await_body();
+            return Poll::Pending;
+        };
+        // A read that failed because of the deadline is told from one that failed by itself while
+        // the deadline still stands.
+        let is_overdue = self.client.is_overdue();
+        self.client.body_progressed();
+        Poll::Ready(match frame {
+            None => {
+                self.is_ended = true;
+                None
+            }
+            Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
+            Some(Err(_)) => Some(Err(RequestBodyError::Aborted)),
+            Some(Ok(frame)) => {
+                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                match self.allowance.checked_sub(bytes) {
+                    None => Some(Err(RequestBodyError::TooLarge)),
+                    Some(rest) => {
+                        self.allowance = rest;
+                        self.is_ended = self.incoming.is_end_stream();
+                        Some(Ok(frame))
+                    }
+                }
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            self.client.leave_body_unread();
+        }
+    }
+}
+
+impl ResponseBody {
+    /// Streams `content`; `exchange` is recorded when this is dropped.
+    pub(crate) fn new(content: Content, exchange: Box<Exchange>) -> Self {
+        Self { content, exchange }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = ResponseBodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ResponseBodyError>>> {
+        let frame = match &mut self.content {
+            Content::Refusal(full) => ready!(Pin::new(full).poll_frame(cx))
+                .map(|frame| frame.map_err(|never| match never {})),
+            Content::Builtin(body) => {
+                ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(Into::into))
+            }
+            Content::Upstream(body) => {
+                ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(Into::into))
+            }
+        };
+        match &frame {
+            Some(Ok(frame)) => self.exchange.sent(frame.data_ref().map_or(0, Bytes::len)),
+            Some(Err(error)) => self.exchange.broke_off(error),
+            None => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Refusal(full) => full.is_end_stream(),
+            Content::Builtin(body) => body.is_end_stream(),
+            Content::Upstream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Refusal(full) => full.size_hint(),
+            Content::Builtin(body) => body.size_hint(),
+            Content::Upstream(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! One client connection: hyper over a [`ClientIo`], one journey per request.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::client_io::{Awaited, ClientIo, ClientSocket};
+use super::journey;
+use super::listener::{Accepted, Place};
+use super::worker::Worker;
+use crate::metrics::Malformed;
+
+/// What a request's journey knows of its connection.
+pub(crate) struct Connection {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) socket: Arc<ClientSocket>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) place: Place,
+}
+
+/// Counts a panic that ends its connection; the worker goes on.
+struct PanicGuard(Rc<Connection>);
+
+/// Serves a connection until either side ends it.
+pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
+    let Accepted {
+        stream,
+        peer,
+        place,
+    } = accepted;
+    let live = worker.live();
+    let listener = &live.snapshot.listeners[place.listener];
+    let stream = match prepare(stream) {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "an accepted connection cannot be used");
+            return;
+        }
+    };
+    let io = ClientIo::new(stream, listener, &worker.sweep);
+    let connection = Rc::new(Connection {
+        socket: io.socket(),
+        worker: Rc::clone(&worker),
+        peer,
+        place,
+    });
+    let _guard = PanicGuard(Rc::clone(&connection));
+    let service = service_fn(|request| journey::run(Rc::clone(&connection), request));
+    let mut serving = pin!(
+        http1::Builder::new()
+            .header_read_timeout(None)
+            .half_close(false)
+            .max_header_size(listener.max_header_bytes)
+            .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
+            .serve_connection(TokioIo::new(io), service)
+    );
+    let registration =
+        worker.register(poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await);
+    let mut is_closing = false;
+    let end = poll_fn(|cx| {
+        if worker.is_draining() && !is_closing {
+            is_closing = true;
+            serving.as_mut().graceful_shutdown();
+        }
+        serving.as_mut().poll(cx)
+    })
+    .await;
+    drop(registration);
+    if let Err(error) = end {
+        record_end(&connection, &error);
+    }
+}
+
+/// hyper's read and write buffer holds at least this much.
+const BUFFER_BYTES_MIN: usize = 64 * 1024;
+
+fn prepare(stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
+    stream.set_nodelay(true)?;
+    TcpStream::from_std(stream)
+}
+
+/// Counts a connection that ended before a request could begin its journey; what ended one that
+/// had begun is in its own record.
+fn record_end(connection: &Connection, error: &hyper::Error) {
+    let is_overdue = connection.socket.is_overdue();
+    let reason = match connection.socket.awaited() {
+        Awaited::Head if is_overdue => Malformed::Timeout,
+        _ if error.is_parse_too_large() => Malformed::TooLarge,
+        _ if error.is_parse() => Malformed::Syntax,
+        Awaited::Head if error.is_incomplete_message() => Malformed::Incomplete,
+        _ => return,
+    };
+    let worker = &connection.worker;
+    worker.shared.metrics.malformed(worker.index, reason);
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let worker = &self.0.worker;
+            worker.shared.metrics.panicked(worker.index);
+            tracing::error!(peer = %self.0.peer.ip(), "a panic ended a connection");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The request's journey, one line per phase; the phases hand each other typed results.
+//!
+//! 1 route, 2 identify and 3 plan, 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
+//! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::header::{CONNECTION, EXPECT, HOST};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body::Body as _;
+use http_body_util::Full;
+use hyper::body::Incoming;
+
+use super::annotate::annotate;
+use super::body::{Content, RequestBody, RequestBodyError, ResponseBody};
+use super::builtin;
+use super::connection::Connection;
+use super::forward::{self, ForwardError, Terms};
+use super::forwarded::{self, Sender};
+use super::headers;
+use super::identify::{self, Facts};
+use super::path::{self, Normalised};
+use super::plan::{self, Admitted};
+use super::record::Exchange;
+use super::refusal::{Dialect, Refusal};
+use super::route::{Found, Lookup};
+use super::shared::Live;
+use super::worker::Worker;
+use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind};
+
+/// The client left before it was answered; its connection ends without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the client left")]
+pub(crate) struct ClientGone;
+
+/// Why a journey ends before its last phase.
+enum Stop {
+    Refused(Refusal),
+    Gone,
+}
+
+/// A request on its journey, and what goes with it.
+struct Journey<'r> {
+    connection: &'r Connection,
+    live: &'r Live,
+    listener: &'r Listener,
+    exchange: &'r mut Exchange,
+    /// The client's body, until it is forwarded.
+    body: &'r mut Option<RequestBody>,
+}
+
+/// Takes one request from its head to the head of its answer; the body follows by itself.
+///
+/// # Errors
+/// If there is nobody left to answer.
+pub(crate) async fn run(
+    connection: Rc<Connection>,
+    request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, ClientGone> {
+    connection.socket.begin_request();
+    let live = connection.worker.live();
+    let (head, incoming) = request.into_parts();
+    let dialect = Dialect::of(&head.headers);
+    let waits_to_continue = head.headers.contains_key(EXPECT);
+    let mut body = Some(RequestBody::new(incoming, Arc::clone(&connection.socket)));
+    let mut exchange = Box::new(Exchange::begin(&connection, &live, &head.method, &head.uri));
+    let journey = Journey {
+        connection: &connection,
+        live: &live,
+        listener: &live.snapshot.listeners[connection.place.listener],
+        exchange: &mut exchange,
+        body: &mut body,
+    };
+    let mut response = match journey.travel(head).await {
+        Ok(response) => {
+            exchange.answered(response.status(), None);
+            response
+        }
+        Err(Stop::Gone) => return Err(ClientGone),
+        Err(Stop::Refused(refusal)) => {
+            exchange.answered(refusal.status(), Some(refusal.reason()));
+            let is_body_left = is_left(body, waits_to_continue).await;
+            let mut response = refusal.into_response(dialect);
+            if is_body_left {
+                response
+                    .headers_mut()
+                    .insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response.map(|body| Content::Refusal(Full::new(body)))
+        }
+    };
+    let style = live.snapshot.ratelimit_headers;
+    let mut scratch = connection.worker.scratch.borrow_mut();
+    annotate(response.headers_mut(), style, exchange.told(), &mut scratch);
+    Ok(response.map(|content| ResponseBody::new(content, exchange)))
+}
+
+/// Whether a refused request leaves some of its body on the connection, which then has to close.
+///
+/// A body whose client waits for 100 (Continue) is not read: reading would ask for it.
+async fn is_left(body: Option<RequestBody>, waits_to_continue: bool) -> bool {
+    match body {
+        None => false,
+        Some(body) if waits_to_continue => !body.is_end_stream(),
+        Some(body) => !body.drain().await,
+    }
+}
+
+impl<'r> Journey<'r> {
+    /// Phases 1 to 6.
+    async fn travel(mut self, mut head: Parts) -> Result<Response<Content>, Stop> {
+        let (snapshot, shared) = (&self.live.snapshot, &self.connection.worker.shared);
+        check(&head)?;
+        headers::strip_request(&mut head.headers);
+        let target = head.uri.clone();
+        let host = identify::host(&target, &head.headers, head.version)
+            .map_err(|_| Refusal::bad_host())?;
+        let path = path::normalise(target.path()).map_err(|_| Refusal::bad_path())?;
+        self.exchange.asked(&host);
+        let found = route(snapshot, &host, &head, &path)?;
+        let route = &snapshot.routes[found.route];
+        let peer = self.connection.peer.ip();
+        let client = identify::client_address(peer, &head.headers, &self.listener.identity);
+        self.exchange.routed(found.route, client);
+        let facts = Facts {
+            client,
+            ipv6_prefix: self.listener.identity.ipv6_prefix,
+            headers: &head.headers,
+            host: &host,
+            method: &head.method,
+            route_name: &route.name,
+            path: path.as_str(),
+            found: &found,
+            router: &snapshot.router,
+        };
+        let planned = plan::make(shared, snapshot, route, &facts, self.exchange)?;
+        self.bound_body(route)?;
+        let admitted = plan::decide(shared, &planned, self.exchange).await?;
+        self.hold(admitted).await?;
+        join_lines(&mut head.headers, snapshot, route);
+        let request = self.outgoing(head, &target, &path, route, client);
+        self.forward(route, request).await
+    }
+
+    /// Holds the body to the route's or the listener's bound.
+    fn bound_body(&mut self, route: &Route) -> Result<(), Refusal> {
+        let bytes_max = route.max_body_bytes.or(self.listener.max_body_bytes);
+        let Some((bytes_max, body)) = bytes_max.zip(self.body.as_mut()) else {
+            return Ok(());
+        };
+        body.bound(bytes_max);
+        if body.size_hint().lower() > bytes_max {
+            return Err(Refusal::body_too_large());
+        }
+        Ok(())
+    }
+
+    /// Holds an admitted request for as long as its leaky-bucket policies say.
+    async fn hold(&mut self, admitted: Admitted) -> Result<(), Stop> {
+        if admitted.wait.0 == 0 {
+            return Ok(());
+        }
+        let worker = &self.connection.worker;
+        let load = &worker.shared.loads[self.connection.place.listener];
+        let Some(_place) = load.hold(self.listener.max_held) else {
+            drop(worker.shared.store.release(admitted.charge, u64::MAX).await);
+            return Err(Refusal::held_full().into());
+        };
+        worker.shared.metrics.held(worker.index);
+        let _counted = Counted(worker);
+        let since = worker.shared.clock.now();
+        let is_gone = tokio::select! {
+            () = tokio::time::sleep(admitted.wait.into()) => false,
+            () = self.connection.socket.gone() => true,
+        };
+        self.exchange.held(since);
+        if is_gone { Err(Stop::Gone) } else { Ok(()) }
+    }
+
+    /// Makes the request that the upstream sees.
+    fn outgoing(
+        &mut self,
+        mut head: Parts,
+        target: &Uri,
+        path: &Normalised<'_>,
+        route: &Route,
+        client: std::net::IpAddr,
+    ) -> Request<RequestBody> {
+        if let Some(authority) = target.authority()
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            head.headers.insert(HOST, host);
+        }
+        let peer = self.connection.peer.ip();
+        let identity = &self.listener.identity;
+        let sender = Sender {
+            peer,
+            client,
+            believed: identify::is_trusted(peer, identity).then_some(&identity.source),
+            scheme: "http",
+        };
+        forwarded::annotate(&mut head.headers, &sender);
+        head.uri = outgoing_target(target, path.as_str(), route);
+        let body = self.body.take().expect("the body is forwarded once");
+        Request::from_parts(head, body)
+    }
+
+    /// Phase 5: lets the upstream answer.
+    async fn forward(
+        &mut self,
+        route: &Route,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Content>, Stop> {
+        let upstream: &Arc<Upstream> = &self.live.snapshot.upstreams[route.upstream];
+        let http = match &upstream.kind {
+            UpstreamKind::Echo => return Ok(builtin::echo(request).map(Content::Builtin)),
+            UpstreamKind::Status(status) => {
+                return Ok(builtin::status(*status).map(Content::Builtin));
+            }
+            UpstreamKind::Http(http) => http,
+        };
+        let terms = Terms {
+            response_timeout: route.response_timeout,
+            body_timeout: route.body_timeout,
+            host: if route.preserve_host {
+                forward::Host::Client
+            } else {
+                forward::Host::Endpoint
+            },
+        };
+        self.exchange.forwarded();
+        let pools = &self.connection.worker.pools;
+        let response = forward::send(pools, upstream, http, request, &terms).await?;
+        self.exchange.responded();
+        Ok(response.map(Content::Upstream))
+    }
+}
+
+/// A held request in the metrics; no longer held when dropped.
+struct Counted<'w>(&'w Worker);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.shared.metrics.let_go(self.0.index);
+    }
+}
+
+/// Refuses what no route is asked about.
+fn check(head: &Parts) -> Result<(), Refusal> {
+    if head.method == Method::CONNECT || head.method == Method::TRACE {
+        return Err(Refusal::method_unsupported());
+    }
+    let mut expectations = head.headers.get_all(EXPECT).iter();
+    if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+        return Err(Refusal::expectation_failed());
+    }
+    Ok(())
+}
+
+/// Phase 1: finds the route.
+fn route(
+    snapshot: &Snapshot,
+    host: &str,
+    head: &Parts,
+    path: &Normalised<'_>,
+) -> Result<Found, Refusal> {
+    let found = match snapshot
+        .router
+        .find(host, &head.method, path.as_str(), &head.headers)
+    {
+        Lookup::Found(found) => found,
+        Lookup::NoRoute => return Err(Refusal::no_route()),
+        Lookup::MethodCase => return Err(Refusal::bad_method_case()),
+    };
+    let encoded_slash = snapshot.routes[found.route].encoded_slash;
+    if path.has_encoded_slash() && encoded_slash == EncodedSlash::Reject {
+        return Err(Refusal::bad_path());
+    }
+    Ok(found)
+}
+
+/// Has the upstream see what the route's partitions were made of: a header on several lines is one value.
+fn join_lines(headers: &mut HeaderMap, snapshot: &Snapshot, route: &Route) {
+    for applied in &route.policies {
+        identify::join_lines(headers, &snapshot.policies[applied.policy].partition);
+    }
+}
+
+/// Makes the origin-form target that is forwarded: the path that was matched, and the query.
+fn outgoing_target(target: &Uri, path: &str, route: &Route) -> Uri {
+    let stripped = route
+        .strip_prefix
+        .as_deref()
+        .map_or(path, |prefix| strip(path, prefix));
+    let as_it_came = target.path_and_query().filter(|it| it.path() == stripped);
+    let path_and_query = as_it_came.cloned().unwrap_or_else(|| {
+        let query = target
+            .query()
+            .map_or(String::new(), |query| format!("?{query}"));
+        PathAndQuery::try_from(format!("{stripped}{query}"))
+            .expect("a normalised path and a parsed query make a target")
+    });
+    Uri::from(path_and_query)
+}
+
+/// Takes as many segments off `path` as `prefix` has: the route matched them in a spelling of its own.
+fn strip<'p>(path: &'p str, prefix: &str) -> &'p str {
+    let segments = prefix.matches('/').count();
+    path.match_indices('/')
+        .nth(segments)
+        .map_or("/", |(slash, _)| &path[slash..])
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<ForwardError> for Stop {
+    fn from(error: ForwardError) -> Self {
+        Self::Refused(match &error {
+            ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
+            ForwardError::Connect(_) => Refusal::connect_failed(),
+            ForwardError::Timeout => Refusal::response_timeout(),
+            ForwardError::BadResponse(_) => Refusal::bad_response(),
+            ForwardError::ClientBody(_) => match error.body_error() {
+                Some(RequestBodyError::TooLarge) => Refusal::body_too_large(),
+                Some(RequestBodyError::TimedOut) => Refusal::request_body_timeout(),
+                Some(RequestBodyError::Aborted) | None => return Self::Gone,
+            },
+        })
+    }
+}

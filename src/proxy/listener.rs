@@ -1,0 +1,219 @@
+//! Accepting: one acceptor per listener hands each connection to the least loaded worker.
+//!
+//! Connections beyond `max_connections` wait in the kernel's queue; a process out of descriptors
+//! backs off instead of spinning. When told to stop, an acceptor still takes what is queued, then
+//! closes its port.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::shared::Shared;
+use crate::metrics::{ListenerMetrics, WorkerIndex};
+
+/// A connection on its way to a worker.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) place: Place,
+}
+
+/// A connection's place among its listener's and its worker's; given up when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Index of the listener.
+    pub(crate) listener: usize,
+    worker: WorkerIndex,
+    shared: Arc<Shared>,
+    worker_load: Arc<AtomicUsize>,
+}
+
+/// What a listener carries at the moment.
+#[derive(Debug)]
+pub(crate) struct Load {
+    metrics: Arc<ListenerMetrics>,
+    open: AtomicUsize,
+    held: AtomicUsize,
+    freed: Notify,
+}
+
+/// A worker as the acceptors see it.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerHandle {
+    pub(crate) index: WorkerIndex,
+    pub(crate) connections: mpsc::Sender<Accepted>,
+    /// Connections it has, those on their way included.
+    pub(crate) load: Arc<AtomicUsize>,
+}
+
+/// A request's place among those that a listener holds; given up when dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'l>(&'l Load);
+
+/// Connections on their way to one worker; more wait in the kernel's queue.
+pub(crate) const HANDOVER_MAX: usize = 1024;
+/// Connections the kernel queues for a listener.
+const BACKLOG: i32 = 4096;
+/// How long an acceptor rests when the process is out of descriptors or memory.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Opens a port.
+///
+/// # Errors
+/// The operating system's, if the address is taken or not ours: the gateway does not start.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Accepts on `listener` until `stop` says so.
+pub(crate) async fn accept(
+    listener: std::net::TcpListener,
+    index: usize,
+    shared: Arc<Shared>,
+    workers: Vec<WorkerHandle>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "a listener cannot be watched: it accepts nothing");
+            return;
+        }
+    };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = next(&listener, index, &shared) => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        hand_over(accepted, index, &shared, &workers).await;
+    }
+    while let Some(Ok(accepted)) = listener.accept().now_or_never() {
+        hand_over(accepted, index, &shared, &workers).await;
+    }
+}
+
+/// Waits for room among the listener's connections, then for a connection.
+async fn next(listener: &TcpListener, index: usize, shared: &Shared) -> (TcpStream, SocketAddr) {
+    let load = &shared.loads[index];
+    loop {
+        let connections_max = shared.live().snapshot.listeners[index].max_connections;
+        let freed = load.freed.notified();
+        if load.open.load(Relaxed) >= connections_max {
+            freed.await;
+            continue;
+        }
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) if is_the_connections_own(&error) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot accept: resting before the next try");
+                tokio::time::sleep(EXHAUSTED_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether the connection failed before it was accepted, rather than the accepting.
+fn is_the_connections_own(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
+}
+
+async fn hand_over(
+    (stream, peer): (TcpStream, SocketAddr),
+    listener: usize,
+    shared: &Arc<Shared>,
+    workers: &[WorkerHandle],
+) {
+    let Some(worker) = workers
+        .iter()
+        .min_by_key(|worker| worker.load.load(Relaxed))
+    else {
+        return;
+    };
+    shared.loads[listener].open.fetch_add(1, Relaxed);
+    worker.load.fetch_add(1, Relaxed);
+    shared.loads[listener]
+        .metrics
+        .accepted(shared.metrics.control());
+    let place = Place {
+        listener,
+        worker: worker.index,
+        shared: Arc::clone(shared),
+        worker_load: Arc::clone(&worker.load),
+    };
+    // The worker's runtime is to watch it, not this one.
+    let stream = match stream.into_std() {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::error!(%error, "an accepted connection cannot be handed over");
+            return;
+        }
+    };
+    let accepted = Accepted {
+        stream,
+        peer,
+        place,
+    };
+    if worker.connections.send(accepted).await.is_err() {
+        tracing::error!("a worker has ended: its connection is closed");
+    }
+}
+
+impl Load {
+    /// Begins empty.
+    pub(crate) fn new(metrics: Arc<ListenerMetrics>) -> Self {
+        Self {
+            metrics,
+            open: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+            freed: Notify::new(),
+        }
+    }
+
+    /// Takes a place among at most `held_max` held requests; none if there is none.
+    pub(crate) fn hold(&self, held_max: usize) -> Option<Held<'_>> {
+        if self.held.fetch_add(1, Relaxed) < held_max {
+            return Some(Held(self));
+        }
+        self.held.fetch_sub(1, Relaxed);
+        None
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let load = &self.shared.loads[self.listener];
+        load.metrics.closed(self.worker);
+        load.open.fetch_sub(1, Relaxed);
+        load.freed.notify_one();
+        self.worker_load.fetch_sub(1, Relaxed);
+    }
+}

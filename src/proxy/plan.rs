@@ -1,0 +1,147 @@
+//! Phases 2 to 4: whose quotas a request spends, what the store is asked, and what it says.
+
+use smallvec::SmallVec;
+
+use super::identify::{Facts, Identified, shown, tag};
+use super::record::Exchange;
+use super::refusal::Refusal;
+use super::shared::Shared;
+use crate::clock::Micros;
+use crate::limit::plan::Mode;
+use crate::limit::{Answer, Ask, Plan, Verdict};
+use crate::metrics::Outcome as PolicyOutcome;
+use crate::snapshot::{Part, Partition, Route, Snapshot};
+use crate::store::{Charge, Outcome};
+
+/// A plan, and which quota of which policy each of its asks is.
+#[derive(Debug)]
+pub(super) struct Planned<'s> {
+    asks: Plan<'s>,
+    /// Indices of policy and quota.
+    owners: SmallVec<[(usize, usize); 4]>,
+}
+
+/// What an admitted request may do.
+#[derive(Debug, Default)]
+pub(super) struct Admitted {
+    /// How long it is held before it is forwarded.
+    pub(super) wait: Micros,
+    /// What it spent.
+    pub(super) charge: Charge,
+}
+
+/// Makes the plan of a request: every quota of its route's policies, with the partition it is for.
+///
+/// # Errors
+/// 401 if a policy refuses requests without a part of its partition.
+pub(super) fn make<'s>(
+    shared: &Shared,
+    snapshot: &'s Snapshot,
+    route: &Route,
+    facts: &Facts<'_>,
+    exchange: &mut Exchange,
+) -> Result<Planned<'s>, Refusal> {
+    let mut planned = Planned {
+        asks: Plan::new(),
+        owners: SmallVec::new(),
+    };
+    for applied in &route.policies {
+        let policy = &snapshot.policies[applied.policy];
+        let Some(mode) = policy.mode else { continue };
+        let tag = match tag(&shared.tag_key, policy, facts) {
+            Identified::Tag(tag) => tag,
+            Identified::Skip => {
+                exchange.outcome(applied.policy, PolicyOutcome::Skipped);
+                continue;
+            }
+            Identified::Unidentified => return Err(Refusal::unidentified()),
+        };
+        exchange.cost(applied.cost);
+        if exchange.is_logged() && names_more_than_address(&policy.partition) {
+            exchange.partition(shown(
+                &shared.tag_key,
+                &policy.partition,
+                facts,
+                snapshot.log.clients,
+            ));
+        }
+        for (index, quota) in policy.quotas.iter().enumerate() {
+            planned.owners.push((applied.policy, index));
+            planned.asks.push(Ask {
+                quota: &quota.quota,
+                slot: quota.slot,
+                tag,
+                cost: applied.cost,
+                mode,
+                on_store_failure: policy.on_store_failure,
+            });
+        }
+    }
+    Ok(planned)
+}
+
+/// Lets the store decide a plan.
+///
+/// # Errors
+/// 429 if an enforced quota refuses, 503 if the store cannot answer and a policy is `closed`.
+pub(super) async fn decide(
+    shared: &Shared,
+    planned: &Planned<'_>,
+    exchange: &mut Exchange,
+) -> Result<Admitted, Refusal> {
+    if planned.asks.is_empty() {
+        return Ok(Admitted::default());
+    }
+    match shared.store.decide(&planned.asks).await {
+        Outcome::Unavailable { retry } => {
+            for policy in planned.owners.chunk_by(|a, b| a.0 == b.0) {
+                exchange.outcome(policy[0].0, PolicyOutcome::Unanswered);
+            }
+            exchange.degraded();
+            Err(Refusal::limiter_unavailable(retry))
+        }
+        Outcome::Decided { verdict, charge } => {
+            note(planned, &verdict, exchange);
+            if verdict.admit {
+                return Ok(Admitted {
+                    wait: verdict.wait,
+                    charge,
+                });
+            }
+            Err(Refusal::quota_exceeded(verdict.retry, exchange.violated()))
+        }
+    }
+}
+
+/// Notes what each policy did, and what its quotas tell the client.
+fn note(planned: &Planned<'_>, verdict: &Verdict, exchange: &mut Exchange) {
+    let mut answers = verdict.answers.iter().zip(&planned.asks);
+    for owners in planned.owners.chunk_by(|a, b| a.0 == b.0) {
+        let mut outcome = PolicyOutcome::Admitted;
+        for (&(policy, quota), (answer, ask)) in owners.iter().zip(&mut answers) {
+            outcome = worse(outcome, answer, ask.mode);
+            if let (Some(decision), Mode::Enforce) = (answer.decision, ask.mode) {
+                exchange.decided(policy, quota, decision);
+            }
+        }
+        if outcome == PolicyOutcome::Unanswered {
+            exchange.degraded();
+        }
+        exchange.outcome(owners[0].0, outcome);
+    }
+}
+
+/// Returns what a policy did, one more of its answers considered.
+fn worse(so_far: PolicyOutcome, answer: &Answer, mode: Mode) -> PolicyOutcome {
+    match (answer.decision, mode) {
+        (None, _) => PolicyOutcome::Unanswered,
+        (Some(decision), _) if decision.admit => so_far,
+        (Some(_), Mode::Enforce) => PolicyOutcome::Refused,
+        (Some(_), Mode::Shadow) => PolicyOutcome::ShadowRefused,
+    }
+}
+
+/// Whether the log's `client` does not say it all.
+fn names_more_than_address(partition: &Partition) -> bool {
+    partition.0.iter().any(|choice| choice.0 != [Part::Ip])
+}

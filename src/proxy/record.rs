@@ -1,0 +1,265 @@
+//! What is known of one request, gathered along its journey and recorded when it is over.
+//!
+//! An [`Exchange`] travels with the answer's body and is recorded on drop, so that a client that
+//! left is recorded too.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::{Method, StatusCode, Uri};
+use smallvec::SmallVec;
+
+use super::annotate::{Told, tightest};
+use super::body::{RequestBodyError, ResponseBodyError};
+use super::connection::Connection;
+use super::shared::Live;
+use super::upstream_body::UpstreamBodyError;
+use crate::access_log::Record;
+use crate::clock::Timestamp;
+use crate::fault::Reason;
+use crate::limit::Decision;
+use crate::logging;
+use crate::metrics::Outcome;
+use crate::snapshot::{AccessLog, Snapshot};
+
+/// One request and what became of it.
+pub(crate) struct Exchange {
+    connection: Rc<Connection>,
+    live: Rc<Arc<Live>>,
+    began: Timestamp,
+    method: Method,
+    /// The target as the client sent it; the path that is logged.
+    target: Uri,
+    /// The host asked for, if the access log wants it.
+    host: SmallVec<[u8; 32]>,
+    client: IpAddr,
+    /// Whose quota it was, as it may be shown, if the access log wants it and it is not the client's address.
+    partition: SmallVec<[u8; 32]>,
+    /// Index of the route.
+    route: Option<usize>,
+    /// What each policy of the route did.
+    outcomes: SmallVec<[(usize, Outcome); 4]>,
+    /// What each enforced quota decided: indices of policy and quota.
+    decisions: SmallVec<[(usize, usize, Decision); 2]>,
+    cost: Option<u64>,
+    status: Option<StatusCode>,
+    reason: Option<Reason>,
+    forwarded: Option<Timestamp>,
+    upstream_us: Option<u64>,
+    held_us: Option<u64>,
+    sent_bytes: u64,
+    is_degraded: bool,
+}
+
+impl Exchange {
+    /// Begins the record of a request whose head has arrived.
+    pub(crate) fn begin(
+        connection: &Rc<Connection>,
+        live: &Rc<Arc<Live>>,
+        method: &Method,
+        target: &Uri,
+    ) -> Self {
+        Self {
+            began: connection.worker.shared.clock.now(),
+            method: method.clone(),
+            target: target.clone(),
+            client: connection.peer.ip(),
+            connection: Rc::clone(connection),
+            live: Rc::clone(live),
+            host: SmallVec::new(),
+            partition: SmallVec::new(),
+            route: None,
+            outcomes: SmallVec::new(),
+            decisions: SmallVec::new(),
+            cost: None,
+            status: None,
+            reason: None,
+            forwarded: None,
+            upstream_us: None,
+            held_us: None,
+            sent_bytes: 0,
+            is_degraded: false,
+        }
+    }
+
+    /// Notes the host asked for.
+    pub(crate) fn asked(&mut self, host: &str) {
+        if self.is_logged() {
+            self.host.extend_from_slice(host.as_bytes());
+        }
+    }
+
+    /// Notes the route that was found and whose request it is.
+    pub(crate) fn routed(&mut self, route: usize, client: IpAddr) {
+        self.route = Some(route);
+        self.client = client;
+    }
+
+    /// Notes what a policy did.
+    pub(crate) fn outcome(&mut self, policy: usize, outcome: Outcome) {
+        self.outcomes.push((policy, outcome));
+    }
+
+    /// Notes what an enforced quota decided.
+    pub(crate) fn decided(&mut self, policy: usize, quota: usize, decision: Decision) {
+        self.decisions.push((policy, quota, decision));
+    }
+
+    /// Notes units that the request cost.
+    pub(crate) fn cost(&mut self, cost: u64) {
+        self.cost = Some(self.cost.map_or(cost, |most| most.max(cost)));
+    }
+
+    /// Notes whose quota it was, in a form that may be shown.
+    pub(crate) fn partition(&mut self, shown: impl std::fmt::Display) {
+        let mut text = Bytes(&mut self.partition);
+        write!(text, "{shown}").expect("memory takes every byte");
+    }
+
+    /// Notes that a decision was made without what it should have come from.
+    pub(crate) fn degraded(&mut self) {
+        self.is_degraded = true;
+    }
+
+    /// Notes that the request is held from `since` to now.
+    pub(crate) fn held(&mut self, since: Timestamp) {
+        self.held_us = Some(self.now().since(since).0);
+    }
+
+    /// Notes that the request goes to its upstream.
+    pub(crate) fn forwarded(&mut self) {
+        self.forwarded = Some(self.now());
+    }
+
+    /// Notes that the upstream answered.
+    pub(crate) fn responded(&mut self) {
+        self.upstream_us = self.forwarded.map(|since| self.now().since(since).0);
+    }
+
+    /// Notes the status of the answer, and what went wrong if it is a refusal.
+    pub(crate) fn answered(&mut self, status: StatusCode, reason: Option<Reason>) {
+        self.status = Some(status);
+        self.reason = reason;
+    }
+
+    /// Notes bytes of the answer's body on their way.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.sent_bytes += bytes as u64;
+    }
+
+    /// Notes that the answer's body broke off.
+    pub(crate) fn broke_off(&mut self, error: &ResponseBodyError) {
+        self.reason = Some(match error {
+            ResponseBodyError::Upstream(UpstreamBodyError::Timeout) => Reason::ResponseBodyTimeout,
+            ResponseBodyError::Upstream(UpstreamBodyError::Request(_)) => Reason::ClientGone,
+            ResponseBodyError::Upstream(_) => Reason::ResponseAborted,
+            ResponseBodyError::Client(RequestBodyError::TooLarge) => Reason::BodyTooLarge,
+            ResponseBodyError::Client(RequestBodyError::TimedOut) => Reason::RequestBodyTimeout,
+            ResponseBodyError::Client(RequestBodyError::Aborted) => Reason::ClientGone,
+        });
+    }
+
+    /// Yields what the client is told of the quotas that enforce.
+    pub(crate) fn told(&self) -> impl Iterator<Item = Told<'_>> + Clone {
+        let snapshot = &self.live.snapshot;
+        self.decisions
+            .iter()
+            .map(|&(policy, quota, decision)| Told {
+                quota: &snapshot.policies[policy].quotas[quota],
+                decision,
+            })
+    }
+
+    /// Yields the names of the quotas that refused.
+    pub(crate) fn violated(&self) -> impl Iterator<Item = &str> + Clone {
+        self.told()
+            .filter(|told| !told.decision.admit)
+            .map(|told| &*told.quota.item)
+    }
+
+    /// Whether the access log may have this request.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.live.snapshot.log.access != AccessLog::Off
+    }
+
+    fn now(&self) -> Timestamp {
+        self.connection.worker.shared.clock.now()
+    }
+
+    fn count(&self) {
+        let worker = &self.connection.worker;
+        let handles = &self.live.handles;
+        let route = self
+            .route
+            .map_or(&handles.unrouted, |route| &handles.routes[route]);
+        match self.status {
+            Some(status) => route.answered(worker.index, status),
+            None => route.unanswered(worker.index),
+        }
+        for &(policy, outcome) in &self.outcomes {
+            handles.policies[policy].decided(worker.index, outcome);
+        }
+        if let Some(reason) = self.reason {
+            worker.shared.metrics.error(worker.index, reason);
+        }
+    }
+
+    fn log(&self) {
+        let snapshot: &Snapshot = &self.live.snapshot;
+        let name =
+            |&(policy, outcome): &(usize, Outcome)| (&*snapshot.policies[policy].name, outcome);
+        let policies: SmallVec<[(&str, Outcome); 4]> = self.outcomes.iter().map(name).collect();
+        let mut client = SmallVec::<[u8; 48]>::new();
+        write!(Bytes(&mut client), "{}", self.client).expect("memory takes every byte");
+        let record = Record {
+            at: self.began,
+            listener: &snapshot.listeners[self.connection.place.listener].name,
+            client: &client,
+            partition: &self.partition,
+            method: self.method.as_str().as_bytes(),
+            host: &self.host,
+            path: self.target.path().as_bytes(),
+            route: self.route.map(|route| &*snapshot.routes[route].name),
+            status: self.status.map(|status| status.as_u16()),
+            policies: &policies,
+            remaining: tightest(self.told()).map(|told| told.decision.remaining),
+            cost: self.cost,
+            reason: self.reason,
+            duration_us: self.now().since(self.began).0,
+            upstream_us: self.upstream_us,
+            held_us: self.held_us,
+            sent_bytes: self.sent_bytes,
+            is_degraded: self.is_degraded,
+        };
+        let format = logging::format_of(&snapshot.log);
+        self.connection
+            .worker
+            .access_log
+            .record(snapshot.log.access, format, &record);
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.connection.socket.end_request();
+        if self.status.is_none() {
+            self.reason.get_or_insert(Reason::ClientGone);
+        }
+        self.count();
+        if self.is_logged() {
+            self.log();
+        }
+    }
+}
+
+/// Writes text into bytes that live on the stack if they are few.
+struct Bytes<'b, A: smallvec::Array<Item = u8>>(&'b mut SmallVec<A>);
+
+impl<A: smallvec::Array<Item = u8>> std::fmt::Write for Bytes<'_, A> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! What the workers of one process share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::listener::Load;
+use crate::clock::Clock;
+use crate::metrics::{Handles, Metrics};
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+/// What the workers of one process share; the configuration in it is swapped whole.
+#[derive(Debug)]
+pub struct Shared {
+    live: ArcSwap<Live>,
+    /// The time.
+    pub clock: Clock,
+    /// The counters.
+    pub store: Store,
+    /// What is measured.
+    pub metrics: Arc<Metrics>,
+    /// What each listener carries, in the snapshot's order.
+    pub(crate) loads: Vec<Load>,
+    /// The key of partitions' tags.
+    pub(crate) tag_key: [u8; 32],
+    is_hurried: AtomicBool,
+}
+
+/// A configuration and the handles that measure its parts.
+#[derive(Debug)]
+pub struct Live {
+    /// The configuration.
+    pub snapshot: Snapshot,
+    /// What measures its parts.
+    pub handles: Handles,
+}
+
+impl Live {
+    /// Finds the handles of `snapshot`'s parts.
+    pub fn new(snapshot: Snapshot, metrics: &Metrics) -> Self {
+        let handles = metrics.handles(
+            snapshot.routes.iter().map(|route| &route.name),
+            snapshot.policies.iter().map(|policy| &policy.name),
+            snapshot.upstreams.iter().map(|upstream| &upstream.name),
+        );
+        Self { snapshot, handles }
+    }
+}
+
+impl Shared {
+    /// Begins with `live`.
+    pub fn new(
+        live: Live,
+        clock: Clock,
+        store: Store,
+        metrics: Arc<Metrics>,
+        tag_key: [u8; 32],
+    ) -> Self {
+        let listeners = live.snapshot.listeners.iter();
+        let loads = listeners
+            .map(|it| Load::new(metrics.listener(&it.name)))
+            .collect();
+        Self {
+            live: ArcSwap::from_pointee(live),
+            clock,
+            store,
+            metrics,
+            loads,
+            tag_key,
+            is_hurried: AtomicBool::new(false),
+        }
+    }
+
+    /// Has draining workers wait for nothing more.
+    pub fn hurry(&self) {
+        self.is_hurried.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.is_hurried.load(Relaxed)
+    }
+
+    /// Returns the configuration as it is now.
+    pub fn live(&self) -> Guard<Arc<Live>> {
+        self.live.load()
+    }
+
+    /// Puts `live` in force and returns what was; requests that began with that keep it.
+    pub fn swap(&self, live: Live) -> Arc<Live> {
+        self.live.swap(Arc::new(live))
+    }
+}
