@@ -244,7 +244,7 @@ mod tests {
             "{\"timestamp\":\"2026-11-20T22:26:50.000042Z\",\"target\":\"access\",\
              \"listener\":\"public\",\"client\":\"203.0.113.9\",\"method\":\"GET\",\
              \"host\":\"example.com\",\"path\":\"/v1/items\",\"duration_us\":250,\
-             \"received_bytes\":0,\"sent_bytes\":0}\n"
+             \"sent_bytes\":0}\n"
         );
         assert_eq!(
             line(LogFormat::Json, &REFUSED),
@@ -255,7 +255,7 @@ mod tests {
              \"policies\":[\"per-client\",\"global\",\"trial\"],\"decision\":\"refused\",\
              \"refused_by\":[\"global\"],\"shadow_refused_by\":[\"trial\"],\"remaining\":0,\
              \"cost\":1,\"duration_us\":250,\"upstream_us\":200,\"held_us\":10,\
-             \"received_bytes\":0,\"sent_bytes\":197,\"degraded\":true}\n"
+             \"sent_bytes\":197,\"degraded\":true}\n"
         );
     }
 
@@ -267,7 +267,7 @@ mod tests {
              host=example.com path=/v1/items route=\"GET /v1/*\" status=429 reason=quota_exceeded \
              fault=client policies=per-client,global,trial decision=refused refused_by=global \
              shadow_refused_by=trial remaining=0 cost=1 duration_us=250 upstream_us=200 \
-             held_us=10 received_bytes=0 sent_bytes=197 degraded=true\n"
+             held_us=10 sent_bytes=197 degraded=true\n"
         );
     }
 
