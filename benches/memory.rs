@@ -162,7 +162,7 @@ fn bytes_per_key(keys: u64) {
         black_box(bench.decide(tag(key)));
     }
     // An allocator gives freed pages back after a while, when it is next asked for something.
-    thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_secs(2));
     for size in (10..24).map(|bits| 1 << bits) {
         black_box(Vec::<u8>::with_capacity(size));
     }

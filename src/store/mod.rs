@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Micros;
 use crate::limit::plan::Slot;
-use crate::limit::{Algorithm, Ask, Decision, Tag, Verdict};
+use crate::limit::{Algorithm, Ask, Decision, Leaving, Tag, Verdict};
 use std::sync::Arc;
 
 /// The stores there are: a closed set.
@@ -46,6 +46,8 @@ pub enum Shape {
     SlidingWindow {
         /// Buckets per window.
         buckets: u32,
+        /// How much of the leaving bucket still counts.
+        leaving: Leaving,
     },
     /// One entry per cost.
     SlidingLog,
@@ -91,7 +93,9 @@ impl From<Algorithm> for Shape {
     fn from(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::FixedWindow => Self::FixedWindow,
-            Algorithm::SlidingWindow { buckets, .. } => Self::SlidingWindow { buckets },
+            Algorithm::SlidingWindow { buckets, leaving } => {
+                Self::SlidingWindow { buckets, leaving }
+            }
             Algorithm::SlidingLog => Self::SlidingLog,
             Algorithm::Gcra { .. } => Self::Gcra,
             Algorithm::LeakyBucket { .. } => Self::LeakyBucket,

@@ -125,8 +125,9 @@ impl<'s> Books<'s> {
         })
     }
 
-    /// Notes what the decided plan spent, and where.
-    pub(super) fn charge(&self, plan: &[Ask<'_>], answers: &[Answer]) -> Charge {
+    /// Lets go of the shards, and notes what the decided plan spent and where.
+    pub(super) fn close(&mut self, plan: &[Ask<'_>], answers: &[Answer]) -> Charge {
+        self.shards.clear();
         let entries = (plan.iter().zip(answers).zip(&self.places))
             .filter_map(|((ask, answer), place)| {
                 let (_, spot) = place.spot(ask)?;

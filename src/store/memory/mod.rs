@@ -12,7 +12,7 @@
 //! partitions (one per slot), and the heap of partitions that exist already. Those are decided
 //! normally when the store is full, so logs may grow it by their entries: at most `limit` per
 //! partition, and by no more than one entry per request that a window admits. Newcomers wait until
-//! that has aged. Only tables double, so some shards may be full when half the bound is still free.
+//! that has aged. Tables double, so a full store is between 7/16 and 7/8 full of partitions.
 
 mod books;
 mod meter;
@@ -101,7 +101,7 @@ impl MemoryStore {
             };
         }
         let verdict = plan::decide(&mut books, plan);
-        let charge = books.charge(plan, &verdict.answers);
+        let charge = books.close(plan, &verdict.answers);
         Outcome::Decided { verdict, charge }
     }
 
@@ -184,16 +184,24 @@ impl MemoryStore {
     }
 }
 
-/// Returns the index of the shard that keeps a tag: its highest bits, as tables use the lowest.
+/// Returns the index of the shard that keeps a tag, from its highest bits, as tables use the lowest.
+///
+/// Shards are of unequal shares, from three quarters of the mean to three halves, evenly graded.
+/// Tables double: equal shards would all do so at the same number of keys, and bytes per key would
+/// swing by two. So some double at any time, and what they leave is what the next ones need.
+///
+/// With `u` in [0, 1) the index is `SHARDS * u * (4 - u) / 3`, whose slope falls from 4/3 to 2/3.
 fn shard_of(tag: Tag) -> usize {
+    const ONE: usize = 1 << 16;
     if tag == OVERFLOW {
         return OVERFLOW_SHARD;
     }
-    (tag.0 >> (u128::BITS - SHARDS.ilog2())) as usize
+    let u = (tag.0 >> (u128::BITS - ONE.ilog2())) as usize;
+    u * (4 * ONE - u) / (3 * ONE * ONE / SHARDS)
 }
 
-/// Parts that are locked apart. A few hundred keep workers out of each other's way and make a
-/// growing table a matter of microseconds, and few enough that a slot's small tables cost little.
+/// Parts that are locked apart. Enough to keep workers out of each other's way and to make a
+/// growing table a matter of microseconds; few enough that a slot's small tables cost little.
 const SHARDS: usize = 256;
 /// The shard of overflow partitions; the last, since it may be locked while others are held.
 const OVERFLOW_SHARD: usize = SHARDS;
@@ -204,3 +212,33 @@ const OVERFLOW: Tag = Tag(u128::MAX);
 const SHARDS_PER_SWEEP: usize = 8;
 /// When to ask a full store again: idle state has been swept by then.
 const RETRY_WHEN_FULL: Micros = Micros::from_secs(4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_shards_grade_from_three_quarters_of_the_mean_to_three_halves() {
+        const MEAN: u128 = 256;
+        const STEPS: u128 = SHARDS as u128 * MEAN;
+        let mut shares = [0; SHARDS];
+        for step in 0..STEPS {
+            shares[shard_of(Tag(step << (u128::BITS - STEPS.ilog2())))] += 1;
+        }
+        let quarters = shares
+            .chunks(SHARDS / 4)
+            .map(|quarter| quarter.iter().sum());
+        let quarters: Vec<u128> = quarters.collect();
+        assert_eq!(
+            (shares.iter().min(), shares.iter().max()),
+            (Some(&192), Some(&382))
+        );
+        assert!(quarters.is_sorted(), "{quarters:?}");
+    }
+
+    #[test]
+    fn overflow_tag_has_the_shard_that_is_locked_last() {
+        assert_eq!(shard_of(OVERFLOW), SHARDS);
+        assert_eq!(shard_of(Tag(u128::MAX - 1)), SHARDS - 1);
+    }
+}

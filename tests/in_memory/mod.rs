@@ -1,0 +1,153 @@
+//! A gateway's memory store under a clock that tests move, and requests to ask it.
+
+#![allow(dead_code, reason = "each test file uses its share")]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use smallvec::SmallVec;
+use tollgate::clock::{Clock, Micros, Timestamp};
+use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
+use tollgate::limit::tag::Tagger;
+use tollgate::limit::{Algorithm, Ask, Count, Decision, Leaving, Quota, Tag, Verdict};
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Store, Usage};
+
+/// A bound that no test reaches.
+pub const ROOMY: u64 = 1 << 30;
+/// The window of every quota.
+pub const WINDOW: Micros = Micros::from_secs(60);
+/// Calls of `sweep` that pass over the whole store.
+const WHOLE_SWEEP: usize = 33;
+
+pub struct Gateway {
+    pub store: Store,
+    pub clock: Clock,
+}
+
+impl Gateway {
+    pub fn new(bytes_max: u64) -> Self {
+        // A window's start, so that nothing ages unless a test says so.
+        let clock = Clock::manual(Timestamp(1_700_000_040 * 1_000_000));
+        let store = Store::Memory(MemoryStore::new(clock.clone(), bytes_max));
+        Self { store, clock }
+    }
+
+    pub fn memory(&self) -> &MemoryStore {
+        let Store::Memory(memory) = &self.store;
+        memory
+    }
+
+    pub fn usage(&self) -> Usage {
+        self.memory().usage()
+    }
+
+    pub fn sweep(&self) {
+        for _ in 0..WHOLE_SWEEP {
+            self.memory().sweep();
+        }
+    }
+
+    pub fn slot(&self, policy: &str, quota: &Quota) -> Slot {
+        self.store.slot(&Series {
+            policy: Arc::from(policy),
+            shape: quota.algorithm.into(),
+            window: quota.window,
+        })
+    }
+
+    pub fn decide(&self, plan: &[Ask<'_>]) -> (Verdict, Charge) {
+        match self.outcome(plan) {
+            Outcome::Decided { verdict, charge } => (verdict, charge),
+            Outcome::Unavailable { .. } => panic!("the store did not decide"),
+        }
+    }
+
+    pub fn outcome(&self, plan: &[Ask<'_>]) -> Outcome {
+        let outcome = self.store.decide(plan).now_or_never();
+        outcome.expect("memory never waits")
+    }
+
+    pub fn admits(&self, ask: Ask<'_>) -> bool {
+        self.decide(&[ask]).0.admit
+    }
+
+    pub fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
+        let looks = self.store.look(plan).now_or_never();
+        looks.expect("memory never waits")
+    }
+
+    pub fn remaining(&self, ask: Ask<'_>) -> u64 {
+        self.look(&[Ask { cost: 0, ..ask }])[0].remaining
+    }
+
+    pub fn release(&self, charge: Charge, amount: u64) -> Charge {
+        let rest = self.store.release(charge, amount).now_or_never();
+        rest.expect("memory never waits")
+    }
+
+    pub fn spend(&self, charge: &Charge, amount: u64) {
+        let spent = self.store.spend(charge, amount).now_or_never();
+        spent.expect("memory never waits");
+    }
+
+    pub fn reset(&self, ask: Ask<'_>) {
+        let reset = self.store.reset(ask.slot, ask.tag).now_or_never();
+        reset.expect("memory never waits");
+    }
+
+    /// Sends one request of each of `keys` clients; returns how many were admitted.
+    pub fn flood(&self, ask: Ask<'_>, keys: Range<u64>) -> u64 {
+        let admitted = keys.filter(|key| {
+            self.admits(Ask {
+                tag: tag(*key),
+                ..ask
+            })
+        });
+        admitted.count() as u64
+    }
+}
+
+pub fn quota(algorithm: Algorithm, limit: u64) -> Quota {
+    let algorithm = match algorithm {
+        Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },
+        Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
+        other => other,
+    };
+    Quota {
+        limit,
+        window: WINDOW,
+        algorithm,
+        count: Count::Admitted,
+    }
+}
+
+pub fn algorithms() -> [Algorithm; 5] {
+    [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow {
+            buckets: 10,
+            leaving: Leaving::Weighted,
+        },
+        Algorithm::SlidingLog,
+        Algorithm::Gcra { burst: 1 },
+        Algorithm::LeakyBucket { queue: 0 },
+    ]
+}
+
+pub fn ask(quota: &Quota, slot: Slot, key: u64) -> Ask<'_> {
+    Ask {
+        quota,
+        slot,
+        tag: tag(key),
+        cost: 1,
+        mode: Mode::Enforce,
+        on_store_failure: OnStoreFailure::Local,
+    }
+}
+
+pub fn tag(key: u64) -> Tag {
+    let mut tagger = Tagger::new(&[7; 32]);
+    tagger.part("key", &key.to_le_bytes());
+    tagger.finish()
+}
