@@ -5,6 +5,11 @@
 //! what they were given. Nanoseconds are a thread's CPU time per decision where the kernel tells
 //! it, so that a busy machine does not count; waiting for a lock does not count either.
 
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "figures for people, far below 2^52"
+)]
+
 use std::hint::black_box;
 use std::process::Command;
 use std::sync::Arc;
@@ -121,7 +126,7 @@ impl Bench {
             let runs: Vec<_> = (0..threads)
                 .map(|thread| scope.spawn(move || run(thread * tags.len() / threads)))
                 .collect();
-            let elapsed = runs.into_iter().map(|run| run.join());
+            let elapsed = runs.into_iter().map(std::thread::ScopedJoinHandle::join);
             elapsed.map(|ns| ns.expect("a run does not panic")).sum()
         });
         sum / threads as f64 / f64::from(DECISIONS)

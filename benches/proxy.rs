@@ -9,6 +9,11 @@
 //! Needs `nginx` and `wrk` (Debian packages of these names) and two cores:
 //! `cargo bench --bench proxy`, with a number of rounds (5) and seconds per round (4) behind `--`.
 
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "figures for people, far below 2^52"
+)]
+
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
@@ -94,7 +99,7 @@ fn measure(process: &Process, port: u16, path: &str, seconds: u64, status: &str)
         strays * 1000 <= answers,
         "{port}{path}: {strays} of {answers} are not {status}"
     );
-    (process.cpu() - before).as_secs_f64() * 1e6 / answers as f64
+    process.cpu().saturating_sub(before).as_secs_f64() * 1e6 / answers as f64
 }
 
 /// A server under test and the process whose time counts.

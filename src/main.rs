@@ -98,7 +98,7 @@ fn reload(gateway: &mut Gateway, file: &Path) {
     let name = file.display().to_string();
     match std::fs::read_to_string(file) {
         Err(error) => {
-            tracing::error!(file = name, %error, "cannot reload: the file cannot be read")
+            tracing::error!(file = name, %error, "cannot reload: the file cannot be read");
         }
         Ok(text) => {
             if let Err(report) = gateway.reload(&text) {

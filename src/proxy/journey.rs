@@ -109,7 +109,7 @@ async fn is_left(body: Option<RequestBody>, waits_to_continue: bool) -> bool {
     }
 }
 
-impl<'r> Journey<'r> {
+impl Journey<'_> {
     /// Phases 1 to 6.
     async fn travel(mut self, mut head: Parts) -> Result<Response<Content>, Stop> {
         let (snapshot, shared) = (&self.live.snapshot, &self.connection.worker.shared);

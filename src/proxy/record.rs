@@ -6,7 +6,6 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use http::{Method, StatusCode, Uri};
 use smallvec::SmallVec;
@@ -14,8 +13,8 @@ use smallvec::SmallVec;
 use super::annotate::{Told, tightest};
 use super::body::{RequestBodyError, ResponseBodyError};
 use super::connection::Connection;
-use super::shared::Live;
 use super::upstream_body::UpstreamBodyError;
+use super::worker::InForce;
 use crate::access_log::Record;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
@@ -27,7 +26,7 @@ use crate::snapshot::{AccessLog, Snapshot};
 /// One request and what became of it.
 pub(crate) struct Exchange {
     connection: Rc<Connection>,
-    live: Rc<Arc<Live>>,
+    live: Rc<InForce>,
     began: Timestamp,
     method: Method,
     /// The target as the client sent it; the path that is logged.
@@ -57,7 +56,7 @@ impl Exchange {
     /// Begins the record of a request whose head has arrived.
     pub(crate) fn begin(
         connection: &Rc<Connection>,
-        live: &Rc<Arc<Live>>,
+        live: &Rc<InForce>,
         method: &Method,
         target: &Uri,
     ) -> Self {
@@ -153,11 +152,11 @@ impl Exchange {
     pub(crate) fn broke_off(&mut self, error: &ResponseBodyError) {
         self.reason = Some(match error {
             ResponseBodyError::Upstream(UpstreamBodyError::Timeout) => Reason::ResponseBodyTimeout,
-            ResponseBodyError::Upstream(UpstreamBodyError::Request(_)) => Reason::ClientGone,
-            ResponseBodyError::Upstream(_) => Reason::ResponseAborted,
+            ResponseBodyError::Upstream(UpstreamBodyError::Broken(_)) => Reason::ResponseAborted,
             ResponseBodyError::Client(RequestBodyError::TooLarge) => Reason::BodyTooLarge,
             ResponseBodyError::Client(RequestBodyError::TimedOut) => Reason::RequestBodyTimeout,
-            ResponseBodyError::Client(RequestBodyError::Aborted) => Reason::ClientGone,
+            ResponseBodyError::Upstream(UpstreamBodyError::Request(_))
+            | ResponseBodyError::Client(RequestBodyError::Aborted) => Reason::ClientGone,
         });
     }
 

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -32,11 +33,22 @@ pub(crate) struct Worker {
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// The configuration as this worker last saw it: cloned per request without touching a
     /// count that other workers touch.
-    live: RefCell<Rc<Arc<Live>>>,
+    live: RefCell<Rc<InForce>>,
     /// The tasks of open connections, to be woken when the worker drains.
     connections: RefCell<HashMap<u64, Waker>>,
     next_connection: Cell<u64>,
     is_draining: Cell<bool>,
+}
+
+/// A configuration as one worker holds it, to be shared among that worker's requests.
+#[derive(Debug)]
+pub(crate) struct InForce(Arc<Live>);
+
+impl Deref for InForce {
+    type Target = Live;
+    fn deref(&self) -> &Live {
+        &self.0
+    }
 }
 
 /// One of a worker's open connections; forgotten when dropped.
@@ -97,7 +109,7 @@ pub(crate) fn run(
 impl Worker {
     fn new(index: WorkerIndex, shared: Arc<Shared>, access_log: Writer) -> Self {
         let sweep = Rc::new(Sweep::new(shared.clock.now()));
-        let live = Rc::new(Arc::clone(&shared.live()));
+        let live = Rc::new(InForce(Arc::clone(&shared.live())));
         Self {
             index,
             pools: Pools::new(Rc::clone(&sweep), shared.clock.now()),
@@ -113,11 +125,11 @@ impl Worker {
     }
 
     /// Returns the configuration in force, for one request to keep.
-    pub(crate) fn live(&self) -> Rc<Arc<Live>> {
+    pub(crate) fn live(&self) -> Rc<InForce> {
         let current = self.shared.live();
         let mut seen = self.live.borrow_mut();
-        if !Arc::ptr_eq(&current, &seen) {
-            *seen = Rc::new(Arc::clone(&current));
+        if !Arc::ptr_eq(&current, &seen.0) {
+            *seen = Rc::new(InForce(Arc::clone(&current)));
         }
         Rc::clone(&seen)
     }

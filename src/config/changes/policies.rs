@@ -49,32 +49,34 @@ pub(super) fn policy(old: &Policy, new: &Policy, lines: &mut Vec<String>) {
 
 /// Writes what made the shape another.
 fn shape(was: &Quota, is: &Quota) -> String {
-    match (was.algorithm, is.algorithm) {
-        (
-            Algorithm::SlidingWindow { buckets: was, .. },
-            Algorithm::SlidingWindow { buckets: is, .. },
-        ) => format!("buckets {was} → {is}"),
-        (was, is) => format!(
-            "algorithm {} → {}",
-            words::algorithm(was),
-            words::algorithm(is)
-        ),
+    let (
+        Algorithm::SlidingWindow {
+            buckets: old_buckets,
+            leaving: old_leaving,
+        },
+        Algorithm::SlidingWindow {
+            buckets: new_buckets,
+            leaving: new_leaving,
+        },
+    ) = (was.algorithm, is.algorithm)
+    else {
+        let [was, is] = [was, is].map(|quota| words::algorithm(quota.algorithm));
+        return format!("algorithm {was} → {is}");
+    };
+    let mut parts = Vec::new();
+    if old_buckets != new_buckets {
+        parts.push(format!("buckets {old_buckets} → {new_buckets}"));
     }
+    if old_leaving != new_leaving {
+        let [was, is] = [old_leaving, new_leaving].map(words::leaving);
+        parts.push(format!("leaving {was} → {is}"));
+    }
+    parts.join(", ")
 }
 
 /// Writes what of the algorithm changed without touching the shape.
 fn settings(was: &Quota, is: &Quota) -> Option<String> {
     match (was.algorithm, is.algorithm) {
-        (
-            Algorithm::SlidingWindow {
-                leaving: before, ..
-            },
-            Algorithm::SlidingWindow { leaving: after, .. },
-        ) if before != after => Some(format!(
-            "leaving {} → {}",
-            words::leaving(before),
-            words::leaving(after)
-        )),
         // A burst that follows the quota is told with it.
         (Algorithm::Gcra { burst: before }, Algorithm::Gcra { burst: after })
             if before != after && (before != was.limit || after != is.limit) =>

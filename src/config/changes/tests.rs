@@ -86,7 +86,7 @@ fn a_number_keeps_the_counters_and_a_shape_does_not() {
                 "\"100 per minute\"",
                 "\"100 per minute\"\nleaving = \"whole\"",
             )],
-            &["policy per-client: leaving weighted → whole, counters kept"],
+            &["policy per-client: leaving weighted → whole, counters start afresh"],
         ),
         (
             &[("\"gcra\"", "\"sliding-window\"")],

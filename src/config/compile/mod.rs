@@ -113,7 +113,10 @@ mod tests {
             shape,
             window: Micros(window_s * 1_000_000),
         };
-        let window = Shape::SlidingWindow { buckets: 10 };
+        let window = Shape::SlidingWindow {
+            buckets: 10,
+            leaving: crate::limit::Leaving::Weighted,
+        };
         let expected = [
             series("two", window, 2),
             series("two", window, 10),

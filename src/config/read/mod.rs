@@ -5,6 +5,7 @@
 //! value at a time. A key that is absent stays none; one that is wrong does too, and is reported.
 
 mod keys;
+mod list;
 mod listeners;
 mod policies;
 #[cfg(test)]

@@ -28,8 +28,8 @@ pub(super) struct Source<'t> {
 pub(super) struct Table<'t, 'r> {
     keys: &'static Keys,
     entries: &'t DeTable<'t>,
-    source: Source<'t>,
-    report: &'r mut Report,
+    pub(super) source: Source<'t>,
+    pub(super) report: &'r mut Report,
     /// Mistakes that were known before, or belong to tables in this one.
     foreign: usize,
 }
@@ -87,7 +87,7 @@ impl<'t, 'r> Table<'t, 'r> {
         self.report.count() > self.foreign
     }
 
-    fn find(&mut self, key: &'static str) -> Option<Scalar<'t, '_>> {
+    pub(super) fn find(&mut self, key: &'static str) -> Option<Scalar<'t, '_>> {
         debug_assert!(self.keys.working.contains(&key), "{key} is in the list");
         let node = self.entries.get(key)?;
         Some(Scalar {
@@ -170,73 +170,6 @@ impl<'t, 'r> Table<'t, 'r> {
     /// Takes `true` or `false`.
     pub(super) fn boolean(&mut self, key: &'static str) -> Option<bool> {
         self.find(key)?.boolean()
-    }
-
-    /// Takes a list of strings that parse themselves; `such_as` is an example of one.
-    pub(super) fn list<T>(
-        &mut self,
-        key: &'static str,
-        such_as: &str,
-        parse: impl Fn(&str) -> Result<T, Wrong>,
-    ) -> Option<At<Vec<At<T>>>> {
-        self.items(key, such_as, OneItem::InList, |item| {
-            item.text(such_as, &parse)
-        })
-    }
-
-    /// Takes a list, or the one item that would be in it.
-    pub(super) fn list_or_one<T>(
-        &mut self,
-        key: &'static str,
-        such_as: &str,
-        parse: impl Fn(&str) -> Result<T, Wrong>,
-    ) -> Option<At<Vec<At<T>>>> {
-        self.items(key, such_as, OneItem::Plain, |item| {
-            item.text(such_as, &parse)
-        })
-    }
-
-    /// Takes a list of names that a later stage looks up.
-    pub(super) fn names(&mut self, key: &'static str) -> Vec<At<String>> {
-        let names = self.items(key, "per-client", OneItem::InList, |item| {
-            item.free_text("per-client")
-        });
-        plain(names).unwrap_or_default()
-    }
-
-    fn items<T>(
-        &mut self,
-        key: &'static str,
-        such_as: &str,
-        one: OneItem,
-        mut read: impl FnMut(Scalar<'t, '_>) -> Option<At<T>>,
-    ) -> Option<At<Vec<At<T>>>> {
-        let found = self.find(key)?;
-        let (node, span) = (found.node, found.node.span());
-        let nodes: Vec<_> = match node.get_ref() {
-            DeValue::Array(items) => items.iter().collect(),
-            DeValue::String(_) if one == OneItem::Plain => vec![node],
-            other => {
-                let raw = found.raw();
-                let alone = other.is_str() && !raw.contains('\n');
-                let mistake = mistyped(&found.subject, one.wanted(), node)
-                    .expected(format!("a list such as `[\"{such_as}\"]`"))
-                    .maybe_hint(alone.then(|| format!("did you mean `[{raw}]`?")));
-                found.report.add(mistake);
-                return None;
-            }
-        };
-        let subject = format!("an item of `{key}`");
-        let value = nodes.into_iter().filter_map(|node| {
-            read(Scalar {
-                subject: subject.clone(),
-                node,
-                source: self.source,
-                report: self.report,
-            })
-        });
-        let value = value.collect();
-        Some(At { value, span })
     }
 
     /// Reads a table in this one.
@@ -393,22 +326,6 @@ impl<'t, 'r> Table<'t, 'r> {
         let mistake = mistyped(&found.subject, "a table", node);
         found.report.add(mistake.expected(format!("`{such_as}`")));
         None
-    }
-}
-
-/// How a list may be written that has one item.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OneItem {
-    InList,
-    Plain,
-}
-
-impl OneItem {
-    fn wanted(self) -> &'static str {
-        match self {
-            Self::InList => "a list",
-            Self::Plain => "a string or a list",
-        }
     }
 }
 
