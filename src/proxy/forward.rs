@@ -88,10 +88,13 @@ pub enum Fault {
 /// What became of one attempt.
 enum Attempt<B> {
     Answered(Response<UpstreamBody<B>>),
-    /// Nothing was sent, and here is why.
-    Unsent(Box<Request<Upload<B>>>, ForwardError),
+    /// Nothing was sent, the request is back in its place, and here is why.
+    Unsent(ForwardError),
     Failed(ForwardError),
 }
+
+/// Where a request waits to be sent: handed from hand to hand by reference, for it is large.
+type Outbox<B> = Option<Request<Upload<B>>>;
 
 /// Sends `request` to an endpoint of `upstream`, whose kind is `http`.
 ///
@@ -110,17 +113,17 @@ pub async fn send<B: RequestBody>(
     terms: &Terms,
 ) -> Result<Response<UpstreamBody<B>>, ForwardError> {
     let origins = pools.origins(upstream, http);
-    let mut request = prepare(request);
     let keeps_host = terms.host == Host::Client && request.headers().contains_key(HOST);
+    let mut outbox = Some(prepare(request));
     let mut last = ForwardError::NoEndpoint(None);
     for (_, origin) in (0..=http.retries).zip(origins.turn()) {
-        if !keeps_host {
+        if !keeps_host && let Some(request) = &mut outbox {
             request.headers_mut().insert(HOST, origin.host.clone());
         }
-        match visit(pools, origin, http, request, terms).await {
+        match visit(pools, origin, http, &mut outbox, terms).await {
             Attempt::Answered(response) => return Ok(response),
             Attempt::Failed(error) => return Err(error),
-            Attempt::Unsent(unsent, error) => (request, last) = (*unsent, error),
+            Attempt::Unsent(error) => last = error,
         }
     }
     Err(last)
@@ -146,12 +149,10 @@ impl ForwardError {
     }
 }
 
-impl<B> From<SendError<B>> for Attempt<B> {
-    fn from(error: SendError<B>) -> Self {
+impl<B> From<SendError> for Attempt<B> {
+    fn from(error: SendError) -> Self {
         match error {
-            SendError::Unsent(request, error) => {
-                Self::Unsent(request, ForwardError::Connect(error.into()))
-            }
+            SendError::Unsent(error) => Self::Unsent(ForwardError::Connect(error.into())),
             SendError::Broken(error) if error.is_user() => {
                 Self::Failed(ForwardError::ClientBody(error))
             }
@@ -179,31 +180,32 @@ async fn visit<B: RequestBody>(
     pools: &Pools<B>,
     origin: &Rc<Origin<B>>,
     http: &HttpUpstream,
-    mut request: Request<Upload<B>>,
+    outbox: &mut Outbox<B>,
     terms: &Terms,
 ) -> Attempt<B> {
     if let Some(lease) = origin.take(http).await {
-        match exchange(lease, request, terms).await {
-            Attempt::Unsent(unsent, _) => request = *unsent,
+        match exchange(lease, outbox, terms).await {
+            Attempt::Unsent(_) => {}
             attempt => return attempt,
         }
     }
-    match pools.connect(origin, http).await {
-        Ok(lease) => exchange(lease, request, terms).await,
+    // Rare, and boxed so that every other request need not have room for it.
+    match Box::pin(pools.connect(origin, http)).await {
+        Ok(lease) => exchange(lease, outbox, terms).await,
         Err(error @ ConnectError::Resolve { .. }) => {
-            Attempt::Unsent(Box::new(request), ForwardError::NoEndpoint(Some(error)))
+            Attempt::Unsent(ForwardError::NoEndpoint(Some(error)))
         }
-        Err(error) => Attempt::Unsent(Box::new(request), ForwardError::Connect(error.into())),
+        Err(error) => Attempt::Unsent(ForwardError::Connect(error.into())),
     }
 }
 
 /// Sends the request on `lease`'s connection and takes the head of its response.
 async fn exchange<B: RequestBody>(
     mut lease: Lease<B>,
-    request: Request<Upload<B>>,
+    outbox: &mut Outbox<B>,
     terms: &Terms,
 ) -> Attempt<B> {
-    let response = match lease.connection.send(request, terms.response_timeout).await {
+    let response = match lease.connection.send(outbox, terms.response_timeout).await {
         Ok(response) => response,
         Err(error) => return error.into(),
     };

@@ -29,6 +29,7 @@ use super::refusal::{Dialect, Refusal};
 use super::route::{Found, Lookup};
 use super::shared::Live;
 use super::worker::Worker;
+use crate::clock::Micros;
 use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind};
 
 /// The client left before it was answered; its connection ends without an answer.
@@ -139,7 +140,10 @@ impl Journey<'_> {
         let planned = plan::make(shared, snapshot, route, &facts, self.exchange)?;
         self.bound_body(route)?;
         let admitted = plan::decide(shared, &planned, self.exchange).await?;
-        self.hold(admitted).await?;
+        if admitted.wait > Micros(0) {
+            // Boxed, so that requests that are not held need not have room for it.
+            Box::pin(self.hold(admitted)).await?;
+        }
         join_lines(&mut head.headers, snapshot, route);
         let request = self.outgoing(head, &target, &path, route, client);
         self.forward(route, request).await
@@ -160,9 +164,6 @@ impl Journey<'_> {
 
     /// Holds an admitted request for as long as its leaky-bucket policies say.
     async fn hold(&mut self, admitted: Admitted) -> Result<(), Stop> {
-        if admitted.wait.0 == 0 {
-            return Ok(());
-        }
         let worker = &self.connection.worker;
         let load = &worker.shared.loads[self.connection.place.listener];
         let Some(_place) = load.hold(self.listener.max_held) else {

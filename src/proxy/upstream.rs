@@ -18,7 +18,6 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -62,9 +61,9 @@ pub struct Upload<B> {
 }
 
 /// Why a request got no response head.
-pub(super) enum SendError<B> {
-    /// Nothing was sent: the request can go elsewhere.
-    Unsent(Box<Request<Upload<B>>>, hyper::Error),
+pub(super) enum SendError {
+    /// Nothing was sent: the request is back in its place and can go elsewhere.
+    Unsent(hyper::Error),
     /// Some of it may have been sent.
     Broken(hyper::Error),
     /// The origin took too long.
@@ -95,23 +94,36 @@ impl<B: RequestBody> Connection<B> {
         })
     }
 
-    /// Sends `request` and waits at most `timeout` for the head of its response.
+    /// Sends the request in `outbox` and waits at most `timeout` for the head of its response.
     ///
     /// Time in which the client owes bytes of the request's body does not count.
     pub(super) async fn send(
         &mut self,
-        mut request: Request<Upload<B>>,
+        outbox: &mut Option<Request<Upload<B>>>,
         timeout: Duration,
-    ) -> Result<Response<Incoming>, SendError<B>> {
+    ) -> Result<Response<Incoming>, SendError> {
+        let mut request = outbox
+            .take()
+            .expect("a request that was sent is not sent again");
         let upload = request.body_mut();
         upload.link = (!upload.body.is_end_stream()).then(|| Rc::clone(&self.link));
         self.link.patience.set(Some(timeout));
         let sent = self.sender.try_send_request(request);
         let outcome = self.link.deadline.within(timeout, sent).await;
         self.link.patience.set(None);
-        outcome
-            .map_err(|Elapsed| SendError::Elapsed)?
-            .map_err(SendError::from)
+        let mut error = match outcome {
+            Ok(Ok(response)) => return Ok(response),
+            Ok(Err(error)) => error,
+            Err(Elapsed) => return Err(SendError::Elapsed),
+        };
+        *outbox = error.take_message();
+        let is_unsent = outbox.is_some();
+        let error = error.into_error();
+        Err(if is_unsent {
+            SendError::Unsent(error)
+        } else {
+            SendError::Broken(error)
+        })
     }
 }
 
@@ -153,15 +165,6 @@ impl<B> Connection<B> {
 impl<B> Drop for Connection<B> {
     fn drop(&mut self) {
         self.driver.abort();
-    }
-}
-
-impl<B> From<TrySendError<Request<Upload<B>>>> for SendError<B> {
-    fn from(mut error: TrySendError<Request<Upload<B>>>) -> Self {
-        match error.take_message() {
-            Some(request) => Self::Unsent(Box::new(request), error.into_error()),
-            None => Self::Broken(error.into_error()),
-        }
     }
 }
 
