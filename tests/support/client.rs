@@ -1,0 +1,200 @@
+//! A client that sends what it is told, byte by byte, and reads answers strictly.
+
+use std::io::{ErrorKind, Result};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+
+use super::eventually;
+use super::wire::{Body, Fields, Framing, Head, Wire};
+
+/// A connection to the gateway.
+#[derive(Debug)]
+pub struct Client {
+    pub wire: Wire,
+}
+
+/// An answer read to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub head: Head,
+    pub framing: Framing,
+    pub body: Vec<u8>,
+    pub trailers: Fields,
+}
+
+/// Sends one GET on a connection of its own; the field lines each end with CRLF.
+pub fn get(address: SocketAddr, target: &str, fields: &str) -> Answer {
+    Client::connect(address).get(target, fields)
+}
+
+/// Waits until one of the clients has been sent something, and returns which.
+#[track_caller]
+pub fn first_answered(clients: &mut [Client]) -> usize {
+    let glance = Duration::from_millis(10);
+    eventually("one of the clients is answered", || {
+        clients
+            .iter_mut()
+            .position(|client| !client.is_silent_for(glance))
+    })
+}
+
+impl Client {
+    /// Connects from whatever address the kernel picks.
+    pub fn connect(address: SocketAddr) -> Self {
+        Self::try_connect(address).expect("the gateway accepts connections")
+    }
+
+    /// Connects, or says why not.
+    pub fn try_connect(address: SocketAddr) -> Result<Self> {
+        let wire = Wire::new(TcpStream::connect(address)?);
+        Ok(Self { wire })
+    }
+
+    /// Connects from one of the addresses of the loopback network.
+    pub fn connect_from(source: [u8; 4], address: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are available");
+        let source = SocketAddr::new(IpAddr::V4(Ipv4Addr::from(source)), 0);
+        socket
+            .bind(&source.into())
+            .expect("loopback addresses are free");
+        socket
+            .connect(&address.into())
+            .expect("the gateway accepts connections");
+        Self {
+            wire: Wire::new(socket.into()),
+        }
+    }
+
+    /// Sends raw bytes.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let sent = self.wire.write(bytes.as_ref());
+        sent.expect("the gateway reads what it is sent");
+    }
+
+    /// Sends a GET with `Host: a.test` and those field lines, and reads the answer.
+    pub fn get(&mut self, target: &str, fields: &str) -> Answer {
+        self.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"
+        ));
+        self.answer()
+    }
+
+    /// Sends a body with its length and reads the answer.
+    pub fn post(&mut self, target: &str, fields: &str, body: &str) -> Answer {
+        let length = body.len();
+        self.send(format!(
+            "POST {target} HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n{fields}\r\n{body}"
+        ));
+        self.answer()
+    }
+
+    /// Sends raw bytes and reads one answer.
+    pub fn ask(&mut self, bytes: impl AsRef<[u8]>) -> Answer {
+        self.send(bytes);
+        self.answer()
+    }
+
+    /// Reads one answer, interim ones (1xx) included; fails the test if it is cut short.
+    pub fn answer(&mut self) -> Answer {
+        self.try_answer().expect("a whole answer")
+    }
+
+    /// Reads an answer to HEAD: whatever its head says, no body follows.
+    pub fn answer_to_head(&mut self) -> Answer {
+        let mut answer = self.head().expect("a whole head");
+        answer.framing = Framing::Empty;
+        answer
+    }
+
+    /// Reads one answer, or says how it was cut.
+    pub fn try_answer(&mut self) -> Result<Answer> {
+        let mut answer = self.head()?;
+        self.finish(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Reads the head of an answer and leaves its body on the wire.
+    pub fn head(&mut self) -> Result<Answer> {
+        let head = self.wire.read_head()?;
+        let head = head.ok_or_else(|| ErrorKind::UnexpectedEof.into());
+        let head: Head = head.map_err(|error: std::io::Error| error)?;
+        let status = status(&head.start);
+        let framing = match status {
+            100..=199 | 204 | 304 => Framing::Empty,
+            _ => head.framing(Framing::Close)?,
+        };
+        Ok(Answer {
+            status,
+            head,
+            framing,
+            body: Vec::new(),
+            trailers: Vec::new(),
+        })
+    }
+
+    /// Reads the body that belongs to a head; keeps what came if it is cut short.
+    pub fn finish(&mut self, answer: &mut Answer) -> Result<()> {
+        let mut body = Body::default();
+        let read = self.wire.read_body(answer.framing, &mut body);
+        answer.body = body.bytes;
+        answer.trailers = body.trailers;
+        read
+    }
+
+    /// Waits for the gateway to close and returns what it sent before that.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let rest = self.wire.read_to_end();
+        rest.expect("the gateway closes the connection")
+    }
+
+    /// Fails the test unless the gateway closes without another byte.
+    #[track_caller]
+    pub fn assert_closed(&mut self) {
+        let rest = self.rest();
+        assert_eq!(String::from_utf8_lossy(&rest), "", "bytes before the close");
+    }
+
+    /// Whether nothing comes, not even an end, for that long.
+    pub fn is_silent_for(&mut self, time: Duration) -> bool {
+        self.wire.is_silent_for(time)
+    }
+}
+
+impl Answer {
+    /// Returns the only field of that name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.head.field(name)
+    }
+
+    /// Returns the body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Parses the body; fails the test if it is no JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).expect("a JSON body")
+    }
+
+    /// Whether the answer says that the connection ends after it.
+    pub fn says_close(&self) -> bool {
+        let options = self.head.listed("connection");
+        options.iter().any(|x| x.eq_ignore_ascii_case("close"))
+    }
+}
+
+#[track_caller]
+fn status(line: &str) -> u16 {
+    let mut words = line.split(' ');
+    let version = words.next().unwrap_or_default();
+    assert!(
+        matches!(version, "HTTP/1.1" | "HTTP/1.0"),
+        "status line {line:?}"
+    );
+    let status = words.next().and_then(|word| word.parse().ok());
+    status.expect("a status code")
+}

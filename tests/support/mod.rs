@@ -1,0 +1,41 @@
+//! What every test over real sockets needs: an origin and a client that show and send exact bytes.
+
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+#![allow(unused_imports, reason = "every test file uses its own part of this")]
+
+pub mod client;
+pub mod gateway;
+pub mod origin;
+pub mod process;
+pub mod ratelimit;
+pub mod wire;
+
+pub use client::{Answer, Client, first_answered, get};
+pub use gateway::{Config, Flow, Running, START, secs, start};
+pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing};
+pub use process::Process;
+pub use wire::{Framing, Head};
+
+use std::time::Duration;
+
+/// Longest that a test waits for something that must happen; reaching it fails the test.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a test listens where nothing must happen.
+pub const HUSH: Duration = Duration::from_millis(150);
+
+/// Tries until `attempt` returns something, or fails after [`PATIENCE`].
+pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let clock = tollgate::clock::Clock::system();
+    let began = clock.now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(
+            Duration::from(clock.now().since(began)) < PATIENCE,
+            "never happened: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

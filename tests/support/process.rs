@@ -1,0 +1,205 @@
+//! The real binary as a child process: its lines, its signals, its exit status.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::gateway::Config;
+use super::{Client, PATIENCE, eventually};
+
+/// A running gateway; it is killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    pub public: SocketAddr,
+    pub admin: SocketAddr,
+    child: Child,
+    file: PathBuf,
+    lines: Arc<Lines>,
+    readers: Vec<JoinHandle<()>>,
+    _directory: TempDir,
+}
+
+/// What the process has printed so far, on either stream.
+#[derive(Debug, Default)]
+struct Lines {
+    printed: Mutex<Vec<String>>,
+    changed: Condvar,
+}
+
+impl Process {
+    /// Starts `run --config FILE` on two free ports and waits until it accepts connections.
+    #[track_caller]
+    pub fn start(config: &Config) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for the file");
+        let file = directory.path().join("gateway.toml");
+        let (public, admin) = (free_address(), free_address());
+        let text = placed(config, public, admin);
+        fs::write(&file, text).expect("the directory is writable");
+        let mut child = command(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let lines = Arc::new(Lines::default());
+        let readers = vec![
+            lines.follow(child.stdout.take().expect("a piped stream")),
+            lines.follow(child.stderr.take().expect("a piped stream")),
+        ];
+        let process = Self {
+            public,
+            admin,
+            child,
+            file,
+            lines,
+            readers,
+            _directory: directory,
+        };
+        for address in [public, admin] {
+            eventually(&format!("a listener on {address}"), || {
+                Client::try_connect(address).ok()
+            });
+        }
+        process
+    }
+
+    /// Returns the path of the file it reads.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Replaces the file, with the addresses kept.
+    pub fn rewrite(&self, config: &Config) {
+        self.rewrite_text(&placed(config, self.public, self.admin));
+    }
+
+    /// Replaces the file by that text.
+    pub fn rewrite_text(&self, text: &str) {
+        fs::write(&self.file, text).expect("the directory is writable");
+    }
+
+    /// Sends a signal, by its name without SIG.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(status.expect("kill is installed").success(), "kill {name}");
+    }
+
+    /// Waits for the process to end by itself, and for the last of its lines.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        let status = eventually("the process ends", || {
+            child.try_wait().expect("a child can be waited for")
+        });
+        for reader in self.readers.drain(..) {
+            reader.join().expect("reading lines does not panic");
+        }
+        status
+    }
+
+    /// Returns what was printed so far.
+    pub fn lines(&self) -> Vec<String> {
+        let printed = self.lines.printed.lock();
+        printed.expect("reading lines does not panic").clone()
+    }
+
+    /// Waits for a line that holds all of `parts` and returns it.
+    #[track_caller]
+    pub fn wait_for_line(&self, parts: &[&str]) -> String {
+        let fits = |line: &&String| parts.iter().all(|part| line.contains(part));
+        let printed = self.lines.printed.lock();
+        let printed = printed.expect("reading lines does not panic");
+        let (printed, _) = self
+            .lines
+            .changed
+            .wait_timeout_while(printed, PATIENCE, |lines| !lines.iter().any(|x| fits(&x)))
+            .expect("reading lines does not panic");
+        match printed.iter().find(fits) {
+            Some(line) => line.clone(),
+            None => panic!("no line with {parts:?} in:\n{}", printed.join("\n")),
+        }
+    }
+
+    /// Waits for that many access-log lines of GETs to `a.test`, and returns all there are, parsed.
+    #[track_caller]
+    pub fn wait_for_records(&self, count: usize) -> Vec<Value> {
+        eventually(&format!("{count} lines of the access log"), || {
+            let lines = self.lines();
+            let records = lines
+                .iter()
+                .filter(|line| line.contains("\"a.test\"") && line.contains("\"GET\""));
+            let records: Vec<Value> = records
+                .map(|line| serde_json::from_str(line).expect("a log line is JSON"))
+                .collect();
+            (records.len() >= count).then_some(records)
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is what some tests wait for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Lines {
+    fn follow(self: &Arc<Self>, stream: impl Read + Send + 'static) -> JoinHandle<()> {
+        let lines = Arc::clone(self);
+        thread::spawn(move || {
+            for line in BufReader::new(stream).lines() {
+                let Ok(line) = line else { return };
+                let printed = lines.printed.lock();
+                printed.expect("reading lines does not panic").push(line);
+                lines.changed.notify_all();
+            }
+        })
+    }
+}
+
+fn placed(config: &Config, public: SocketAddr, admin: SocketAddr) -> String {
+    let config = config.clone().address(&public.to_string());
+    config.admin(&admin.to_string()).text()
+}
+
+/// Returns `tollgate run --config FILE`, not yet started, with an environment of its own.
+pub fn command(file: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.arg("run").arg("--config").arg(file);
+    command.env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// Runs the binary on that text until it ends by itself, and returns what it printed.
+pub fn run_to_end(text: &str) -> Output {
+    let directory = tempfile::tempdir().expect("a directory for the file");
+    let file = directory.path().join("gateway.toml");
+    fs::write(&file, text).expect("the directory is writable");
+    command(&file).output().expect("the binary runs")
+}
+
+/// Returns an address that nothing listens on.
+///
+/// Ports below those that the kernel hands out to clients, so that no connection of another test
+/// takes it in between.
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() * 16 % 12_000).expect("below 12,000");
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::SeqCst);
+        let port = 20_000 + (first + step) % 12_000;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}

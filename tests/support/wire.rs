@@ -1,0 +1,295 @@
+//! HTTP/1.1 as bytes on a socket, read without the help of the library under test.
+//!
+//! It is strict: anything a careful peer would stumble over (both framings at once, a short body,
+//! a chunk without its end) is an error, so that a test fails on it.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use super::PATIENCE;
+
+/// One side of a connection: the socket and what was read ahead from it.
+#[derive(Debug)]
+pub struct Wire {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// Header fields in the order of the wire.
+pub type Fields = Vec<(String, String)>;
+
+/// A request's or an answer's head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The first line, without its end.
+    pub start: String,
+    pub fields: Fields,
+}
+
+/// How a message's end is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    Empty,
+    Length(usize),
+    Chunked,
+    /// Ends with the connection.
+    Close,
+}
+
+/// A body that was read to its end, or as far as it came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Body {
+    pub bytes: Vec<u8>,
+    pub trailers: Fields,
+}
+
+impl Wire {
+    /// Takes a connected socket; reads and writes on it fail after [`PATIENCE`].
+    pub fn new(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).expect("a socket takes options");
+        stream
+            .set_write_timeout(Some(PATIENCE))
+            .expect("a socket takes options");
+        let wire = Self {
+            stream,
+            buffer: Vec::new(),
+        };
+        wire.patience(PATIENCE);
+        wire
+    }
+
+    /// Sets how long a read waits before it fails.
+    pub fn patience(&self, timeout: Duration) {
+        self.stream
+            .set_read_timeout(Some(timeout))
+            .expect("a socket takes options");
+    }
+
+    /// Writes all of `bytes`.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Sends FIN and keeps reading.
+    pub fn finish_writing(&self) {
+        // The peer may have closed first; then there is nothing left to finish.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Ends the connection in both directions.
+    pub fn close(&self) {
+        // The peer may have closed first; then there is nothing left to end.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Returns a second handle to the same socket, for writing from another thread.
+    pub fn second_handle(&self) -> TcpStream {
+        self.stream.try_clone().expect("a socket can be duplicated")
+    }
+
+    /// Reads a head; `None` if the peer closed before its first byte.
+    pub fn read_head(&mut self) -> Result<Option<Head>> {
+        let end = loop {
+            if let Some(at) = find(&self.buffer, b"\r\n\r\n") {
+                break at;
+            }
+            if self.fill()? == 0 {
+                if self.buffer.is_empty() {
+                    return Ok(None);
+                }
+                return Err(cut("the connection ended within a head"));
+            }
+        };
+        let bytes: Vec<u8> = self.buffer.drain(..end + 4).collect();
+        let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let mut lines = text.split("\r\n");
+        let start = lines.next().unwrap_or_default().to_owned();
+        let fields = lines.map(field).collect::<Result<Fields>>()?;
+        Ok(Some(Head { start, fields }))
+    }
+
+    /// Reads a body into `body`, which keeps what came if the connection is cut.
+    pub fn read_body(&mut self, framing: Framing, body: &mut Body) -> Result<()> {
+        match framing {
+            Framing::Empty => Ok(()),
+            Framing::Length(length) => self.take_into(length, &mut body.bytes),
+            Framing::Chunked => self.read_chunks(body),
+            Framing::Close => {
+                while self.fill()? > 0 {}
+                body.bytes.append(&mut self.buffer);
+                Ok(())
+            }
+        }
+    }
+
+    fn read_chunks(&mut self, body: &mut Body) -> Result<()> {
+        loop {
+            let line = self.read_line()?;
+            let size = usize::from_str_radix(&line, 16)
+                .map_err(|_| cut(&format!("chunk size {line:?}")))?;
+            if size == 0 {
+                break;
+            }
+            self.take_into(size, &mut body.bytes)?;
+            let end = self.read_line()?;
+            if !end.is_empty() {
+                return Err(cut("a chunk is longer than it said"));
+            }
+        }
+        loop {
+            let line = self.read_line()?;
+            if line.is_empty() {
+                return Ok(());
+            }
+            body.trailers.push(field(&line)?);
+        }
+    }
+
+    /// Reads a line and returns it without its end.
+    pub fn read_line(&mut self) -> Result<String> {
+        loop {
+            if let Some(at) = find(&self.buffer, b"\r\n") {
+                let line: Vec<u8> = self.buffer.drain(..at + 2).collect();
+                return Ok(String::from_utf8_lossy(&line[..at]).into_owned());
+            }
+            if self.fill()? == 0 {
+                return Err(cut("the connection ended within a line"));
+            }
+        }
+    }
+
+    /// Reads exactly `length` raw bytes.
+    pub fn take(&mut self, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.take_into(length, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn take_into(&mut self, length: usize, out: &mut Vec<u8>) -> Result<()> {
+        let mut missing = length;
+        loop {
+            let part = missing.min(self.buffer.len());
+            out.extend(self.buffer.drain(..part));
+            missing -= part;
+            if missing == 0 {
+                return Ok(());
+            }
+            if self.fill()? == 0 {
+                return Err(cut("the connection ended within a body"));
+            }
+        }
+    }
+
+    /// Reads raw bytes until `needle` has come and returns all up to its end.
+    pub fn read_until(&mut self, needle: &[u8]) -> Result<Vec<u8>> {
+        loop {
+            if let Some(at) = find(&self.buffer, needle) {
+                return Ok(self.buffer.drain(..at + needle.len()).collect());
+            }
+            if self.fill()? == 0 {
+                return Err(cut("the connection ended before what was expected"));
+            }
+        }
+    }
+
+    /// Reads until the peer closes or resets and returns what came before that.
+    pub fn read_to_end(&mut self) -> Result<Vec<u8>> {
+        loop {
+            match self.fill() {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if is_reset(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(std::mem::take(&mut self.buffer))
+    }
+
+    /// Whether nothing, not even an end, comes within `time`.
+    pub fn is_silent_for(&mut self, time: Duration) -> bool {
+        self.patience(time);
+        let silent =
+            self.buffer.is_empty() && matches!(self.fill(), Err(error) if is_timeout(&error));
+        self.patience(PATIENCE);
+        silent
+    }
+
+    fn fill(&mut self) -> Result<usize> {
+        let mut piece = [0; 16 * 1024];
+        let length = loop {
+            match self.stream.read(&mut piece) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        self.buffer.extend_from_slice(&piece[..length]);
+        Ok(length)
+    }
+}
+
+impl Head {
+    /// Returns the only field of that name; fails the test if there are several.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let all = self.fields(name);
+        assert!(all.len() < 2, "{name} several times: {all:?}");
+        all.first().copied()
+    }
+
+    /// Returns the values of all fields of that name, in order.
+    pub fn fields(&self, name: &str) -> Vec<&str> {
+        let named = |(key, _): &&(String, String)| key.eq_ignore_ascii_case(name);
+        let values = self.fields.iter().filter(named);
+        values.map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// Returns all items of all fields of that name, a comma being the border.
+    pub fn listed(&self, name: &str) -> Vec<String> {
+        let joined = self.fields(name).join(",");
+        let items = joined.split(',').map(str::trim);
+        items.filter(|x| !x.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Reads how long the body is (RFC 9112 section 6.3), `otherwise` if the head does not say.
+    pub fn framing(&self, otherwise: Framing) -> Result<Framing> {
+        let lengths = self.fields("content-length");
+        let codings = self.fields("transfer-encoding");
+        match (lengths.as_slice(), codings.as_slice()) {
+            ([], []) => Ok(otherwise),
+            ([], ["chunked"]) => Ok(Framing::Chunked),
+            ([length], []) => match length.parse() {
+                Ok(length) => Ok(Framing::Length(length)),
+                Err(_) => Err(cut("a Content-Length that is no number")),
+            },
+            _ => Err(cut(&format!("unclear framing: {lengths:?} {codings:?}"))),
+        }
+    }
+}
+
+fn field(line: &str) -> Result<(String, String)> {
+    let (name, value) = line
+        .split_once(':')
+        .ok_or_else(|| cut(&format!("a field line without a colon: {line:?}")))?;
+    Ok((name.to_owned(), value.trim().to_owned()))
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|at| at == needle)
+}
+
+fn cut(what: &str) -> Error {
+    Error::new(ErrorKind::UnexpectedEof, what)
+}
+
+/// Whether the peer ended the connection with a reset rather than FIN.
+pub fn is_reset(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted
+    )
+}
+
+/// Whether a read or write gave up waiting.
+pub fn is_timeout(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
