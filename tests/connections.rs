@@ -1,0 +1,245 @@
+//! What a connection may do to the gateway: be slow, leave, or send what is not HTTP.
+
+mod support;
+
+use support::ratelimit::remaining;
+use support::{
+    After, Client, Config, HUSH, Origin, Running, eventually, first_answered, get, start,
+};
+use tollgate::clock::Micros;
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+fn open(endpoint: &str, listener: &str) -> Running {
+    start(&Config::to(endpoint).listener(listener).route("/*", ""))
+}
+
+#[test]
+fn a_client_that_uploads_while_refused_still_reads_its_answer() {
+    let running = start(&Config::limited("builtin:echo", "quota = '1 per hour'"));
+    assert_eq!(get(running.public, "/", "").status, 200);
+    let body = vec![b'x'; 1 << 20];
+    for (framing, tail) in [
+        ("Content-Length: 1048576\r\n\r\n", ""),
+        (
+            "Transfer-Encoding: chunked\r\n\r\n100000\r\n",
+            "\r\n0\r\n\r\n",
+        ),
+    ] {
+        let mut client = Client::connect(running.public);
+        client.send(format!("POST / HTTP/1.1\r\nHost: a.test\r\n{framing}"));
+        // It sends everything before it looks at the answer, as many clients do.
+        client.send(&body);
+        client.send(tail);
+        let answer = client.answer();
+        assert_eq!(answer.status, 429, "{framing}");
+        assert_eq!(answer.json()["status"], 429, "{framing}");
+        if answer.says_close() {
+            client.assert_closed();
+        } else {
+            assert_eq!(client.ask(GET).status, 429, "{framing}");
+        }
+    }
+}
+
+#[test]
+fn the_body_of_a_refused_request_is_never_taken_for_a_request() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url())
+        .policy("p", "quota = '1 per hour'\npartition = []")
+        .route("/limited", "policies = ['p']")
+        .route("/*", "");
+    let running = start(&config);
+    assert_eq!(get(running.public, "/limited", "").status, 200);
+    let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let length = smuggled.len();
+    for head in [
+        format!("GET /limited HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"),
+        format!(
+            "POST /limited HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\n\
+             Content-Length: {length}\r\n\r\n"
+        ),
+        format!(
+            "POST /limited HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n\
+             {length:x}\r\n"
+        ),
+    ] {
+        let mut client = Client::connect(running.public);
+        let answer = client.ask(format!("{head}{smuggled}"));
+        assert_eq!(answer.status, 429, "{head}");
+        client.wire.finish_writing();
+        client.assert_closed();
+    }
+    assert_eq!(origin.targets(), ["/limited"]);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        let request = exchange.head.start.clone();
+        let length = request.len();
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{request}"
+        ))?;
+        Ok(After::Keep)
+    });
+    let config = Config::to(origin.url())
+        .policy("p", "quota = '1 per hour'\npartition = []")
+        .route("/limited", "policies = ['p']")
+        .route("/*", "");
+    let running = start(&config);
+    let mut client = Client::connect(running.public);
+    let host = "Host: a.test\r\n";
+    client.send(format!(
+        "GET /1 HTTP/1.1\r\n{host}\r\nPOST /2 HTTP/1.1\r\n{host}Content-Length: 3\r\n\r\nabc\
+         GET /limited HTTP/1.1\r\n{host}\r\nGET /limited HTTP/1.1\r\n{host}\r\n\
+         POST /5 HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n\
+         GET /6 HTTP/1.1\r\n{host}Connection: close\r\n\r\n"
+    ));
+    let answers = [(); 6].map(|()| client.answer());
+    assert_eq!(
+        answers.each_ref().map(|x| x.status),
+        [200, 200, 200, 429, 200, 200]
+    );
+    assert_eq!(answers[1].text(), "POST /2 HTTP/1.1");
+    assert_eq!(answers[4].text(), "POST /5 HTTP/1.1");
+    client.assert_closed();
+    let targets = origin.targets();
+    assert_eq!(targets, ["/1", "/2", "/limited", "/5", "/6"]);
+}
+
+/// Lets the client of a held request go, and expects its room to be free and its place spent.
+fn check_that_room_is_made(leave: impl FnOnce(&Client)) {
+    let origin = Origin::plain();
+    let policy = "quota = '1 per 600ms'\nalgorithm = 'leaky-bucket'\nqueue = 5\npartition = []";
+    let running = start(&Config::limited(origin.url(), policy).listener("max_held = 1"));
+    let began = origin.now();
+    assert_eq!(get(running.public, "/first", "").status, 200);
+    // Two that would be held, and room for one: whichever comes second is turned away.
+    let mut clients = [(); 2].map(|()| Client::connect(running.public));
+    for client in &mut clients {
+        client.send("GET /left HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    }
+    let answered = first_answered(&mut clients);
+    assert_eq!(clients[answered].answer().status, 503);
+    leave(&clients[1 - answered]);
+    let answer = eventually("room for another", || {
+        let answer = get(running.public, "/third", "");
+        (answer.status != 503).then_some(answer)
+    });
+    assert_eq!(answer.status, 200);
+    let requests = origin.requests();
+    assert_eq!(origin.targets(), ["/first", "/third"]);
+    assert!(
+        requests[1].at >= began + Micros(1_200_000),
+        "the place of the one that left is not filled"
+    );
+}
+
+#[test]
+fn a_held_request_whose_client_left_makes_room_and_keeps_its_place_spent() {
+    check_that_room_is_made(|client| client.wire.close());
+}
+
+#[test]
+fn a_held_client_that_closes_its_sending_side_counts_as_gone() {
+    check_that_room_is_made(|client| client.wire.finish_writing());
+}
+
+#[test]
+fn connections_beyond_the_maximum_wait_or_are_turned_away() {
+    let running = open("builtin:echo", "max_connections = 2");
+    let mut clients = [(); 2].map(|()| Client::connect(running.public));
+    for client in &mut clients {
+        assert_eq!(client.ask(GET).status, 200);
+    }
+    let mut third = Client::connect(running.public);
+    let _ = third.wire.write(GET.as_bytes());
+    if !third.is_silent_for(HUSH) {
+        let rest = String::from_utf8(third.rest()).expect("text");
+        assert!(!rest.starts_with("HTTP/1.1 200 "), "{rest}");
+    }
+    drop(third);
+    drop(clients);
+    let status = eventually("room for another", || {
+        let mut client = Client::try_connect(running.public).ok()?;
+        client.wire.write(GET.as_bytes()).ok()?;
+        client.try_answer().ok().map(|answer| answer.status)
+    });
+    assert_eq!(status, 200);
+}
+
+#[test]
+fn connections_that_do_nothing_keep_nobody_waiting() {
+    let running = open("builtin:echo", "");
+    let mut silent: Vec<_> = (0..200).map(|_| Client::connect(running.public)).collect();
+    for client in silent.iter_mut().step_by(2) {
+        client.send("GET / HTTP/1.1\r\nHost: a");
+    }
+    for _ in 0..10 {
+        assert_eq!(get(running.public, "/", "").status, 200);
+    }
+}
+
+#[test]
+fn heads_beyond_their_maximum_are_refused_and_closed() {
+    let running = open("builtin:echo", "");
+    let long = "x".repeat(33 * 1024);
+    let many = "X-Many: 1\r\n".repeat(4000);
+    for (request, statuses) in [
+        (
+            format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {long}\r\n\r\n"),
+            &[431][..],
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: a.test\r\n{many}\r\n"),
+            &[431],
+        ),
+        (
+            format!("GET /{long}{long} HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            &[414, 431],
+        ),
+    ] {
+        let mut client = Client::connect(running.public);
+        let answer = client.ask(&request);
+        assert!(statuses.contains(&answer.status), "{}", answer.status);
+        client.assert_closed();
+    }
+    let fits = format!("X: {}\r\n", &long[..30 * 1024]);
+    assert_eq!(get(running.public, "/", &fits).status, 200);
+}
+
+#[test]
+fn a_worker_outlives_connections_that_end_badly() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
+    for bytes in [
+        "",
+        "G",
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc",
+    ] {
+        for _ in 0..20 {
+            let mut client = Client::connect(running.public);
+            client.send(bytes);
+        }
+        assert_eq!(get(running.public, "/", "").status, 200);
+    }
+}
+
+#[test]
+fn a_charge_of_a_client_that_left_stays_spent() {
+    let origin = Origin::mute();
+    let config = Config::limited(origin.url(), "quota = '10 per hour'\npartition = []");
+    let running = start(&config.with(
+        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
+         [[routes]]\npath = '/echo'\nupstream = 'echo'\npolicies = ['p']",
+    ));
+    let mut client = Client::connect(running.public);
+    client.send(GET);
+    origin.wait_for_requests(1);
+    drop(client);
+    origin.wait_for_ended(1);
+    let answer = get(running.public, "/echo", "");
+    assert_eq!(remaining(&answer, "p"), 8);
+}

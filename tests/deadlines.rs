@@ -1,0 +1,199 @@
+//! Deadlines of a client's connection: none is missed, none comes early, none blames the wrong side.
+
+mod support;
+
+use std::io::Write as _;
+use std::thread;
+
+use support::{After, Client, Config, Flow, Gate, HUSH, Origin, Running, secs, start};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+fn open(endpoint: &str, listener: &str) -> Running {
+    start(&Config::to(endpoint).listener(listener).route("/*", ""))
+}
+
+#[test]
+fn an_incomplete_head_is_a_408_after_the_header_timeout() {
+    let running = open("builtin:echo", "");
+    for head in [
+        "G",
+        "GET / HTTP/1.1\r\n",
+        "GET / HTTP/1.1\r\nHost: a.test\r\n",
+    ] {
+        let mut client = Client::connect(running.public);
+        client.send(head);
+        assert!(client.is_silent_for(HUSH), "{head:?}");
+        running.clock.advance(secs(9));
+        assert!(client.is_silent_for(HUSH), "early: {head:?}");
+        let _time = Flow::of(&running.clock, secs(1));
+        assert_eq!(client.answer().status, 408, "{head:?}");
+        client.assert_closed();
+    }
+}
+
+#[test]
+fn an_incomplete_head_after_a_whole_request_is_a_408_too() {
+    let running = open("builtin:echo", "header_timeout = '2s'");
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.ask(GET).status, 200);
+    client.send("GET / HT");
+    assert!(client.is_silent_for(HUSH));
+    let _time = Flow::of(&running.clock, secs(1));
+    assert_eq!(client.answer().status, 408);
+    client.assert_closed();
+}
+
+#[test]
+fn a_head_that_trickles_in_does_not_win_time() {
+    let running = open("builtin:echo", "");
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.ask(GET).status, 200);
+    client.send("GET / HTTP/1.1\r\nX-Slow: ");
+    // Each byte comes well within ten seconds of the one before; all of them do not.
+    let steps = (0..10).take_while(|_| {
+        let is_silent = client.is_silent_for(HUSH);
+        running.clock.advance(secs(4));
+        if is_silent {
+            // The gateway may have closed just now; the answer will tell.
+            let _ = client.wire.write(b"x");
+        }
+        is_silent
+    });
+    assert!(steps.count() < 10, "40 seconds for one head");
+    assert_eq!(client.answer().status, 408);
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_closed() {
+    let running = open("builtin:echo", "");
+    let mut client = Client::connect(running.public);
+    let _time = Flow::of(&running.clock, secs(5));
+    let rest = String::from_utf8(client.rest()).expect("text");
+    assert!(
+        rest.is_empty() || rest.starts_with("HTTP/1.1 408 "),
+        "{rest}"
+    );
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word_and_not_before_its_time() {
+    let running = open("builtin:echo", "");
+    let mut client = Client::connect(running.public);
+    for _ in 0..2 {
+        assert_eq!(client.ask(GET).status, 200);
+        running.clock.advance(secs(70));
+        assert!(client.is_silent_for(HUSH), "75 seconds are not over");
+    }
+    let _time = Flow::of(&running.clock, secs(2));
+    client.assert_closed();
+}
+
+#[test]
+fn a_body_that_stalls_ends_its_request() {
+    let origin = Origin::plain();
+    let running = open(&origin.url(), "body_timeout = '5s'");
+    let mut client = Client::connect(running.public);
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nabc");
+    origin.wait_for_requests(1);
+    running.clock.advance(secs(4));
+    assert!(client.is_silent_for(HUSH));
+    let _time = Flow::of(&running.clock, secs(1));
+    let rest = String::from_utf8(client.rest()).expect("text");
+    assert!(
+        rest.is_empty() || rest.starts_with("HTTP/1.1 408 "),
+        "{rest}"
+    );
+    origin.wait_for_ended(1);
+    assert!(!origin.only_request().is_complete);
+}
+
+#[test]
+fn a_slow_body_that_keeps_coming_is_not_cut() {
+    let seen = [(); 3].map(|()| Gate::default());
+    let origin = Origin::scripted({
+        let seen = seen.clone();
+        move |exchange| {
+            for gate in &seen {
+                exchange.wire.take(1)?;
+                gate.open();
+            }
+            exchange.write("HTTP/1.1 204 No Content\r\n\r\n")?;
+            Ok(After::Keep)
+        }
+    });
+    let running = open(&origin.url(), "body_timeout = '5s'");
+    let mut client = Client::connect(running.public);
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\r\n\r\n");
+    for (place, gate) in seen.iter().enumerate() {
+        client.send("x");
+        gate.wait();
+        if place < 2 {
+            running.clock.advance(secs(4));
+            assert!(client.is_silent_for(HUSH), "byte {place}");
+        }
+    }
+    assert_eq!(client.answer().status, 204);
+}
+
+#[test]
+fn waiting_for_the_origin_does_not_count_against_the_client() {
+    let read = Gate::default();
+    let origin = Origin::scripted({
+        let read = read.clone();
+        move |exchange| {
+            read.wait();
+            exchange.read_body()?;
+            exchange.write("HTTP/1.1 204 No Content\r\n\r\n")?;
+            Ok(After::Keep)
+        }
+    });
+    let config = Config::to(origin.url())
+        .listener("body_timeout = '5s'")
+        .upstream("response_timeout = '1h'");
+    let running = start(&config.route("/*", ""));
+    // More than the kernel's buffers take, so that the client's sending stands still.
+    let length = 32 << 20;
+    let mut client = Client::connect(running.public);
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"
+    ));
+    let mut stream = client.wire.second_handle();
+    let upload = thread::spawn(move || stream.write_all(&vec![b'x'; length]));
+    origin.wait_for_requests(1);
+    assert!(client.is_silent_for(HUSH));
+    for _ in 0..5 {
+        running.clock.advance(secs(4));
+        assert!(client.is_silent_for(HUSH));
+    }
+    read.open();
+    assert_eq!(client.answer().status, 204);
+    let sent = upload.join().expect("writing does not panic");
+    sent.expect("all of the body is taken");
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_let_go() {
+    let (ended, how) = std::sync::mpsc::channel();
+    let origin = Origin::scripted(move |exchange| {
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+        let piece = vec![b'x'; 64 * 1024];
+        let error = loop {
+            if let Err(error) = exchange.write(&piece) {
+                break error;
+            }
+        };
+        ended.send(error).expect("the test waits for it");
+        Ok(After::Close)
+    });
+    let config = Config::to(origin.url())
+        .listener("body_timeout = '5s'")
+        .upstream("body_timeout = '24h'");
+    let running = start(&config.route("/*", ""));
+    let mut client = Client::connect(running.public);
+    client.send(GET);
+    origin.wait_for_requests(1);
+    let _time = Flow::of(&running.clock, secs(1));
+    let error = how.recv().expect("the origin writes until it fails");
+    assert!(support::wire::is_reset(&error), "{error}");
+}
