@@ -24,6 +24,8 @@ pub enum Reason {
     BadMethodCase,
     /// The host is missing, doubled or malformed.
     BadHost,
+    /// How the request's body is framed is not what one chunked coding or one length says.
+    BadFraming,
     /// No route matches.
     NoRoute,
     /// A policy wants a part of the partition that the request lacks.
@@ -44,8 +46,6 @@ pub enum Reason {
     LimiterUnavailable,
     /// The listener holds as many requests as it may.
     HeldFull,
-    /// The gateway shuts down.
-    ShuttingDown,
     /// The request has passed this gateway before.
     Loop,
     /// No connection to the upstream could be made.
@@ -79,6 +79,7 @@ impl Reason {
         Self::BadPath,
         Self::BadMethodCase,
         Self::BadHost,
+        Self::BadFraming,
         Self::NoRoute,
         Self::Unidentified,
         Self::BodyTooLarge,
@@ -89,7 +90,6 @@ impl Reason {
         Self::ClientGone,
         Self::LimiterUnavailable,
         Self::HeldFull,
-        Self::ShuttingDown,
         Self::Loop,
         Self::ConnectFailed,
         Self::BadResponse,
@@ -105,6 +105,7 @@ impl Reason {
             Self::BadPath => "bad_path",
             Self::BadMethodCase => "bad_method_case",
             Self::BadHost => "bad_host",
+            Self::BadFraming => "bad_framing",
             Self::NoRoute => "no_route",
             Self::Unidentified => "unidentified",
             Self::BodyTooLarge => "body_too_large",
@@ -115,7 +116,6 @@ impl Reason {
             Self::ClientGone => "client_gone",
             Self::LimiterUnavailable => "limiter_unavailable",
             Self::HeldFull => "held_full",
-            Self::ShuttingDown => "shutting_down",
             Self::Loop => "loop",
             Self::ConnectFailed => "connect_failed",
             Self::BadResponse => "bad_response",
@@ -132,6 +132,7 @@ impl Reason {
             Self::BadPath
             | Self::BadMethodCase
             | Self::BadHost
+            | Self::BadFraming
             | Self::NoRoute
             | Self::Unidentified
             | Self::BodyTooLarge
@@ -140,9 +141,7 @@ impl Reason {
             | Self::QuotaExceeded
             | Self::RequestBodyTimeout
             | Self::ClientGone => Fault::Client,
-            Self::LimiterUnavailable | Self::HeldFull | Self::ShuttingDown | Self::Loop => {
-                Fault::Gateway
-            }
+            Self::LimiterUnavailable | Self::HeldFull | Self::Loop => Fault::Gateway,
             Self::ConnectFailed
             | Self::BadResponse
             | Self::ResponseTimeout

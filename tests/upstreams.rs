@@ -325,7 +325,7 @@ fn a_chunked_body_over_the_maximum_never_completes_at_the_origin() {
 }
 
 #[test]
-#[ignore = "a loop is not noticed yet and would run until the ports are used up"]
+
 fn a_loop_is_a_508() {
     let refusing = Refusing::new();
     let mut running = open(&refusing.url());

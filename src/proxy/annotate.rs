@@ -12,8 +12,7 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::limit::plan::Mode;
-use crate::limit::{Answer, Ask, Decision};
+use crate::limit::Decision;
 use crate::snapshot::{PolicyQuota, RateLimitHeaders};
 
 /// A quota, and what a client is told of it.
@@ -23,22 +22,6 @@ pub struct Told<'s> {
     pub quota: &'s PolicyQuota,
     /// What it decided.
     pub decision: Decision,
-}
-
-/// Yields what of a plan a client is told: the quotas that enforce and were counted, in order.
-///
-/// `quotas` are the plan's, one per ask.
-pub fn told<'a, 's>(
-    plan: &'a [Ask<'s>],
-    quotas: &'a [&'s PolicyQuota],
-    answers: &'a [Answer],
-) -> impl Iterator<Item = Told<'s>> + Clone + 'a {
-    (plan.iter().zip(quotas).zip(answers))
-        .filter(|((ask, _), _)| ask.mode == Mode::Enforce)
-        .filter_map(|((_, quota), answer)| {
-            let decision = answer.decision?;
-            Some(Told { quota, decision })
-        })
 }
 
 /// Sets the limit headers of an answer; nothing to tell sets none.
@@ -137,9 +120,9 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 mod tests {
     use super::*;
     use crate::clock::Micros;
-    use crate::limit::plan::{OnStoreFailure, Slot};
+    use crate::limit::plan::Slot;
     use crate::limit::quota::COUNT_MAX;
-    use crate::limit::{Algorithm, Count, Quota, Retry, Tag};
+    use crate::limit::{Algorithm, Count, Quota, Retry};
     use sfv::{BareItem, List, ListEntry, Parser};
 
     const ANY: Quota = Quota {
@@ -234,29 +217,6 @@ mod tests {
         let off = [origin, ("x-ratelimit-limit", "5")];
         assert_eq!(annotated(RateLimitHeaders::Off, &told), fields(&off));
         assert_eq!(annotated(RateLimitHeaders::Both, &[]), fields(&off));
-    }
-
-    #[test]
-    fn shadow_and_uncounted_quotas_are_not_told() {
-        let [a, b, c] = ["a", "b", "c"].map(|name| quota(name, 1, 1));
-        let ask = |quota: &'static Quota, mode| Ask {
-            quota,
-            slot: Slot(0),
-            tag: Tag(0),
-            cost: 1,
-            mode,
-            on_store_failure: OnStoreFailure::Open,
-        };
-        let modes = [Mode::Shadow, Mode::Enforce, Mode::Enforce];
-        let plan = modes.map(|mode| ask(&ANY, mode));
-        let counted = Some(decision(0, None, Micros(0)));
-        let answers = [counted, None, counted].map(|decision| Answer {
-            decision,
-            charged: None,
-        });
-        let quotas = [&a, &b, &c];
-        let items = told(&plan, &quotas, &answers).map(|told| &*told.quota.item);
-        assert_eq!(items.collect::<Vec<_>>(), [r#""c""#]);
     }
 
     #[test]

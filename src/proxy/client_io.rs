@@ -196,6 +196,9 @@ impl ClientSocket {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending if self.read.is_over() => self.give_up_reading(),
             Poll::Pending => {
+                if self.awaited() == Awaited::Head && !self.read.is_armed() {
+                    self.read.arm(self.timeouts.header);
+                }
                 self.read.register(cx);
                 Poll::Pending
             }
@@ -236,13 +239,14 @@ impl ClientSocket {
         }
     }
 
-    /// A head is due within `header_timeout` of its first byte, or of the accept.
+    /// A head is due within `header_timeout` of its first byte, or of the accept; the deadline of
+    /// one that arrives whole is never armed.
     fn first_byte_arrived(&self) {
         match self.awaited() {
             Awaited::FirstByte => self.await_next(Awaited::Head),
             Awaited::NextRequest => {
                 self.await_next(Awaited::Head);
-                self.read.arm(self.timeouts.header);
+                self.read.disarm();
             }
             Awaited::Head | Awaited::Nothing | Awaited::Body | Awaited::Close => {}
         }

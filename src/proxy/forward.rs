@@ -20,6 +20,7 @@ use super::headers;
 use super::pool::{ConnectError, Lease, Origin, Pools};
 use super::upstream::{RequestBody, SendError, Upload};
 use super::upstream_body::UpstreamBody;
+use crate::metrics::{UpstreamMetrics, WorkerIndex};
 use crate::snapshot::{HttpUpstream, Upstream};
 
 /// What a route asks of the upstream.
@@ -31,6 +32,15 @@ pub struct Terms {
     pub body_timeout: Duration,
     /// Whose Host the request has.
     pub host: Host,
+}
+
+/// Counts what becomes of an upstream's connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter<'m> {
+    /// The upstream's counters.
+    pub metrics: &'m UpstreamMetrics,
+    /// Who counts.
+    pub worker: WorkerIndex,
 }
 
 /// Whose Host field a request to an origin has.
@@ -76,15 +86,6 @@ pub enum BadResponse {
     Upgrade,
 }
 
-/// Who is to blame when there is no response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The client.
-    Client,
-    /// The upstream.
-    Upstream,
-}
-
 /// What became of one attempt.
 enum Attempt<B> {
     Answered(Response<UpstreamBody<B>>),
@@ -111,16 +112,20 @@ pub async fn send<B: RequestBody>(
     http: &HttpUpstream,
     request: Request<B>,
     terms: &Terms,
+    meter: Meter<'_>,
 ) -> Result<Response<UpstreamBody<B>>, ForwardError> {
     let origins = pools.origins(upstream, http);
     let keeps_host = terms.host == Host::Client && request.headers().contains_key(HOST);
     let mut outbox = Some(prepare(request));
     let mut last = ForwardError::NoEndpoint(None);
-    for (_, origin) in (0..=http.retries).zip(origins.turn()) {
+    for (tries, origin) in (0..=http.retries).zip(origins.turn()) {
+        if tries > 0 {
+            meter.metrics.retried(meter.worker);
+        }
         if !keeps_host && let Some(request) = &mut outbox {
             request.headers_mut().insert(HOST, origin.host.clone());
         }
-        match visit(pools, origin, http, &mut outbox, terms).await {
+        match visit(pools, origin, http, &mut outbox, terms, meter).await {
             Attempt::Answered(response) => return Ok(response),
             Attempt::Failed(error) => return Err(error),
             Attempt::Unsent(error) => last = error,
@@ -130,16 +135,6 @@ pub async fn send<B: RequestBody>(
 }
 
 impl ForwardError {
-    /// Says who is to blame.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::ClientBody(_) => Fault::Client,
-            Self::NoEndpoint(_) | Self::Connect(_) | Self::Timeout | Self::BadResponse(_) => {
-                Fault::Upstream
-            }
-        }
-    }
-
     /// Returns the error of the request's body, if it is what ended the request and an `E`.
     pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
         match self {
@@ -182,8 +177,10 @@ async fn visit<B: RequestBody>(
     http: &HttpUpstream,
     outbox: &mut Outbox<B>,
     terms: &Terms,
+    meter: Meter<'_>,
 ) -> Attempt<B> {
     if let Some(lease) = origin.take(http).await {
+        meter.metrics.reused(meter.worker);
         match exchange(lease, outbox, terms).await {
             Attempt::Unsent(_) => {}
             attempt => return attempt,
@@ -191,7 +188,10 @@ async fn visit<B: RequestBody>(
     }
     // Rare, and boxed so that every other request need not have room for it.
     match Box::pin(pools.connect(origin, http)).await {
-        Ok(lease) => exchange(lease, outbox, terms).await,
+        Ok(lease) => {
+            meter.metrics.opened(meter.worker);
+            exchange(lease, outbox, terms).await
+        }
         Err(error @ ConnectError::Resolve { .. }) => {
             Attempt::Unsent(ForwardError::NoEndpoint(Some(error)))
         }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, EXPECT, HOST};
+use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
@@ -18,7 +18,7 @@ use super::annotate::annotate;
 use super::body::{Content, RequestBody, RequestBodyError, ResponseBody};
 use super::builtin;
 use super::connection::Connection;
-use super::forward::{self, ForwardError, Terms};
+use super::forward::{self, ForwardError, Meter, Terms};
 use super::forwarded::{self, Sender};
 use super::headers;
 use super::identify::{self, Facts};
@@ -27,7 +27,8 @@ use super::plan::{self, Admitted};
 use super::record::Exchange;
 use super::refusal::{Dialect, Refusal};
 use super::route::{Found, Lookup};
-use super::shared::Live;
+use super::shared::{Live, Shared};
+use super::via;
 use super::worker::Worker;
 use crate::clock::Micros;
 use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind};
@@ -114,7 +115,7 @@ impl Journey<'_> {
     /// Phases 1 to 6.
     async fn travel(mut self, mut head: Parts) -> Result<Response<Content>, Stop> {
         let (snapshot, shared) = (&self.live.snapshot, &self.connection.worker.shared);
-        check(&head)?;
+        check(&head, shared)?;
         headers::strip_request(&mut head.headers);
         let target = head.uri.clone();
         let host = identify::host(&target, &head.headers, head.version)
@@ -204,6 +205,7 @@ impl Journey<'_> {
             scheme: "http",
         };
         forwarded::annotate(&mut head.headers, &sender);
+        via::add(&mut head.headers, &self.connection.worker.shared.via);
         head.uri = outgoing_target(target, path.as_str(), route);
         let body = self.body.take().expect("the body is forwarded once");
         Request::from_parts(head, body)
@@ -233,8 +235,13 @@ impl Journey<'_> {
             },
         };
         self.exchange.forwarded();
-        let pools = &self.connection.worker.pools;
-        let response = forward::send(pools, upstream, http, request, &terms).await?;
+        let worker = &self.connection.worker;
+        let meter = Meter {
+            metrics: &self.live.handles.upstreams[route.upstream],
+            worker: worker.index,
+        };
+        let pools = &worker.pools;
+        let response = forward::send(pools, upstream, http, request, &terms, meter).await?;
         self.exchange.responded();
         Ok(response.map(Content::Upstream))
     }
@@ -250,7 +257,17 @@ impl Drop for Counted<'_> {
 }
 
 /// Refuses what no route is asked about.
-fn check(head: &Parts) -> Result<(), Refusal> {
+fn check(head: &Parts, shared: &Shared) -> Result<(), Refusal> {
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next()
+        && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
+    {
+        // hyper goes by the last coding alone, and what is forwarded would lack the others.
+        return Err(Refusal::bad_framing());
+    }
+    if via::has_passed(&head.headers, &shared.via) {
+        return Err(Refusal::request_loop());
+    }
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::method_unsupported());
     }

@@ -27,6 +27,7 @@ pub mod headers;
 pub mod pool;
 pub mod upstream;
 pub mod upstream_body;
+pub(crate) mod via;
 
 pub mod annotate;
 pub(crate) mod record;

@@ -98,6 +98,9 @@ refusals! {
     /// The host is missing, doubled or malformed.
     bad_host: BadHost, BAD_REQUEST = 400 "Bad Request", Close,
         "The host is missing or malformed.";
+    /// The body's framing is not one that every origin reads alike.
+    bad_framing: BadFraming, BAD_REQUEST = 400 "Bad Request", Close,
+        "The only transfer coding accepted is chunked, once.";
     /// No route matches.
     no_route: NoRoute, NOT_FOUND = 404 "Not Found", Keep,
         "No route matches.";
@@ -116,9 +119,6 @@ refusals! {
     /// The client made no progress with its body for the listener's `body_timeout`.
     request_body_timeout: RequestBodyTimeout, REQUEST_TIMEOUT = 408 "Request Timeout", Close,
         "The request's content did not arrive in time.";
-    /// The gateway shuts down.
-    shutting_down: ShuttingDown, SERVICE_UNAVAILABLE = 503 "Service Unavailable", Close,
-        "The gateway is shutting down.";
     /// The request has passed this gateway before.
     request_loop: Loop, LOOP_DETECTED = 508 "Loop Detected", Keep,
         "The request has passed this gateway before.";
@@ -367,13 +367,13 @@ mod tests {
             "bad_path client 400 Close\n\
              bad_method_case client 400 Close\n\
              bad_host client 400 Close\n\
+             bad_framing client 400 Close\n\
              no_route client 404 Keep\n\
              unidentified client 401 Keep\n\
              body_too_large client 413 Close\n\
              expectation_failed client 417 Close\n\
              method_unsupported client 501 Close\n\
              request_body_timeout client 408 Close\n\
-             shutting_down gateway 503 Close\n\
              loop gateway 508 Keep\n\
              connect_failed upstream 502 Keep\n\
              bad_response upstream 502 Keep\n\

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
+use http::HeaderValue;
 
 use super::listener::Load;
+use super::via;
 use crate::clock::Clock;
 use crate::metrics::{Handles, Metrics};
 use crate::snapshot::Snapshot;
@@ -25,6 +27,8 @@ pub struct Shared {
     pub(crate) loads: Vec<Load>,
     /// The key of partitions' tags.
     pub(crate) tag_key: [u8; 32],
+    /// This process's entry in Via.
+    pub(crate) via: HeaderValue,
     is_hurried: AtomicBool,
 }
 
@@ -68,6 +72,7 @@ impl Shared {
             store,
             metrics,
             loads,
+            via: via::entry(&tag_key),
             tag_key,
             is_hurried: AtomicBool::new(false),
         }

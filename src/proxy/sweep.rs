@@ -2,7 +2,7 @@
 //!
 //! A worker keeps one [`Sweep`]; every connection, to a client or an origin, registers the
 //! deadlines it needs once and then arms and disarms them by a plain store, so a request costs no
-//! timer. A deadline is never early, and late by at most two [`PERIOD`]s. What must be punctual
+//! timer. A deadline is never early, and late by at most one [`PERIOD`] while the worker keeps up. What must be punctual
 //! (a held request) uses the runtime's timers instead.
 
 use std::cell::RefCell;
@@ -15,20 +15,22 @@ use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 
-use crate::clock::{Micros, Timestamp};
+use crate::clock::{Clock, Micros};
 
 /// The deadlines of one worker.
 #[derive(Debug)]
 pub struct Sweep {
-    /// The time of the latest sweep; what deadlines are armed from.
-    now: Arc<AtomicU64>,
+    clock: Clock,
+    /// The time of the latest sweep; what deadlines are compared with.
+    swept: Arc<AtomicU64>,
     deadlines: RefCell<Vec<Arc<Deadline>>>,
 }
 
 /// A point in time at which whoever waits is woken; disarmed until it is armed.
 #[derive(Debug)]
 pub struct Deadline {
-    now: Arc<AtomicU64>,
+    clock: Clock,
+    swept: Arc<AtomicU64>,
     due: AtomicU64,
     waker: AtomicWaker,
 }
@@ -44,10 +46,11 @@ pub const PERIOD: Duration = Duration::from_millis(100);
 const DISARMED: u64 = u64::MAX;
 
 impl Sweep {
-    /// Makes a sweep that begins at `now`.
-    pub fn new(now: Timestamp) -> Self {
+    /// Makes a sweep over deadlines that `clock` measures.
+    pub fn new(clock: Clock) -> Self {
         Self {
-            now: Arc::new(AtomicU64::new(now.0)),
+            swept: Arc::new(AtomicU64::new(clock.now().0)),
+            clock,
             deadlines: RefCell::default(),
         }
     }
@@ -55,7 +58,8 @@ impl Sweep {
     /// Registers a deadline, disarmed; it is forgotten when its last holder drops it.
     pub fn deadline(&self) -> Arc<Deadline> {
         let deadline = Arc::new(Deadline {
-            now: Arc::clone(&self.now),
+            clock: self.clock.clone(),
+            swept: Arc::clone(&self.swept),
             due: AtomicU64::new(DISARMED),
             waker: AtomicWaker::new(),
         });
@@ -63,9 +67,9 @@ impl Sweep {
         deadline
     }
 
-    /// Wakes whoever waits for a deadline that is over at `now`.
-    pub fn sweep(&self, now: Timestamp) {
-        self.now.store(now.0, Relaxed);
+    /// Wakes whoever waits for a deadline that is over by now.
+    pub fn sweep(&self) {
+        self.swept.store(self.clock.now().0, Relaxed);
         self.deadlines.borrow_mut().retain(|deadline| {
             if deadline.is_over() {
                 deadline.waker.wake();
@@ -78,8 +82,7 @@ impl Sweep {
 impl Deadline {
     /// Sets the deadline to `timeout` from now.
     pub fn arm(&self, timeout: Duration) {
-        // The latest sweep may be a period old: added, so that no deadline is early.
-        let due = Timestamp(self.now.load(Relaxed)) + Micros::from(timeout) + Micros::from(PERIOD);
+        let due = self.clock.now() + Micros::from(timeout);
         self.due.store(due.0, Relaxed);
     }
 
@@ -93,9 +96,9 @@ impl Deadline {
         self.due.load(Relaxed) != DISARMED
     }
 
-    /// Whether it is armed and over.
+    /// Whether it is armed and over, as of the latest sweep.
     pub fn is_over(&self) -> bool {
-        self.due.load(Relaxed) <= self.now.load(Relaxed)
+        self.due.load(Relaxed) <= self.swept.load(Relaxed)
     }
 
     /// Has the task of `cx` woken when the deadline is over; the latest registration counts.
@@ -130,39 +133,56 @@ impl Deadline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Timestamp;
     use futures_util::task::noop_waker_ref;
 
+    const START: Timestamp = Timestamp(1_000_000);
+
     #[test]
-    fn deadline_is_never_early_and_at_most_two_periods_late() {
-        let period = Micros::from(PERIOD);
-        let start = Timestamp(1_000_000);
-        let sweep = Sweep::new(start);
+    fn deadline_is_over_at_the_first_sweep_that_is_not_early() {
+        let clock = Clock::manual(START);
+        let sweep = Sweep::new(clock.clone());
         let deadline = sweep.deadline();
         deadline.arm(Duration::from_secs(1));
-        sweep.sweep(start + Micros::from_secs(1));
+        clock.advance(Micros(999_999));
+        sweep.sweep();
         assert!(!deadline.is_over());
-        sweep.sweep(start + Micros::from_secs(1) + period + period);
+        clock.advance(Micros(1));
+        sweep.sweep();
         assert!(deadline.is_over());
     }
 
     #[test]
+    fn deadline_armed_after_a_stall_has_its_whole_time() {
+        let clock = Clock::manual(START);
+        let sweep = Sweep::new(clock.clone());
+        let deadline = sweep.deadline();
+        clock.advance(Micros::from_secs(60));
+        deadline.arm(Duration::from_secs(1));
+        sweep.sweep();
+        assert!(!deadline.is_over());
+    }
+
+    #[test]
     fn dropped_deadline_is_forgotten() {
-        let sweep = Sweep::new(Timestamp(0));
+        let sweep = Sweep::new(Clock::manual(START));
         drop(sweep.deadline());
         let kept = sweep.deadline();
-        sweep.sweep(Timestamp(1));
+        sweep.sweep();
         assert_eq!(sweep.deadlines.borrow().len(), 1);
         drop(kept);
     }
 
     #[test]
     fn wait_that_takes_too_long_elapses() {
-        let sweep = Sweep::new(Timestamp(0));
+        let clock = Clock::manual(START);
+        let sweep = Sweep::new(clock.clone());
         let deadline = sweep.deadline();
         let mut wait = pin!(deadline.within(Duration::from_secs(1), std::future::pending::<()>()));
         let mut cx = Context::from_waker(noop_waker_ref());
         assert_eq!(wait.as_mut().poll(&mut cx), Poll::Pending);
-        sweep.sweep(Timestamp(2_000_000));
+        clock.advance(Micros::from_secs(1));
+        sweep.sweep();
         assert_eq!(wait.as_mut().poll(&mut cx), Poll::Ready(Err(Elapsed)));
     }
 }

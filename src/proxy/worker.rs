@@ -108,7 +108,7 @@ pub(crate) fn run(
 
 impl Worker {
     fn new(index: WorkerIndex, shared: Arc<Shared>, access_log: Writer) -> Self {
-        let sweep = Rc::new(Sweep::new(shared.clock.now()));
+        let sweep = Rc::new(Sweep::new(shared.clock.clone()));
         let live = Rc::new(InForce(Arc::clone(&shared.live())));
         Self {
             index,
@@ -153,7 +153,7 @@ impl Worker {
     /// What is done a few times a second instead of per request.
     fn tend(&self) {
         let now = self.shared.clock.now();
-        self.sweep.sweep(now);
+        self.sweep.sweep();
         self.pools.sweep(now);
         self.access_log.flush();
     }

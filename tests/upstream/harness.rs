@@ -1,6 +1,5 @@
 //! A worker's upstream side between a test and an origin whose every byte the test writes.
 
-use std::cell::Cell;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,8 +14,9 @@ use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tollgate::clock::{Micros, Timestamp};
-use tollgate::proxy::forward::{self, ForwardError, Host, Terms};
+use tollgate::clock::{Clock, Micros, Timestamp};
+use tollgate::metrics::Metrics;
+use tollgate::proxy::forward::{self, ForwardError, Host, Meter, Terms};
 use tollgate::proxy::pool::Pools;
 use tollgate::proxy::sweep::Sweep;
 use tollgate::proxy::upstream::RequestBody;
@@ -42,7 +42,7 @@ pub struct Gateway<B = TestBody> {
     pub upstream: Arc<Upstream>,
     pub terms: Terms,
     sweep: Rc<Sweep>,
-    now: Cell<Timestamp>,
+    clock: Clock,
 }
 
 impl<B> Gateway<B> {
@@ -53,7 +53,8 @@ impl<B> Gateway<B> {
 
     pub fn with(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)) -> Self {
         let start = Timestamp(1_000_000);
-        let sweep = Rc::new(Sweep::new(start));
+        let clock = Clock::manual(start);
+        let sweep = Rc::new(Sweep::new(clock.clone()));
         Self {
             pools: Pools::new(Rc::clone(&sweep), start),
             upstream: upstream(addresses, change),
@@ -63,15 +64,15 @@ impl<B> Gateway<B> {
                 host: Host::Client,
             },
             sweep,
-            now: Cell::new(start),
+            clock,
         }
     }
 
     /// Moves time on.
     pub fn pass(&self, span: Duration) {
-        self.now.set(self.now.get() + Micros::from(span));
-        self.sweep.sweep(self.now.get());
-        self.pools.sweep(self.now.get());
+        self.clock.advance(Micros::from(span));
+        self.sweep.sweep();
+        self.pools.sweep(self.clock.now());
     }
 
     /// Waits until `count` connections are idle.
@@ -91,7 +92,13 @@ impl<B: RequestBody> Gateway<B> {
         let UpstreamKind::Http(http) = &self.upstream.kind else {
             unreachable!("tests have origins")
         };
-        forward::send(&self.pools, &self.upstream, http, request, &self.terms).await
+        let (pools, upstream, terms) = (&self.pools, &self.upstream, &self.terms);
+        let metrics = &Metrics::new(1);
+        let meter = Meter {
+            metrics: &metrics.upstream(&upstream.name),
+            worker: metrics.worker(0),
+        };
+        forward::send(pools, upstream, http, request, terms, meter).await
     }
 }
 

@@ -10,7 +10,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::join;
-use tollgate::proxy::forward::Fault;
+use tollgate::proxy::forward::ForwardError;
 use tollgate::proxy::upstream_body::UpstreamBodyError;
 
 use crate::harness::{Gateway, Origin, data, get, read, request, stream, worker};
@@ -92,7 +92,7 @@ fn error_of_the_requests_body_is_the_clients_fault() {
             wire
         });
         let error = answer.err().expect("a broken request");
-        assert_eq!(error.fault(), Fault::Client);
+        assert!(matches!(error, ForwardError::ClientBody(_)));
         let kind = error.body_error::<io::Error>().map(io::Error::kind);
         assert_eq!(kind, Some(io::ErrorKind::ConnectionReset));
         assert_eq!(wire.rest().await, "");
