@@ -1,5 +1,6 @@
 //! One client connection: hyper over a [`ClientIo`], one journey per request.
 
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -12,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::client_io::{Awaited, ClientIo, ClientSocket};
+use super::forwarded::Remembered;
 use super::journey;
 use super::listener::{Accepted, Place};
 use super::worker::Worker;
@@ -23,6 +25,8 @@ pub(crate) struct Connection {
     pub(crate) socket: Arc<ClientSocket>,
     pub(crate) peer: SocketAddr,
     pub(crate) place: Place,
+    /// What the latest request's origin was told of its client.
+    pub(crate) forwarded: RefCell<Remembered>,
 }
 
 /// Counts a panic that ends its connection; the worker goes on.
@@ -50,9 +54,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
         worker: Rc::clone(&worker),
         peer,
         place,
+        forwarded: RefCell::default(),
     });
     let _guard = PanicGuard(Rc::clone(&connection));
-    let service = service_fn(|request| journey::run(Rc::clone(&connection), request));
+    // Boxed, for hyper moves it, and its state is large.
+    let service = service_fn(|request| Box::pin(journey::run(Rc::clone(&connection), request)));
     let mut serving = pin!(
         http1::Builder::new()
             .header_read_timeout(None)

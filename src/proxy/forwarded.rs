@@ -1,7 +1,7 @@
 //! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239).
 //!
 //! Set after [`strip_request`](super::headers::strip_request), so that no client can have them
-//! taken out. Via is left out.
+//! taken out. Via is `via`'s.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -24,35 +24,42 @@ pub struct Sender<'a> {
     pub scheme: &'static str,
 }
 
+/// What an untrusted peer's requests were last told to origins, for its next request to the same
+/// host: on a connection that is kept alive every request says the same.
+#[derive(Debug, Default)]
+pub struct Remembered(Option<Told>);
+
+/// The fields that take formatting.
+#[derive(Clone, Debug)]
+struct Told {
+    sender: (IpAddr, IpAddr),
+    host: Option<HeaderValue>,
+    x_forwarded_for: HeaderValue,
+    forwarded: HeaderValue,
+}
+
 /// Sets the four fields.
 ///
 /// A peer that is not trusted has all four replaced. Of a trusted peer, scheme and host are kept
 /// and the believed chain of addresses is continued; the other chain, which may be the
-/// client's invention, is made anew. Host is read from the request's own field.
-pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
-    let host = headers.get(HOST).cloned();
-    let mut text = Text::default();
-
-    text.chain(
-        headers,
-        &X_FORWARDED_FOR,
-        sender,
-        &AddressSource::XForwardedFor,
-    );
-    text.hop(sender, Text::address);
-    headers.insert(&X_FORWARDED_FOR, text.take());
-
-    text.chain(headers, &FORWARDED, sender, &AddressSource::Forwarded);
-    text.hop(sender, Text::forwarded_for);
-    if let Some(host) = &host {
-        text.push(b";host=");
-        text.quoted(host.as_bytes());
-    }
-    text.push(b";proto=");
-    text.push(sender.scheme.as_bytes());
-    headers.insert(FORWARDED, text.take());
-
+/// client's invention, is made anew. Host is read from the request's own field. `remembered` is
+/// the connection's.
+pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut Remembered) {
+    // One growth instead of two.
+    headers.reserve(FIELDS_ADDED);
     let is_trusted = sender.believed.is_some();
+    let Told {
+        host,
+        x_forwarded_for,
+        forwarded,
+        ..
+    } = if is_trusted {
+        tell(headers, sender)
+    } else {
+        remembered.tell(headers, sender)
+    };
+    headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
+    headers.insert(FORWARDED, forwarded);
     if !(is_trusted && headers.contains_key(&X_FORWARDED_PROTO)) {
         headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
     }
@@ -63,6 +70,48 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
         };
     }
 }
+
+/// Formats what a request's origin is told.
+fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> Told {
+    let host = headers.get(HOST).cloned();
+    let mut text = Text::default();
+    text.chain(
+        headers,
+        &X_FORWARDED_FOR,
+        sender,
+        &AddressSource::XForwardedFor,
+    );
+    text.hop(sender, Text::address);
+    let x_forwarded_for = text.take();
+
+    text.chain(headers, &FORWARDED, sender, &AddressSource::Forwarded);
+    text.hop(sender, Text::forwarded_for);
+    if let Some(host) = &host {
+        text.push(b";host=");
+        text.quoted(host.as_bytes());
+    }
+    text.push(b";proto=");
+    text.push(sender.scheme.as_bytes());
+    Told {
+        sender: (sender.peer, sender.client),
+        host,
+        x_forwarded_for,
+        forwarded: text.take(),
+    }
+}
+
+impl Remembered {
+    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> Told {
+        let is_same = |told: &&Told| {
+            told.sender == (sender.peer, sender.client) && told.host.as_ref() == headers.get(HOST)
+        };
+        let told = self.0.as_ref().filter(is_same).cloned();
+        told.unwrap_or_else(|| self.0.insert(tell(headers, sender)).clone())
+    }
+}
+
+/// Most fields that forwarding adds to a request: these four and Via.
+const FIELDS_ADDED: usize = 5;
 
 /// A field's value while it is written, so that its only allocation is its last.
 #[derive(Default)]
@@ -168,7 +217,7 @@ mod tests {
             believed,
             scheme: "http",
         };
-        annotate(&mut headers, &sender);
+        annotate(&mut headers, &sender, &mut Remembered::default());
         headers
     }
 
@@ -222,5 +271,21 @@ mod tests {
         };
         assert_eq!(write("2001:db8::1"), r#"for="[2001:db8::1]""#);
         assert_eq!(write("::ffff:192.0.2.1"), "for=192.0.2.1");
+    }
+
+    #[test]
+    fn what_is_remembered_is_for_the_same_host_only() {
+        let sender = Sender {
+            peer: PEER,
+            client: PEER,
+            believed: None,
+            scheme: "http",
+        };
+        let mut remembered = Remembered::default();
+        for host in ["a.test", "a.test", "b.test", "a.test"] {
+            let mut headers = fields(&[("host", host)]);
+            annotate(&mut headers, &sender, &mut remembered);
+            assert_eq!(headers, annotated(&[("host", host)], None));
+        }
     }
 }

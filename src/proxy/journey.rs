@@ -204,7 +204,8 @@ impl Journey<'_> {
             believed: identify::is_trusted(peer, identity).then_some(&identity.source),
             scheme: "http",
         };
-        forwarded::annotate(&mut head.headers, &sender);
+        let mut remembered = self.connection.forwarded.borrow_mut();
+        forwarded::annotate(&mut head.headers, &sender, &mut remembered);
         via::add(&mut head.headers, &self.connection.worker.shared.via);
         head.uri = outgoing_target(target, path.as_str(), route);
         let body = self.body.take().expect("the body is forwarded once");
