@@ -1,4 +1,4 @@
-//! The configuration's journey: `gateway.toml` → [`file`] (exact shape, spans) → [`compile`] → `Snapshot` | [`report`].
+//! The configuration's journey: `gateway.toml` → [`mod@file`] (exact shape, spans) → [`mod@compile`] → `Snapshot` | [`report`].
 //!
 //! Parsed, not validated: the mirror knows how the file spells things and where, the snapshot
 //! cannot be wrong. Every mistake of a file is collected in one run.

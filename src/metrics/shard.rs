@@ -23,7 +23,7 @@ impl<T: Default> Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// The worker's own. Indices come from the same [`Metrics`], so they are in range.
+    /// The worker's own. Indices come from the same `Metrics`, so they are in range.
     pub(super) fn of(&self, worker: WorkerIndex) -> &T {
         &self.0[worker.0]
     }

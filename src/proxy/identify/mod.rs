@@ -2,7 +2,7 @@
 //!
 //! [`host()`] and [`client_address`] read what a request says of itself, and believe only what may
 //! be believed; [`tag`] digests a policy's partition of it into the name that the store counts
-//! under, and [`shown`] spells the same for people without giving a secret away.
+//! under, and [`shown()`] spells the same for people without giving a secret away.
 
 mod address;
 mod forwarded;
