@@ -118,9 +118,10 @@ impl Journey<'_> {
         check(&head, shared)?;
         headers::strip_request(&mut head.headers);
         let target = head.uri.clone();
+        settle_host(&mut head, &target)?;
         let host = identify::host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
-        let path = path::normalise(target.path()).map_err(|_| Refusal::bad_path())?;
+        let path = normalise(&target)?;
         self.exchange.asked(&host);
         let found = route(snapshot, &host, &head, &path)?;
         let route = &snapshot.routes[found.route];
@@ -191,11 +192,6 @@ impl Journey<'_> {
         route: &Route,
         client: std::net::IpAddr,
     ) -> Request<RequestBody> {
-        if let Some(authority) = target.authority()
-            && let Ok(host) = HeaderValue::from_str(authority.as_str())
-        {
-            head.headers.insert(HOST, host);
-        }
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
         let sender = Sender {
@@ -278,6 +274,30 @@ fn check(head: &Parts, shared: &Shared) -> Result<(), Refusal> {
     }
     Ok(())
 }
+
+/// Puts an absolute target's authority into the Host field, where routes, partitions and the
+/// upstream look for it; the field that it replaces must be good all the same.
+fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
+    if let Some(authority) = target.authority() {
+        identify::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
+        head.headers.insert(HOST, host);
+    }
+    Ok(())
+}
+
+/// Normalises the path, which can grow; one that would not fit a target any more is refused.
+fn normalise(target: &Uri) -> Result<Normalised<'_>, Refusal> {
+    let path = path::normalise(target.path()).map_err(|_| Refusal::bad_path())?;
+    let query_bytes = target.query().map_or(0, |query| "?".len() + query.len());
+    if path.as_str().len() + query_bytes > TARGET_BYTES_MAX {
+        return Err(Refusal::bad_path());
+    }
+    Ok(path)
+}
+
+/// Most bytes of a path and its query that [`Uri`] holds.
+const TARGET_BYTES_MAX: usize = 65_534;
 
 /// Phase 1: finds the route.
 fn route(

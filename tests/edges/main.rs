@@ -1,0 +1,4 @@
+//! What a whole gateway does at its edges: slow readers, hostile heads, reloads, the end.
+
+mod harness;
+mod heads;
