@@ -47,6 +47,20 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
     });
 }
 
+/// Takes out the fields that an origin which reads `_` as `-` would take for `real`.
+pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
+    let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
+    let same = |(&a, &b): (&u8, &u8)| a == b || (is_dash(a) && is_dash(b));
+    let is_disguise = |name: &&HeaderName| {
+        let (name, real) = (name.as_str().as_bytes(), real.as_str().as_bytes());
+        name.len() == real.len() && name != real && name.iter().zip(real).all(same)
+    };
+    let names: SmallVec<[HeaderName; 2]> = headers.keys().filter(is_disguise).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
 /// Takes the hop-by-hop fields out of a response; Trailer stays, for the trailers are passed on.
 pub fn strip_response(headers: &mut HeaderMap) {
     strip(headers, is_hop_by_hop);

@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::limit::Tag;
 use crate::limit::tag::Tagger;
+use crate::proxy::headers::strip_disguises;
 use crate::proxy::path;
 use crate::proxy::route::{Found, Router};
 use crate::snapshot::{Choice, Missing, Part, Partition, Policy};
@@ -200,11 +201,12 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
     Some(value)
 }
 
-/// Puts the headers that name a client onto one line each, so that an origin that reads only the
-/// first or the last line sees the value that was counted.
+/// Puts the headers that name a client onto one line each, and takes out others that read like
+/// them, so that whichever line an origin reads, it sees the value that was counted.
 pub fn join_lines(headers: &mut HeaderMap, partition: &Partition) {
     for part in partition.0.iter().flat_map(|choice| &choice.0) {
         let Part::Header(name) = part else { continue };
+        strip_disguises(headers, name);
         if headers.get_all(name).iter().nth(1).is_none() {
             continue;
         }
