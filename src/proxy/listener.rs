@@ -60,6 +60,9 @@ pub(crate) struct Held<'l>(&'l Load);
 
 /// Connections on their way to one worker; more wait in the kernel's queue.
 pub(crate) const HANDOVER_MAX: usize = 1024;
+/// Unsent bytes beyond which a client's socket takes no more, and half of which must have gone before
+/// it does again: what a slow reader takes shows as progress, however much the kernel would buffer.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 /// Connections the kernel queues for a listener.
 const BACKLOG: i32 = 4096;
 /// How long an acceptor rests when the process is out of descriptors or memory.
@@ -77,6 +80,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     )?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    // Accepted sockets have it from this one.
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

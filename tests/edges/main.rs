@@ -1,4 +1,5 @@
 //! What a whole gateway does at its edges: slow readers, hostile heads, reloads, the end.
 
+mod bounds;
 mod harness;
 mod heads;

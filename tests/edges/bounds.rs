@@ -1,0 +1,91 @@
+//! Slow clients, and clients that leave.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use tollgate::clock::Micros;
+
+use super::harness::{Client, File, Running, origin};
+
+/// Serves `bytes` to one request, and holds on to the connection.
+fn serve(listener: std::net::TcpListener, bytes: usize) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut wire = Client(listener.accept().expect("a request").0);
+        wire.read_to("\r\n\r\n");
+        wire.say(&format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n"
+        ));
+        // The gateway may break off.
+        let _ = wire.0.write_all(&vec![b'x'; bytes]);
+    })
+}
+
+/// A connection that takes few bytes at a time.
+fn narrow(running: &Running) -> Client {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    socket.set_recv_buffer_size(16 * 1024).expect("a size");
+    socket
+        .connect(&running.address.into())
+        .expect("a connection");
+    Client(socket.into())
+}
+
+/// Reads to the end, `step` bytes every `pause` of the gateway's time.
+fn sip(running: &Running, client: &mut Client, step: usize, pause: Micros) -> usize {
+    client
+        .0
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a timeout");
+    let (mut total, mut sip) = (0, vec![0; step]);
+    loop {
+        running.clock.advance(pause);
+        // Longer than a sweep's period, so that what is overdue is found out.
+        std::thread::sleep(Duration::from_millis(250));
+        let mut taken = 0;
+        while taken < step {
+            match client.0.read(&mut sip[taken..]) {
+                Ok(0) | Err(_) => return total + taken,
+                Ok(bytes) => taken += bytes,
+            }
+        }
+        total += taken;
+    }
+}
+
+#[test]
+fn client_that_takes_its_answer_slowly_but_steadily_gets_all_of_it() {
+    let (listener, address) = origin();
+    let running = Running::start(&File {
+        origin: Some(address),
+        listener: "body_timeout = \"30s\"",
+        ..File::default()
+    });
+    let bytes = 8 << 20;
+    let origin = serve(listener, bytes);
+    let mut client = narrow(&running);
+    client.say("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let head = client.read_to("\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let taken = sip(&running, &mut client, 256 * 1024, Micros::from_secs(20));
+    assert_eq!(taken, bytes);
+    origin.join().expect("an origin");
+}
+
+#[test]
+fn answer_is_not_cut_short_by_the_idle_timeout() {
+    let (listener, address) = origin();
+    let running = Running::start(&File {
+        origin: Some(address),
+        listener: "body_timeout = \"1h\"\nidle_timeout = \"1s\"",
+        ..File::default()
+    });
+    let bytes = 8 << 20;
+    let origin = serve(listener, bytes);
+    let mut client = narrow(&running);
+    client.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.read_to("\r\n\r\n");
+    let taken = sip(&running, &mut client, 512 * 1024, Micros::from_secs(2));
+    assert_eq!(taken, bytes);
+    origin.join().expect("an origin");
+}
