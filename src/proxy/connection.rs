@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,7 +17,7 @@ use super::client_io::{Awaited, ClientIo, ClientSocket};
 use super::forwarded::Remembered;
 use super::journey;
 use super::listener::{Accepted, Place};
-use super::worker::Worker;
+use super::worker::{Draining, Registration, Worker};
 use crate::metrics::Malformed;
 
 /// What a request's journey knows of its connection.
@@ -33,7 +34,7 @@ pub(crate) struct Connection {
 struct PanicGuard(Rc<Connection>);
 
 /// Serves a connection until either side ends it.
-pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
+pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registration) {
     let Accepted {
         stream,
         peer,
@@ -67,13 +68,27 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted) {
             .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
             .serve_connection(TokioIo::new(io), service)
     );
-    let registration =
-        worker.register(poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await);
+    // The connection can outlive the configuration by far.
+    drop(live);
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    registration.wake(waker);
+    let ends = || match worker.draining() {
+        Draining::No => false,
+        Draining::Begun => connection.socket.awaited() != Awaited::FirstByte,
+        Draining::New => true,
+    };
     let mut is_closing = false;
     let end = poll_fn(|cx| {
-        if worker.is_draining() && !is_closing {
-            is_closing = true;
-            serving.as_mut().graceful_shutdown();
+        loop {
+            if !is_closing && ends() {
+                is_closing = true;
+                serving.as_mut().graceful_shutdown();
+            }
+            let polled = serving.as_mut().poll(cx);
+            // Its first byte may just have come.
+            if polled.is_ready() || is_closing || !ends() {
+                return polled;
+            }
         }
         serving.as_mut().poll(cx)
     })

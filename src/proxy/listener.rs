@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, watch};
@@ -108,10 +107,37 @@ pub(crate) async fn accept(
             accepted = next(&listener, index, &shared) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        hand_over(accepted, index, &shared, &workers).await;
+        let (stream, peer) = accepted;
+        // The worker's runtime is to watch it, not this one.
+        match stream.into_std() {
+            Ok(stream) => hand_over(stream, peer, index, &shared, &workers).await,
+            Err(error) => {
+                tracing::error!(%error, "an accepted connection cannot be handed over");
+            }
+        }
     }
-    while let Some(Ok(accepted)) = listener.accept().now_or_never() {
-        hand_over(accepted, index, &shared, &workers).await;
+    match listener.into_std() {
+        Ok(listener) => hand_over_queued(&listener, index, &shared, &workers).await,
+        Err(error) => tracing::error!(%error, "queued connections cannot be accepted"),
+    }
+}
+
+/// Hands over what is queued. The kernel is asked, not the runtime, which may not have heard of all.
+async fn hand_over_queued(
+    listener: &std::net::TcpListener,
+    index: usize,
+    shared: &Arc<Shared>,
+    workers: &[WorkerHandle],
+) {
+    loop {
+        let accepted = listener
+            .accept()
+            .and_then(|(stream, peer)| stream.set_nonblocking(true).map(|()| (stream, peer)));
+        match accepted {
+            Ok((stream, peer)) => hand_over(stream, peer, index, shared, workers).await,
+            Err(error) if is_the_connections_own(&error) => {}
+            Err(_) => return,
+        }
     }
 }
 
@@ -146,7 +172,8 @@ fn is_the_connections_own(error: &io::Error) -> bool {
 }
 
 async fn hand_over(
-    (stream, peer): (TcpStream, SocketAddr),
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
     listener: usize,
     shared: &Arc<Shared>,
     workers: &[WorkerHandle],
@@ -167,14 +194,6 @@ async fn hand_over(
         worker: worker.index,
         shared: Arc::clone(shared),
         worker_load: Arc::clone(&worker.load),
-    };
-    // The worker's runtime is to watch it, not this one.
-    let stream = match stream.into_std() {
-        Ok(stream) => stream,
-        Err(error) => {
-            tracing::error!(%error, "an accepted connection cannot be handed over");
-            return;
-        }
     };
     let accepted = Accepted {
         stream,

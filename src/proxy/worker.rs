@@ -35,9 +35,9 @@ pub(crate) struct Worker {
     /// count that other workers touch.
     live: RefCell<Rc<InForce>>,
     /// The tasks of open connections, to be woken when the worker drains.
-    connections: RefCell<HashMap<u64, Waker>>,
+    connections: RefCell<HashMap<u64, Option<Waker>>>,
     next_connection: Cell<u64>,
-    is_draining: Cell<bool>,
+    draining: Cell<Draining>,
 }
 
 /// A configuration as one worker holds it, to be shared among that worker's requests.
@@ -56,6 +56,20 @@ pub(crate) struct Registration {
     worker: Rc<Worker>,
     id: u64,
 }
+
+/// Which connections are to end with the request they are at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Draining {
+    /// None: the gateway runs.
+    No,
+    /// Those that have sent something. A new one may have its first request on its way.
+    Begun,
+    /// New ones too.
+    New,
+}
+
+/// How many periods of the sweep a new connection has for its first byte when the gateway drains.
+const NEW_CONNECTION_PERIODS: u32 = 5;
 
 /// Runs a worker until its channel is closed and its connections are done, or the grace is over.
 ///
@@ -80,18 +94,26 @@ pub(crate) fn run(
                 _ = period.tick() => worker.tend(),
                 next = accepted.recv() => match next {
                     Some(next) => {
-                        tokio::task::spawn_local(connection::serve(Rc::clone(&worker), next));
+                        // Entered here, so that draining waits for one that has not run yet.
+                        let registration = worker.register();
+                        let serving = connection::serve(Rc::clone(&worker), next, registration);
+                        tokio::task::spawn_local(serving);
                     }
                     None => break,
                 },
             }
         }
-        worker.drain();
+        worker.drain(Draining::Begun);
         let grace = worker.live().snapshot.shutdown_grace;
         let done = async {
+            let mut periods = 0;
             while !worker.is_done() {
                 period.tick().await;
                 worker.tend();
+                periods += 1;
+                if periods == NEW_CONNECTION_PERIODS {
+                    worker.drain(Draining::New);
+                }
             }
         };
         if tokio::time::timeout(grace, done).await.is_err() {
@@ -119,7 +141,7 @@ impl Worker {
             live: RefCell::new(live),
             connections: RefCell::default(),
             next_connection: Cell::new(0),
-            is_draining: Cell::new(false),
+            draining: Cell::new(Draining::No),
             shared,
         }
     }
@@ -134,16 +156,16 @@ impl Worker {
         Rc::clone(&seen)
     }
 
-    /// Whether connections are to end with the request they are at.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.get()
+    /// Which connections are to end with the request they are at.
+    pub(crate) fn draining(&self) -> Draining {
+        self.draining.get()
     }
 
-    /// Enters the task of a connection, so that draining wakes it.
-    pub(crate) fn register(self: &Rc<Self>, waker: Waker) -> Registration {
+    /// Enters a connection, so that draining waits for it.
+    fn register(self: &Rc<Self>) -> Registration {
         let id = self.next_connection.get();
         self.next_connection.set(id + 1);
-        self.connections.borrow_mut().insert(id, waker);
+        self.connections.borrow_mut().insert(id, None);
         Registration {
             worker: Rc::clone(self),
             id,
@@ -163,11 +185,19 @@ impl Worker {
         self.connections.borrow().is_empty() || self.shared.is_hurried()
     }
 
-    fn drain(&self) {
-        self.is_draining.set(true);
-        for waker in self.connections.borrow().values() {
+    fn drain(&self, draining: Draining) {
+        self.draining.set(draining);
+        for waker in self.connections.borrow().values().flatten() {
             waker.wake_by_ref();
         }
+    }
+}
+
+impl Registration {
+    /// Has draining wake the task of `waker`.
+    pub(crate) fn wake(&self, waker: Waker) {
+        let mut connections = self.worker.connections.borrow_mut();
+        connections.insert(self.id, Some(waker));
     }
 }
 
