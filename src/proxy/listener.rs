@@ -216,6 +216,11 @@ impl Load {
         }
     }
 
+    /// Has the acceptor look again how many connections there may be.
+    pub(crate) fn reconsider(&self) {
+        self.freed.notify_one();
+    }
+
     /// Takes a place among at most `held_max` held requests; none if there is none.
     pub(crate) fn hold(&self, held_max: usize) -> Option<Held<'_>> {
         if self.held.fetch_add(1, Relaxed) < held_max {

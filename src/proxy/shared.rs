@@ -94,6 +94,10 @@ impl Shared {
 
     /// Puts `live` in force and returns what was; requests that began with that keep it.
     pub fn swap(&self, live: Live) -> Arc<Live> {
-        self.live.swap(Arc::new(live))
+        let old = self.live.swap(Arc::new(live));
+        for load in &self.loads {
+            load.reconsider();
+        }
+        old
     }
 }

@@ -21,3 +21,25 @@ fn request_that_was_queued_when_the_gateway_ended_is_answered() {
         }
     }
 }
+
+#[test]
+fn more_connections_are_accepted_once_a_reload_allows_them() {
+    let mut running = Running::start(&File {
+        listener: "max_connections = 1",
+        ..File::default()
+    });
+    let mut first = running.connect();
+    first.say(GET);
+    first.read_to("}}\n");
+    let mut second = running.connect();
+    second.say(GET);
+    running.reload(&File {
+        listener: "max_connections = 2",
+        ..File::default()
+    });
+    second
+        .0
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a timeout");
+    second.read_to("}}\n");
+}
