@@ -329,7 +329,7 @@ async fn control(
     tokio::task::spawn_local(keep_house(Arc::clone(&shared)));
     let draining = phase.wait_for(|phase| *phase != Phase::Running).await;
     if let Ok(Phase::Draining(delay)) = draining.as_deref().copied() {
-        tokio::time::sleep(delay).await;
+        drop(tokio::time::timeout(delay, shared.hurried()).await);
     }
     drop(draining);
     stop.send_replace(true);

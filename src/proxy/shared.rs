@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
 use http::HeaderValue;
+use tokio::sync::Notify;
 
 use super::listener::Load;
 use super::via;
@@ -30,6 +31,7 @@ pub struct Shared {
     /// This process's entry in Via.
     pub(crate) via: HeaderValue,
     is_hurried: AtomicBool,
+    hurried: Notify,
 }
 
 /// A configuration and the handles that measure its parts.
@@ -75,12 +77,21 @@ impl Shared {
             via: via::entry(&tag_key),
             tag_key,
             is_hurried: AtomicBool::new(false),
+            hurried: Notify::new(),
         }
     }
 
-    /// Has draining workers wait for nothing more.
+    /// Has a shutdown wait for nothing more.
     pub fn hurry(&self) {
         self.is_hurried.store(true, Relaxed);
+        self.hurried.notify_one();
+    }
+
+    /// Waits until a shutdown is to wait for nothing more; for one task.
+    pub(crate) async fn hurried(&self) {
+        if !self.is_hurried() {
+            self.hurried.notified().await;
+        }
     }
 
     pub(crate) fn is_hurried(&self) -> bool {

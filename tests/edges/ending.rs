@@ -23,6 +23,23 @@ fn request_that_was_queued_when_the_gateway_ended_is_answered() {
 }
 
 #[test]
+fn hurried_shutdown_does_not_wait_out_its_delay() {
+    let mut running = Running::start(&File {
+        top: "shutdown_delay = \"1h\"",
+        ..File::default()
+    });
+    running.gateway.hurrier()();
+    let began = Instant::now();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        running.gateway.shutdown();
+        done.send(()).expect("the test waits");
+    });
+    is_done.recv_timeout(PATIENCE).expect("an end");
+    assert!(began.elapsed() < PATIENCE);
+}
+
+#[test]
 fn more_connections_are_accepted_once_a_reload_allows_them() {
     let mut running = Running::start(&File {
         listener: "max_connections = 1",
