@@ -90,7 +90,6 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
                 return polled;
             }
         }
-        serving.as_mut().poll(cx)
     })
     .await;
     drop(registration);
