@@ -155,7 +155,7 @@ impl Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         if !self.is_ended {
-            self.client.leave_body_unread();
+            self.client.expect_more();
         }
     }
 }

@@ -37,8 +37,8 @@ pub(crate) struct ClientSocket {
     /// Whether the runtime was told that nothing can be read although bytes are waiting: the
     /// watch does that, to hear of the client's leaving behind them.
     is_readiness_hidden: AtomicBool,
-    /// Whether the latest request was answered before its body was read to the end.
-    is_body_unread: AtomicBool,
+    /// Whether the client may be sending still when its connection closes.
+    is_more_expected: AtomicBool,
 }
 
 /// A listener's patience with its clients.
@@ -88,7 +88,7 @@ impl ClientIo {
             write: sweep.deadline(),
             awaited: AtomicU8::new(Awaited::FirstByte as u8),
             is_readiness_hidden: AtomicBool::new(false),
-            is_body_unread: AtomicBool::new(false),
+            is_more_expected: AtomicBool::new(false),
         };
         socket.read.arm(listener.header_timeout);
         Self(Arc::new(socket))
@@ -103,13 +103,14 @@ impl ClientIo {
 impl ClientSocket {
     /// Says that a head is complete: what takes time now is not the client's doing.
     pub(crate) fn begin_request(&self) {
-        self.is_body_unread.store(false, Relaxed);
+        self.is_more_expected.store(false, Relaxed);
         self.stop_waiting();
     }
 
-    /// Says that the request's body will not be read to its end.
-    pub(crate) fn leave_body_unread(&self) {
-        self.is_body_unread.store(true, Relaxed);
+    /// Says that the client may be sending still when its connection closes: the rest of a body,
+    /// or what it has to say behind a request that is refused.
+    pub(crate) fn expect_more(&self) {
+        self.is_more_expected.store(true, Relaxed);
     }
 
     /// Says that the answer is complete and the next request is awaited.
@@ -299,7 +300,7 @@ impl ClientSocket {
             SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)?;
             let is_between_requests =
                 matches!(self.awaited(), Awaited::NextRequest | Awaited::FirstByte);
-            if is_between_requests && !self.is_body_unread.load(Relaxed) {
+            if is_between_requests && !self.is_more_expected.load(Relaxed) {
                 return Poll::Ready(Ok(()));
             }
             self.await_next(Awaited::Close);

@@ -25,7 +25,7 @@ use super::identify::{self, Facts};
 use super::path::{self, Normalised};
 use super::plan::{self, Admitted};
 use super::record::Exchange;
-use super::refusal::{Dialect, Refusal};
+use super::refusal::{Afterwards, Dialect, Refusal};
 use super::route::{Found, Lookup};
 use super::shared::{Live, Shared};
 use super::via;
@@ -85,6 +85,9 @@ pub(crate) async fn run(
         Err(Stop::Refused(refusal)) => {
             exchange.answered(refusal.status(), Some(refusal.reason()));
             let is_body_left = is_left(body, waits_to_continue).await;
+            if refusal.afterwards() == Afterwards::Close {
+                connection.socket.expect_more();
+            }
             let mut response = refusal.into_response(dialect);
             if is_body_left {
                 response

@@ -60,3 +60,19 @@ fn more_connections_are_accepted_once_a_reload_allows_them() {
         .expect("a timeout");
     second.read_to("}}\n");
 }
+
+#[test]
+fn refused_head_is_answered_even_if_more_is_on_its_way() {
+    let running = Running::start(&File::default());
+    for _ in 0..50 {
+        let mut client = running.connect();
+        client.say("GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.say(&"x".repeat(300_000));
+        std::thread::sleep(Duration::from_millis(10));
+        // A connection that was reset says so here or when it is read.
+        let _ = client.0.shutdown(std::net::Shutdown::Write);
+        let answer = client.rest();
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer:?}");
+        assert!(!answer.contains("<reset>"), "{answer:?}");
+    }
+}
