@@ -42,6 +42,8 @@ pub(crate) enum RequestBodyError {
 pub(crate) struct ResponseBody {
     content: Content,
     exchange: Box<Exchange>,
+    /// Whether it ended or broke off by itself.
+    is_over: bool,
 }
 
 /// What an answer's body streams from.
@@ -163,7 +165,11 @@ impl Drop for RequestBody {
 impl ResponseBody {
     /// Streams `content`; `exchange` is recorded when this is dropped.
     pub(crate) fn new(content: Content, exchange: Box<Exchange>) -> Self {
-        Self { content, exchange }
+        Self {
+            content,
+            exchange,
+            is_over: false,
+        }
     }
 }
 
@@ -186,9 +192,15 @@ impl Body for ResponseBody {
             }
         };
         match &frame {
-            Some(Ok(frame)) => self.exchange.sent(frame.data_ref().map_or(0, Bytes::len)),
-            Some(Err(error)) => self.exchange.broke_off(error),
-            None => {}
+            Some(Ok(frame)) => {
+                self.is_over = frame.is_trailers();
+                self.exchange.sent(frame.data_ref().map_or(0, Bytes::len));
+            }
+            Some(Err(error)) => {
+                self.is_over = true;
+                self.exchange.broke_off(error);
+            }
+            None => self.is_over = true,
         }
         Poll::Ready(frame)
     }
@@ -206,6 +218,14 @@ impl Body for ResponseBody {
             Content::Refusal(full) => full.size_hint(),
             Content::Builtin(body) => body.size_hint(),
             Content::Upstream(body) => body.size_hint(),
+        }
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        if !self.is_over && !self.is_end_stream() {
+            self.exchange.left_unsent();
         }
     }
 }

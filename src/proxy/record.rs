@@ -150,14 +150,28 @@ impl Exchange {
 
     /// Notes that the answer's body broke off.
     pub(crate) fn broke_off(&mut self, error: &ResponseBodyError) {
-        self.reason = Some(match error {
-            ResponseBodyError::Upstream(UpstreamBodyError::Timeout) => Reason::ResponseBodyTimeout,
-            ResponseBodyError::Upstream(UpstreamBodyError::Broken(_)) => Reason::ResponseAborted,
-            ResponseBodyError::Client(RequestBodyError::TooLarge) => Reason::BodyTooLarge,
-            ResponseBodyError::Client(RequestBodyError::TimedOut) => Reason::RequestBodyTimeout,
-            ResponseBodyError::Upstream(UpstreamBodyError::Request(_))
-            | ResponseBodyError::Client(RequestBodyError::Aborted) => Reason::ClientGone,
+        let client = match error {
+            ResponseBodyError::Client(error) => Some(error),
+            ResponseBodyError::Upstream(error) => error.body_error(),
+        };
+        self.reason = Some(match (client, error) {
+            (Some(RequestBodyError::TooLarge), _) => Reason::BodyTooLarge,
+            (Some(RequestBodyError::TimedOut), _) => Reason::RequestBodyTimeout,
+            (_, ResponseBodyError::Upstream(UpstreamBodyError::Timeout)) => {
+                Reason::ResponseBodyTimeout
+            }
+            (_, ResponseBodyError::Upstream(UpstreamBodyError::Broken(_))) => {
+                Reason::ResponseAborted
+            }
+            _ => Reason::ClientGone,
         });
+    }
+
+    /// Notes that the connection ended before the answer's body did; one to HEAD is never sent.
+    pub(crate) fn left_unsent(&mut self) {
+        if self.method != Method::HEAD {
+            self.reason.get_or_insert(Reason::ClientGone);
+        }
     }
 
     /// Yields what the client is told of the quotas that enforce.

@@ -5,6 +5,7 @@
 //! the moment the response has ended as it should; in every other case, dropped early included,
 //! the connection is closed.
 
+use std::error::Error as StdError;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -36,6 +37,16 @@ pub enum UpstreamBodyError {
     /// The client's request, still being sent, failed.
     #[error("the request's body broke off while its response was being sent")]
     Request(#[source] hyper::Error),
+}
+
+impl UpstreamBodyError {
+    /// Returns the error of the request's body, if it is what ended the response and an `E`.
+    pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Request(error) => error.source()?.downcast_ref(),
+            Self::Timeout | Self::Broken(_) => None,
+        }
+    }
 }
 
 impl<B> UpstreamBody<B> {

@@ -89,3 +89,40 @@ fn answer_is_not_cut_short_by_the_idle_timeout() {
     assert_eq!(taken, bytes);
     origin.join().expect("an origin");
 }
+
+#[test]
+fn client_that_leaves_during_its_answer_is_recorded_as_gone() {
+    let (listener, address) = origin();
+    let running = Running::start(&File {
+        origin: Some(address),
+        ..File::default()
+    });
+    let origin = serve(listener, 64 << 20);
+    let mut client = running.connect();
+    client.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.read_to("\r\n\r\n");
+    drop(client);
+    origin.join().expect("an origin");
+    let log = running.end();
+    assert!(log.contains("\"reason\":\"client_gone\""), "{log}");
+}
+
+#[test]
+fn body_that_is_found_too_large_after_the_answer_began_is_recorded_as_that() {
+    let (listener, address) = origin();
+    let running = Running::start(&File {
+        origin: Some(address),
+        listener: "max_body_bytes = \"10B\"",
+        ..File::default()
+    });
+    let mut client = running.connect();
+    client.say("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+    let mut wire = Client(listener.accept().expect("a request").0);
+    wire.read_to("\r\n\r\n");
+    wire.say("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nx");
+    client.read_to("\r\n\r\n");
+    client.say("20\r\n01234567890123456789012345678901\r\n");
+    client.rest();
+    let log = running.end();
+    assert!(log.contains("\"reason\":\"body_too_large\""), "{log}");
+}
