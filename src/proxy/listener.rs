@@ -144,6 +144,7 @@ async fn hand_over_queued(
 /// Waits for room among the listener's connections, then for a connection.
 async fn next(listener: &TcpListener, index: usize, shared: &Shared) -> (TcpStream, SocketAddr) {
     let load = &shared.loads[index];
+    let mut is_resting = false;
     loop {
         let connections_max = shared.live().snapshot.listeners[index].max_connections;
         let freed = load.freed.notified();
@@ -155,7 +156,9 @@ async fn next(listener: &TcpListener, index: usize, shared: &Shared) -> (TcpStre
             Ok(accepted) => return accepted,
             Err(error) if is_the_connections_own(&error) => {}
             Err(error) => {
-                tracing::error!(%error, "cannot accept: resting before the next try");
+                if !std::mem::replace(&mut is_resting, true) {
+                    tracing::error!(%error, "cannot accept: trying again until it works");
+                }
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
         }
