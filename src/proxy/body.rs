@@ -21,7 +21,6 @@ pub(crate) struct RequestBody {
     client: Arc<ClientSocket>,
     /// Bytes that may still come.
     allowance: u64,
-    is_ended: bool,
 }
 
 /// Why a client's body broke off.
@@ -68,8 +67,10 @@ pub(crate) enum ResponseBodyError {
 impl RequestBody {
     /// Wraps a client's body.
     pub(crate) fn new(incoming: Incoming, client: Arc<ClientSocket>) -> Self {
+        if !incoming.is_end_stream() {
+            client.expect_more();
+        }
         Self {
-            is_ended: incoming.is_end_stream(),
             incoming,
             client,
             allowance: u64::MAX,
@@ -82,26 +83,21 @@ impl RequestBody {
     }
 
     /// Reads the rest and throws it away if it is announced and short, so that the connection can
-    /// be used again after an early answer; returns whether it can.
-    pub(crate) async fn drain(mut self) -> bool {
-        if self.is_end_stream() {
-            return true;
-        }
+    /// be used again after an early answer.
+    pub(crate) async fn drain(mut self) {
         if self
             .size_hint()
             .exact()
             .is_none_or(|bytes| bytes > DRAIN_BYTES_MAX)
         {
-            return false;
+            return;
         }
         while !self.is_end_stream() {
-            match std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await {
-                Some(Ok(_)) => {}
-                Some(Err(_)) => return false,
-                None => break,
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await;
+            if !matches!(frame, Some(Ok(_))) {
+                return;
             }
         }
-        true
     }
 }
 
@@ -126,7 +122,7 @@ impl Body for RequestBody {
         self.client.body_progressed();
         Poll::Ready(match frame {
             None => {
-                self.is_ended = true;
+                self.client.expect_no_more();
                 None
             }
             Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
@@ -137,7 +133,9 @@ impl Body for RequestBody {
                     None => Some(Err(RequestBodyError::TooLarge)),
                     Some(rest) => {
                         self.allowance = rest;
-                        self.is_ended = self.incoming.is_end_stream();
+                        if self.incoming.is_end_stream() {
+                            self.client.expect_no_more();
+                        }
                         Some(Ok(frame))
                     }
                 }
@@ -151,14 +149,6 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         self.incoming.size_hint()
-    }
-}
-
-impl Drop for RequestBody {
-    fn drop(&mut self) {
-        if !self.is_ended {
-            self.client.expect_more();
-        }
     }
 }
 

@@ -113,6 +113,16 @@ impl ClientSocket {
         self.is_more_expected.store(true, Relaxed);
     }
 
+    /// Says that the request's body has been read to its end.
+    pub(crate) fn expect_no_more(&self) {
+        self.is_more_expected.store(false, Relaxed);
+    }
+
+    /// Whether the client may be sending still.
+    pub(crate) fn is_more_expected(&self) -> bool {
+        self.is_more_expected.load(Relaxed)
+    }
+
     /// Says that the answer is complete and the next request is awaited.
     pub(crate) fn end_request(&self) {
         self.await_next(Awaited::NextRequest);

@@ -84,9 +84,14 @@ pub(crate) async fn run(
         Err(Stop::Gone) => return Err(ClientGone),
         Err(Stop::Refused(refusal)) => {
             exchange.answered(refusal.status(), Some(refusal.reason()));
-            let is_body_left = is_left(body, waits_to_continue).await;
+            // A body whose client waits for 100 (Continue) is not read: that would ask for it.
+            if let Some(body) = body.filter(|_| !waits_to_continue) {
+                body.drain().await;
+            }
+            let socket = &connection.socket;
+            let is_body_left = socket.is_more_expected();
             if refusal.afterwards() == Afterwards::Close {
-                connection.socket.expect_more();
+                socket.expect_more();
             }
             let mut response = refusal.into_response(dialect);
             if is_body_left {
@@ -101,17 +106,6 @@ pub(crate) async fn run(
     let mut scratch = connection.worker.scratch.borrow_mut();
     annotate(response.headers_mut(), style, exchange.told(), &mut scratch);
     Ok(response.map(|content| ResponseBody::new(content, exchange)))
-}
-
-/// Whether a refused request leaves some of its body on the connection, which then has to close.
-///
-/// A body whose client waits for 100 (Continue) is not read: reading would ask for it.
-async fn is_left(body: Option<RequestBody>, waits_to_continue: bool) -> bool {
-    match body {
-        None => false,
-        Some(body) if waits_to_continue => !body.is_end_stream(),
-        Some(body) => !body.drain().await,
-    }
 }
 
 impl Journey<'_> {

@@ -126,3 +126,18 @@ fn body_that_is_found_too_large_after_the_answer_began_is_recorded_as_that() {
     let log = running.end();
     assert!(log.contains("\"reason\":\"body_too_large\""), "{log}");
 }
+
+#[test]
+fn refusal_that_leaves_a_body_unread_says_that_the_connection_closes() {
+    let (listener, address) = origin();
+    drop(listener);
+    let running = Running::start(&File {
+        origin: Some(address),
+        ..File::default()
+    });
+    let mut client = running.connect();
+    client.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc");
+    let head = client.read_to("\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+    assert!(head.contains("connection: close\r\n"), "{head}");
+}
