@@ -267,9 +267,11 @@ impl ClientSocket {
     fn give_up_reading(&self) -> Poll<io::Result<()>> {
         match self.awaited() {
             Awaited::Head => {
-                // Nothing else is being written: the answer to the request before is complete.
+                // The answer to the request before has left hyper, unless it is still being taken.
                 // A socket that does not take these bytes is not worth waiting for.
-                drop(self.stream.try_write(REQUEST_TIMEOUT));
+                if !self.write.is_armed() {
+                    drop(self.stream.try_write(REQUEST_TIMEOUT));
+                }
                 Poll::Ready(Ok(()))
             }
             Awaited::FirstByte | Awaited::NextRequest | Awaited::Close => Poll::Ready(Ok(())),

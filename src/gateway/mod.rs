@@ -3,19 +3,20 @@
 //! `main` wraps one in signals; tests run several in one process. The threads: one per worker
 //! (`proxy::worker`), and one for control, which accepts, answers the admin port and keeps house.
 
+mod control;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
 use crate::access_log::Writer;
-use crate::admin::{self, AdminState};
+use crate::admin::AdminState;
 use crate::clock::Clock;
 use crate::config::changes::{changes, keep_until_restart};
 use crate::config::report::Report;
@@ -28,6 +29,7 @@ use crate::proxy::shared::{Live, Shared};
 use crate::proxy::worker;
 use crate::snapshot::Snapshot;
 use crate::store::{MemoryStore, Store};
+use control::{Phase, control};
 
 /// A running gateway; dropped, it drains.
 #[derive(Debug)]
@@ -68,21 +70,6 @@ pub enum StartError {
     #[error(transparent)]
     System(#[from] io::Error),
 }
-
-/// What the control thread is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Running,
-    /// Not ready; listeners close after the delay.
-    Draining(Duration),
-    /// The workers are done.
-    Done,
-}
-
-/// How often old configurations are looked after and idle state is swept.
-const HOUSEKEEPING_PERIOD: Duration = Duration::from_millis(100);
-/// How many of those periods pass between two corrections of the clock.
-const DISCIPLINE_PERIODS: u32 = 10;
 
 impl Gateway {
     /// Starts a gateway from the text of a file; nothing is bound unless the file is right.
@@ -131,9 +118,10 @@ impl Gateway {
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;
+        // The ports are bound and queue: whoever sees one sees a gateway that is ready.
+        gateway.admin.is_ready.store(true, Relaxed);
         gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
         gateway.observe_store();
-        gateway.admin.is_ready.store(true, Relaxed);
         Ok(gateway)
     }
 
@@ -297,57 +285,6 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.shutdown();
-    }
-}
-
-/// What the control thread does: accept, answer the admin port, keep house.
-async fn control(
-    shared: Arc<Shared>,
-    admin: Arc<AdminState>,
-    listeners: Vec<TcpListener>,
-    admin_listener: Option<TcpListener>,
-    workers: Vec<WorkerHandle>,
-    mut phase: watch::Receiver<Phase>,
-) -> io::Result<()> {
-    let (stop, stopped) = watch::channel(false);
-    for (index, listener) in listeners.into_iter().enumerate() {
-        let accepting = listener::accept(
-            listener,
-            index,
-            Arc::clone(&shared),
-            workers.clone(),
-            stopped.clone(),
-        );
-        tokio::task::spawn_local(accepting);
-    }
-    // The acceptors hold the workers' channels: when the last one ends, the workers drain.
-    drop(workers);
-    if let Some(listener) = admin_listener {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::task::spawn_local(admin::serve(listener, admin));
-    }
-    tokio::task::spawn_local(keep_house(Arc::clone(&shared)));
-    let draining = phase.wait_for(|phase| *phase != Phase::Running).await;
-    if let Ok(Phase::Draining(delay)) = draining.as_deref().copied() {
-        drop(tokio::time::timeout(delay, shared.hurried()).await);
-    }
-    drop(draining);
-    stop.send_replace(true);
-    // An error says that the gateway is gone, which is the end too.
-    drop(phase.wait_for(|phase| *phase == Phase::Done).await);
-    Ok(())
-}
-
-async fn keep_house(shared: Arc<Shared>) {
-    let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
-    let mut periods = 0;
-    loop {
-        period.tick().await;
-        shared.store.sweep();
-        periods += 1;
-        if periods % DISCIPLINE_PERIODS == 0 {
-            shared.clock.discipline();
-        }
     }
 }
 

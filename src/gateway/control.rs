@@ -1,0 +1,78 @@
+//! The control thread: accepts, answers the admin port, keeps house.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::admin::{self, AdminState};
+use crate::proxy::listener::{self, WorkerHandle};
+use crate::proxy::shared::Shared;
+
+/// What the control thread is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    /// Not ready; listeners close after the delay.
+    Draining(Duration),
+    /// The workers are done.
+    Done,
+}
+
+/// What the control thread does: accept, answer the admin port, keep house.
+pub(super) async fn control(
+    shared: Arc<Shared>,
+    admin: Arc<AdminState>,
+    listeners: Vec<TcpListener>,
+    admin_listener: Option<TcpListener>,
+    workers: Vec<WorkerHandle>,
+    mut phase: watch::Receiver<Phase>,
+) -> io::Result<()> {
+    let (stop, stopped) = watch::channel(false);
+    for (index, listener) in listeners.into_iter().enumerate() {
+        let accepting = listener::accept(
+            listener,
+            index,
+            Arc::clone(&shared),
+            workers.clone(),
+            stopped.clone(),
+        );
+        tokio::task::spawn_local(accepting);
+    }
+    // The acceptors hold the workers' channels: when the last one ends, the workers drain.
+    drop(workers);
+    if let Some(listener) = admin_listener {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::task::spawn_local(admin::serve(listener, admin));
+    }
+    tokio::task::spawn_local(keep_house(Arc::clone(&shared)));
+    let draining = phase.wait_for(|phase| *phase != Phase::Running).await;
+    if let Ok(Phase::Draining(delay)) = draining.as_deref().copied() {
+        drop(tokio::time::timeout(delay, shared.hurried()).await);
+    }
+    drop(draining);
+    stop.send_replace(true);
+    // An error says that the gateway is gone, which is the end too.
+    drop(phase.wait_for(|phase| *phase == Phase::Done).await);
+    Ok(())
+}
+
+async fn keep_house(shared: Arc<Shared>) {
+    let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
+    let mut periods = 0;
+    loop {
+        period.tick().await;
+        shared.store.sweep();
+        periods += 1;
+        if periods % DISCIPLINE_PERIODS == 0 {
+            shared.clock.discipline();
+        }
+    }
+}
+
+/// How often old configurations are looked after and idle state is swept.
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_millis(100);
+/// How many of those periods pass between two corrections of the clock.
+const DISCIPLINE_PERIODS: u32 = 10;
