@@ -120,7 +120,7 @@ fn full_shard_makes_room_from_idle_state_by_itself() {
         let ask = ask(&quota, gateway.slot("p", &quota), 1);
         // Tags without their high bits all fall into one shard.
         let one_shard = |key| Ask {
-            tag: Tag(tag(key).0 & u128::from(u64::MAX)),
+            tag: Tag::new(u128::from(tag(key).low())),
             ..ask
         };
         let is_admitted = |key: &u64| gateway.admits(one_shard(*key));

@@ -6,8 +6,10 @@
 use std::fmt;
 
 /// Names a partition: the first 16 bytes of a keyed BLAKE3 digest.
+///
+/// Two words: a `u128` would align what holds one to 16 bytes, a table's entries among it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Tag(pub u128);
+pub struct Tag([u64; 2]);
 
 /// Feeds a partition's parts into a [`Tag`].
 ///
@@ -39,12 +41,35 @@ impl Tagger {
         let digest = self.0.finalize();
         let mut first = [0; 16];
         first.copy_from_slice(&digest.as_bytes()[..16]);
-        Tag(u128::from_le_bytes(first))
+        Tag::new(u128::from_le_bytes(first))
+    }
+}
+
+impl Tag {
+    /// Makes a tag of these bits.
+    #[expect(clippy::cast_possible_truncation, reason = "each half is meant")]
+    pub const fn new(bits: u128) -> Self {
+        Self([bits as u64, (bits >> 64) as u64])
+    }
+
+    /// Returns its bits.
+    pub fn bits(self) -> u128 {
+        u128::from(self.high()) << 64 | u128::from(self.low())
+    }
+
+    /// Returns the upper half of its bits.
+    pub fn high(self) -> u64 {
+        self.0[1]
+    }
+
+    /// Returns the lower half of its bits.
+    pub fn low(self) -> u64 {
+        self.0[0]
     }
 }
 
 impl fmt::Debug for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tag({:032x})", self.0)
+        write!(f, "Tag({:032x})", self.bits())
     }
 }

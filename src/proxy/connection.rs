@@ -58,8 +58,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
         forwarded: RefCell::default(),
     });
     let _guard = PanicGuard(Rc::clone(&connection));
-    // Boxed, for hyper moves it, and its state is large.
-    let service = service_fn(|request| Box::pin(journey::run(Rc::clone(&connection), request)));
+    let service = service_fn(|request| journey::run(Rc::clone(&connection), request));
     let mut serving = pin!(
         http1::Builder::new()
             .header_read_timeout(None)

@@ -145,7 +145,8 @@ impl Journey<'_> {
         }
         join_lines(&mut head.headers, snapshot, route);
         let request = self.outgoing(head, &target, &path, route, client);
-        self.forward(route, request).await
+        // Boxed, so that hyper need not move room for it with every request, refused ones too.
+        Box::pin(self.forward(route, request)).await
     }
 
     /// Holds the body to the route's or the listener's bound.

@@ -11,7 +11,7 @@ use crate::limit::tag::Tagger;
 pub(crate) fn entry(key: &[u8; 32]) -> HeaderValue {
     let mut tagger = Tagger::new(key);
     tagger.part("via", b"");
-    let name = tagger.finish().0 >> 64;
+    let name = tagger.finish().high();
     HeaderValue::try_from(format!("1.1 tollgate-{name:016x}")).expect("hex digits are a value")
 }
 

@@ -142,7 +142,7 @@ pub fn ask(quota: &Quota, mode: Mode, slot: Slot, cost: u64) -> Ask<'_> {
     Ask {
         quota,
         slot,
-        tag: Tag(7),
+        tag: Tag::new(7),
         cost,
         mode,
         on_store_failure: OnStoreFailure::Local,

@@ -85,17 +85,16 @@ pub fn host<'r>(
 /// Reads `host [ ":" port ]`.
 fn read(text: &[u8]) -> Result<Cow<'_, str>, BadHost> {
     let text = str::from_utf8(text).map_err(|_| BadHost::Name)?;
-    if text.contains('@') {
-        return Err(BadHost::User);
-    }
     let name_end = match text.strip_prefix('[') {
         Some(rest) => rest.find(']').ok_or(BadHost::Name)? + "[]".len(),
         None => text.find(':').unwrap_or(text.len()),
     };
     let (name, port) = text.split_at(name_end);
-    let name = canonical_host(name)?;
+    let has_user = || text.contains('@');
+    let name = canonical_host(name).map_err(|bad| if has_user() { BadHost::User } else { bad })?;
     match port.strip_prefix(':') {
         None if port.is_empty() => Ok(name),
+        _ if has_user() => Err(BadHost::User),
         None => Err(BadHost::Name),
         // RFC 3986 section 3.2.3 lets the number be empty.
         Some("") => Ok(name),
@@ -120,15 +119,14 @@ pub(crate) fn canonical_host(name: &str) -> Result<Cow<'_, str>, BadHost> {
         return Ok(Cow::Owned(format!("[{address}]")));
     }
     let name = name.strip_suffix('.').unwrap_or(name);
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
     let (mut label_is_empty, mut has_upper) = (true, false);
     for byte in name.bytes() {
-        let is_dot = byte == b'.';
-        if (is_dot && label_is_empty) || !(is_dot || is_good(byte)) {
+        let kind = KINDS[usize::from(byte)];
+        if kind == Kind::Bad || (kind == Kind::Dot && label_is_empty) {
             return Err(BadHost::Name);
         }
-        label_is_empty = is_dot;
-        has_upper |= byte.is_ascii_uppercase();
+        label_is_empty = kind == Kind::Dot;
+        has_upper |= kind == Kind::Upper;
     }
     if label_is_empty {
         return Err(BadHost::Name);
@@ -139,6 +137,31 @@ pub(crate) fn canonical_host(name: &str) -> Result<Cow<'_, str>, BadHost> {
         Cow::Borrowed(name)
     })
 }
+
+/// What a byte is to a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Bad,
+    Upper,
+    Other,
+    Dot,
+}
+
+/// Every byte's kind: one look-up per byte of every request's host.
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Bad; 256];
+    let mut byte = 0;
+    while byte < 128_u8 {
+        kinds[byte as usize] = match byte {
+            b'.' => Kind::Dot,
+            b'A'..=b'Z' => Kind::Upper,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => Kind::Other,
+            _ => Kind::Bad,
+        };
+        byte += 1;
+    }
+    kinds
+};
 
 /// Bytes of a name, as RFC 1035 section 2.3.4 bounds it.
 const HOST_BYTES_MAX: usize = 255;

@@ -84,7 +84,7 @@ impl Shown<'_> {
             }
             _ => {}
         }
-        let digest = digest(self.key, part, value).0 >> (u128::BITS - u32::BITS);
+        let digest = digest(self.key, part, value).high() >> (u64::BITS - u32::BITS);
         write!(f, "{digest:08x}")
     }
 }

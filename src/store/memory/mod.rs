@@ -191,12 +191,13 @@ impl MemoryStore {
 /// swing by two. So some double at any time, and what they leave is what the next ones need.
 ///
 /// With `u` in [0, 1) the index is `SHARDS * u * (4 - u) / 3`, whose slope falls from 4/3 to 2/3.
+#[expect(clippy::cast_possible_truncation, reason = "sixteen bits fit")]
 fn shard_of(tag: Tag) -> usize {
     const ONE: usize = 1 << 16;
     if tag == OVERFLOW {
         return OVERFLOW_SHARD;
     }
-    let u = (tag.0 >> (u128::BITS - ONE.ilog2())) as usize;
+    let u = (tag.high() >> (u64::BITS - ONE.ilog2())) as usize;
     u * (4 * ONE - u) / (3 * ONE * ONE / SHARDS)
 }
 
@@ -207,7 +208,7 @@ const SHARDS: usize = 256;
 const OVERFLOW_SHARD: usize = SHARDS;
 /// The tag of each slot's overflow partition. That a client's tag is the same is as likely as
 /// that two clients' tags are.
-const OVERFLOW: Tag = Tag(u128::MAX);
+const OVERFLOW: Tag = Tag::new(u128::MAX);
 /// Shards that one call of [`MemoryStore::sweep`] looks at.
 const SHARDS_PER_SWEEP: usize = 8;
 /// When to ask a full store again: idle state has been swept by then.
@@ -223,7 +224,7 @@ mod tests {
         const STEPS: u128 = SHARDS as u128 * MEAN;
         let mut shares = [0; SHARDS];
         for step in 0..STEPS {
-            shares[shard_of(Tag(step << (u128::BITS - STEPS.ilog2())))] += 1;
+            shares[shard_of(Tag::new(step << (u128::BITS - STEPS.ilog2())))] += 1;
         }
         let quarters = shares
             .chunks(SHARDS / 4)
@@ -239,6 +240,6 @@ mod tests {
     #[test]
     fn overflow_tag_has_the_shard_that_is_locked_last() {
         assert_eq!(shard_of(OVERFLOW), SHARDS);
-        assert_eq!(shard_of(Tag(u128::MAX - 1)), SHARDS - 1);
+        assert_eq!(shard_of(Tag::new(u128::MAX - 1)), SHARDS - 1);
     }
 }

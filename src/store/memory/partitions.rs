@@ -18,16 +18,12 @@ pub(super) struct Partitions<S> {
     /// The quota as the table was made for. Only its window and shape are read, and those are
     /// the same for every quota a slot ever has.
     quota: Quota,
-    entries: HashTable<(Key, S)>,
+    entries: HashTable<(Tag, S)>,
     /// Bytes that the states hold outside of the table.
     heap_bytes: usize,
     /// Bytes that the meter knows of.
     metered_bytes: usize,
 }
-
-/// A tag as two words: a `u128` would align entries to 16 bytes and pad gcra's from 24 to 32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key([u64; 2]);
 
 /// Where a partition's state is, or that there is none yet.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +62,7 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Finds the bucket of a partition.
     pub(super) fn find(&self, tag: Tag) -> Option<usize> {
-        let key = Key::from(tag);
-        (self.entries).find_bucket_index(key.hash(), |(other, _)| *other == key)
+        (self.entries).find_bucket_index(tag.low(), |(other, _)| *other == tag)
     }
 
     /// Says whether one more partition fits, and grows the table for it if need be.
@@ -79,7 +74,7 @@ impl<S: State + Clone> Partitions<S> {
             return meter.fits(0);
         }
         // While it grows, the old table and the new one are both held.
-        let grown_bytes = grown_bytes::<(Key, S)>(self.entries.num_buckets());
+        let grown_bytes = grown_bytes::<(Tag, S)>(self.entries.num_buckets());
         if purpose == Purpose::Look {
             return meter.fits(grown_bytes);
         }
@@ -198,8 +193,7 @@ impl<S: State + Clone> Partitions<S> {
     }
 
     pub(super) fn remove(&mut self, tag: Tag, meter: &Meter) {
-        let key = Key::from(tag);
-        let found = (self.entries).find_entry(key.hash(), |(other, _)| *other == key);
+        let found = (self.entries).find_entry(tag.low(), |(other, _)| *other == tag);
         if let Ok(entry) = found {
             let ((_, state), _) = entry.remove();
             self.settle_heap(state.heap_bytes(), 0, meter);
@@ -231,9 +225,9 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Returns the bucket of a partition: the one it was found in, if it is still there.
     fn bucket(&self, spot: Spot) -> Option<usize> {
-        let key = Key::from(spot.tag);
+        let tag = spot.tag;
         let is_there =
-            |&bucket: &usize| (self.entries.get_bucket(bucket)).is_some_and(|(at, _)| *at == key);
+            |&bucket: &usize| (self.entries.get_bucket(bucket)).is_some_and(|(at, _)| *at == tag);
         (spot.bucket.filter(is_there)).or_else(|| self.find(spot.tag))
     }
 
@@ -248,9 +242,8 @@ impl<S: State + Clone> Partitions<S> {
     }
 
     fn insert(&mut self, tag: Tag, state: S, meter: &Meter) {
-        let key = Key::from(tag);
         self.heap_bytes += state.heap_bytes();
-        (self.entries).insert_unique(key.hash(), (key, state), hash_of);
+        (self.entries).insert_unique(tag.low(), (tag, state), hash_of);
         self.settle(meter);
     }
 
@@ -271,21 +264,9 @@ impl<S: State + Clone> Partitions<S> {
     }
 }
 
-impl Key {
-    fn hash(self) -> u64 {
-        self.0[0]
-    }
-}
-
-impl From<Tag> for Key {
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
-    fn from(tag: Tag) -> Self {
-        Self([tag.0 as u64, (tag.0 >> 64) as u64])
-    }
-}
-
-fn hash_of<S>((key, _): &(Key, S)) -> u64 {
-    key.hash()
+/// A tag is a digest already: half of it is the hash.
+fn hash_of<S>((tag, _): &(Tag, S)) -> u64 {
+    tag.low()
 }
 
 /// Returns what a table of `buckets` buckets holds once it has grown: entries, and a control byte
