@@ -79,7 +79,7 @@ impl Clock {
 
     /// Slews the clock towards wall time by at most [`SLEW_US_MAX`]; called once a second.
     ///
-    /// A difference that a step of the wall clock made is worn off at 0.05 %, so no window is
+    /// A difference that a step of the wall clock made is worn off at 0.5 %, so no window is
     /// ever visibly longer or shorter than configured.
     pub fn discipline(&self) {
         if let Source::System { offset_us, .. } = &*self.0 {
@@ -135,7 +135,7 @@ impl From<Micros> for Duration {
 }
 
 /// Most that [`Clock::discipline`] moves the clock in one call.
-const SLEW_US_MAX: i64 = 500;
+const SLEW_US_MAX: i64 = 5_000;
 
 fn wall_us() -> u64 {
     micros(

@@ -46,6 +46,8 @@ pub enum Reason {
     LimiterUnavailable,
     /// The listener holds as many requests as it may.
     HeldFull,
+    /// The gateway ended before the answer did: the grace was over, or it was told to hurry.
+    ShutDown,
     /// The request has passed this gateway before.
     Loop,
     /// No connection to the upstream could be made.
@@ -75,7 +77,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::BadPath,
         Self::BadMethodCase,
         Self::BadHost,
@@ -90,6 +92,7 @@ impl Reason {
         Self::ClientGone,
         Self::LimiterUnavailable,
         Self::HeldFull,
+        Self::ShutDown,
         Self::Loop,
         Self::ConnectFailed,
         Self::BadResponse,
@@ -116,6 +119,7 @@ impl Reason {
             Self::ClientGone => "client_gone",
             Self::LimiterUnavailable => "limiter_unavailable",
             Self::HeldFull => "held_full",
+            Self::ShutDown => "shut_down",
             Self::Loop => "loop",
             Self::ConnectFailed => "connect_failed",
             Self::BadResponse => "bad_response",
@@ -141,7 +145,9 @@ impl Reason {
             | Self::QuotaExceeded
             | Self::RequestBodyTimeout
             | Self::ClientGone => Fault::Client,
-            Self::LimiterUnavailable | Self::HeldFull | Self::Loop => Fault::Gateway,
+            Self::LimiterUnavailable | Self::HeldFull | Self::ShutDown | Self::Loop => {
+                Fault::Gateway
+            }
             Self::ConnectFailed
             | Self::BadResponse
             | Self::ResponseTimeout
@@ -155,7 +161,7 @@ impl Reason {
     pub const fn is_refusal(self) -> bool {
         !matches!(
             self,
-            Self::ClientGone | Self::ResponseAborted | Self::ResponseBodyTimeout
+            Self::ClientGone | Self::ShutDown | Self::ResponseAborted | Self::ResponseBodyTimeout
         )
     }
 

@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
 use tollgate::cli::{self, Command, EXIT_CONFIG};
@@ -27,8 +26,13 @@ fn main() -> ExitCode {
 
 /// Runs a gateway until a signal ends it.
 fn run(file: &Path) -> anyhow::Result<ExitCode> {
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("tollgate: cannot read {}: {error}", file.display());
+            return Ok(ExitCode::from(EXIT_CONFIG));
+        }
+    };
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -63,7 +67,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
                 }
             }
         }
-        tracing::info!("draining: open requests finish, new connections are refused");
+        tracing::info!("draining: not ready any more; open requests finish");
         let hurry = gateway.hurrier();
         let mut drained = tokio::task::spawn_blocking(move || gateway.shutdown());
         loop {
@@ -99,6 +103,7 @@ fn reload(gateway: &mut Gateway, file: &Path) {
     match std::fs::read_to_string(file) {
         Err(error) => {
             tracing::error!(file = name, %error, "cannot reload: the file cannot be read");
+            gateway.reject_reload();
         }
         Ok(text) => {
             if let Err(report) = gateway.reload(&text) {

@@ -7,6 +7,7 @@ mod control;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,6 +41,8 @@ pub struct Gateway {
     output: Output,
     /// Changes what is logged, once events are.
     logging: Option<Logging>,
+    /// What of the file is hardly meant, until events are logged.
+    warnings: Vec<String>,
     /// Names and bound addresses of the listeners.
     addresses: Vec<(Arc<str>, SocketAddr)>,
     admin_address: Option<SocketAddr>,
@@ -57,7 +60,7 @@ pub enum StartError {
     #[error("the file has mistakes")]
     File(Report),
     /// A port could not be opened.
-    #[error("{key} = \"{address}\": {source}")]
+    #[error("{key} = \"{address}\"")]
     Bind {
         /// The key that names the address.
         key: String,
@@ -66,7 +69,15 @@ pub enum StartError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// A thread, a runtime or the log could not be made.
+    /// The log's file could not be opened.
+    #[error("log.file = \"{}\"", file.display())]
+    Log {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A thread, a runtime or standard output could not be had.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -90,7 +101,7 @@ impl Gateway {
         let admin_listener = bind_admin(&snapshot)?;
         let worker_count = worker_count(&snapshot);
         let metrics = Arc::new(Metrics::new(worker_count));
-        let output = Output::open(snapshot.log.file.as_deref())?;
+        let output = open_log(&snapshot)?;
         metrics.observe_log(output.lines_dropped());
         let admin = Arc::new(AdminState::new(Arc::clone(&metrics)));
         let addresses = (snapshot.listeners.iter().zip(&listeners))
@@ -108,6 +119,7 @@ impl Gateway {
             admin,
             output,
             logging: None,
+            warnings: loaded.warnings,
             addresses,
             admin_address,
             phase,
@@ -164,6 +176,7 @@ impl Gateway {
         if tracing::subscriber::set_global_default(subscriber).is_ok() {
             self.logging = Some(logging);
         }
+        warn(&std::mem::take(&mut self.warnings));
     }
 
     fn spawn_control(
@@ -217,26 +230,18 @@ impl Gateway {
 
     /// Puts the configuration of `text` in force; requests under way keep the one they began with.
     ///
-    /// Counters of unchanged series, connections and pools survive. The log says what changed.
+    /// Counters of unchanged series, connections and pools survive. The log says what changed, and
+    /// its file is opened again.
     ///
     /// # Errors
     /// What is wrong with the file; the old configuration stays whole.
     pub fn reload(&mut self, text: &str) -> Result<(), Report> {
         self.retired.retain(|old| Arc::strong_count(old) > 1);
-        self.reopen_log();
         let store = &self.shared.store;
-        let loaded =
-            load(text, &environment, &mut |series| store.slot(series)).inspect_err(|_| {
-                self.shared.metrics.reloaded(Reload::Rejected);
-            })?;
+        let loaded = load(text, &environment, &mut |series| store.slot(series))
+            .inspect_err(|_| self.reject_reload())?;
         let old = Arc::clone(&self.shared.live());
         let changes = changes(&old.snapshot, &loaded.snapshot);
-        for key in &changes.needs_restart {
-            tracing::warn!(key, "a changed key needs a restart: its old value stays");
-        }
-        for change in &changes.applied {
-            tracing::info!(change, "reloaded");
-        }
         let snapshot = keep_until_restart(&old.snapshot, loaded.snapshot);
         let slots = slots(&snapshot);
         self.shared.store.set_bytes_max(snapshot.store.memory_max);
@@ -244,18 +249,32 @@ impl Gateway {
         self.shared.store.retain(&slots);
         self.shared.metrics.reloaded(Reload::Applied);
         self.retired.push(old);
-        let log = &self.shared.live().snapshot.log;
-        if let Some(logging) = &self.logging {
-            logging.set(log.level, logging::format_of(log));
+        self.reopen_log();
+        for key in &changes.needs_restart {
+            tracing::warn!(key, "a changed key needs a restart: its old value stays");
         }
+        for change in &changes.applied {
+            tracing::info!(change, "reloaded");
+        }
+        warn(&loaded.warnings);
+        tracing::info!(changes = changes.applied.len(), "the file is in force");
         Ok(())
+    }
+
+    /// Counts a reload that came to nothing; the log's file is opened again all the same.
+    pub fn reject_reload(&self) {
+        self.shared.metrics.reloaded(Reload::Rejected);
+        self.reopen_log();
     }
 
     /// Opens the log's file again, so that one that was rotated away is let go.
     fn reopen_log(&self) {
-        let file = self.shared.live().snapshot.log.file.clone();
-        if let Err(error) = self.output.reopen(file.as_deref()) {
+        let log = &self.shared.live().snapshot.log;
+        if let Err(error) = self.output.reopen(log.file.as_deref()) {
             tracing::error!(%error, "the log cannot be opened again: lines go to where they went");
+        }
+        if let Some(logging) = &self.logging {
+            logging.set(log.level, logging::format_of(log));
         }
     }
 
@@ -271,6 +290,7 @@ impl Gateway {
         self.phase.send_replace(Phase::Done);
         if let Some(control) = self.control.take() {
             join(control);
+            tracing::info!("stopped");
         }
         self.output.flush();
     }
@@ -285,6 +305,24 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.shutdown();
+    }
+}
+
+fn open_log(snapshot: &Snapshot) -> Result<Output, StartError> {
+    let file = snapshot.log.file.as_deref();
+    Output::open(file).map_err(|source| match file {
+        Some(file) => StartError::Log {
+            file: file.to_owned(),
+            source,
+        },
+        None => source.into(),
+    })
+}
+
+/// Logs what of a file is no mistake but hardly meant.
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        tracing::warn!(warning, "hardly meant");
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
         peer,
         place,
     } = accepted;
+    // A listener on [::] sees IPv4 peers as IPv6 addresses.
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let live = worker.live();
     let listener = &live.snapshot.listeners[place.listener];
     let stream = match prepare(stream) {

@@ -41,7 +41,7 @@ struct Told {
 /// Sets the four fields.
 ///
 /// A peer that is not trusted has all four replaced. Of a trusted peer, scheme and host are kept
-/// and the believed chain of addresses is continued; the other chain, which may be the
+/// where `X-Forwarded-For` is what is believed, and the believed chain of addresses is continued; the other chain, which may be the
 /// client's invention, is made anew. Host is read from the request's own field. `remembered` is
 /// the connection's.
 pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut Remembered) {
@@ -60,10 +60,12 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
     };
     headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
     headers.insert(FORWARDED, forwarded);
-    if !(is_trusted && headers.contains_key(&X_FORWARDED_PROTO)) {
+    // A proxy that says all in Forwarded, or in a header of its own, may pass these on unread.
+    let is_believed = sender.believed == Some(&AddressSource::XForwardedFor);
+    if !(is_believed && headers.contains_key(&X_FORWARDED_PROTO)) {
         headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
     }
-    if !(is_trusted && headers.contains_key(&X_FORWARDED_HOST)) {
+    if !(is_believed && headers.contains_key(&X_FORWARDED_HOST)) {
         match host {
             Some(host) => headers.insert(&X_FORWARDED_HOST, host),
             None => headers.remove(&X_FORWARDED_HOST),

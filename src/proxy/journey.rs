@@ -31,7 +31,9 @@ use super::shared::{Live, Shared};
 use super::via;
 use super::worker::Worker;
 use crate::clock::Micros;
-use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind};
+use crate::snapshot::{
+    AddressSource, EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind,
+};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -112,8 +114,12 @@ impl Journey<'_> {
     /// Phases 1 to 6.
     async fn travel(mut self, mut head: Parts) -> Result<Response<Content>, Stop> {
         let (snapshot, shared) = (&self.live.snapshot, &self.connection.worker.shared);
-        check(&head, shared)?;
+        let checked = check(&head, shared);
         headers::strip_request(&mut head.headers);
+        let peer = self.connection.peer.ip();
+        let client = identify::client_address(peer, &head.headers, &self.listener.identity);
+        self.exchange.sent_by(client);
+        checked?;
         let target = head.uri.clone();
         settle_host(&mut head, &target)?;
         let host = identify::host(&target, &head.headers, head.version)
@@ -122,9 +128,7 @@ impl Journey<'_> {
         self.exchange.asked(&host);
         let found = route(snapshot, &host, &head, &path)?;
         let route = &snapshot.routes[found.route];
-        let peer = self.connection.peer.ip();
-        let client = identify::client_address(peer, &head.headers, &self.listener.identity);
-        self.exchange.routed(found.route, client);
+        self.exchange.routed(found.route);
         let facts = Facts {
             client,
             ipv6_prefix: self.listener.identity.ipv6_prefix,
@@ -172,12 +176,12 @@ impl Journey<'_> {
         };
         worker.shared.metrics.held(worker.index);
         let _counted = Counted(worker);
-        let since = worker.shared.clock.now();
+        self.exchange.held();
         let is_gone = tokio::select! {
             () = tokio::time::sleep(admitted.wait.into()) => false,
             () = self.connection.socket.gone() => true,
         };
-        self.exchange.held(since);
+        self.exchange.let_go();
         if is_gone { Err(Stop::Gone) } else { Ok(()) }
     }
 
@@ -192,10 +196,15 @@ impl Journey<'_> {
     ) -> Request<RequestBody> {
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
+        let believed = identify::is_trusted(peer, identity).then_some(&identity.source);
+        if let (None, AddressSource::Header(name)) = (believed, &identity.source) {
+            // The origin may believe it, for it comes from the gateway's own proxies otherwise.
+            head.headers.remove(name);
+        }
         let sender = Sender {
             peer,
             client,
-            believed: identify::is_trusted(peer, identity).then_some(&identity.source),
+            believed,
             scheme: "http",
         };
         let mut remembered = self.connection.forwarded.borrow_mut();

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::annotate::{Told, tightest};
 use super::body::{RequestBodyError, ResponseBodyError};
 use super::connection::Connection;
+use super::identify::shown_address;
 use super::upstream_body::UpstreamBodyError;
 use super::worker::InForce;
 use crate::access_log::Record;
@@ -21,7 +22,7 @@ use crate::fault::Reason;
 use crate::limit::Decision;
 use crate::logging;
 use crate::metrics::Outcome;
-use crate::snapshot::{AccessLog, Snapshot};
+use crate::snapshot::{AccessLog, ClientNames, Snapshot};
 
 /// One request and what became of it.
 pub(crate) struct Exchange {
@@ -47,6 +48,7 @@ pub(crate) struct Exchange {
     reason: Option<Reason>,
     forwarded: Option<Timestamp>,
     upstream_us: Option<u64>,
+    held_since: Option<Timestamp>,
     held_us: Option<u64>,
     sent_bytes: u64,
     is_degraded: bool,
@@ -77,6 +79,7 @@ impl Exchange {
             reason: None,
             forwarded: None,
             upstream_us: None,
+            held_since: None,
             held_us: None,
             sent_bytes: 0,
             is_degraded: false,
@@ -90,10 +93,14 @@ impl Exchange {
         }
     }
 
-    /// Notes the route that was found and whose request it is.
-    pub(crate) fn routed(&mut self, route: usize, client: IpAddr) {
-        self.route = Some(route);
+    /// Notes whose request it is.
+    pub(crate) fn sent_by(&mut self, client: IpAddr) {
         self.client = client;
+    }
+
+    /// Notes the route that was found.
+    pub(crate) fn routed(&mut self, route: usize) {
+        self.route = Some(route);
     }
 
     /// Notes what a policy did.
@@ -106,13 +113,16 @@ impl Exchange {
         self.decisions.push((policy, quota, decision));
     }
 
-    /// Notes units that the request cost.
+    /// Notes units that the request is to spend.
     pub(crate) fn cost(&mut self, cost: u64) {
         self.cost = Some(self.cost.map_or(cost, |most| most.max(cost)));
     }
 
     /// Notes whose quota it was, in a form that may be shown.
     pub(crate) fn partition(&mut self, shown: impl std::fmt::Display) {
+        if !self.partition.is_empty() {
+            self.partition.extend_from_slice(b"; ");
+        }
         let mut text = Bytes(&mut self.partition);
         write!(text, "{shown}").expect("memory takes every byte");
     }
@@ -122,9 +132,16 @@ impl Exchange {
         self.is_degraded = true;
     }
 
-    /// Notes that the request is held from `since` to now.
-    pub(crate) fn held(&mut self, since: Timestamp) {
-        self.held_us = Some(self.now().since(since).0);
+    /// Notes that the request begins to be held.
+    pub(crate) fn held(&mut self) {
+        self.held_since = Some(self.now());
+    }
+
+    /// Notes that the request is held no longer, if it was.
+    pub(crate) fn let_go(&mut self) {
+        if let Some(since) = self.held_since.take() {
+            self.held_us = Some(self.now().since(since).0);
+        }
     }
 
     /// Notes that the request goes to its upstream.
@@ -170,7 +187,8 @@ impl Exchange {
     /// Notes that the connection ended before the answer's body did; one to HEAD is never sent.
     pub(crate) fn left_unsent(&mut self) {
         if self.method != Method::HEAD {
-            self.reason.get_or_insert(Reason::ClientGone);
+            self.reason
+                .get_or_insert(self.connection.worker.reason_to_end());
         }
     }
 
@@ -225,7 +243,10 @@ impl Exchange {
             |&(policy, outcome): &(usize, Outcome)| (&*snapshot.policies[policy].name, outcome);
         let policies: SmallVec<[(&str, Outcome); 4]> = self.outcomes.iter().map(name).collect();
         let mut client = SmallVec::<[u8; 48]>::new();
-        write!(Bytes(&mut client), "{}", self.client).expect("memory takes every byte");
+        let (text, names) = (&mut Bytes(&mut client), snapshot.log.clients);
+        let key = &self.connection.worker.shared.tag_key;
+        write!(text, "{}", shown_address(key, self.client, names))
+            .expect("memory takes every byte");
         let record = Record {
             at: self.began,
             listener: &snapshot.listeners[self.connection.place.listener].name,
@@ -233,7 +254,11 @@ impl Exchange {
             partition: &self.partition,
             method: self.method.as_str().as_bytes(),
             host: &self.host,
-            path: self.target.path().as_bytes(),
+            // A path may name the client; where only digests show, the route must do.
+            path: match names {
+                ClientNames::Short => self.target.path().as_bytes(),
+                ClientNames::Digest => b"",
+            },
             route: self.route.map(|route| &*snapshot.routes[route].name),
             status: self.status.map(|status| status.as_u16()),
             policies: &policies,
@@ -257,8 +282,10 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.connection.socket.end_request();
+        self.let_go();
         if self.status.is_none() {
-            self.reason.get_or_insert(Reason::ClientGone);
+            self.reason
+                .get_or_insert(self.connection.worker.reason_to_end());
         }
         self.count();
         if self.is_logged() {

@@ -20,6 +20,7 @@ use super::pool::Pools;
 use super::shared::{Live, Shared};
 use super::sweep::{self, Sweep};
 use crate::access_log::Writer;
+use crate::fault::Reason;
 use crate::metrics::WorkerIndex;
 
 /// What a worker's connections share; lives on one thread.
@@ -38,6 +39,8 @@ pub(crate) struct Worker {
     connections: RefCell<HashMap<u64, Option<Waker>>>,
     next_connection: Cell<u64>,
     draining: Cell<Draining>,
+    /// Whether what is still open is cut, the grace being over.
+    is_cutting: Cell<bool>,
 }
 
 /// A configuration as one worker holds it, to be shared among that worker's requests.
@@ -123,6 +126,7 @@ pub(crate) fn run(
                 "the shutdown grace is over: connections are cut"
             );
         }
+        worker.is_cutting.set(true);
         worker.tend();
     });
     Ok(())
@@ -142,7 +146,17 @@ impl Worker {
             connections: RefCell::default(),
             next_connection: Cell::new(0),
             draining: Cell::new(Draining::No),
+            is_cutting: Cell::new(false),
             shared,
+        }
+    }
+
+    /// Why a request ends without its answer: its client left, or the gateway does.
+    pub(crate) fn reason_to_end(&self) -> Reason {
+        if self.is_cutting.get() {
+            Reason::ShutDown
+        } else {
+            Reason::ClientGone
         }
     }
 

@@ -12,7 +12,6 @@ mod tests;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::value::bytes_text;
 use crate::snapshot::{Listener, Snapshot};
 
 /// What a reload changes.
@@ -74,7 +73,6 @@ pub fn keep_until_restart(old: &Snapshot, mut new: Snapshot) -> Snapshot {
     new.listeners = listeners.collect();
     new.workers = old.workers;
     new.admin = old.admin.clone();
-    new.store = old.store.clone();
     new
 }
 
@@ -105,12 +103,6 @@ fn restart(old: &Snapshot, new: &Snapshot, lines: &mut Vec<String>) {
         &old.admin.address,
         &new.admin.address,
         address,
-    );
-    diff.key(
-        "store: memory_max",
-        &old.store.memory_max,
-        &new.store.memory_max,
-        |bytes| bytes_text(*bytes),
     );
 }
 

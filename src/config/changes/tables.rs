@@ -26,6 +26,12 @@ pub(super) fn top(old: &Snapshot, new: &Snapshot, lines: &mut Vec<String>) {
         &new.shutdown_grace,
         time,
     );
+    Diff::of("store: ", lines).key(
+        "memory_max",
+        &old.store.memory_max,
+        &new.store.memory_max,
+        |bytes| bytes_text(*bytes),
+    );
     log(&old.log, &new.log, lines);
 }
 

@@ -37,6 +37,16 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             ));
         }
     }
+    for listener in &snapshot.listeners {
+        for proxies in &listener.identity.trusted_proxies {
+            if proxies.prefix_len() == 0 {
+                found.push(format!(
+                    "listener `{}`: `trusted_proxies` has {proxies}: whoever connects can choose the address that is limited",
+                    listener.name
+                ));
+            }
+        }
+    }
     if let Some(address) = snapshot.admin.address
         && !address.ip().is_loopback()
     {

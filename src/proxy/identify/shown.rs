@@ -37,6 +37,14 @@ pub fn shown<'r>(
     }
 }
 
+/// Shows a client's address: in clear, or as the digest that stands for it where only digests show.
+pub fn shown_address(key: &[u8; 32], address: IpAddr, names: ClientNames) -> impl Display {
+    fmt::from_fn(move |f| match names {
+        ClientNames::Short => write!(f, "{address}"),
+        ClientNames::Digest => write_digest(f, key, &Part::Ip, &Value::Address(address, 128)),
+    })
+}
+
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let choices = &self.partition.0;
@@ -84,9 +92,18 @@ impl Shown<'_> {
             }
             _ => {}
         }
-        let digest = digest(self.key, part, value).high() >> (u64::BITS - u32::BITS);
-        write!(f, "{digest:08x}")
+        write_digest(f, self.key, part, value)
     }
+}
+
+fn write_digest(
+    f: &mut Formatter<'_>,
+    key: &[u8; 32],
+    part: &Part,
+    value: &Value<'_>,
+) -> fmt::Result {
+    let digest = digest(key, part, value).high() >> (u64::BITS - u32::BITS);
+    write!(f, "{digest:08x}")
 }
 
 fn write_missing(f: &mut Formatter<'_>, choice: &Choice) -> fmt::Result {
