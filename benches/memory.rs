@@ -166,16 +166,13 @@ fn bytes_per_key(keys: u64) {
     for key in 0..WARM_UP_KEYS {
         black_box(warm_up.decide(tag(key)));
     }
+    settle();
     let before = resident_bytes();
     let bench = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
     for key in 0..keys {
         black_box(bench.decide(tag(key)));
     }
-    // An allocator gives freed pages back after a while, when it is next asked for something.
-    thread::sleep(Duration::from_secs(2));
-    for size in (10..24).map(|bits| 1 << bits) {
-        black_box(Vec::<u8>::with_capacity(size));
-    }
+    settle();
     let resident = resident_bytes().saturating_sub(before);
     let Store::Memory(memory) = &bench.store;
     let counted = memory.usage().bytes;
@@ -185,6 +182,14 @@ fn bytes_per_key(keys: u64) {
 
 /// Keys of a store of its own that are there before resident memory is first read.
 const WARM_UP_KEYS: u64 = 10_000;
+
+/// Has the allocator give freed pages back: it does so after a while, when it is asked for something.
+fn settle() {
+    thread::sleep(Duration::from_secs(2));
+    for size in (10..24).map(|bits| 1 << bits) {
+        black_box(Vec::<u8>::with_capacity(size));
+    }
+}
 
 /// Returns `VmRSS`; 0 where there is no /proc.
 fn resident_bytes() -> u64 {
