@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::net::{SocketAddr, TcpListener};
+
 use support::{Client, Config, Head, Origin, Running, get, start};
 
 fn open(endpoint: &str) -> Running {
@@ -119,6 +121,65 @@ fn what_a_trusted_peer_says_about_its_client_is_kept() {
     assert_eq!(head.listed("x-forwarded-for"), ["203.0.113.9", "127.0.0.1"]);
     assert_eq!(head.field("x-forwarded-proto"), Some("https"));
     assert_eq!(head.field("x-forwarded-host"), Some("shop.test"));
+}
+
+#[test]
+fn scheme_and_host_are_kept_only_of_a_peer_whose_x_forwarded_for_is_believed() {
+    for (source, proto, host) in [
+        ("x-forwarded-for", "https", "shop.test"),
+        ("forwarded", "http", "a.test"),
+        ("header:x-real-ip", "http", "a.test"),
+        ("peer", "http", "a.test"),
+    ] {
+        let origin = Origin::plain();
+        let config = Config::to(origin.url()).route("/*", "").listener(&format!(
+            "trusted_proxies = ['127.0.0.0/8']\nclient_address = '{source}'"
+        ));
+        let running = start(&config);
+        let fields = "X-Forwarded-For: 203.0.113.9\r\nForwarded: for=203.0.113.9\r\n\
+                      X-Real-IP: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n\
+                      X-Forwarded-Host: shop.test\r\n";
+        assert_eq!(get(running.public, "/", fields).status, 200, "{source}");
+        let head = origin.only_request().head;
+        let told = ["x-forwarded-proto", "x-forwarded-host"].map(|name| head.field(name));
+        assert_eq!(told, [Some(proto), Some(host)], "{source}");
+    }
+}
+
+#[test]
+fn a_header_that_names_the_client_passes_from_a_trusted_peer_only() {
+    for (proxies, expected) in [("10.0.0.0/8", None), ("127.0.0.0/8", Some("203.0.113.9"))] {
+        let origin = Origin::plain();
+        let config = Config::to(origin.url()).route("/*", "").listener(&format!(
+            "trusted_proxies = ['{proxies}']\nclient_address = 'header:x-real-ip'"
+        ));
+        let running = start(&config);
+        let answer = get(running.public, "/", "X-Real-IP: 203.0.113.9\r\n");
+        assert_eq!(answer.status, 200);
+        let head = origin.only_request().head;
+        assert_eq!(head.field("x-real-ip"), expected, "{proxies} are trusted");
+    }
+}
+
+#[test]
+fn an_ipv4_client_of_an_ipv6_listener_is_named_once() {
+    if TcpListener::bind("[::]:0").is_err() {
+        // The machine has no IPv6.
+        return;
+    }
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).address("[::]:0").route("/*", "");
+    let running = start(&config);
+    let address = SocketAddr::from(([127, 0, 0, 1], running.public.port()));
+    let answer = Client::connect_from([127, 0, 0, 7], address).get("/", "");
+    assert_eq!(answer.status, 200);
+    let head = origin.only_request().head;
+    assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.7"));
+    assert_eq!(head.listed("forwarded").len(), 1);
+    assert_eq!(
+        forwarded(&head),
+        ["for=127.0.0.7", "host=a.test", "proto=http"]
+    );
 }
 
 #[test]

@@ -234,6 +234,19 @@ fn a_reload_says_what_changed() {
 }
 
 #[test]
+fn a_changed_memory_limit_is_applied_at_the_reload() {
+    let process = Process::start(&limited("100 per minute"));
+    let wider = limited("100 per minute").top("store = { memory_max = '1GiB' }");
+    process.rewrite(&wider);
+    process.signal("HUP");
+    process.wait_for_line(&["\"reloaded\"", "store: memory_max 256MiB → 1GiB"]);
+    // What needs a restart is said before what is applied.
+    let lines = process.lines();
+    let restart = lines.iter().find(|line| line.contains("needs a restart"));
+    assert_eq!(restart, None);
+}
+
+#[test]
 fn a_mistaken_file_at_reload_keeps_the_old_one() {
     let process = Process::start(&limited("100 per minute"));
     assert_eq!(told_quota(&process), 100);
