@@ -233,7 +233,9 @@ fn a_full_house_of_held_requests_is_a_503_that_gives_its_charge_back() {
     seen.sort_unstable();
     assert_eq!(seen, [200, 503]);
     let refused = answers.iter().find(|x| x.status == 503);
-    assert_eq!(refused.expect("one of them").json()["status"], 503);
+    let refused = refused.expect("one of them");
+    assert_eq!(refused.json()["status"], 503);
+    assert_eq!(remaining(refused, "p"), 2);
     // The clock stands still: two of the four places are taken, the third charge was given back.
     let look = get(running.public, "/", "");
     assert_eq!((look.status, remaining(&look, "p")), (200, 1));

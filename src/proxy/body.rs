@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -82,27 +83,30 @@ impl RequestBody {
         self.allowance = bytes_max;
     }
 
-    /// Reads the rest and throws it away if it is announced and short, so that the connection can
-    /// be used again after an early answer.
+    /// Reads the rest and throws it away if it is announced, short and on its way, so that the
+    /// connection can be used again after an early answer.
     pub(crate) async fn drain(mut self) {
-        if self
-            .size_hint()
-            .exact()
-            .is_none_or(|bytes| bytes > DRAIN_BYTES_MAX)
-        {
+        let bytes = self.size_hint().exact();
+        if self.is_end_stream() || bytes.is_none_or(|bytes| bytes > DRAIN_BYTES_MAX) {
             return;
         }
-        while !self.is_end_stream() {
-            let frame = std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await;
-            if !matches!(frame, Some(Ok(_))) {
-                return;
+        let reading = async {
+            while !self.is_end_stream() {
+                let frame = std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await;
+                if !matches!(frame, Some(Ok(_))) {
+                    return;
+                }
             }
-        }
+        };
+        // What does not come in time is left, and the connection closes behind the answer.
+        drop(tokio::time::timeout(DRAIN_PATIENCE, reading).await);
     }
 }
 
 /// A refused request's body that is announced to be no longer than this is read to its end.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+/// How long the answer to a refused request waits for such a body.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Body for RequestBody {
     type Data = Bytes;

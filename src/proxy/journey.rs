@@ -23,7 +23,7 @@ use super::forwarded::{self, Sender};
 use super::headers;
 use super::identify::{self, Facts};
 use super::path::{self, Normalised};
-use super::plan::{self, Admitted};
+use super::plan::{self, Admitted, Planned};
 use super::record::Exchange;
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::route::{Found, Lookup};
@@ -145,7 +145,7 @@ impl Journey<'_> {
         let admitted = plan::decide(shared, &planned, self.exchange).await?;
         if admitted.wait > Micros(0) {
             // Boxed, so that requests that are not held need not have room for it.
-            Box::pin(self.hold(admitted)).await?;
+            Box::pin(self.hold(admitted, &planned)).await?;
         }
         join_lines(&mut head.headers, snapshot, route);
         let request = self.outgoing(head, &target, &path, route, client);
@@ -167,11 +167,11 @@ impl Journey<'_> {
     }
 
     /// Holds an admitted request for as long as its leaky-bucket policies say.
-    async fn hold(&mut self, admitted: Admitted) -> Result<(), Stop> {
+    async fn hold(&mut self, admitted: Admitted, planned: &Planned<'_>) -> Result<(), Stop> {
         let worker = &self.connection.worker;
         let load = &worker.shared.loads[self.connection.place.listener];
         let Some(_place) = load.hold(self.listener.max_held) else {
-            drop(worker.shared.store.release(admitted.charge, u64::MAX).await);
+            plan::give_back(&worker.shared, planned, admitted.charge, self.exchange).await;
             return Err(Refusal::held_full().into());
         };
         worker.shared.metrics.held(worker.index);

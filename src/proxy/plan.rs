@@ -113,6 +113,24 @@ pub(super) async fn decide(
     }
 }
 
+/// Gives back all that an admitted plan spent, for a request that goes no further after all; the
+/// client is told what is left then.
+pub(super) async fn give_back(
+    shared: &Shared,
+    planned: &Planned<'_>,
+    charge: Charge,
+    exchange: &mut Exchange,
+) {
+    drop(shared.store.release(charge, u64::MAX).await);
+    let looks: Plan<'_> = (planned.asks.iter())
+        .map(|ask| Ask { cost: 0, ..*ask })
+        .collect();
+    let decisions = shared.store.look(&looks).await;
+    for (&(policy, quota), decision) in planned.owners.iter().zip(decisions) {
+        exchange.decided_anew(policy, quota, decision);
+    }
+}
+
 /// Notes what each policy did, and what its quotas tell the client.
 fn note(planned: &Planned<'_>, verdict: &Verdict, exchange: &mut Exchange) {
     let mut answers = verdict.answers.iter().zip(&planned.asks);

@@ -113,6 +113,15 @@ impl Exchange {
         self.decisions.push((policy, quota, decision));
     }
 
+    /// Notes what a quota that was noted says now; others are not told of.
+    pub(crate) fn decided_anew(&mut self, policy: usize, quota: usize, decision: Decision) {
+        for (of, index, noted) in &mut self.decisions {
+            if (*of, *index) == (policy, quota) {
+                *noted = decision;
+            }
+        }
+    }
+
     /// Notes units that the request is to spend.
     pub(crate) fn cost(&mut self, cost: u64) {
         self.cost = Some(self.cost.map_or(cost, |most| most.max(cost)));

@@ -141,3 +141,19 @@ fn refusal_that_leaves_a_body_unread_says_that_the_connection_closes() {
     assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
     assert!(head.contains("connection: close\r\n"), "{head}");
 }
+
+#[test]
+fn refusal_does_not_wait_for_a_body_that_does_not_come() {
+    let running = Running::start(&File {
+        route: "policies = [\"one\"]",
+        rest: "[policies.one]\nquota = \"1 per hour\"",
+        ..File::default()
+    });
+    running.ask("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut client = running.connect();
+    // The gateway's clock stands still, so no deadline of the listener's helps.
+    client.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n");
+    let head = client.read_to("\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 429 "), "{head}");
+    assert!(head.contains("connection: close\r\n"), "{head}");
+}
