@@ -28,7 +28,8 @@ use crate::snapshot::{AccessLog, ClientNames, Snapshot};
 pub(crate) struct Exchange {
     connection: Rc<Connection>,
     live: Rc<InForce>,
-    began: Timestamp,
+    /// When its head had arrived, if the access log wants it; so with the other times.
+    began: Option<Timestamp>,
     method: Method,
     /// The target as the client sent it; the path that is logged.
     target: Uri,
@@ -62,8 +63,9 @@ impl Exchange {
         method: &Method,
         target: &Uri,
     ) -> Self {
+        let is_logged = live.snapshot.log.access != AccessLog::Off;
         Self {
-            began: connection.worker.shared.clock.now(),
+            began: is_logged.then(|| connection.worker.shared.clock.now()),
             method: method.clone(),
             target: target.clone(),
             client: connection.peer.ip(),
@@ -155,7 +157,7 @@ impl Exchange {
 
     /// Notes that the request goes to its upstream.
     pub(crate) fn forwarded(&mut self) {
-        self.forwarded = Some(self.now());
+        self.forwarded = self.is_logged().then(|| self.now());
     }
 
     /// Notes that the upstream answered.
@@ -221,7 +223,7 @@ impl Exchange {
 
     /// Whether the access log may have this request.
     pub(crate) fn is_logged(&self) -> bool {
-        self.live.snapshot.log.access != AccessLog::Off
+        self.began.is_some()
     }
 
     fn now(&self) -> Timestamp {
@@ -246,7 +248,7 @@ impl Exchange {
         }
     }
 
-    fn log(&self) {
+    fn log(&self, began: Timestamp) {
         let snapshot: &Snapshot = &self.live.snapshot;
         let name =
             |&(policy, outcome): &(usize, Outcome)| (&*snapshot.policies[policy].name, outcome);
@@ -257,7 +259,7 @@ impl Exchange {
         write!(text, "{}", shown_address(key, self.client, names))
             .expect("memory takes every byte");
         let record = Record {
-            at: self.began,
+            at: began,
             listener: &snapshot.listeners[self.connection.place.listener].name,
             client: &client,
             partition: &self.partition,
@@ -274,7 +276,7 @@ impl Exchange {
             remaining: tightest(self.told()).map(|told| told.decision.remaining),
             cost: self.cost,
             reason: self.reason,
-            duration_us: self.now().since(self.began).0,
+            duration_us: self.now().since(began).0,
             upstream_us: self.upstream_us,
             held_us: self.held_us,
             sent_bytes: self.sent_bytes,
@@ -297,8 +299,8 @@ impl Drop for Exchange {
                 .get_or_insert(self.connection.worker.reason_to_end());
         }
         self.count();
-        if self.is_logged() {
-            self.log();
+        if let Some(began) = self.began {
+            self.log(began);
         }
     }
 }
