@@ -8,24 +8,6 @@ use support::ratelimit::{Item, item, policy, state};
 use support::{Answer, Client, Config, Origin, Running, START, get, secs, start};
 use tollgate::clock::Micros;
 
-/// Checks that a problem document is complete and returns it without its title, which is prose.
-#[track_caller]
-fn problem(answer: &Answer) -> Value {
-    assert_eq!(
-        answer.field("content-type"),
-        Some("application/problem+json"),
-        "{answer:#?}"
-    );
-    let mut body = answer.json();
-    let title = body.as_object_mut().expect("an object").remove("title");
-    let title = title.expect("a title");
-    assert!(
-        title.as_str().is_some_and(|x| !x.is_empty()),
-        "title {title}"
-    );
-    body
-}
-
 /// What a refusal by those quotas says, but for its title.
 fn quota_exceeded(violated: &[&str]) -> Value {
     json!({
@@ -80,7 +62,7 @@ fn a_refusal_is_exactly_what_the_contract_says() {
     let running = start_at(&config, START + secs(18));
     let answer = last_of(&running, 2);
     assert_eq!(answer.status, 429);
-    assert_eq!(problem(&answer), quota_exceeded(&["per-client"]));
+    assert_eq!(answer.problem(), quota_exceeded(&["per-client"]));
     assert_eq!(answer.field("retry-after"), Some("42"));
     assert_eq!(
         policy(&answer),
@@ -239,7 +221,7 @@ fn a_policy_of_several_quotas_names_each_by_its_window() {
             item("p:10s", &[("r", 48), ("t", 10)])
         ]
     );
-    assert_eq!(problem(&answer), quota_exceeded(&["p:2s"]));
+    assert_eq!(answer.problem(), quota_exceeded(&["p:2s"]));
 }
 
 #[test]
@@ -252,7 +234,7 @@ fn of_several_refusing_policies_the_longest_wait_is_told() {
     let running = start(&config);
     let answer = last_of(&running, 2);
     assert_eq!(answer.status, 429);
-    assert_eq!(problem(&answer), quota_exceeded(&["short", "long"]));
+    assert_eq!(answer.problem(), quota_exceeded(&["short", "long"]));
     assert_eq!(answer.field("retry-after"), Some("60"));
     assert_eq!(
         state(&answer),
@@ -274,7 +256,7 @@ fn a_cost_that_can_never_fit_is_told_no_time_to_retry() {
     assert_eq!(answer.status, 429);
     assert_eq!(answer.head.fields("retry-after"), [""; 0]);
     assert_eq!(state(&answer), [item("p", &[("r", 10)])]);
-    assert_eq!(problem(&answer), quota_exceeded(&["p"]));
+    assert_eq!(answer.problem(), quota_exceeded(&["p"]));
 }
 
 #[test]

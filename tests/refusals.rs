@@ -2,27 +2,8 @@
 
 mod support;
 
-use serde_json::Value;
 use support::ratelimit::{item, state};
-use support::{Answer, Client, Config, HUSH, Origin, Refusing, first_answered, get, start};
-
-/// Checks that a problem document is complete and returns it without its title, which is prose.
-#[track_caller]
-fn problem(answer: &Answer) -> Value {
-    assert_eq!(
-        answer.field("content-type"),
-        Some("application/problem+json"),
-        "{answer:#?}"
-    );
-    let mut body = answer.json();
-    let title = body.as_object_mut().expect("an object").remove("title");
-    let title = title.expect("a title");
-    assert!(
-        title.as_str().is_some_and(|x| !x.is_empty()),
-        "title {title}"
-    );
-    body
-}
+use support::{Client, Config, HUSH, Origin, Refusing, first_answered, get, start};
 
 #[test]
 fn a_refused_head_request_has_no_body_and_keeps_its_connection() {
@@ -135,7 +116,7 @@ fn every_mistake_is_a_problem_document_with_its_status() {
         let mut client = Client::connect(running.public);
         let answer = client.ask(request);
         assert_eq!(answer.status, status, "{request}");
-        assert_eq!(problem(&answer)["status"], status, "{request}");
+        assert_eq!(answer.problem()["status"], status, "{request}");
         assert_eq!(answer.head.fields("retry-after"), [""; 0], "{request}");
         if closes {
             assert!(answer.says_close(), "{request}");

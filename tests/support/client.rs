@@ -180,6 +180,25 @@ impl Answer {
         serde_json::from_slice(&self.body).expect("a JSON body")
     }
 
+    /// Parses a problem document (RFC 9457), checks that it is complete, and returns it without its
+    /// title, which is prose.
+    #[track_caller]
+    pub fn problem(&self) -> serde_json::Value {
+        assert_eq!(
+            self.field("content-type"),
+            Some("application/problem+json"),
+            "{self:#?}"
+        );
+        let mut body = self.json();
+        let title = body.as_object_mut().expect("an object").remove("title");
+        let title = title.expect("a title");
+        assert!(
+            title.as_str().is_some_and(|x| !x.is_empty()),
+            "title {title}"
+        );
+        body
+    }
+
     /// Whether the answer says that the connection ends after it.
     pub fn says_close(&self) -> bool {
         let options = self.head.listed("connection");
