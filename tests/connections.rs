@@ -171,6 +171,19 @@ fn connections_beyond_the_maximum_wait_or_are_turned_away() {
 }
 
 #[test]
+fn more_connections_are_accepted_once_a_reload_allows_them() {
+    let config = Config::to("builtin:echo").one_worker().route("/*", "");
+    let mut running = start(&config.clone().listener("max_connections = 1"));
+    let mut first = Client::connect(running.public);
+    assert_eq!(first.ask(GET).status, 200);
+    let mut second = Client::connect(running.public);
+    second.send(GET);
+    let wider = config.listener("max_connections = 2").text();
+    running.gateway.reload(&wider).expect("a good file");
+    assert_eq!(second.answer().status, 200);
+}
+
+#[test]
 fn connections_that_do_nothing_keep_nobody_waiting() {
     let running = open("builtin:echo", "");
     let mut silent: Vec<_> = (0..200).map(|_| Client::connect(running.public)).collect();

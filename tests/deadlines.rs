@@ -5,7 +5,10 @@ mod support;
 use std::io::Write as _;
 use std::thread;
 
-use support::{After, Client, Config, Flow, Gate, HUSH, Origin, Running, secs, start};
+use support::wire::Body;
+use support::{After, Client, Config, Flow, Framing, Gate, HUSH, Origin, Running, secs, start};
+use tollgate::clock::Micros;
+use tollgate::proxy::sweep;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -196,4 +199,49 @@ fn a_client_that_reads_nothing_is_let_go() {
     let _time = Flow::of(&running.clock, secs(1));
     let error = how.recv().expect("the origin writes until it fails");
     assert!(support::wire::is_reset(&error), "{error}");
+}
+
+/// Answers with that many bytes.
+fn large(bytes: usize) -> Origin {
+    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
+    answer.resize(answer.len() + bytes, b'x');
+    Origin::answering(answer)
+}
+
+/// Reads to the end, `step` bytes every `pause` of the gateway's time, and returns how many came.
+fn sip(running: &Running, client: &mut Client, step: usize, pause: Micros) -> usize {
+    let mut body = Body::default();
+    loop {
+        running.clock.advance(pause);
+        // So that what is overdue is found out before more is read.
+        thread::sleep(sweep::PERIOD * 2);
+        let read = client.wire.read_body(Framing::Length(step), &mut body);
+        if read.is_err() {
+            return body.bytes.len();
+        }
+    }
+}
+
+#[test]
+fn client_that_takes_its_answer_slowly_but_steadily_gets_all_of_it() {
+    let bytes = 8 << 20;
+    let origin = large(bytes);
+    let running = open(&origin.url(), "body_timeout = '30s'");
+    let mut client = Client::connect_narrow(running.public);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.head().expect("a head").status, 200);
+    let taken = sip(&running, &mut client, 256 * 1024, secs(20));
+    assert_eq!(taken, bytes);
+}
+
+#[test]
+fn answer_is_not_cut_short_by_the_idle_timeout() {
+    let bytes = 8 << 20;
+    let origin = large(bytes);
+    let running = open(&origin.url(), "body_timeout = '1h'\nidle_timeout = '1s'");
+    let mut client = Client::connect_narrow(running.public);
+    client.send(GET);
+    client.head().expect("a head");
+    let taken = sip(&running, &mut client, 512 * 1024, secs(2));
+    assert_eq!(taken, bytes);
 }

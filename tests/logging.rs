@@ -194,6 +194,41 @@ fn what_the_end_of_the_gateway_cuts_is_logged_as_its_own_fault() {
 }
 
 #[test]
+fn client_that_leaves_during_its_answer_is_recorded_as_gone() {
+    let length = 64 << 20;
+    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    response.resize(response.len() + length, b'x');
+    let origin = Origin::answering(response);
+    let process = Process::start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = Client::connect(process.public);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    client.head().expect("a head");
+    drop(client);
+    origin.wait_for_ended(1);
+    let records = process.wait_for_records(1);
+    assert_eq!(text(&records[0], "reason"), "client_gone");
+}
+
+#[test]
+fn body_that_is_found_too_large_after_the_answer_began_is_recorded_as_that() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nx")?;
+        exchange.until_closed();
+        Ok(After::Close)
+    });
+    let config = Config::to(origin.url()).listener("max_body_bytes = '10B'");
+    let process = Process::start(&config.route("/*", ""));
+    let mut client = Client::connect(process.public);
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+    client.head().expect("a head");
+    client.send("20\r\n01234567890123456789012345678901\r\n");
+    client.rest();
+    let line = process.wait_for_line(&["\"POST\"", "\"reason\""]);
+    let record: Value = serde_json::from_str(&line).expect("a log line is JSON");
+    assert_eq!(text(&record, "reason"), "body_too_large");
+}
+
+#[test]
 fn what_is_hardly_meant_is_logged_at_the_start_and_at_a_reload() {
     let trusting = |proxies| logged("").listener(&format!("trusted_proxies = ['{proxies}']"));
     let process = Process::start(&trusting("0.0.0.0/0"));

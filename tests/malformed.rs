@@ -265,3 +265,14 @@ fn an_expectation_other_than_continue_is_a_417_or_ignored_but_never_hangs() {
         .status;
     assert!(matches!(status, 200 | 417), "{status}");
 }
+
+#[test]
+fn path_that_grows_beyond_a_target_when_normalised_is_refused() {
+    let config = Config::to("builtin:echo").admin("127.0.0.1:0");
+    let running = start(&config.route("/*", ""));
+    let path = "|".repeat(30_000);
+    assert_eq!(get(running.public, &format!("/{path}"), "").status, 400);
+    let admin = running.gateway.admin_address().expect("an admin port");
+    let metrics = get(admin, "/metrics", "").text();
+    assert!(metrics.contains("tollgate_panics_total 0\n"), "{metrics}");
+}

@@ -1,4 +1,4 @@
-//! The process: how it starts, what it refuses to start on, how it reloads and how it ends.
+//! The process: how it starts, what it refuses to start on and how it reloads.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::thread;
 
 use support::process::{command, free_address, run_to_end};
 use support::ratelimit::{policy, remaining};
-use support::{After, Client, Config, Gate, Origin, Process, eventually, get};
+use support::{Client, Config, Origin, Process, eventually, get};
 
 /// A file with four mistakes on lines 8, 9, 13 and 14, for that address.
 fn mistaken(address: impl std::fmt::Display) -> String {
@@ -281,78 +281,4 @@ fn what_needs_a_restart_keeps_its_value_and_the_rest_applies() {
     process.wait_for_line(&["workers", "restart"]);
     process.wait_for_line(&["public", "address", "restart"]);
     assert!(Client::try_connect(elsewhere).is_err());
-}
-
-#[test]
-fn a_terminated_process_answers_what_it_has_begun() {
-    let gate = Gate::default();
-    let origin = Origin::scripted({
-        let gate = gate.clone();
-        move |exchange| {
-            exchange.read_body()?;
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf")?;
-            gate.wait();
-            exchange.write("done")?;
-            Ok(After::Keep)
-        }
-    });
-    let config = Config::to(origin.url()).route("/*", "").with(
-        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
-         [[routes]]\npath = '/echo'\nupstream = 'echo'",
-    );
-    let mut process = Process::start(&config);
-    let mut idle = Client::connect(process.public);
-    assert_eq!(idle.get("/echo", "").status, 200);
-    let mut busy = Client::connect(process.public);
-    busy.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    origin.wait_for_requests(1);
-    process.signal("TERM");
-    idle.assert_closed();
-    eventually("nobody listens", || {
-        Client::try_connect(process.public).err()
-    });
-    gate.open();
-    let answer = busy.answer();
-    assert_eq!((answer.status, answer.text()), (200, "halfdone".to_owned()));
-    busy.assert_closed();
-    assert!(process.wait().success());
-}
-
-#[test]
-fn a_terminated_process_ends_when_its_grace_is_over() {
-    let origin = Origin::mute();
-    let config = Config::to(origin.url()).top("shutdown_grace = '200ms'");
-    let mut process = Process::start(&config.route("/*", ""));
-    let mut client = Client::connect(process.public);
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    origin.wait_for_requests(1);
-    process.signal("TERM");
-    client.rest();
-    process.wait();
-}
-
-#[test]
-fn an_interrupted_process_does_not_wait() {
-    let origin = Origin::mute();
-    let mut process = Process::start(&Config::to(origin.url()).route("/*", ""));
-    let mut client = Client::connect(process.public);
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    origin.wait_for_requests(1);
-    process.signal("INT");
-    client.rest();
-    process.wait();
-}
-
-#[test]
-fn a_terminated_process_is_not_ready_before_it_stops_accepting() {
-    let config = limited("100 per minute").top("shutdown_delay = '1s'");
-    let mut process = Process::start(&config);
-    assert_eq!(get(process.admin, "/readyz", "").status, 200);
-    process.signal("TERM");
-    eventually("it is not ready", || {
-        (get(process.admin, "/readyz", "").status == 503).then_some(())
-    });
-    assert_eq!(get(process.admin, "/livez", "").status, 200);
-    assert_eq!(get(process.public, "/", "").status, 200);
-    assert!(process.wait().success());
 }

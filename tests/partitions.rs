@@ -66,6 +66,29 @@ fn a_header_partition_is_its_value_byte_for_byte() {
 }
 
 #[test]
+fn header_that_names_the_client_has_no_double_in_disguise() {
+    let origin = Origin::plain();
+    let policy = "quota = '1 per minute'\npartition = ['header:x-api-key']";
+    let running = start(&Config::limited(origin.url(), policy));
+    let fields = "X-Api-Key: mine\r\nX_Api_Key: yours\r\n";
+    assert_eq!(get(running.public, "/", fields).status, FIRST);
+    let head = origin.only_request().head;
+    assert_eq!(head.fields("x-api-key"), ["mine"], "{head:#?}");
+    assert_eq!(head.fields("x_api_key"), [""; 0], "{head:#?}");
+}
+
+#[test]
+fn host_field_beside_an_absolute_target_names_no_client() {
+    check(
+        &once("['header:host']", "").route("/*", "policies = ['p']"),
+        &[
+            (("GET", "http://a.test/", "b.test", ""), FIRST),
+            (("GET", "http://a.test/", "c.test", ""), AGAIN),
+        ],
+    );
+}
+
+#[test]
 fn hosts_methods_and_routes_name_partitions() {
     let get_host = |host| ("GET", "/", host, "");
     check(

@@ -151,3 +151,39 @@ fn a_failing_upstream_still_tells_what_was_spent() {
     assert_eq!(answer.status, 502);
     assert_eq!(state(&answer), [item("p", &[("r", 6), ("t", 60)])]);
 }
+
+#[test]
+fn refusal_that_leaves_a_body_unread_says_that_the_connection_closes() {
+    let refusing = Refusing::new();
+    let running = start(&Config::to(refusing.url()).route("/*", ""));
+    let answer = Client::connect(running.public)
+        .ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\nabc");
+    assert_eq!(answer.status, 502);
+    assert!(answer.says_close(), "{answer:#?}");
+}
+
+#[test]
+fn refusal_does_not_wait_for_a_body_that_does_not_come() {
+    let running = start(&Config::limited("builtin:echo", "quota = '1 per hour'"));
+    assert_eq!(get(running.public, "/", "").status, 200);
+    // The gateway's clock stands still, so no deadline of the listener's helps.
+    let answer = Client::connect(running.public)
+        .ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n\r\n");
+    assert_eq!(answer.status, 429);
+    assert!(answer.says_close(), "{answer:#?}");
+}
+
+#[test]
+fn refused_head_is_answered_even_if_more_is_on_its_way() {
+    let running = start(&Config::to("builtin:echo").one_worker().route("/*", ""));
+    let more = "x".repeat(300_000);
+    for _ in 0..50 {
+        let mut client = Client::connect(running.public);
+        client.send("GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        client.send(&more);
+        assert_eq!(client.answer().status, 400);
+        client.wire.finish_writing();
+        let rest = client.wire.read_to_fin().expect("an end without a reset");
+        assert_eq!(String::from_utf8_lossy(&rest), "", "bytes before the close");
+    }
+}

@@ -68,6 +68,20 @@ impl Client {
         }
     }
 
+    /// Connects and takes in few bytes (16 KiB) ahead of what is read.
+    pub fn connect_narrow(address: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are available");
+        // Before connecting, since it decides on the window that the peer is offered.
+        let set = socket.set_recv_buffer_size(16 * 1024);
+        set.expect("a socket takes options");
+        socket
+            .connect(&address.into())
+            .expect("the gateway accepts connections");
+        Self {
+            wire: Wire::new(socket.into()),
+        }
+    }
+
     /// Sends raw bytes.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let sent = self.wire.write(bytes.as_ref());

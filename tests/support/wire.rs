@@ -195,14 +195,15 @@ impl Wire {
 
     /// Reads until the peer closes or resets and returns what came before that.
     pub fn read_to_end(&mut self) -> Result<Vec<u8>> {
-        loop {
-            match self.fill() {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if is_reset(&error) => break,
-                Err(error) => return Err(error),
-            }
+        match self.read_to_fin() {
+            Err(error) if is_reset(&error) => Ok(std::mem::take(&mut self.buffer)),
+            read => read,
         }
+    }
+
+    /// Reads until the peer closes and returns what came before that; a reset is an error.
+    pub fn read_to_fin(&mut self) -> Result<Vec<u8>> {
+        while self.fill()? > 0 {}
         Ok(std::mem::take(&mut self.buffer))
     }
 
