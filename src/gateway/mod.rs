@@ -23,7 +23,7 @@ use crate::config::changes::{changes, keep_until_restart};
 use crate::config::report::Report;
 use crate::config::{Loaded, environment, load};
 use crate::limit::plan::Slot;
-use crate::logging::{self, Logging, Output};
+use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::listener::{self, HANDOVER_MAX, WorkerHandle};
 use crate::proxy::shared::{Live, Shared};
@@ -170,9 +170,9 @@ impl Gateway {
 
     /// Has the process's events logged where this gateway's access log goes; once per process.
     pub fn log_events(&mut self) {
-        let log = &self.shared.live().snapshot.log;
-        let format = logging::format_of(log);
-        let (logging, subscriber) = Logging::new(self.output.clone(), log.level, format);
+        let live = self.shared.live();
+        let level = live.snapshot.log.level;
+        let (logging, subscriber) = Logging::new(self.output.clone(), level, live.log_format);
         if tracing::subscriber::set_global_default(subscriber).is_ok() {
             self.logging = Some(logging);
         }
@@ -269,12 +269,13 @@ impl Gateway {
 
     /// Opens the log's file again, so that one that was rotated away is let go.
     fn reopen_log(&self) {
-        let log = &self.shared.live().snapshot.log;
+        let live = self.shared.live();
+        let log = &live.snapshot.log;
         if let Err(error) = self.output.reopen(log.file.as_deref()) {
             tracing::error!(%error, "the log cannot be opened again: lines go to where they went");
         }
         if let Some(logging) = &self.logging {
-            logging.set(log.level, logging::format_of(log));
+            logging.set(log.level, live.log_format);
         }
     }
 

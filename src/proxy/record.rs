@@ -20,7 +20,6 @@ use crate::access_log::Record;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
 use crate::limit::Decision;
-use crate::logging;
 use crate::metrics::Outcome;
 use crate::snapshot::{AccessLog, ClientNames, Snapshot};
 
@@ -282,11 +281,11 @@ impl Exchange {
             sent_bytes: self.sent_bytes,
             is_degraded: self.is_degraded,
         };
-        let format = logging::format_of(&snapshot.log);
-        self.connection
-            .worker
-            .access_log
-            .record(snapshot.log.access, format, &record);
+        self.connection.worker.access_log.record(
+            snapshot.log.access,
+            self.live.log_format,
+            &record,
+        );
     }
 }
 

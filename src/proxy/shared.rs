@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 use super::listener::Load;
 use super::via;
 use crate::clock::Clock;
+use crate::logging;
 use crate::metrics::{Handles, Metrics};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{LogFormat, Snapshot};
 use crate::store::Store;
 
 /// What the workers of one process share; the configuration in it is swapped whole.
@@ -41,6 +42,8 @@ pub struct Live {
     pub snapshot: Snapshot,
     /// What measures its parts.
     pub handles: Handles,
+    /// The shape of log lines: settled here, for asking whether there is a terminal is a system call.
+    pub log_format: LogFormat,
 }
 
 impl Live {
@@ -51,7 +54,11 @@ impl Live {
             snapshot.policies.iter().map(|policy| &policy.name),
             snapshot.upstreams.iter().map(|upstream| &upstream.name),
         );
-        Self { snapshot, handles }
+        Self {
+            log_format: logging::format_of(&snapshot.log),
+            snapshot,
+            handles,
+        }
     }
 }
 
