@@ -3,8 +3,9 @@
 //! A request's way through the gateway is [`proxy`]: a worker takes its connection, the journey
 //! finds its route, names its client, makes a plan, lets the [`store`] decide it, forwards or
 //! refuses, annotates the answer and records it. What a limit means is [`limit`], pure functions.
-//! The file's way is [`config`]: mirror, compile, [`snapshot`]. [`gateway`] puts the parts
-//! together and runs them.
+//! The file's way is [`config`]: mirror, compile, [`snapshot`]. What went wrong is a [`fault`], what
+//! is counted [`metrics`], what is written [`access_log`] and [`logging`], what operators ask
+//! [`admin`]. [`gateway`] puts the parts together and runs them.
 
 pub mod clock;
 pub mod limit;

@@ -49,11 +49,8 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
 
 /// Takes out the fields that an origin which reads `_` as `-` would take for `real`.
 pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
-    let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
-    let same = |(&a, &b): (&u8, &u8)| a == b || (is_dash(a) && is_dash(b));
     let is_disguise = |name: &&HeaderName| {
-        let (name, real) = (name.as_str().as_bytes(), real.as_str().as_bytes());
-        name.len() == real.len() && name != real && name.iter().zip(real).all(same)
+        *name != real && reads_as(name.as_str().as_bytes(), real.as_str().as_bytes())
     };
     let names: SmallVec<[HeaderName; 2]> = headers.keys().filter(is_disguise).cloned().collect();
     for name in names {
@@ -123,8 +120,10 @@ fn is_disguised(name: &HeaderName) -> bool {
             .any(|real| reads_as(name.as_bytes(), real.as_bytes()))
 }
 
+/// Whether two names are one to an origin that does not tell `_` from `-`.
 fn reads_as(name: &[u8], real: &[u8]) -> bool {
-    let same = |(&name, &real)| name == real || (name == b'_' && real == b'-');
+    let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
+    let same = |(&a, &b): (&u8, &u8)| a == b || (is_dash(a) && is_dash(b));
     name.len() == real.len() && name.iter().zip(real).all(same)
 }
 
