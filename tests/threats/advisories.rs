@@ -1,0 +1,1 @@
+//! Published advisories of this field, each as a test of its lesson.

@@ -1,0 +1,1 @@
+//! Who a client is: forged addresses, rotated prefixes, hostile keys.

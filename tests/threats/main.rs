@@ -1,0 +1,14 @@
+//! The threat model (`docs/security.md`) as tables of tests: one row one case, named by its number.
+//!
+//! Everything goes over real sockets through the whole gateway, to an origin that records bytes.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod advisories;
+mod early_answers;
+mod framing;
+mod identity;
+mod paths;
+mod resources;
+mod responses;

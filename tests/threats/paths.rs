@@ -1,0 +1,1 @@
+//! No spelling of a path or a host slips past a route's policies.

@@ -1,0 +1,1 @@
+//! Slow clients, many clients, large heads, bytes meant for logs and for the admin port.

@@ -1,0 +1,1 @@
+//! Answers of an origin that break the rules never reach the next client.
