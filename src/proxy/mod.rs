@@ -27,6 +27,7 @@ pub mod headers;
 pub mod pool;
 pub mod upstream;
 pub mod upstream_body;
+mod upstream_io;
 pub(crate) mod via;
 
 pub mod annotate;

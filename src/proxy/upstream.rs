@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 
 use super::headers;
 use super::sweep::{Deadline, Elapsed};
+use super::upstream_io::{Interim, UpstreamIo};
 
 /// What the body of a request must be for hyper to send it.
 pub trait RequestBody:
@@ -41,6 +42,8 @@ impl<B> RequestBody for B where
 pub struct Connection<B> {
     sender: SendRequest<Upload<B>>,
     link: Rc<Link>,
+    /// What came before the head of the response that is awaited.
+    interim: Rc<Cell<Interim>>,
     driver: AbortHandle,
 }
 
@@ -73,10 +76,11 @@ pub(super) enum SendError {
 impl<B: RequestBody> Connection<B> {
     /// Speaks HTTP/1.1 over `stream`; `deadline` is the connection's own.
     pub(super) async fn new(stream: TcpStream, deadline: Arc<Deadline>) -> hyper::Result<Self> {
+        let interim = Rc::new(Cell::new(Interim::NONE_YET));
         let (sender, connection) = Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)
             .max_header_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(UpstreamIo::new(stream, Rc::clone(&interim))))
             .await?;
         let link = Rc::new(Link {
             deadline,
@@ -90,6 +94,7 @@ impl<B: RequestBody> Connection<B> {
         Ok(Self {
             sender,
             link,
+            interim,
             driver: driver.abort_handle(),
         })
     }
@@ -108,6 +113,7 @@ impl<B: RequestBody> Connection<B> {
         let upload = request.body_mut();
         upload.link = (!upload.body.is_end_stream()).then(|| Rc::clone(&self.link));
         self.link.patience.set(Some(timeout));
+        self.interim.set(Interim::NONE_YET);
         let sent = self.sender.try_send_request(request);
         let outcome = self.link.deadline.within(timeout, sent).await;
         self.link.patience.set(None);

@@ -74,14 +74,6 @@ impl<B> Gateway<B> {
         self.sweep.sweep();
         self.pools.sweep(self.clock.now());
     }
-
-    /// Waits until `count` connections are idle.
-    pub async fn idle(&self, count: usize) {
-        while self.pools.idle() != count {
-            tokio::task::yield_now().await;
-            self.pass(Duration::ZERO);
-        }
-    }
 }
 
 impl<B: RequestBody> Gateway<B> {

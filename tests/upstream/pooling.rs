@@ -45,46 +45,6 @@ fn closed_pooled_connection_loses_no_request() {
 }
 
 #[test]
-fn bytes_that_no_request_asked_for_reach_nobody() {
-    for (answer, body) in [
-        (format!("{OK}HTTP/1.1 200 OK\r\n\r\n"), "ok"),
-        ("HTTP/1.1 204 No Content\r\n\r\nextra".into(), ""),
-        (
-            "HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\nextra".into(),
-            "",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nextra".into(),
-            "ok",
-        ),
-    ] {
-        worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
-            let (response, _wire) = join!(gateway.send(get("/1")), origin.answer(&answer));
-            assert_eq!(read(response).await, body);
-            assert_eq!(gateway.pools.idle(), 0, "{answer}");
-            let (response, _wire) = join!(gateway.send(get("/2")), origin.answer(OK));
-            assert_eq!(read(response).await, "ok");
-        });
-    }
-}
-
-#[test]
-fn bytes_on_an_idle_connection_close_it() {
-    worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
-        let (answer, mut wire) = join!(gateway.send(get("/1")), origin.answer(OK));
-        read(answer).await;
-        wire.say("HTTP/1.1 200 OK\r\n\r\n").await;
-        gateway.idle(0).await;
-        let (answer, _wire) = join!(gateway.send(get("/2")), origin.answer(OK));
-        assert_eq!(read(answer).await, "ok");
-    });
-}
-
-#[test]
 fn connection_is_kept_only_if_the_response_lets_it() {
     for (answer, idle) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 1),
