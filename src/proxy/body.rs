@@ -1,5 +1,7 @@
 //! Bodies as they stream through: the client's on its way up, and whatever answers it.
 
+use std::error::Error as _;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -27,9 +29,12 @@ pub(crate) struct RequestBody {
 /// Why a client's body broke off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestBodyError {
-    /// The client left, or broke the framing.
+    /// The client left.
     #[error("the client broke off its request")]
     Aborted,
+    /// Its chunks or trailers are not what the framing allows.
+    #[error("the client's body is malformed")]
+    Malformed,
     /// The client sent nothing for the listener's `body_timeout`.
     #[error("the client's body did not progress in time")]
     TimedOut,
@@ -108,6 +113,17 @@ const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 /// How long the answer to a refused request waits for such a body.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
+impl RequestBodyError {
+    /// Tells a body that breaks the rules of its framing from a client that left within it.
+    fn of(error: &hyper::Error) -> Self {
+        let source = error.source().and_then(|source| source.downcast_ref());
+        match source.map(io::Error::kind) {
+            Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => Self::Malformed,
+            _ => Self::Aborted,
+        }
+    }
+}
+
 impl Body for RequestBody {
     type Data = Bytes;
     type Error = RequestBodyError;
@@ -130,7 +146,7 @@ impl Body for RequestBody {
                 None
             }
             Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
-            Some(Err(_)) => Some(Err(RequestBodyError::Aborted)),
+            Some(Err(error)) => Some(Err(RequestBodyError::of(&error))),
             Some(Ok(frame)) => {
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.allowance.checked_sub(bytes) {

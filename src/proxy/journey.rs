@@ -376,6 +376,7 @@ impl From<ForwardError> for Stop {
             ForwardError::ClientBody(_) => match error.body_error() {
                 Some(RequestBodyError::TooLarge) => Refusal::body_too_large(),
                 Some(RequestBodyError::TimedOut) => Refusal::request_body_timeout(),
+                Some(RequestBodyError::Malformed) => Refusal::bad_framing(),
                 Some(RequestBodyError::Aborted) | None => return Self::Gone,
             },
         })

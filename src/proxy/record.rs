@@ -184,6 +184,7 @@ impl Exchange {
         self.reason = Some(match (client, error) {
             (Some(RequestBodyError::TooLarge), _) => Reason::BodyTooLarge,
             (Some(RequestBodyError::TimedOut), _) => Reason::RequestBodyTimeout,
+            (Some(RequestBodyError::Malformed), _) => Reason::BadFraming,
             (_, ResponseBodyError::Upstream(UpstreamBodyError::Timeout)) => {
                 Reason::ResponseBodyTimeout
             }

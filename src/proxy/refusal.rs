@@ -98,9 +98,9 @@ refusals! {
     /// The host is missing, doubled or malformed.
     bad_host: BadHost, BAD_REQUEST = 400 "Bad Request", Close,
         "The host is missing or malformed.";
-    /// The body's framing is not one that every origin reads alike.
+    /// The body's framing is malformed, or not one that every origin reads alike.
     bad_framing: BadFraming, BAD_REQUEST = 400 "Bad Request", Close,
-        "The only transfer coding accepted is chunked, once.";
+        "The request's length or transfer coding is malformed or not supported.";
     /// No route matches.
     no_route: NoRoute, NOT_FOUND = 404 "Not Found", Keep,
         "No route matches.";
