@@ -18,13 +18,22 @@ pub enum Fault {
 /// What went wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// The head is no HTTP.
+    Syntax,
+    /// The head is larger than the listener's `max_header_bytes`, or its target is too long.
+    HeadTooLarge,
+    /// The connection ended within a head.
+    HeadIncomplete,
+    /// The head did not arrive within `header_timeout`.
+    HeadTimeout,
     /// The path cannot be normalised, or the target has a form that is not served.
     BadPath,
     /// The method differs from one that a route names only in case.
     BadMethodCase,
     /// The host is missing, doubled or malformed.
     BadHost,
-    /// How the request's body is framed is not what one chunked coding or one length says.
+    /// The request's body is framed in a way that not every origin reads alike, or its chunks are
+    /// malformed.
     BadFraming,
     /// No route matches.
     NoRoute,
@@ -77,7 +86,11 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
+        Self::Syntax,
+        Self::HeadTooLarge,
+        Self::HeadIncomplete,
+        Self::HeadTimeout,
         Self::BadPath,
         Self::BadMethodCase,
         Self::BadHost,
@@ -105,6 +118,10 @@ impl Reason {
     /// Returns the reason's word in log and metrics.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Syntax => "syntax",
+            Self::HeadTooLarge => "too_large",
+            Self::HeadIncomplete => "incomplete",
+            Self::HeadTimeout => "timeout",
             Self::BadPath => "bad_path",
             Self::BadMethodCase => "bad_method_case",
             Self::BadHost => "bad_host",
@@ -133,7 +150,11 @@ impl Reason {
     /// Says whose fault it is.
     pub const fn fault(self) -> Fault {
         match self {
-            Self::BadPath
+            Self::Syntax
+            | Self::HeadTooLarge
+            | Self::HeadIncomplete
+            | Self::HeadTimeout
+            | Self::BadPath
             | Self::BadMethodCase
             | Self::BadHost
             | Self::BadFraming
@@ -157,11 +178,32 @@ impl Reason {
         }
     }
 
+    /// Says whether the message itself is what is wrong, whatever the gateway's configuration.
+    pub const fn is_malformed(self) -> bool {
+        matches!(
+            self,
+            Self::Syntax
+                | Self::HeadTooLarge
+                | Self::HeadIncomplete
+                | Self::HeadTimeout
+                | Self::BadPath
+                | Self::BadMethodCase
+                | Self::BadHost
+                | Self::BadFraming
+                | Self::ExpectationFailed
+                | Self::MethodUnsupported
+        )
+    }
+
     /// Says whether the gateway answers in the upstream's place, rather than an answer breaking off.
     pub const fn is_refusal(self) -> bool {
         !matches!(
             self,
-            Self::ClientGone | Self::ShutDown | Self::ResponseAborted | Self::ResponseBodyTimeout
+            Self::HeadIncomplete
+                | Self::ClientGone
+                | Self::ShutDown
+                | Self::ResponseAborted
+                | Self::ResponseBodyTimeout
         )
     }
 

@@ -29,7 +29,8 @@ pub struct Record<'a> {
     pub client: &'a [u8],
     /// Whose quota it was, in the form that may be shown; empty if the client's address says it.
     pub partition: &'a [u8],
-    /// The method.
+    /// The method; empty if the head never became a request, of which only the sender and the
+    /// reason are known.
     pub method: &'a [u8],
     /// The host asked for; empty if there was none.
     pub host: &'a [u8],
@@ -119,9 +120,12 @@ impl Record<'_> {
         if !self.partition.is_empty() {
             line.text("partition", self.partition);
         }
-        line.text("method", self.method);
-        line.text("host", self.host);
-        line.long_text("path", self.path);
+        let is_request = !self.method.is_empty();
+        if is_request {
+            line.text("method", self.method);
+            line.text("host", self.host);
+            line.long_text("path", self.path);
+        }
         line.optional_text("route", self.route);
         line.optional_number("status", self.status.map(u64::from));
         line.optional_text("reason", self.reason.map(Reason::word));
@@ -135,10 +139,12 @@ impl Record<'_> {
         }
         line.optional_number("remaining", self.remaining);
         line.optional_number("cost", self.cost);
-        line.number("duration_us", self.duration_us);
-        line.optional_number("upstream_us", self.upstream_us);
-        line.optional_number("held_us", self.held_us);
-        line.number("sent_bytes", self.sent_bytes);
+        if is_request {
+            line.number("duration_us", self.duration_us);
+            line.optional_number("upstream_us", self.upstream_us);
+            line.optional_number("held_us", self.held_us);
+            line.number("sent_bytes", self.sent_bytes);
+        }
         if self.is_degraded {
             line.truth("degraded");
         }
@@ -268,6 +274,21 @@ mod tests {
              fault=client policies=per-client,global,trial decision=refused refused_by=global \
              shadow_refused_by=trial remaining=0 cost=1 duration_us=250 upstream_us=200 \
              held_us=10 sent_bytes=197 degraded=true\n"
+        );
+    }
+
+    #[test]
+    fn line_of_a_head_that_never_became_a_request_says_who_sent_it_and_why_it_was_refused() {
+        let record = Record {
+            method: b"",
+            status: Some(400),
+            reason: Some(Reason::Syntax),
+            ..RECORD
+        };
+        assert_eq!(
+            line(LogFormat::Text, &record),
+            "2026-11-20T22:26:50.000042Z access listener=public client=203.0.113.9 status=400 \
+             reason=syntax fault=client\n"
         );
     }
 

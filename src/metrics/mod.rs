@@ -78,19 +78,6 @@ pub enum Outcome {
     Unanswered,
 }
 
-/// Why hyper refused a head, or a connection ended within one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
-    /// It is no HTTP.
-    Syntax,
-    /// It is larger than the listener's `max_header_bytes`, or its target is.
-    TooLarge,
-    /// It ended before its end.
-    Incomplete,
-    /// It did not arrive within `header_timeout`.
-    Timeout,
-}
-
 /// What became of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
@@ -120,7 +107,6 @@ struct StoreUsage(Box<dyn Fn() -> Usage + Send + Sync>);
 #[derive(Debug, Default)]
 struct ProcessShard {
     errors: [AtomicU64; Reason::ALL.len()],
-    malformed: [AtomicU64; Malformed::ALL.len()],
     held_entered: AtomicU64,
     held_left: AtomicU64,
     panics: AtomicU64,
@@ -222,11 +208,6 @@ impl Metrics {
         add(&self.series.process.of(worker).errors[reason.index()]);
     }
 
-    /// Counts a head that never became a request.
-    pub fn malformed(&self, worker: WorkerIndex, reason: Malformed) {
-        add(&self.series.process.of(worker).malformed[reason as usize]);
-    }
-
     /// Counts a request that begins to be held.
     pub fn held(&self, worker: WorkerIndex) {
         add(&self.series.process.of(worker).held_entered);
@@ -326,26 +307,6 @@ impl Outcome {
             Self::ShadowRefused => "shadow_refused",
             Self::Skipped => "skipped",
             Self::Unanswered => "unanswered",
-        }
-    }
-}
-
-impl Malformed {
-    /// Every reason, in the order of the counters.
-    const ALL: [Self; 4] = [
-        Self::Syntax,
-        Self::TooLarge,
-        Self::Incomplete,
-        Self::Timeout,
-    ];
-
-    /// Returns the reason's word.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Syntax => "syntax",
-            Self::TooLarge => "too_large",
-            Self::Incomplete => "incomplete",
-            Self::Timeout => "timeout",
         }
     }
 }

@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 
-use super::{Malformed, Metrics, Outcome, STATUS_CLASSES, Series};
+use super::{Metrics, Outcome, STATUS_CLASSES, Series};
 use crate::fault::Reason;
 
 /// The media type of [`Metrics::render`].
@@ -75,10 +75,10 @@ impl Series {
             let sum = self.process.sum(|shard| &shard.errors[reason.index()]);
             count(&mut family, &labels, sum)?;
         }
-        let help = "Heads that never became a request, by reason.";
+        let help = "Those of the errors that lie in the message itself, by reason.";
         let mut family = counters(encoder, "malformed", help)?;
-        for reason in Malformed::ALL {
-            let sum = self.process.sum(|shard| &shard.malformed[reason as usize]);
+        for reason in Reason::ALL.into_iter().filter(|one| one.is_malformed()) {
+            let sum = self.process.sum(|shard| &shard.errors[reason.index()]);
             count(&mut family, &[("reason", reason.word())], sum)?;
         }
         Ok(())
@@ -247,7 +247,7 @@ mod tests {
         listener.accepted(metrics.control());
         listener.closed(second);
         metrics.error(second, Reason::QuotaExceeded);
-        metrics.malformed(first, Malformed::TooLarge);
+        metrics.error(first, Reason::HeadTooLarge);
         metrics.held(first);
         metrics.panicked(second);
         metrics.reloaded(Reload::Rejected);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
+use http::StatusCode;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -17,8 +18,9 @@ use super::client_io::{Awaited, ClientIo, ClientSocket};
 use super::forwarded::Remembered;
 use super::journey;
 use super::listener::{Accepted, Place};
+use super::record;
 use super::worker::{Draining, Registration, Worker};
-use crate::metrics::Malformed;
+use crate::fault::Reason;
 
 /// What a request's journey knows of its connection.
 pub(crate) struct Connection {
@@ -107,19 +109,29 @@ fn prepare(stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
     TcpStream::from_std(stream)
 }
 
-/// Counts a connection that ended before a request could begin its journey; what ended one that
+/// Records a connection that ended before a request could begin its journey; what ended one that
 /// had begun is in its own record.
 fn record_end(connection: &Connection, error: &hyper::Error) {
     let is_overdue = connection.socket.is_overdue();
-    let reason = match connection.socket.awaited() {
-        Awaited::Head if is_overdue => Malformed::Timeout,
-        _ if error.is_parse_too_large() => Malformed::TooLarge,
-        _ if error.is_parse() => Malformed::Syntax,
-        Awaited::Head if error.is_incomplete_message() => Malformed::Incomplete,
+    let (reason, status) = match connection.socket.awaited() {
+        Awaited::Head if is_overdue => (Reason::HeadTimeout, Some(StatusCode::REQUEST_TIMEOUT)),
+        _ if error.is_parse_too_large() => (Reason::HeadTooLarge, Some(status_of_length(error))),
+        // Its sender would not understand an answer of HTTP/1.1, and gets none.
+        _ if error.is_parse_version_h2() => (Reason::Syntax, None),
+        _ if error.is_parse() => (Reason::Syntax, Some(StatusCode::BAD_REQUEST)),
+        Awaited::Head if error.is_incomplete_message() => (Reason::HeadIncomplete, None),
         _ => return,
     };
-    let worker = &connection.worker;
-    worker.shared.metrics.malformed(worker.index, reason);
+    record::refused_head(connection, reason, status);
+}
+
+/// Says how hyper answered a head that is too large: it tells a target's length from a head's
+/// only in words.
+fn status_of_length(error: &hyper::Error) -> StatusCode {
+    match error.to_string().as_str() {
+        "URI too long" => StatusCode::URI_TOO_LONG,
+        _ => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    }
 }
 
 impl Drop for PanicGuard {

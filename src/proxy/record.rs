@@ -290,6 +290,43 @@ impl Exchange {
     }
 }
 
+/// Records a head that never became a request; who sent it is all that is known of its client.
+pub(crate) fn refused_head(connection: &Connection, reason: Reason, status: Option<StatusCode>) {
+    let worker = &connection.worker;
+    worker.shared.metrics.error(worker.index, reason);
+    let live = worker.live();
+    let snapshot = &live.snapshot;
+    let mut client = SmallVec::<[u8; 48]>::new();
+    let shown = shown_address(
+        &worker.shared.tag_key,
+        connection.peer.ip(),
+        snapshot.log.clients,
+    );
+    write!(Bytes(&mut client), "{shown}").expect("memory takes every byte");
+    let record = Record {
+        at: worker.shared.clock.now(),
+        listener: &snapshot.listeners[connection.place.listener].name,
+        client: &client,
+        partition: b"",
+        method: b"",
+        host: b"",
+        path: b"",
+        route: None,
+        status: status.map(|status| status.as_u16()),
+        policies: &[],
+        remaining: None,
+        cost: None,
+        reason: Some(reason),
+        duration_us: 0,
+        upstream_us: None,
+        held_us: None,
+        sent_bytes: 0,
+        is_degraded: false,
+    };
+    let access = snapshot.log.access;
+    worker.access_log.record(access, live.log_format, &record);
+}
+
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.connection.socket.end_request();
