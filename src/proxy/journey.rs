@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body::Body as _;
 use http_body_util::Full;
@@ -22,12 +21,13 @@ use super::forward::{self, ForwardError, Meter, Terms};
 use super::forwarded::{self, Sender};
 use super::headers;
 use super::identify::{self, Facts};
-use super::path::{self, Normalised};
+use super::path::Normalised;
 use super::plan::{self, Admitted, Planned};
 use super::record::Exchange;
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::route::{Found, Lookup};
 use super::shared::{Live, Shared};
+use super::target;
 use super::via;
 use super::worker::Worker;
 use crate::clock::Micros;
@@ -124,7 +124,7 @@ impl Journey<'_> {
         settle_host(&mut head, &target)?;
         let host = identify::host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
-        let path = normalise(&target)?;
+        let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.asked(&host);
         let found = route(snapshot, &host, &head, &path)?;
         let route = &snapshot.routes[found.route];
@@ -210,7 +210,7 @@ impl Journey<'_> {
         let mut remembered = self.connection.forwarded.borrow_mut();
         forwarded::annotate(&mut head.headers, &sender, &mut remembered);
         via::add(&mut head.headers, &self.connection.worker.shared.via);
-        head.uri = outgoing_target(target, path.as_str(), route);
+        head.uri = target::outgoing(target, path.as_str(), route.strip_prefix.as_deref());
         let body = self.body.take().expect("the body is forwarded once");
         Request::from_parts(head, body)
     }
@@ -293,19 +293,6 @@ fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Normalises the path, which can grow; one that would not fit a target any more is refused.
-fn normalise(target: &Uri) -> Result<Normalised<'_>, Refusal> {
-    let path = path::normalise(target.path()).map_err(|_| Refusal::bad_path())?;
-    let query_bytes = target.query().map_or(0, |query| "?".len() + query.len());
-    if path.as_str().len() + query_bytes > TARGET_BYTES_MAX {
-        return Err(Refusal::bad_path());
-    }
-    Ok(path)
-}
-
-/// Most bytes of a path and its query that [`Uri`] holds.
-const TARGET_BYTES_MAX: usize = 65_534;
-
 /// Phase 1: finds the route.
 fn route(
     snapshot: &Snapshot,
@@ -333,31 +320,6 @@ fn join_lines(headers: &mut HeaderMap, snapshot: &Snapshot, route: &Route) {
     for applied in &route.policies {
         identify::join_lines(headers, &snapshot.policies[applied.policy].partition);
     }
-}
-
-/// Makes the origin-form target that is forwarded: the path that was matched, and the query.
-fn outgoing_target(target: &Uri, path: &str, route: &Route) -> Uri {
-    let stripped = route
-        .strip_prefix
-        .as_deref()
-        .map_or(path, |prefix| strip(path, prefix));
-    let as_it_came = target.path_and_query().filter(|it| it.path() == stripped);
-    let path_and_query = as_it_came.cloned().unwrap_or_else(|| {
-        let query = target
-            .query()
-            .map_or(String::new(), |query| format!("?{query}"));
-        PathAndQuery::try_from(format!("{stripped}{query}"))
-            .expect("a normalised path and a parsed query make a target")
-    });
-    Uri::from(path_and_query)
-}
-
-/// Takes as many segments off `path` as `prefix` has: the route matched them in a spelling of its own.
-fn strip<'p>(path: &'p str, prefix: &str) -> &'p str {
-    let segments = prefix.matches('/').count();
-    path.match_indices('/')
-        .nth(segments)
-        .map_or("/", |(slash, _)| &path[slash..])
 }
 
 impl From<Refusal> for Stop {

@@ -16,6 +16,7 @@ pub(crate) mod journey;
 pub mod identify;
 pub mod path;
 pub mod route;
+pub(crate) mod target;
 
 pub(crate) mod plan;
 

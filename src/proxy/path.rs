@@ -56,6 +56,9 @@ pub enum BadPath {
     /// It has a NUL, encoded or not.
     #[error("the path has a NUL")]
     Nul,
+    /// It would be too long for a target once normalised.
+    #[error("the path is too long once normalised")]
+    Length,
     /// A dot segment hides behind an encoded slash or a parameter: `..%2Fx`, `..;x`.
     #[error("the path has a dot segment in disguise")]
     DotSegment,
