@@ -308,9 +308,12 @@ fn route(
         Lookup::NoRoute => return Err(Refusal::no_route()),
         Lookup::MethodCase => return Err(Refusal::bad_method_case()),
     };
-    let encoded_slash = snapshot.routes[found.route].encoded_slash;
-    if path.has_encoded_slash() && encoded_slash == EncodedSlash::Reject {
-        return Err(Refusal::bad_path());
+    if path.has_encoded_slash() {
+        let (method, router) = (&head.method, &snapshot.router);
+        let is_kept = snapshot.routes[found.route].encoded_slash == EncodedSlash::Keep;
+        if !is_kept || router.hides_another(&found, host, method, path.as_str(), &head.headers) {
+            return Err(Refusal::bad_path());
+        }
     }
     Ok(found)
 }

@@ -8,7 +8,7 @@
 //!
 //! | in the path | |
 //! | --- | --- |
-//! | `%2F`, `%5C` | kept encoded and reported: only a route that keeps encoded slashes takes them |
+//! | `%2F`, `%5C` | kept encoded and reported: only a route that keeps encoded slashes takes them, and not where they hide another's path |
 //! | `\`, `%00`, `%` without two hex digits | refused |
 //! | control characters, space, `?`, `#` as they are | refused; encoded they are kept encoded |
 //! | `..;x`, `..%2Fx` and the like | refused: origins disagree on whether they lead upwards |
@@ -110,6 +110,19 @@ pub(super) fn offset_in(path: &str, offset: usize) -> usize {
             1
         }
     })
+}
+
+/// Writes the path that an origin sees which takes encoded slashes and backslashes for slashes.
+/// `path` is normalised.
+pub(super) fn with_slashes_decoded(path: &str) -> String {
+    let decoded = path.replace("%2F", "/").replace("%5C", "/");
+    let mut text = String::with_capacity(decoded.len());
+    for letter in decoded.chars() {
+        if letter != '/' || !text.ends_with('/') {
+            text.push(letter);
+        }
+    }
+    text
 }
 
 /// Leaves out a last slash, which makes no difference to the router; `/` becomes empty.

@@ -115,6 +115,12 @@ proptest! {
     fn normalising_twice_is_normalising_once(
         path in r"(/|\.|%2[eEfF]|%5c|%41|%3b|%c3|;|a|é|[ -~]){0,12}".prop_map(|rest| format!("/{rest}")),
     ) {
+#[test]
+fn decoded_slashes_are_one_each_time() {
+    let path = normalise("/a%2fb%5C%2Fc/%2f/d%252F/").expect("good path");
+    assert_eq!(with_slashes_decoded(path.as_str()), "/a/b/c/d%252F/");
+}
+
         if let Ok(once) = normalise(&path) {
             let twice = normalise(once.as_str()).expect("a normal path is good");
             prop_assert!(matches!(twice.text, Cow::Borrowed(text) if text == once.as_str()));

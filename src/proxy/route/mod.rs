@@ -82,6 +82,13 @@ pub struct Found {
     pub params: SmallVec<[Range<usize>; 4]>,
 }
 
+impl Rule {
+    /// Says whether a normalised path matches, whatever the rest of the request.
+    fn takes_path(&self, path: &str) -> bool {
+        (self.path).matches(&path::comparable(path), self.case_insensitive)
+    }
+}
+
 impl Router {
     /// Builds a router over `rules`.
     ///
@@ -131,6 +138,28 @@ impl Router {
             }
         }
         lookup
+    }
+
+    /// Says whether another route's path hides behind the encoded slashes of one that was found: an
+    /// origin that decodes them would serve what that route limits.
+    ///
+    /// A route that takes the path as it stands too is none: the one found was made an exception of it.
+    pub fn hides_another(
+        &self,
+        found: &Found,
+        host: &str,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> bool {
+        let decoded = path::with_slashes_decoded(path);
+        match self.find(host, method, &decoded, headers) {
+            Lookup::Found(other) => {
+                other.route != found.route && !self.rules[other.route].takes_path(path)
+            }
+            Lookup::MethodCase => true,
+            Lookup::NoRoute => false,
+        }
     }
 
     /// Returns the value of a route's parameter of this name.

@@ -225,6 +225,9 @@ proptest! {
                 Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
             };
             prop_assert_eq!(found, expected, "{:?}", request);
+            for rule in &rules {
+                prop_assert_eq!(rule.takes_path(request.path), path_matches(rule, request.path));
+            }
         }
     }
 

@@ -118,6 +118,30 @@ impl PathPattern {
         })
     }
 
+    /// Says whether the whole of `path`, in its comparable spelling, matches.
+    pub(super) fn matches(&self, path: &str, case_insensitive: bool) -> bool {
+        let elements = match &self.shape {
+            Shape::Regex(regex) => return regex.cased(case_insensitive).matches_path(path),
+            Shape::Elements(elements) => elements,
+        };
+        let mut segments = path::without_last_slash(path).split('/').skip(1);
+        for element in elements {
+            let matches = match (element, segments.next()) {
+                (Element::Rest, _) => return true,
+                (Element::Literal(text), Some(segment)) if case_insensitive => {
+                    text.eq_ignore_ascii_case(segment)
+                }
+                (Element::Literal(text), Some(segment)) => **text == *segment,
+                (Element::Param, Some(_)) => true,
+                (_, None) => false,
+            };
+            if !matches {
+                return false;
+            }
+        }
+        segments.next().is_none()
+    }
+
     /// The names of its `{param}`s, in order.
     pub fn params(&self) -> &[Box<str>] {
         &self.params

@@ -44,6 +44,15 @@ impl PathRegex {
             any_case: CasedRegex::new(text, Case::Any)?,
         })
     }
+
+    /// The one that a rule goes by.
+    pub(super) fn cased(&self, case_insensitive: bool) -> &CasedRegex {
+        if case_insensitive {
+            &self.any_case
+        } else {
+            &self.exact
+        }
+    }
 }
 
 impl CasedRegex {
@@ -77,6 +86,13 @@ impl CasedRegex {
             prefix: prefixes.longest_common_prefix().unwrap_or_default().into(),
             regex,
         })
+    }
+
+    /// Says whether the whole of `path` matches, with or without a last slash.
+    pub(super) fn matches_path(&self, path: &str) -> bool {
+        let trimmed = path::without_last_slash(path);
+        self.matches(path)
+            || (trimmed.len() < path.len() && !trimmed.is_empty() && self.matches(trimmed))
     }
 
     /// Says whether the whole of `path` matches.

@@ -207,3 +207,50 @@ fn a_method_in_another_case_is_refused_where_it_is_named() {
         assert_eq!(found, expected, "{sent} {path}");
     }
 }
+
+#[test]
+fn an_encoded_slash_hides_another_route_unless_that_takes_the_path_as_it_is() {
+    let expression = PathPattern::regex("/old/[a-z/]+").expect("good expression");
+    let rules = vec![
+        plain("/*"),
+        plain("/files/{name}"),
+        plain("/files/{name}/meta"),
+        plain("/files/top/secret"),
+        with_methods("/post/only", &["POST"]),
+        Rule {
+            path: expression,
+            ..plain("/")
+        },
+        plain("/repos/{id}/*"),
+        Rule {
+            case_insensitive: true,
+            ..plain("/Any/Case")
+        },
+    ];
+    let router = Router::new(rules).expect("no ties");
+    for (path, route, hides) in [
+        ("/files/a%2Fb", 1, false),
+        ("/files/a%2Fb%2Fc", 1, false),
+        ("/files/a%2Fmeta", 1, true),
+        ("/files/a%5Cmeta", 1, true),
+        ("/files/top%2Fsecret", 1, true),
+        ("/files/top%2F%2Fsecret%2F", 1, true),
+        ("/files%2Fa", 0, true),
+        ("/%2Ffiles/a", 0, true),
+        ("/files/%2F", 1, false),
+        ("/files/top%252Fsecret", 1, false),
+        ("/post%2Fonly", 0, false),
+        ("/old%2Fa", 0, true),
+        ("/repos/a%2Fb/c", 6, false),
+        ("/repos%2Fa/c", 0, true),
+        ("/any%2Fcase", 0, true),
+        ("/a%2Fb", 0, false),
+    ] {
+        let headers = HeaderMap::new();
+        let Lookup::Found(found) = router.find("a", &Method::GET, path, &headers) else {
+            panic!("{path} has no route")
+        };
+        let found_hides = router.hides_another(&found, "a", &Method::GET, path, &headers);
+        assert_eq!((found.route, found_hides), (route, hides), "{path}");
+    }
+}

@@ -95,11 +95,7 @@ impl Tree {
     fn insert(&mut self, rule: &Rule, index: usize) {
         let elements = match &rule.path.shape {
             Shape::Regex(regex) => {
-                let cased = if rule.case_insensitive {
-                    &regex.any_case
-                } else {
-                    &regex.exact
-                };
+                let cased = regex.cased(rule.case_insensitive);
                 return self.regexes.push((index, cased.clone()));
             }
             Shape::Elements(elements) => elements,
@@ -231,10 +227,9 @@ impl Walk<'_> {
     }
 
     fn try_regexes(&mut self) -> Option<Lookup> {
-        let Request { path, trimmed, .. } = *self.request;
+        let path = self.request.path;
         (self.tree.regexes.iter()).find_map(|(rule, regex)| {
-            let matches = regex.matches(path)
-                || (trimmed.len() < path.len() && !trimmed.is_empty() && regex.matches(trimmed));
+            let matches = regex.matches_path(path);
             matches.then(|| self.try_rule(*rule)).flatten()
         })
     }
