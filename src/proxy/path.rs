@@ -11,7 +11,7 @@
 //! | `%2F`, `%5C` | kept encoded and reported: only a route that keeps encoded slashes takes them, and not where they hide another's path |
 //! | `\`, `%00`, `%` without two hex digits | refused |
 //! | control characters, space, `?`, `#` as they are | refused; encoded they are kept encoded |
-//! | `..;x`, `..%2Fx` and the like | refused: origins disagree on whether they lead upwards |
+//! | `..;x`, `..%3Bx`, `..%2Fx` and the like | refused: origins disagree on whether they lead upwards |
 //! | a last `/` | kept for the origin, ignored by the router |
 //!
 //! RFC 3986 does not equate `%3A` with `:`, so both are forwarded as they came; origins mostly do
@@ -277,8 +277,14 @@ fn is_dot_segment_in_disguise(segment: &[u8]) -> bool {
         }
         let text = segment.get(piece..at).unwrap_or_default();
         piece = at + ESCAPE_LEN;
-        matches!(text.split(|&byte| byte == b';').next(), Some(b"." | b".."))
+        begins_with_dots(text)
     })
+}
+
+/// Says whether all before a parameter is `.` or `..`; a proxy behind may decode the `;` of `..%3Bx`.
+fn begins_with_dots(text: &[u8]) -> bool {
+    let dots = text.strip_prefix(b"..").or(text.strip_prefix(b"."));
+    dots.is_some_and(|rest| matches!(rest, [] | [b';', ..]) || escaped(rest, 0) == Some(b';'))
 }
 
 /// Returns the byte that the escape at `at` stands for, if it is one.

@@ -74,6 +74,12 @@ const SPELLINGS: &[(&str, &str, Result<&str, BadPath>)] = &[
         "/x/..;a/login",
         Err(BadPath::DotSegment),
     ),
+    (
+        "dots and an encoded semicolon",
+        "/x/%2e.%3ba/login",
+        Err(BadPath::DotSegment),
+    ),
+    ("dots and a letter", "/..a/.b;c", Ok("/..a/.b;c")),
     ("empty", "", Err(BadPath::NotAbsolute)),
     ("asterisk", "*", Err(BadPath::NotAbsolute)),
 ];
@@ -109,18 +115,18 @@ fn comparable_spellings_decode_sub_delims_and_nothing_else() {
     assert!(matches!(comparable("/a%20b"), Cow::Borrowed(_)));
 }
 
-proptest! {
-    /// What comes out is normal: normalising it again changes nothing and copies nothing.
-    #[test]
-    fn normalising_twice_is_normalising_once(
-        path in r"(/|\.|%2[eEfF]|%5c|%41|%3b|%c3|;|a|é|[ -~]){0,12}".prop_map(|rest| format!("/{rest}")),
-    ) {
 #[test]
 fn decoded_slashes_are_one_each_time() {
     let path = normalise("/a%2fb%5C%2Fc/%2f/d%252F/").expect("good path");
     assert_eq!(with_slashes_decoded(path.as_str()), "/a/b/c/d%252F/");
 }
 
+proptest! {
+    /// What comes out is normal: normalising it again changes nothing and copies nothing.
+    #[test]
+    fn normalising_twice_is_normalising_once(
+        path in r"(/|\.|%2[eEfF]|%5c|%41|%3b|%c3|;|a|é|[ -~]){0,12}".prop_map(|rest| format!("/{rest}")),
+    ) {
         if let Ok(once) = normalise(&path) {
             let twice = normalise(once.as_str()).expect("a normal path is good");
             prop_assert!(matches!(twice.text, Cow::Borrowed(text) if text == once.as_str()));
