@@ -146,22 +146,11 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
         Part::Host => Cow::Borrowed(facts.host.as_bytes()),
         Part::Method => Cow::Borrowed(facts.method.as_str().as_bytes()),
         Part::Route => Cow::Borrowed(facts.route_name.as_bytes()),
-        Part::Path => {
-            let path = match path::without_last_slash(facts.path) {
-                "" => "/",
-                path => path,
-            };
-            let path = path::comparable(path);
-            if facts.router.ignores_case(facts.found) {
-                Cow::Owned(path.to_ascii_lowercase().into_bytes())
-            } else {
-                into_bytes(path)
-            }
-        }
-        Part::PathParam(name) => {
-            let value = facts.router.param(facts.found, name, facts.path)?;
-            into_bytes(path::comparable(value))
-        }
+        Part::Path => match path::without_last_slash(facts.path) {
+            "" => Cow::Borrowed(b"/".as_slice()),
+            path => of_path(path, facts),
+        },
+        Part::PathParam(name) => of_path(facts.router.param(facts.found, name, facts.path)?, facts),
     };
     (!text.is_empty()).then_some(Value::Text(text))
 }
@@ -175,6 +164,16 @@ fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
             let network = Ipv6Addr::from_bits(address.to_bits() & mask);
             Value::Address(IpAddr::V6(network), ipv6_prefix)
         }
+    }
+}
+
+/// Spells a path, or a part of one, as its route compares it: what it takes in any case counts as one.
+fn of_path<'r>(path: &'r str, facts: &Facts<'_>) -> Cow<'r, [u8]> {
+    let path = path::comparable(path);
+    if facts.router.ignores_case(facts.found) {
+        Cow::Owned(path.to_ascii_lowercase().into_bytes())
+    } else {
+        into_bytes(path)
     }
 }
 

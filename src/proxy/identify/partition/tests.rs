@@ -179,6 +179,14 @@ fn spellings_of_one_path_share_a_tag() {
         ),
         ("case", Part::Path, ("/items/a", "/items/A"), false, false),
         (
+            "param, case ignored",
+            id(),
+            ("/items/a%2a", "/Items/A%2A"),
+            true,
+            true,
+        ),
+        ("param, case", id(), ("/items/a", "/items/A"), false, false),
+        (
             "param, escape",
             id(),
             ("/items/a:b", "/items/a%3Ab/"),
