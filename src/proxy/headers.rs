@@ -36,6 +36,22 @@ pub fn strip_request(headers: &mut HeaderMap) {
     }
 }
 
+/// Takes out the fields that some origins go by instead of the target, spelled with `_` too: only
+/// a trusted peer may ask for another path than the one that was matched.
+pub fn strip_rewrites(headers: &mut HeaderMap) {
+    let names: SmallVec<[HeaderName; 2]> = headers
+        .keys()
+        .filter(|name| {
+            let name = name.as_str().as_bytes();
+            REWRITES.iter().any(|real| reads_as(name, real.as_bytes()))
+        })
+        .cloned()
+        .collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
 /// Takes out of a request's trailers what an origin that merges them with the fields must not believe.
 pub fn strip_trailers(trailers: &mut HeaderMap) {
     strip(trailers, |name| {
@@ -137,6 +153,9 @@ static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
+/// What some origins take for the target.
+const REWRITES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
 /// How the names begin of fields that only the gateway sets.
 const RESERVED: &[u8] = b"tollgate-";
 
@@ -223,6 +242,20 @@ pub(super) mod tests {
         ]);
         strip_trailers(&mut trailers);
         assert_eq!(trailers, fields(&[("x-sum", "1")]));
+    }
+
+    #[test]
+    fn fields_that_name_another_path_go_in_every_spelling() {
+        let mut headers = fields(&[
+            ("x-original-url", "/admin"),
+            ("x-original-url", "/root"),
+            ("x-rewrite-url", "/admin"),
+            ("x_original-url", "/admin"),
+            ("x_rewrite_url", "/admin"),
+            ("x-original-host", "a"),
+        ]);
+        strip_rewrites(&mut headers);
+        assert_eq!(headers, fields(&[("x-original-host", "a")]));
     }
 
     #[test]

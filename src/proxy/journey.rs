@@ -117,7 +117,11 @@ impl Journey<'_> {
         let checked = check(&head, shared);
         headers::strip_request(&mut head.headers);
         let peer = self.connection.peer.ip();
-        let client = identify::client_address(peer, &head.headers, &self.listener.identity);
+        let identity = &self.listener.identity;
+        if !identify::is_trusted(peer, identity) {
+            headers::strip_rewrites(&mut head.headers);
+        }
+        let client = identify::client_address(peer, &head.headers, identity);
         self.exchange.sent_by(client);
         checked?;
         let target = head.uri.clone();
