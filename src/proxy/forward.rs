@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 
@@ -167,7 +167,24 @@ fn prepare<B: RequestBody>(request: Request<B>) -> Request<Upload<B>> {
         let chunked = HeaderValue::from_static("chunked");
         request.headers_mut().insert(TRANSFER_ENCODING, chunked);
     }
+    if is_body_unexpected(&request) {
+        let is_listed = request.headers().contains_key(CONNECTION);
+        // `headers` leaves no other option there than `te`.
+        let options = if is_listed { "te, close" } else { "close" };
+        let options = HeaderValue::from_static(options);
+        request.headers_mut().insert(CONNECTION, options);
+    }
     request
+}
+
+/// Whether an origin may well leave the body unread, and take it for the next request: content of
+/// these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So it is the last
+/// on its connection.
+fn is_body_unexpected<B: RequestBody>(request: &Request<Upload<B>>) -> bool {
+    matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::DELETE
+    ) && !request.body().is_end_stream()
 }
 
 /// Tries one endpoint: on a connection from the pool, and on a fresh one if that was closed.
@@ -205,6 +222,9 @@ async fn exchange<B: RequestBody>(
     outbox: &mut Outbox<B>,
     terms: &Terms,
 ) -> Attempt<B> {
+    if outbox.as_ref().is_some_and(is_body_unexpected) {
+        lease.limit_idle(Duration::ZERO);
+    }
     let response = match lease.connection.send(outbox, terms.response_timeout).await {
         Ok(response) => response,
         Err(error) => return error.into(),
