@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderMap,
+    HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
+    UPGRADE, VIA,
 };
 use smallvec::SmallVec;
 
@@ -56,7 +57,8 @@ pub fn strip_rewrites(headers: &mut HeaderMap) {
 pub fn strip_trailers(trailers: &mut HeaderMap) {
     strip(trailers, |name| {
         is_hop_by_hop(name)
-            || matches!(*name, HOST | CONTENT_LENGTH | FORWARDED)
+            || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | FORWARDED | VIA)
+            || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
             || X_FORWARDED.contains(&name.as_str())
             || is_reserved(name)
             || is_disguised(name)
@@ -239,6 +241,9 @@ pub(super) mod tests {
             ("forwarded", "for=1.1.1.1"),
             ("tollgate-tier", "paid"),
             ("content-length", "9"),
+            ("authorization", "Basic eA=="),
+            ("cookie", "session=x"),
+            ("via", "1.1 x"),
         ]);
         strip_trailers(&mut trailers);
         assert_eq!(trailers, fields(&[("x-sum", "1")]));
