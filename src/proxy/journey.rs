@@ -287,9 +287,13 @@ fn check(head: &Parts, shared: &Shared) -> Result<(), Refusal> {
 }
 
 /// Puts an absolute target's authority into the Host field, where routes, partitions and the
-/// upstream look for it; the field that it replaces must be good all the same.
+/// upstream look for it; the field that it replaces must be good all the same. Other schemes than
+/// HTTP's name resources that are not to be had here.
 fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
     if let Some(authority) = target.authority() {
+        if !matches!(target.scheme_str(), None | Some("http" | "https")) {
+            return Err(Refusal::bad_path());
+        }
         identify::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
         head.headers.insert(HOST, host);
