@@ -43,37 +43,6 @@ fn a_client_that_uploads_while_refused_still_reads_its_answer() {
 }
 
 #[test]
-fn the_body_of_a_refused_request_is_never_taken_for_a_request() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .policy("p", "quota = '1 per hour'\npartition = []")
-        .route("/limited", "policies = ['p']")
-        .route("/*", "");
-    let running = start(&config);
-    assert_eq!(get(running.public, "/limited", "").status, 200);
-    let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
-    let length = smuggled.len();
-    for head in [
-        format!("GET /limited HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"),
-        format!(
-            "POST /limited HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\n\
-             Content-Length: {length}\r\n\r\n"
-        ),
-        format!(
-            "POST /limited HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n\
-             {length:x}\r\n"
-        ),
-    ] {
-        let mut client = Client::connect(running.public);
-        let answer = client.ask(format!("{head}{smuggled}"));
-        assert_eq!(answer.status, 429, "{head}");
-        client.wire.finish_writing();
-        client.assert_closed();
-    }
-    assert_eq!(origin.targets(), ["/limited"]);
-}
-
-#[test]
 fn pipelined_requests_are_answered_in_their_order() {
     let origin = Origin::scripted(|exchange| {
         exchange.read_body()?;

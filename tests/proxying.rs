@@ -327,20 +327,6 @@ fn an_answer_that_ends_with_its_connection_arrives_whole() {
 }
 
 #[test]
-fn chunks_are_framed_anew_and_extensions_do_not_pass() {
-    let origin = Origin::plain();
-    let running = open(&origin.url());
-    let answer = Client::connect(running.public).ask(
-        "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n\
-         3;name=value\r\nabc\r\n0002\r\nde\r\n0\r\n\r\n",
-    );
-    assert_eq!(answer.status, 200);
-    let seen = origin.only_request();
-    assert_eq!(seen.body, b"abcde");
-    assert_eq!(seen.head.fields("content-length"), [""; 0]);
-}
-
-#[test]
 fn the_builtin_echo_answers_without_any_origin() {
     let running = open("builtin:echo");
     let mut client = Client::connect(running.public);

@@ -33,16 +33,6 @@ fn a_refused_request_never_reaches_the_origin() {
 }
 
 #[test]
-fn a_refused_expectation_is_not_told_to_continue() {
-    let running = start(&Config::limited("builtin:echo", "quota = '1 per minute'"));
-    assert_eq!(get(running.public, "/", "").status, 200);
-    let answer = Client::connect(running.public).ask(
-        "POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
-    );
-    assert_eq!(answer.status, 429);
-}
-
-#[test]
 fn a_grpc_client_is_refused_in_its_own_words() {
     let config = Config::to("builtin:echo")
         .policy("p", "quota = '1 per minute'\npartition = []")

@@ -1,0 +1,190 @@
+//! Bodies where nobody expects one: what looks like a request in them is never read as one.
+
+use super::bench::{Bench, expect};
+use super::{SMUGGLED, assert_none};
+use crate::support::{After, Client, Config, Origin, get, start};
+
+/// Methods whose requests seldom have a body, and servers that forget to read it.
+const METHODS: &[&str] = &["GET", "HEAD", "DELETE", "OPTIONS", "PUT", "POST", "QUERY"];
+
+/// Makes messages to `target` whose body is [`SMUGGLED`], in both framings.
+fn messages(method: &str, target: &str, fields: &str) -> [String; 2] {
+    let head = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n{fields}");
+    let bytes = SMUGGLED.len();
+    [
+        format!("{head}Content-Length: {bytes}\r\n\r\n{SMUGGLED}"),
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n{bytes:x}\r\n{SMUGGLED}\r\n0\r\n\r\n"),
+    ]
+}
+
+/// Says which request an answer answers: its own target is the body of each.
+fn telling() -> Origin {
+    Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        exchange.write(own_target(&exchange.head.start))?;
+        Ok(After::Keep)
+    })
+}
+
+/// Makes an answer of the target of a request line.
+fn own_target(line: &str) -> String {
+    let mut words = line.split(' ');
+    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+        target.len()
+    );
+    match method {
+        Some("HEAD") => head,
+        _ => head + target,
+    }
+}
+
+/// Sends `message` and a request behind it, and expects that each gets its own answer, or that the
+/// connection closes between them.
+fn each_its_own(client: &mut Client, message: &str, status: u16) -> Result<(), String> {
+    client.send(format!(
+        "{message}GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n"
+    ));
+    let answer = if message.starts_with("HEAD") {
+        client.answer_to_head()
+    } else {
+        client.answer()
+    };
+    expect("status", answer.status, status)?;
+    if answer.says_close() {
+        return expect("bytes behind the close", client.rest().len(), 0);
+    }
+    expect(
+        "the next answer",
+        client.answer().text(),
+        "/next".to_owned(),
+    )
+}
+
+#[test]
+fn s5_a_body_is_forwarded_as_one_whatever_the_method() {
+    let mut failures = Vec::new();
+    for method in METHODS {
+        for message in messages(method, "/", "") {
+            let bench = Bench::before(telling(), |config| config);
+            let mut client = bench.client();
+            let own = each_its_own(&mut client, &message, 200);
+            let told = own.and_then(|()| {
+                let requests = bench.origin.requests();
+                let targets: Vec<_> = requests.iter().map(|seen| seen.target()).collect();
+                expect("targets", targets.as_slice(), &["/", "/next"])?;
+                expect("body", &*requests[0].body, SMUGGLED.as_bytes())
+            });
+            if let Err(failure) = told {
+                failures.push(format!("{message:?}: {failure}"));
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn s5_a_body_that_is_refused_with_429_is_never_read_as_a_request() {
+    let mut failures = Vec::new();
+    for method in METHODS {
+        for fields in ["", "Expect: 100-continue\r\n"] {
+            for message in messages(method, "/limited", fields) {
+                let origin = telling();
+                let config = Config::to(origin.url())
+                    .policy("none", "quota = '1 per hour'\npartition = []")
+                    .route("/limited", "policies = ['none']")
+                    .route("/*", "");
+                let running = start(&config);
+                get(running.public, "/limited", "");
+                let mut client = Client::connect(running.public);
+                let own = each_its_own(&mut client, &message, 429);
+                let targets = origin.targets();
+                let is_seen = targets.iter().any(|target| target == "/smuggled");
+                if let Err(failure) = own.and_then(|()| expect("smuggled", is_seen, false)) {
+                    failures.push(format!("{message:?}: {failure}"));
+                }
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn s5_a_body_that_a_builtin_upstream_does_not_read_is_never_read_as_a_request() {
+    let mut failures = Vec::new();
+    for (upstream, status) in [
+        ("builtin:status/200", 200),
+        ("builtin:status/204", 204),
+        ("builtin:echo", 200),
+    ] {
+        for method in METHODS {
+            for message in messages(method, "/none", "") {
+                let origin = telling();
+                let config = Config::to(origin.url())
+                    .with(&format!("[upstreams.none]\nendpoints = ['{upstream}']"))
+                    .with("[[routes]]\npath = '/none'\nupstream = 'none'")
+                    .route("/*", "");
+                let running = start(&config);
+                let mut client = Client::connect(running.public);
+                let own = each_its_own(&mut client, &message, status);
+                let targets = origin.targets();
+                let is_seen = targets.iter().any(|target| target == "/smuggled");
+                if let Err(failure) = own.and_then(|()| expect("smuggled", is_seen, false)) {
+                    failures.push(format!("{upstream} {message:?}: {failure}"));
+                }
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn s5_an_origin_that_never_reads_bodies_takes_none_of_a_get_for_a_request() {
+    let mut failures = Vec::new();
+    for method in ["GET", "HEAD", "DELETE"] {
+        for fields in ["", "TE: trailers\r\n"] {
+            for message in messages(method, "/", fields) {
+                // What comes behind a head is the next request, unless it was told that none does.
+                let origin = Origin::scripted(|exchange| {
+                    exchange.write(own_target(&exchange.head.start))?;
+                    let options = exchange.head.listed("connection");
+                    let is_last = options.iter().any(|option| option == "close");
+                    Ok(if is_last { After::Close } else { After::Keep })
+                });
+                let bench = Bench::before(origin, |config| config);
+                let mut client = bench.client();
+                let own = each_its_own(&mut client, &message, 200);
+                let told = own.and_then(|()| {
+                    let other = get(bench.running.public, "/other", "");
+                    expect(
+                        "the next client's answer",
+                        other.text(),
+                        "/other".to_owned(),
+                    )?;
+                    let expected = ["/", "/next", "/other"].map(str::to_owned);
+                    expect("targets", bench.origin.targets().as_slice(), &expected)
+                });
+                if let Err(failure) = told {
+                    failures.push(format!("{message:?}: {failure}"));
+                }
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn s5_a_connection_on_which_a_get_had_a_body_is_not_used_again() {
+    for method in ["GET", "HEAD", "DELETE"] {
+        for message in messages(method, "/", "") {
+            // This origin reads every body, and does not mind being told to close.
+            let bench = Bench::before(telling(), |config| config);
+            let mut client = bench.client();
+            each_its_own(&mut client, &message, 200).expect(&message);
+            let used = bench.origin.requests();
+            let used: Vec<_> = used.iter().map(|seen| seen.connection).collect();
+            assert_eq!(used, [0, 1], "{message:?}");
+        }
+    }
+}

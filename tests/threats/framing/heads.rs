@@ -1,0 +1,185 @@
+//! Lines and bytes of a head: what is no field, no name, no value, no host.
+
+use super::bench::Bench;
+use super::{Row, SMUGGLED, post, rejected, rows};
+
+/// Makes a GET whose host is `host`, byte for byte.
+fn hosted(host: &[u8]) -> Vec<u8> {
+    [b"GET / HTTP/1.1\r\nHost:", host, b"\r\n\r\n"].concat()
+}
+
+/// The bytes that no text of HTTP has: controls, but for the tab and line ends.
+fn controls() -> impl Iterator<Item = u8> {
+    let all = (0..=0x1f).chain([0x7f]);
+    all.filter(|byte| !b"\t\r\n".contains(byte))
+}
+
+#[test]
+fn s11_a_carriage_return_that_ends_no_line_is_refused() {
+    let mut messages = [
+        "X: a\rTransfer-Encoding: chunked",
+        "X: a\r\rTransfer-Encoding: chunked",
+        "X:\rTransfer-Encoding: chunked",
+        "X: a\r",
+        "X\r: a",
+        "\rX: a",
+        "X: a\r Y: b",
+    ]
+    .map(post)
+    .to_vec();
+    messages.extend([
+        b"GET / HTTP/1.1\rHost: a.test\r\n\r\n".into(),
+        b"GET / HTTP/1.1\r\nHost: a.test\r\r\n\r\n".into(),
+        b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\r\n".into(),
+        b"GET /\rx HTTP/1.1\r\nHost: a.test\r\n\r\n".into(),
+        b"\rGET / HTTP/1.1\r\nHost: a.test\r\n\r\n".into(),
+    ]);
+    rejected(&rows(&messages, 400, "syntax"));
+}
+
+#[test]
+fn s12_lines_that_are_no_field_are_refused() {
+    let lines = [
+        "X: a\r\n b",
+        "X: a\r\n\tb",
+        "X: a\r\n \r\nY: b",
+        "X:\r\n a",
+        "X : a",
+        "X\t: a",
+        ": v",
+        ":",
+        " : v",
+        "no colon here",
+        "\tCL: 1",
+        " X: a",
+        "\tContent-Length: 1",
+        " Transfer-Encoding: chunked",
+    ];
+    let mut messages = lines.map(post).to_vec();
+    messages.extend([
+        b"GET / HTTP/1.1\r\n Host: a.test\r\n\r\n".into(),
+        b"GET / HTTP/1.1\r\n\tHost: a.test\r\n\r\n".into(),
+        b"GET / HTTP/1.1\r\nHost : a.test\r\n\r\n".into(),
+        b"GET / HTTP/1.1\r\n \r\nHost: a.test\r\n\r\n".into(),
+        b" GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".into(),
+        b"GET / HTTP/1.1 \r\nHost: a.test\r\n\r\n".into(),
+    ]);
+    rejected(&rows(&messages, 400, "syntax"));
+}
+
+#[test]
+fn s13_bytes_that_a_name_cannot_have_are_refused() {
+    let separators = b"\"(),/;<=>?@[\\]{} \t\x85\xa0\xff".iter().copied();
+    let names = controls().chain(separators).map(|byte| {
+        let name = [b"X", &[byte][..], b"Y: a"].concat();
+        post(name)
+    });
+    let names: Vec<_> = names.chain([post("X\nY: a")]).collect();
+    rejected(&rows(&names, 400, "syntax"));
+}
+
+#[test]
+fn s13_bytes_that_a_value_cannot_have_are_refused() {
+    let values = controls().map(|byte| post([b"X: a", &[byte][..], b"b"].concat()));
+    let values: Vec<_> = values.chain([post("X: a\nb")]).collect();
+    rejected(&rows(&values, 400, "syntax"));
+}
+
+#[test]
+fn s13_bytes_that_a_host_cannot_have_are_refused() {
+    let hosts = controls().map(|byte| hosted(&[b" a", &[byte][..], b"b"].concat()));
+    let mut table: Vec<Row> = rows(&hosts.collect::<Vec<_>>(), 400, "syntax");
+    // A value may have these, a host may not.
+    let others = b"\t \"#%<>?@[\\]^`{|}!$&'()*+,;=\x80\x85\xa0\xff".iter();
+    let others = others.map(|byte| hosted(&[b" a", &[*byte][..], b"b"].concat()));
+    table.extend(rows(&others.collect::<Vec<_>>(), 400, "bad_host"));
+    rejected(&table);
+}
+
+#[test]
+fn s13_bytes_that_are_no_text_at_all_are_refused() {
+    let messages: [&[u8]; 4] = [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"\x00\x00\x00\x00\r\n\r\n",
+        b"\xff\xfe / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        b"\x80.\x01\x03\x01\x00\x15",
+    ];
+    rejected(&rows(&messages, 400, "syntax"));
+}
+
+#[test]
+fn s14_a_host_that_is_missing_double_or_no_authority_is_refused() {
+    let heads = [
+        "X: no host",
+        "Host: a.test\r\nHost: a.test",
+        "Host: a.test\r\nHost: b.test",
+        "Host: a.test\r\nX: y\r\nhOST: b.test",
+        "Host:\r\nHost: a.test",
+        "Host: a.test, b.test",
+        "Host: a,b",
+        "Host: a b",
+        "Host: a@b",
+        "Host: u:p@a",
+        "Host: a/b",
+        "Host: a/",
+        "Host: http://a",
+        "Host: a:99999",
+        "Host: a:65536",
+        "Host: a:-1",
+        "Host: a:+80",
+        "Host: a:80:80",
+        "Host: a:x",
+        "Host: [::1",
+        "Host: ::1",
+        "Host: [::1]x",
+        "Host: [::1%25lo]",
+        "Host: .a",
+        "Host: a..b",
+        "Host: .",
+        "Host: *",
+        "Host: %61",
+        "Host:",
+        "Host: ",
+    ];
+    let heads = heads.map(|lines| format!("GET / HTTP/1.1\r\n{lines}\r\n\r\n"));
+    let mut table = rows(&heads, 400, "bad_host");
+    let long = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(256));
+    table.extend(rows(&[long], 400, "bad_host"));
+    table.extend(rows(
+        &[
+            "GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.0\r\nHost:\r\n\r\n",
+        ],
+        400,
+        "bad_host",
+    ));
+    rejected(&table);
+}
+
+#[test]
+fn s14_a_head_without_a_host_is_one_of_http_1_0_only() {
+    let bench = Bench::new();
+    let head = b"GET / HTTP/1.0\r\n\r\n";
+    let seen = bench.one_and_close(head, SMUGGLED.as_bytes());
+    let seen = seen.expect("one request");
+    let endpoint = bench.origin.address.to_string();
+    assert_eq!(seen.head.field("host"), Some(endpoint.as_str()));
+}
+
+#[test]
+fn head_that_is_larger_than_allowed_is_refused() {
+    let long = |bytes: usize| format!("X: {}", "a".repeat(bytes));
+    rejected(&rows(
+        &[
+            post(long(33 * 1024)),
+            post("X: a\r\n".repeat(101).trim_end()),
+            format!(
+                "GET /{} HTTP/1.1\r\nHost: a.test\r\n\r\n",
+                "a".repeat(33 * 1024)
+            )
+            .into(),
+        ],
+        431,
+        "too_large",
+    ));
+}

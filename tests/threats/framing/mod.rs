@@ -1,0 +1,51 @@
+//! Requests that are not HTTP, or could be read in two ways: nothing is ever smuggled behind them.
+//!
+//! Rows S1 to S17 and S21 of `threats.md`. Two outcomes are allowed, and each has its checker:
+//! REJ ([`rejected`]) is an answer of the gateway's own, a close, and a trace in log and metrics
+//! only; ONE ([`bench::Bench::one`]) is one canonical request at the origin and one answer. Behind
+//! every message waits `GET /smuggled`, which an origin may see only where the row says so.
+
+mod bench;
+mod bodies;
+mod canonical;
+mod chunks;
+mod codings;
+mod heads;
+mod hop_by_hop;
+mod switching;
+mod targets;
+
+use bench::rejected;
+
+/// What waits behind every message.
+const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// A message that is refused: its bytes, the status, the reason in log and metrics.
+type Row = (Vec<u8>, u16, &'static str);
+
+/// Makes the head of a POST with a host and those field lines.
+fn post(lines: impl AsRef<[u8]>) -> Vec<u8> {
+    let start = b"POST / HTTP/1.1\r\nHost: a.test\r\n";
+    [start, lines.as_ref(), b"\r\n\r\n"].concat()
+}
+
+/// Makes rows that end alike.
+fn rows<M: AsRef<[u8]>>(messages: &[M], status: u16, reason: &'static str) -> Vec<Row> {
+    let row = |message: &M| (message.as_ref().to_vec(), status, reason);
+    messages.iter().map(row).collect()
+}
+
+/// Shows a message in a failure: one line, and not all of a long one.
+fn shown(message: &[u8]) -> String {
+    let text = message.escape_ascii().to_string();
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], message.len()),
+        None => text,
+    }
+}
+
+/// Fails the test with every failing case, not the first only.
+#[track_caller]
+fn assert_none(failures: &[String]) {
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}

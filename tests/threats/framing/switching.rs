@@ -1,0 +1,154 @@
+//! What asks for another protocol, or for leave to send a body.
+
+use super::bench::{Bench, QUOTA, expect};
+use super::{SMUGGLED, assert_none, rejected, rows};
+use crate::support::ratelimit::remaining;
+use crate::support::{After, Gate, HUSH, Origin};
+
+/// Ways to ask for another protocol; all end with a whole head.
+fn upgrades() -> Vec<String> {
+    let websocket = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let head = |line: &str, fields: &str| format!("{line}\r\nHost: a.test\r\n{fields}\r\n");
+    let get = "GET /socket HTTP/1.1";
+    vec![
+        head(
+            get,
+            &format!("Connection: Upgrade\r\nUpgrade: websocket\r\n{websocket}"),
+        ),
+        head(
+            get,
+            "Connection: keep-alive, upgrade\r\nUpgrade: websocket, h2c\r\n",
+        ),
+        head(get, "Upgrade: websocket\r\n"),
+        head(
+            get,
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+             HTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+        ),
+        head(get, "Connection: Upgrade\r\nUpgrade: TLS/1.3\r\n"),
+        head(
+            "POST /socket HTTP/1.1",
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n",
+        ),
+    ]
+}
+
+#[test]
+fn s16_nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
+    let mut failures = Vec::new();
+    for message in upgrades() {
+        let (heard, answered) = (Gate::default(), Gate::default());
+        let origin = Origin::scripted({
+            let (heard, answered) = (heard.clone(), answered.clone());
+            move |exchange| {
+                if exchange.index == 0 {
+                    let is_silent = exchange.wire.is_silent_for(HUSH);
+                    assert!(is_silent, "bytes behind the head");
+                    heard.open();
+                    answered.wait();
+                }
+                exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+                Ok(After::Keep)
+            }
+        });
+        let bench = Bench::before(origin, |config| config);
+        let mut client = bench.client();
+        // What would be tunnelled is a request of its own here, and counted as one.
+        client.send(format!("{message}{SMUGGLED}"));
+        heard.wait();
+        let mut checked = || {
+            expect(
+                "targets",
+                bench.origin.targets(),
+                vec!["/socket".to_owned()],
+            )?;
+            answered.open();
+            let answers = [client.answer(), client.answer()];
+            expect(
+                "statuses",
+                answers.each_ref().map(|it| it.status),
+                [200, 200],
+            )?;
+            let left = answers.each_ref().map(|it| remaining(it, "p"));
+            expect("left", left, [QUOTA - 1, QUOTA - 2])?;
+            for seen in bench.origin.requests() {
+                super::canonical::check(&seen)?;
+                for (name, _) in &seen.head.fields {
+                    let is_gone = !name.to_lowercase().starts_with("http2");
+                    expect(name, is_gone, true)?;
+                }
+            }
+            Ok::<_, String>(())
+        };
+        if let Err(failure) = checked() {
+            failures.push(format!("{message:?}: {failure}"));
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn s16_an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
+    for message in upgrades() {
+        let origin = Origin::scripted(|exchange| {
+            exchange.write(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                 Upgrade: websocket\r\n\r\n",
+            )?;
+            // Whatever comes now would be the tunnel's.
+            let tunnelled = exchange.wire.read_to_end()?;
+            assert_eq!(String::from_utf8_lossy(&tunnelled), "");
+            Ok(After::Close)
+        });
+        let bench = Bench::before(origin, |config| config);
+        let mut client = bench.client();
+        let answer = client.ask(&message);
+        assert_eq!(answer.status, 502, "{message:?}");
+        bench.origin.wait_for_ended(1);
+        assert_eq!(bench.probe().status, 502, "{message:?}");
+        assert_eq!(bench.origin.connections(), 2, "{message:?}");
+    }
+}
+
+#[test]
+fn s17_an_expectation_while_limited_is_refused_without_100() {
+    let bench = Bench::before(Origin::plain(), |config| {
+        config
+            .policy("none", "quota = '1 per hour'\npartition = []")
+            .route("/limited", "policies = ['none']")
+    });
+    let mut client = bench.client();
+    assert_eq!(client.get("/limited", "").status, 200);
+    for framing in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
+        let mut client = bench.client();
+        // The body is held back, as the expectation says.
+        let answer = client.ask(format!(
+            "POST /limited HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\n{framing}\r\n\r\n"
+        ));
+        assert_eq!(
+            (answer.status, answer.says_close()),
+            (429, true),
+            "{framing}"
+        );
+        // What comes all the same is no request: where the next one begins is not known.
+        client.send(SMUGGLED);
+        client.assert_closed();
+    }
+    assert_eq!(bench.origin.targets(), ["/limited"]);
+}
+
+#[test]
+fn s17_expectations_other_than_continue_are_refused() {
+    let head = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n\r\n");
+    let messages = [
+        head("Expect: foo\r\nContent-Length: 5"),
+        head("Expect: miracles\r\nTransfer-Encoding: chunked"),
+        head("Expect: 100-continue, foo\r\nContent-Length: 5"),
+        head("Expect: 100-continue\r\nExpect: foo\r\nContent-Length: 5"),
+        head("Expect: foo\r\nExpect: 100-continue\r\nContent-Length: 5"),
+        head("Expect: 100-continue;q=1\r\nContent-Length: 5"),
+        head("Expect:\r\nContent-Length: 5"),
+        head("Expect: foo"),
+    ];
+    rejected(&rows(&messages, 417, "expectation_failed"));
+}

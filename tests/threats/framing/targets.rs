@@ -1,0 +1,194 @@
+//! Request lines: methods, versions, and the four forms of a target.
+
+use super::bench::{Bench, QUOTA, expect};
+use super::{Row, SMUGGLED, assert_none, rejected, rows};
+use crate::support::ratelimit::remaining;
+use crate::support::{Client, Config, Origin, get, start};
+
+/// Makes a message of that request line and a host.
+fn line(line: impl AsRef<[u8]>) -> Vec<u8> {
+    [line.as_ref(), b"\r\nHost: a.test\r\n\r\n"].concat()
+}
+
+#[test]
+fn s13_bytes_that_a_path_cannot_have_are_refused() {
+    let paths = (0..=0x20).chain([0x7f]).map(|byte| {
+        let path = [b"GET /a", &[byte][..], b"b HTTP/1.1"].concat();
+        line(path)
+    });
+    rejected(&rows(&paths.collect::<Vec<_>>(), 400, "syntax"));
+}
+
+#[test]
+fn s13_methods_and_versions_that_are_none_are_refused() {
+    let lines: &[&[u8]] = &[
+        b"G=\":<>(e) / HTTP/1.1",
+        b"G(E)T / HTTP/1.1",
+        b"GET\x00 / HTTP/1.1",
+        b"G\x85T / HTTP/1.1",
+        b"G\xa0T / HTTP/1.1",
+        b"GET  / HTTP/1.1",
+        b"GET\t/ HTTP/1.1",
+        b"GET /  HTTP/1.1",
+        b"GET / HTTP/1.1 x",
+        b"GET / HTTP/1.32",
+        b"GET / HTTP/4294967295.255",
+        b"GET / HTTP/2.0",
+        b"GET / HTTP/3",
+        b"GET / HTTP/1.2",
+        b"GET / HTTP/1.",
+        b"GET / HTTP/1",
+        b"GET / HTTP/01.1",
+        b"GET / HTTP/ 1.1",
+        b"GET / http/1.1",
+        b"GET / HTTPS/1.1",
+        b"GET / ICY/1.1",
+        b"GET / ",
+        b"GET /",
+        b"GET",
+        b"/ HTTP/1.1",
+    ];
+    let mut table: Vec<Row> = lines.iter().map(|it| (line(it), 400, "syntax")).collect();
+    // HTTP/0.9, which knows neither fields nor an empty line.
+    table.extend(rows(&["GET /\n", "GET /\r\n", "GET / \r\n"], 400, "syntax"));
+    rejected(&table);
+}
+
+#[test]
+fn s15_targets_that_name_no_resource_here_are_refused() {
+    let mut table: Vec<Row> = [
+        ("GET a.test:80 HTTP/1.1", 400, "bad_host"),
+        ("POST a.test:80 HTTP/1.1", 400, "bad_host"),
+        ("GET a.test HTTP/1.1", 400, "bad_host"),
+        ("GET http://u:p@a.test/ HTTP/1.1", 400, "bad_host"),
+        ("GET http://u@a.test/ HTTP/1.1", 400, "bad_host"),
+        ("GET http://@a.test/ HTTP/1.1", 400, "bad_host"),
+        ("GET http://a..test/ HTTP/1.1", 400, "bad_host"),
+        ("GET http://a%2etest/ HTTP/1.1", 400, "syntax"),
+        ("GET http://a.test:0x50/ HTTP/1.1", 400, "bad_host"),
+        ("GET http://a.test:99999/ HTTP/1.1", 400, "bad_host"),
+        ("GET http:///x HTTP/1.1", 400, "syntax"),
+        ("GET http:// HTTP/1.1", 400, "syntax"),
+        ("GET http:x HTTP/1.1", 400, "bad_host"),
+        ("GET ftp://a.test/ HTTP/1.1", 400, "bad_path"),
+        ("GET ws://a.test/ HTTP/1.1", 400, "bad_path"),
+        ("GET * HTTP/1.1", 400, "bad_path"),
+        ("POST * HTTP/1.1", 400, "bad_path"),
+        // No route could match the server as a whole, so no policy could.
+        ("OPTIONS * HTTP/1.1", 400, "bad_path"),
+        ("GET ?x HTTP/1.1", 400, "syntax"),
+        ("GET #x HTTP/1.1", 400, "syntax"),
+        ("CONNECT a.test:1 HTTP/1.1", 501, "method_unsupported"),
+        ("CONNECT / HTTP/1.1", 501, "method_unsupported"),
+        ("TRACE / HTTP/1.1", 501, "method_unsupported"),
+        ("TRACE * HTTP/1.1", 501, "method_unsupported"),
+    ]
+    .into_iter()
+    .map(|(it, status, reason)| (line(it), status, reason))
+    .collect();
+    // The field that an authority replaces must be good all the same.
+    for host in ["a b", "a@b", "", "a,b", "b\r\nHost: b"] {
+        let head = format!("GET http://a.test/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        table.push((head.into(), 400, "bad_host"));
+    }
+    let hostless = "GET http://a.test/ HTTP/1.1\r\n\r\n";
+    table.push((hostless.into(), 400, "bad_host"));
+    rejected(&table);
+}
+
+#[test]
+fn s15_an_authority_wins_over_host_for_route_rate_key_and_origin() {
+    let mut failures = Vec::new();
+    for (target, host) in [
+        ("http://good.test/x?y", "bad.test"),
+        ("HTTP://GOOD.test/x?y", "bad.test"),
+        ("https://good.test/x?y", "bad.test"),
+        ("http://good.test:80/x?y", "good.test:8080"),
+        ("http://good.test./x?y", "bad.test"),
+    ] {
+        let origin = Origin::plain();
+        let config = Config::to(origin.url())
+            .policy("hosts", "quota = '2 per hour'\npartition = ['host']")
+            .route("/x", "host = 'good.test'\npolicies = ['hosts']")
+            .route("/*", "host = 'bad.test'");
+        let running = start(&config);
+        let message = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let checked = || {
+            let answer = Client::connect(running.public).ask(&message);
+            expect("status", answer.status, 200)?;
+            expect(
+                "left of the authority's quota",
+                remaining(&answer, "hosts"),
+                1,
+            )?;
+            let seen = origin.only_request();
+            expect("target", seen.target(), "/x?y")?;
+            let authority = target.split('/').nth(2);
+            expect("host", seen.head.field("host"), authority)
+        };
+        if let Err(failure) = checked() {
+            failures.push(format!("{message:?}: {failure}"));
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn a_fragment_is_no_part_of_a_target() {
+    let bench = Bench::new();
+    for target in ["/login#f", "/login#/../admin", "/login?a#b?c"] {
+        let (_, _) = bench
+            .one(&line(format!("GET {target} HTTP/1.1")), b"")
+            .expect(target);
+    }
+    assert_eq!(bench.origin.targets(), ["/login", "/login", "/login?a"]);
+}
+
+#[test]
+fn method_that_a_route_names_in_another_case_is_refused() {
+    let origin = Origin::plain();
+    let bench = Bench::before(origin, |config| {
+        config.route("/post", "methods = ['POST']\npolicies = ['p']")
+    });
+    for method in ["post", "Post", "pOST"] {
+        let message = line(format!("{method} /post HTTP/1.1"));
+        let refused = bench.reject(&message, 400, "bad_method_case");
+        refused.expect(method);
+    }
+    assert_eq!(remaining(&bench.probe(), "p"), QUOTA - 1);
+}
+
+#[test]
+fn path_that_grows_beyond_a_target_when_normalised_is_refused() {
+    let bench = Bench::new();
+    let path = "|".repeat(30_000);
+    let message = line(format!("GET /{path} HTTP/1.1"));
+    let refused = bench.reject(&message, 400, "bad_path");
+    refused.expect("one refusal");
+    assert_eq!(bench.series()["tollgate_panics_total"], 0);
+}
+
+#[test]
+fn target_beyond_what_a_target_may_be_is_told_from_a_large_head() {
+    let bench = Bench::before(Origin::plain(), |config| {
+        config.listener("max_header_bytes = '256KiB'")
+    });
+    let message = line(format!("GET /{} HTTP/1.1", "a".repeat(70_000)));
+    let refused = bench.reject(&message, 414, "too_large");
+    refused.expect("one refusal");
+    let lines = bench.log();
+    assert_eq!((lines.len(), &lines[0]["status"]), (1, &414.into()));
+}
+
+#[test]
+fn http2_preface_is_closed_without_an_answer_and_told() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00");
+    client.send(SMUGGLED);
+    client.assert_closed();
+    let lines = bench.log();
+    assert_eq!((lines.len(), &lines[0]["reason"]), (1, &"syntax".into()));
+    assert_eq!(get(bench.running.public, "/", "").status, 200);
+    assert_eq!(bench.origin.targets(), ["/last", "/"]);
+}
