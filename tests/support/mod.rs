@@ -4,6 +4,7 @@
 #![allow(unused_imports, reason = "every test file uses its own part of this")]
 
 pub mod client;
+pub mod garden;
 pub mod gateway;
 pub mod origin;
 pub mod process;
@@ -11,6 +12,7 @@ pub mod ratelimit;
 pub mod wire;
 
 pub use client::{Answer, Client, first_answered, get};
+pub use garden::{Garden, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing};
 pub use process::Process;

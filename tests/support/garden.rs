@@ -1,0 +1,214 @@
+//! The mini garden: real origins, each of which says for which path it takes a request.
+//!
+//! nginx, Node and Python read one target in their own ways, and a policy holds only if none of
+//! them finds a resource there that the gateway did not see. A missing binary fails the test.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::process::free_address;
+use super::{Client, eventually};
+
+/// The origins; they are stopped when dropped.
+#[derive(Debug)]
+pub struct Garden {
+    /// Each origin's name and address.
+    pub origins: Vec<(&'static str, SocketAddr)>,
+    /// The paths that nginx has a location of its own for.
+    literals: Vec<String>,
+    _running: Vec<Running>,
+    _directory: TempDir,
+}
+
+/// How an origin, or one of its libraries, reads a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Who reads it, and how.
+    pub by: String,
+    /// The path as it was read; empty if it could not be.
+    pub path: Vec<u8>,
+}
+
+/// A process that ends when this is dropped.
+#[derive(Debug)]
+struct Running(Child);
+
+impl Garden {
+    /// Starts all of them; nginx has a `location =` for each of `literals`.
+    #[track_caller]
+    pub fn start(literals: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for the origins");
+        let folder = directory.path();
+        let (nginx, nginx_address) = nginx(folder, literals);
+        let (node, [node_address]) = script("node", &folder.join("origin.js"), NODE);
+        let (python, [python_address, wsgi_address]) =
+            script("python3", &folder.join("origin.py"), PYTHON);
+        Self {
+            origins: vec![
+                ("nginx", nginx_address),
+                ("node", node_address),
+                ("python", python_address),
+                ("wsgi", wsgi_address),
+            ],
+            literals: literals.iter().map(|&path| path.to_owned()).collect(),
+            _running: vec![nginx, node, python],
+            _directory: directory,
+        }
+    }
+
+    /// Returns tables for gateway.toml: each origin as an upstream of its name.
+    pub fn upstreams(&self) -> String {
+        let table = |(name, address): &(&str, SocketAddr)| {
+            format!("[upstreams.{name}]\nendpoints = ['http://{address}']\n")
+        };
+        let tables: Vec<_> = self.origins.iter().map(table).collect();
+        tables.concat()
+    }
+
+    /// Reads what an origin of that name answered.
+    #[track_caller]
+    pub fn readings(&self, name: &str, body: &[u8]) -> Vec<Reading> {
+        if name == "nginx" {
+            return vec![self.nginx_reading(body)];
+        }
+        let lines = str::from_utf8(body)
+            .expect("origins answer in ASCII")
+            .lines();
+        lines.map(Reading::parse).collect()
+    }
+
+    #[track_caller]
+    fn nginx_reading(&self, body: &[u8]) -> Reading {
+        let (&place, path) = body.split_first().expect("nginx answers with its location");
+        let is_literal = self
+            .literals
+            .iter()
+            .any(|literal| literal.as_bytes() == path);
+        assert_eq!(place == b'=', is_literal, "the location that nginx took");
+        Reading {
+            by: "nginx".to_owned(),
+            path: path.to_vec(),
+        }
+    }
+}
+
+impl Reading {
+    #[track_caller]
+    fn parse(line: &str) -> Self {
+        let (by, hex) = line.split_once(' ').expect("a reader and a path");
+        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits");
+        Self {
+            by: by.to_owned(),
+            path: (0..hex.len()).step_by(2).map(byte).collect(),
+        }
+    }
+
+    /// Whether it is read with its escapes decoded.
+    pub fn is_decoded(&self) -> bool {
+        let decoders = ["nginx", "decoded", "unquoted", "path-info"];
+        decoders.iter().any(|end| self.by.ends_with(end))
+    }
+
+    /// Returns the path as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.path).into_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself, which some test has then failed for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts nginx, as one process in the foreground.
+#[track_caller]
+fn nginx(folder: &Path, literals: &[&str]) -> (Running, SocketAddr) {
+    let address = free_address();
+    let file = folder.join("nginx.conf");
+    fs::write(&file, nginx_conf(folder, address, literals)).expect("the directory is writable");
+    // Debian keeps it where only root looks.
+    let installed = Path::new("/usr/sbin/nginx");
+    let mut command = Command::new(if installed.exists() {
+        installed
+    } else {
+        Path::new("nginx")
+    });
+    command.arg("-p").arg(folder).arg("-c").arg(&file);
+    let child = command.args(["-e", "stderr"]).spawn();
+    let running = Running(child.expect("nginx is installed"));
+    eventually("nginx listens", || Client::try_connect(address).ok());
+    (running, address)
+}
+
+/// Writes a file in which every location answers `=` or `/` and the path that nginx matched it by;
+/// the host `garden.test` answers `garden`.
+fn nginx_conf(folder: &Path, address: SocketAddr, literals: &[&str]) -> String {
+    let location = |path: &&str| format!("location = \"{path}\" {{ return 200 \"=$uri\"; }}");
+    let literals: Vec<_> = literals.iter().map(location).collect();
+    let literals = literals.join("\n        ");
+    let folder = folder.display();
+    format!(
+        "daemon off;
+master_process off;
+pid {folder}/nginx.pid;
+error_log /dev/null;
+events {{ }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    large_client_header_buffers 4 128k;
+    keepalive_requests 1000000;
+    server {{
+        listen {address};
+        {literals}
+        location / {{ return 200 \"/$uri\"; }}
+    }}
+    server {{
+        listen {address};
+        server_name garden.test;
+        return 200 garden;
+    }}
+}}
+"
+    )
+}
+
+/// Starts a script that prints each port it listens on, and ends with its standard input.
+#[track_caller]
+fn script<const PORTS: usize>(
+    interpreter: &str,
+    file: &Path,
+    text: &str,
+) -> (Running, [SocketAddr; PORTS]) {
+    fs::write(file, text).expect("the directory is writable");
+    let mut command = Command::new(interpreter);
+    let child = command
+        .arg(file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap_or_else(|error| panic!("{interpreter} does not run: {error}"));
+    let printed = child.stdout.take().expect("a piped stream");
+    let mut lines = BufReader::new(printed).lines();
+    let ports = std::array::from_fn(|_| {
+        let line = lines.next().and_then(Result::ok);
+        let port: u16 = line.and_then(|line| line.parse().ok()).expect("a port");
+        SocketAddr::from(([127, 0, 0, 1], port))
+    });
+    (Running(child), ports)
+}
+
+const NODE: &str = include_str!("garden/origin.js");
+const PYTHON: &str = include_str!("garden/origin.py");
