@@ -1,4 +1,4 @@
-//! Which route a request takes, and that no spelling of a path finds another way.
+//! Which route a request takes. That no spelling finds another way is in `threats/paths`.
 
 mod support;
 
@@ -161,18 +161,6 @@ fn methods_and_headers_narrow_a_route_and_the_next_one_is_tried() {
 }
 
 #[test]
-fn a_method_in_another_case_is_refused_not_let_around() {
-    check(
-        &[
-            ("get", "path = '/a'\nmethods = ['GET']"),
-            ("post", "path = '/a'\nmethods = ['POST']"),
-            ("any", "path = '/{x}'"),
-        ],
-        &[("get /a", "400"), ("PoSt /a", "400"), ("PURGE /a", "any")],
-    );
-}
-
-#[test]
 fn what_no_route_matches_is_a_404() {
     check(
         &[
@@ -207,18 +195,6 @@ fn a_route_can_ignore_case() {
 }
 
 #[test]
-fn an_encoded_slash_is_kept_where_the_route_says_so() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .route("/files/{name}", "encoded_slash = 'keep'")
-        .route("/other/{name}", "");
-    let running = start(&config);
-    assert_eq!(get(running.public, "/files/a%2fb", "").status, 200);
-    assert_eq!(get(running.public, "/other/a%2fb", "").status, 400);
-    assert_eq!(origin.targets(), ["/files/a%2Fb"]);
-}
-
-#[test]
 fn what_is_forwarded_is_the_normalised_path() {
     let origin = Origin::plain();
     let running = start(&Config::to(origin.url()).route("/*", ""));
@@ -239,139 +215,6 @@ fn what_is_forwarded_is_the_normalised_path() {
         assert_eq!(client.get(target, "").status, 200, "{target}");
     }
     assert_eq!(origin.targets(), targets.map(|(_, forwarded)| forwarded));
-}
-
-/// What may become of another spelling of a limited path.
-#[derive(Debug)]
-enum Fate {
-    /// It is the limited path.
-    Limited,
-    /// It is refused.
-    Bad,
-    /// One of the two, depending on who looks first.
-    Stopped,
-    /// It is another resource, and the origin sees it as such.
-    Other(&'static str),
-}
-
-#[test]
-fn no_spelling_of_a_path_slips_past_its_policy() {
-    use Fate::{Bad, Limited, Other, Stopped};
-    let spellings = [
-        ("//login", Limited),
-        ("/./login", Limited),
-        ("/x/../login", Limited),
-        ("/login/", Limited),
-        ("/login/.", Limited),
-        ("/login//", Limited),
-        ("/%6cogin", Limited),
-        ("/%6Cogin", Limited),
-        ("/%2e/login", Limited),
-        ("/x/%2e%2e/login", Limited),
-        ("/x/.%2E/login", Limited),
-        ("/.%2e/login", Limited),
-        ("/login?", Limited),
-        ("/login?x", Limited),
-        ("/login??", Limited),
-        ("http://a.test/login", Limited),
-        ("http://a.test//login", Limited),
-        ("/login#f", Stopped),
-        ("/login%2f", Bad),
-        ("/x%2f..%2flogin", Bad),
-        ("/%2Flogin", Bad),
-        ("/%5clogin", Bad),
-        ("/login%5C", Bad),
-        ("/login%00", Bad),
-        ("/login%", Bad),
-        ("/login%zz", Bad),
-        ("/%u006cogin", Bad),
-        ("\\login", Bad),
-        ("/LOGIN", Other("/LOGIN")),
-        ("/%252e%252e/login", Other("/%252e%252e/login")),
-        ("/%256cogin", Other("/%256cogin")),
-        ("/login;a=b", Other("/login;a=b")),
-        ("/login%3b", Other("/login%3B")),
-        ("/login%3fx", Other("/login%3Fx")),
-        ("/login%23", Other("/login%23")),
-        ("/login%20", Other("/login%20")),
-        ("/login%09", Other("/login%09")),
-        ("/%c0%aflogin", Other("/%C0%AFlogin")),
-        ("/login.json", Other("/login.json")),
-    ];
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .policy("p", "quota = '3 per hour'\npartition = []")
-        .route("/login", "policies = ['p']")
-        .route("/*", "");
-    let running = start(&config);
-    for _ in 0..3 {
-        assert_eq!(get(running.public, "/login", "").status, 200);
-    }
-    for (target, fate) in spellings {
-        let before = origin.requests().len();
-        let status = get(running.public, target, "").status;
-        let seen = origin.targets().split_off(before);
-        let seen: Vec<_> = seen.iter().map(String::as_str).collect();
-        let is_as_expected = match fate {
-            Limited => status == 429 && seen.is_empty(),
-            Bad => status == 400 && seen.is_empty(),
-            Stopped => matches!(status, 400 | 429) && seen.is_empty(),
-            Other(path) => status == 200 && seen == [path],
-        };
-        assert!(
-            is_as_expected,
-            "{target}: {status}, origin saw {seen:?}, expected {fate:?}"
-        );
-    }
-}
-
-#[test]
-fn no_field_changes_the_path_or_the_method_that_is_limited() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .policy("p", "quota = '1 per hour'\npartition = []")
-        .route("/login", "policies = ['p']\nmethods = ['POST']")
-        .route("/*", "");
-    let running = start(&config);
-    let mut client = Client::connect(running.public);
-    assert_eq!(client.post("/login", "", "").status, 200);
-    for fields in [
-        "X-HTTP-Method-Override: GET\r\n",
-        "X-Original-URL: /free\r\n",
-        "X-Rewrite-URL: /free\r\n",
-        "X-Forwarded-Host: b.test\r\n",
-    ] {
-        assert_eq!(client.post("/login", fields, "").status, 429, "{fields}");
-    }
-    assert_eq!(origin.requests().len(), 1);
-}
-
-#[test]
-fn no_spelling_of_a_host_slips_past_its_policy() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .policy("p", "quota = '1 per hour'\npartition = []")
-        .route("/*", "policies = ['p']\nhost = 'a.test'");
-    let running = start(&config);
-    for host in [
-        "a.test",
-        "A.TEST",
-        "a.test:80",
-        "a.test.",
-        "a.test.:80",
-        "A.test:8080",
-    ] {
-        let mut client = Client::connect(running.public);
-        let answer = client.ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-        let expected = if host == "a.test" { 200 } else { 429 };
-        // A host that is not recognised is not served; what matters is that nothing slips by.
-        assert!(
-            answer.status == expected || (answer.status != 200 && host.contains("test.")),
-            "{host}: {}",
-            answer.status
-        );
-    }
-    assert_eq!(origin.requests().len(), 1);
 }
 
 #[test]

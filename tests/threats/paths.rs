@@ -1,1 +1,0 @@
-//! No spelling of a path or a host slips past a route's policies.
