@@ -7,9 +7,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use annotate_snippets::{
-    AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str as printable,
-};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
 
 /// The mistakes of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,12 +172,18 @@ fn render(mistake: &Mistake, file_name: &str, text: &str, renderer: &Renderer) -
         .label(label);
     let snippet = Snippet::source(text).path(file_name).annotation(caret);
     let mut group = Level::ERROR
-        .primary_title(mistake.message.as_str())
+        .primary_title(printable(&mistake.message))
         .element(snippet);
     if let Some(hint) = &mistake.hint {
         group = group.element(Level::HELP.message(printable(hint)));
     }
     renderer.render(&[group])
+}
+
+/// Shows control characters as their pictures, the end of a line among them: what a file has in
+/// a string can then neither begin a line of the log nor look like another mistake.
+fn printable(text: &str) -> String {
+    normalize_untrusted_str(text).replace('\n', "␊")
 }
 
 /// Brings a span onto the text's character boundaries.
@@ -220,6 +224,22 @@ mod tests {
         assert_eq!(
             report.render("f.toml", TEXT, false),
             "error: no comment\n --> f.toml:2:9\n  |\n2 | ß = \"é\" # x\n  |         ^\n  |\n  = help: leave it out\n\nf.toml: 1 mistake\n"
+        );
+    }
+
+    #[test]
+    fn a_mistake_stays_on_its_line_whatever_the_file_has_in_a_string() {
+        let mut report = Report::default();
+        let hostile = "`a\nerror: b\u{1b}[2J` is not a duration";
+        report.add(Mistake::at(0..1, hostile).hint("did you mean `a\n`?"));
+        assert_eq!(
+            report.lines("f.toml", TEXT),
+            ["f.toml:1:1: `a␊error: b␛[2J` is not a duration (did you mean `a␊`?)"]
+        );
+        let rendered = report.render("f.toml", TEXT, false);
+        assert!(
+            rendered.starts_with("error: `a␊error: b␛[2J` is"),
+            "{rendered}"
         );
     }
 
