@@ -89,9 +89,15 @@ fn read(entry: &[u8]) -> Option<IpAddr> {
     let port_is_good = match port.strip_prefix(':') {
         None => port.is_empty(),
         // RFC 7239 section 6.3 lets a port be obfuscated.
-        Some(port) => is_port(port) || port.starts_with('_'),
+        Some(port) => is_port(port) || is_obfuscated(port),
     };
     port_is_good.then(|| address.to_canonical())
+}
+
+fn is_obfuscated(port: &str) -> bool {
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    port.strip_prefix('_')
+        .is_some_and(|name| !name.is_empty() && name.bytes().all(of_name))
 }
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -148,6 +154,9 @@ mod tests {
             ("port", &["203.0.113.9:55"], "203.0.113.9"),
             ("bad port", &["203.0.113.9:99999"], PEER),
             ("empty port", &["203.0.113.9:"], PEER),
+            ("obfuscated port", &["203.0.113.9:_p-1"], "203.0.113.9"),
+            ("obfuscated by nothing", &["203.0.113.9:_"], PEER),
+            ("port with a percent", &["203.0.113.9:_%2ep"], PEER),
             ("v6", &["2001:db8::1"], "2001:db8::1"),
             ("v6 in brackets", &["[2001:db8::1]"], "2001:db8::1"),
             ("v6 with port", &["[2001:db8::1]:5"], "2001:db8::1"),
@@ -238,6 +247,8 @@ mod tests {
             ("text after quotes", &["for=\"203.0.113.9\"x"], PEER),
             ("no value", &["for="], PEER),
             ("no pair", &["203.0.113.9"], PEER),
+            ("quote in a name", &["for=203.0.113.9;x\"y=1"], PEER),
+            ("space in a name", &["for=203.0.113.9;by =_x"], PEER),
         ];
         for &(name, lines, expected) in table {
             let lines: Vec<_> = lines.iter().map(|line| ("forwarded", *line)).collect();

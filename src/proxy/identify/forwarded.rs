@@ -42,6 +42,10 @@ pub(super) fn node(element: &[u8]) -> Option<&[u8]> {
         }
         let equals = rest.iter().position(|&byte| byte == b'=')?;
         let (name, value) = (&rest[..equals], &rest[equals + 1..]);
+        // A stray quote in a name would change where elements end for whoever joins the lines.
+        if name.is_empty() || !name.iter().all(|&byte| is_token(byte)) {
+            return None;
+        }
         let (value, after) = split_value(value)?;
         rest = after;
         if name.eq_ignore_ascii_case(b"for") && node.replace(value).is_some() {
@@ -49,6 +53,11 @@ pub(super) fn node(element: &[u8]) -> Option<&[u8]> {
         }
     }
     node
+}
+
+/// RFC 9110, section 5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Splits a token or quoted string from the rest, which is empty or begins with `;`.
