@@ -197,6 +197,10 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
         value.extend(if *name == COOKIE { b"; " } else { b", " });
         value.extend(line);
     }
+    if let Cow::Owned(value) = &mut value {
+        // The separator before an empty last line; no parser would keep the space at its end.
+        value.truncate(value.trim_ascii_end().len());
+    }
     Some(value)
 }
 

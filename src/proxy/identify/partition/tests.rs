@@ -144,6 +144,12 @@ fn header_values_are_compared_byte_by_byte_and_lines_joined_in_order() {
             false,
         ),
         ("two lines or one", &[("x-api-key", "a, b")], LINES, true),
+        (
+            "empty last line",
+            &[("x-api-key", "a,")],
+            &[("x-api-key", "a"), ("x-api-key", "")],
+            true,
+        ),
         ("order of lines", &[("x-api-key", "b, a")], LINES, false),
         ("first line alone", &[("x-api-key", "a")], LINES, false),
     ] {
