@@ -85,9 +85,11 @@ pub fn strip_response(headers: &mut HeaderMap) {
 pub fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     let parameter = tokens(headers.get(&KEEP_ALIVE)?).find_map(|token| {
         let (name, value) = token.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("timeout").then_some(value)
+        name.trim_ascii()
+            .eq_ignore_ascii_case("timeout")
+            .then_some(value)
     })?;
-    parameter.trim().parse().ok().map(Duration::from_secs)
+    parameter.trim_ascii().parse().ok().map(Duration::from_secs)
 }
 
 /// Removes the fields whose names are `unwanted`, and those that Connection names.
