@@ -126,6 +126,7 @@ impl Journey<'_> {
         checked?;
         let target = head.uri.clone();
         settle_host(&mut head, &target)?;
+        identify::join_routed_lines(&mut head.headers, &snapshot.router);
         let host = identify::host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;

@@ -208,16 +208,36 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
 /// them, so that whichever line an origin reads, it sees the value that was counted.
 pub fn join_lines(headers: &mut HeaderMap, partition: &Partition) {
     for part in partition.0.iter().flat_map(|choice| &choice.0) {
-        let Part::Header(name) = part else { continue };
-        strip_disguises(headers, name);
-        if headers.get_all(name).iter().nth(1).is_none() {
-            continue;
+        if let Part::Header(name) = part {
+            settle(headers, name);
         }
-        if let Some(Cow::Owned(value)) = joined(headers, name) {
-            let value = HeaderValue::from_maybe_shared(bytes::Bytes::from(value));
-            let value = value.expect("values joined by a comma make a value");
-            headers.insert(name, value);
+    }
+}
+
+/// Does the same for the headers that routes ask for, before one is found: what no route took for
+/// its value shall not be that value to an origin which reads the first line alone.
+pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) {
+    let names = router.header_names();
+    if names.is_empty() {
+        return;
+    }
+    let is_doubled = headers.len() > headers.keys_len();
+    if is_doubled || headers.keys().any(|name| name.as_str().contains('_')) {
+        for name in names {
+            settle(headers, name);
         }
+    }
+}
+
+fn settle(headers: &mut HeaderMap, name: &HeaderName) {
+    strip_disguises(headers, name);
+    if headers.get_all(name).iter().nth(1).is_none() {
+        return;
+    }
+    if let Some(Cow::Owned(value)) = joined(headers, name) {
+        let value = HeaderValue::from_maybe_shared(bytes::Bytes::from(value));
+        let value = value.expect("values joined by a comma make a value");
+        headers.insert(name, value);
     }
 }
 

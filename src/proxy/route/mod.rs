@@ -17,7 +17,7 @@ mod oracle;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use http::{HeaderMap, HeaderName, Method};
@@ -32,6 +32,8 @@ use super::path;
 #[derive(Debug, Default)]
 pub struct Router {
     rules: Vec<Rule>,
+    /// The headers that rules ask for, each once.
+    header_names: Vec<HeaderName>,
     exact_hosts: HashMap<Box<str>, Tree>,
     /// By what follows the `*.`.
     wildcard_hosts: HashMap<Box<str>, Tree>,
@@ -114,6 +116,9 @@ impl Router {
             }
         }
         if ties.is_empty() {
+            let names = rules.iter().flat_map(|rule| &rule.headers);
+            let names: HashSet<_> = names.map(|(name, _)| name.clone()).collect();
+            router.header_names = names.into_iter().collect();
             router.rules = rules;
             Ok(router)
         } else {
@@ -167,6 +172,11 @@ impl Router {
         let params = self.rules.get(found.route)?.path.params();
         let index = params.iter().position(|param| &**param == name)?;
         path.get(found.params.get(index)?.clone())
+    }
+
+    /// Returns the headers that rules ask for, each once.
+    pub(super) fn header_names(&self) -> &[HeaderName] {
+        &self.header_names
     }
 
     /// Says whether the found route takes its path in any case, so that one path has many spellings.

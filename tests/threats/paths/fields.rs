@@ -144,3 +144,59 @@ fn s2b_a_partition_never_counts_by_a_field_that_the_origin_does_not_see() {
     });
     assert_eq!(statuses, [200, 429], "both lack the part");
 }
+
+#[test]
+fn s2b_a_header_that_a_route_asks_for_is_to_the_origin_what_it_was_to_the_route() {
+    let origin = Origin::plain();
+    let config = limited(&origin.url(), "headers = { x-plan = 'free' }");
+    let running = start(&config);
+    let mut failures = Vec::new();
+    for (fields, fate, seen) in [
+        ("X-Plan: free", Limited(""), &[("x-plan", "free")][..]),
+        ("x-PLAN:\t free \t", Limited(""), &[("x-plan", "free")]),
+        (
+            "X-Plan: free\r\nX_Plan: paid",
+            Limited(""),
+            &[("x-plan", "free")],
+        ),
+        ("X_Plan: free", Other(""), &[]),
+        (
+            "X-Plan: free\r\nX-Plan: paid",
+            Other(""),
+            &[("x-plan", "free, paid")],
+        ),
+        (
+            "X-Plan: free\r\nX-Plan: free",
+            Other(""),
+            &[("x-plan", "free, free")],
+        ),
+        (
+            "X-Plan: free\r\nX-Plan:",
+            Other(""),
+            &[("x-plan", "free, ")],
+        ),
+    ] {
+        let before = origin.requests().len();
+        let head = format!("GET /login HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n\r\n");
+        let found = send_many(&running, head.as_bytes());
+        if found != fate.outcome() {
+            failures.push(format!("{fields:?}: {found:?}, expected {fate:?}"));
+        }
+        for request in &origin.requests()[before..] {
+            let is_plan = |(name, _): &&(String, String)| name.replace('_', "-") == "x-plan";
+            let plans = request.head.fields.iter().filter(is_plan);
+            let plans: Vec<_> = plans
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect();
+            let seen: Vec<_> = seen
+                .iter()
+                .map(|(name, value)| (*name, value.trim()))
+                .collect();
+            if plans != seen {
+                failures.push(format!("{fields:?}: the origin sees {plans:?}"));
+            }
+        }
+        running.clock.advance(secs(120));
+    }
+    assert_none(&failures);
+}
