@@ -193,6 +193,71 @@ fn s2b_an_international_host_is_its_ascii_spelling_in_any_case() {
 }
 
 #[test]
+fn s2b_an_address_is_one_host_in_every_spelling_that_is_an_address() {
+    let origin = Origin::plain();
+    let mut failures = Vec::new();
+    for (address, rows) in [
+        (
+            "[::1]",
+            [
+                ("[::1]", Limited),
+                ("[0:0:0:0:0:0:0:1]", Limited),
+                ("[0::0001]:80", Limited),
+                ("[::1%25lo]", Bad),
+                ("::1", Bad),
+                ("[::0.0.0.1]", Limited),
+                ("[::2]", Other),
+            ],
+        ),
+        (
+            "127.0.0.1",
+            [
+                ("127.0.0.1", Limited),
+                ("127.0.0.1.:80", Limited),
+                ("127.0.0.1:", Limited),
+                // Names to an origin, which compares text.
+                ("127.1", Other),
+                ("2130706433", Other),
+                ("0x7f.0.0.1", Other),
+                ("[::ffff:127.0.0.1]", Other),
+            ],
+        ),
+    ] {
+        let running = start(&limited(&origin, address));
+        for (host, fate) in rows {
+            let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let found = send_many(&running, head.as_bytes());
+            if found != outcome(fate) {
+                failures.push(format!("{host}: {found:?}, expected {fate:?}"));
+            }
+            running.clock.advance(secs(120));
+        }
+    }
+    assert_none(&failures);
+}
+
+/// HTTP/1.0 lets a request name no host: it takes the routes for every host, and the origin sees that
+/// it is asked by its own address.
+#[test]
+fn s2b_a_request_without_a_host_is_of_no_host_to_the_origin_either() {
+    let origin = Origin::plain();
+    let running = start(&limited(&origin, "a.test"));
+    let found = send_many(
+        &running,
+        b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    );
+    assert_eq!(found, outcome(Other));
+    let address = origin.address.to_string();
+    for request in origin.requests() {
+        let hosts = (
+            request.head.field("host"),
+            request.head.field("x-forwarded-host"),
+        );
+        assert_eq!(hosts, (Some(address.as_str()), None));
+    }
+}
+
+#[test]
 fn s2b_hosts_stay_one_in_any_spelling_however_many_there_are() {
     let mut config = quiet("builtin:echo")
         .policy("p", "quota = '1 per minute'\npartition = ['host']")
