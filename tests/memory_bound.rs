@@ -2,15 +2,21 @@
 
 mod in_memory;
 
-use tollgate::clock::Micros;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure};
-use tollgate::limit::{Algorithm, Ask, Tag};
+use tollgate::limit::sliding_log::SlidingLog;
+use tollgate::limit::sliding_window::SlidingWindow;
+use tollgate::limit::{Algorithm, Ask, Leaving, Quota, State, Tag};
 use tollgate::store::{Charge, Outcome, Usage};
 
 use in_memory::{Gateway, ROOMY, WINDOW, algorithms, ask, quota, tag};
 
 /// A bound that a few thousand keys reach.
 const TIGHT: u64 = 96 << 10;
+/// What a slot's overflow partition takes beyond the bound at most: a small table and a kilobyte.
+const OVERFLOW_BYTES_MAX: u64 = 2 << 10;
 
 #[test]
 fn refused_client_stays_refused_while_new_keys_flood_a_full_store() {
@@ -35,9 +41,12 @@ fn refused_client_stays_refused_while_new_keys_flood_a_full_store() {
         }
         assert!(!gateway.admits(victim), "{algorithm:?}");
         let usage = gateway.usage();
-        // Each shard may have let one newcomer's heap pass before it saw the store full.
-        assert!(usage.bytes <= TIGHT + 1_024, "{algorithm:?}: {usage:?}");
+        assert!(
+            usage.bytes <= TIGHT + OVERFLOW_BYTES_MAX,
+            "{algorithm:?}: {usage:?}"
+        );
         assert!(usage.overflowed > 0, "{algorithm:?}: {usage:?}");
+        assert!(usage.is_full, "{algorithm:?}: {usage:?}");
     }
 }
 
@@ -133,6 +142,117 @@ fn full_shard_makes_room_from_idle_state_by_itself() {
         assert_eq!(left.overflowed, full.overflowed, "{algorithm:?}");
         assert!(full.overflowed > 0, "{algorithm:?}: {full:?}");
     }
+}
+
+/// The bound holds however much existing clients spend, and so do the laws of their quotas.
+#[test]
+fn existing_client_of_a_full_store_gets_a_coarser_log_and_no_more_than_its_quota() {
+    const LIMIT: u64 = 5_000;
+    const STEP: Micros = Micros(WINDOW.0 / LIMIT / 2);
+    let cases = algorithms().map(|algorithm| [(algorithm, 0, LIMIT), (algorithm, 512, 3 * LIMIT)]);
+    for (algorithm, spare_bytes, least) in cases.into_iter().flatten() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, LIMIT);
+        let client = ask(&quota, gateway.slot("p", &quota), 1);
+        assert!(gateway.admits(client), "{algorithm:?}");
+        let bytes_max = gateway.usage().bytes + spare_bytes;
+        gateway.memory().set_bytes_max(bytes_max);
+        // Twice as fast as the quota, so that it is always used up.
+        let mut admitted = Vec::new();
+        for _ in 0..4 * 2 * LIMIT {
+            gateway.clock.advance(STEP);
+            if gateway.admits(client) {
+                admitted.push(gateway.clock.now());
+            }
+        }
+        let usage = gateway.usage();
+        let case = format!("{algorithm:?} with {spare_bytes} spare: {usage:?}");
+        assert!(usage.bytes <= bytes_max, "{case}");
+        if matches!(
+            algorithm,
+            Algorithm::SlidingLog | Algorithm::SlidingWindow { .. }
+        ) {
+            // The window's own law leaves out one bucket of ten.
+            let stretch = Micros(WINDOW.0 / 10 * 9);
+            for run in admitted.windows(usize::try_from(LIMIT).expect("it fits") + 1) {
+                assert!(run[run.len() - 1].since(run[0]) >= stretch, "{case}");
+            }
+        }
+        // Coarser is harsher, not shut.
+        assert!(admitted.len() as u64 >= least, "{case}: {}", admitted.len());
+    }
+}
+
+proptest! {
+    /// A state that may not grow never admits what the exact one refuses, and takes no memory.
+    #[test]
+    fn coarser_states_never_admit_sooner(
+        limit in 1..60_u64,
+        steps in vec((0..40_u64, 0..5_u64, any::<bool>()), 1..200),
+    ) {
+        for algorithm in [
+            Algorithm::SlidingLog,
+            Algorithm::SlidingWindow { buckets: 10, leaving: Leaving::Weighted },
+            Algorithm::SlidingWindow { buckets: 60, leaving: Leaving::Whole },
+            Algorithm::SlidingWindow { buckets: 3, leaving: Leaving::Dropped },
+        ] {
+            let quota = quota(algorithm, limit);
+            if algorithm == Algorithm::SlidingLog {
+                check_coarser::<SlidingLog>(&quota, &steps)?;
+            } else {
+                check_coarser::<SlidingWindow>(&quota, &steps)?;
+            }
+        }
+    }
+}
+
+/// Takes an exact state and one that may not always grow through the same requests: gaps in tenths
+/// of a second, costs, and whether there is memory.
+fn check_coarser<S: State>(quota: &Quota, steps: &[(u64, u64, bool)]) -> Result<(), TestCaseError> {
+    let (mut exact, mut coarse) = (S::default(), S::default());
+    let mut now = Timestamp(1_700_000_040 * 1_000_000);
+    for &(gap, cost, has_memory) in steps {
+        now = now + Micros(gap * 100_000);
+        let at = exact.arrive(quota, now);
+        prop_assert_eq!(coarse.arrive(quota, now), at);
+        if !coarse.admits(quota, cost, at) {
+            continue;
+        }
+        prop_assert!(
+            exact.admits(quota, cost, at),
+            "{:?} at {:?}",
+            quota.algorithm,
+            at
+        );
+        exact.charge(quota, cost, at);
+        let heap_bytes = coarse.heap_bytes();
+        if has_memory {
+            coarse.charge(quota, cost, at);
+        } else {
+            coarse.charge_in_place(quota, cost, at);
+            prop_assert!(coarse.heap_bytes() <= heap_bytes, "{:?}", quota.algorithm);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn store_says_that_it_is_full_until_idle_state_is_swept() {
+    let gateway = Gateway::new(TIGHT);
+    let quota = quota(Algorithm::FixedWindow, 3);
+    let ask = ask(&quota, gateway.slot("p", &quota), 1);
+    gateway.flood(ask, 0..100);
+    assert!(!gateway.usage().is_full);
+    gateway.flood(ask, 100..5_000);
+    assert!(gateway.usage().is_full);
+    gateway.clock.advance(WINDOW);
+    gateway.sweep();
+    assert!(!gateway.usage().is_full);
+    assert_eq!(
+        gateway.flood(ask, 5_000..5_100),
+        100,
+        "each has its own quota"
+    );
 }
 
 #[test]

@@ -56,6 +56,21 @@ pub trait State: Default {
 
     /// Returns the bytes the state holds outside of itself.
     fn heap_bytes(&self) -> usize;
+
+    /// Returns the bytes of the place that the state would have to move to, were units spent at
+    /// `at`; 0 where they fit.
+    fn growth_bytes(&self, _quota: &Quota, _at: Timestamp) -> usize {
+        0
+    }
+
+    /// Spends `amount` at `at` as `charge` does, but takes no memory for it.
+    ///
+    /// A state that would have to grow gets coarser instead: units count as spent later than they
+    /// were, up to `at`, so that the client may be refused for longer and is never admitted sooner.
+    /// Units that were moved so can no longer be given back.
+    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        self.charge(quota, amount, at);
+    }
 }
 
 /// Where and when units were charged, and how many of them can still be given back.

@@ -4,7 +4,8 @@
 //! `count = "all"` refused costs are logged too, and the log keeps only the shortest run of its
 //! newest whole entries whose sum is above `limit`: while those count, no older one matters.
 //!
-//! The first entry lives in place, so a partition that asked once holds no other memory.
+//! The first entry lives in place, so a partition that asked once holds no other memory. Where there
+//! is no memory for another entry, neighbours become one, with the later's time.
 
 use smallvec::SmallVec;
 
@@ -63,6 +64,28 @@ impl SlidingLog {
                 self.entries.shrink_to_fit();
             }
         }
+    }
+
+    /// Merges neighbours, so that at most one place more than half of them is taken.
+    ///
+    /// They are merged by cells of a grid that is fixed in time: what has been merged is not merged
+    /// again with what comes later, and so ages out however often this is done. Fewer than four
+    /// places are too few for that, and everything becomes one entry.
+    fn coarsen(&mut self, quota: &Quota) {
+        self.entries.drain(..self.dead);
+        self.dead = 0;
+        let cell_us = match self.entries.capacity() as u64 / 2 {
+            0 | 1 => u64::MAX,
+            cells => quota.window.0.div_ceil(cells),
+        };
+        self.entries.dedup_by(|later, earlier| {
+            let is_one = later.at.0 / cell_us == earlier.at.0 / cell_us;
+            if is_one {
+                earlier.at = later.at;
+                earlier.units += later.units;
+            }
+            is_one
+        });
     }
 
     /// Returns how long after `at` the sum is first at most `target`, which it exceeds.
@@ -151,6 +174,29 @@ impl State for SlidingLog {
         } else {
             0
         }
+    }
+
+    fn growth_bytes(&self, _quota: &Quota, _at: Timestamp) -> usize {
+        let capacity = self.entries.capacity();
+        if self.entries.len() < capacity {
+            return 0;
+        }
+        // As `SmallVec` grows.
+        (capacity + 1).next_power_of_two() * size_of::<Entry>()
+    }
+
+    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        if self.growth_bytes(quota, at) > 0 {
+            self.coarsen(quota);
+        }
+        let mut units = amount;
+        if self.growth_bytes(quota, at) > 0
+            && let Some(only) = self.entries.pop()
+        {
+            self.sum -= only.units;
+            units = units.saturating_add(only.units);
+        }
+        self.append(quota, units, at);
     }
 }
 

@@ -5,7 +5,8 @@
 //! `usage + cost <= limit`.
 //!
 //! Only buckets that hold units are kept, in one word each and the first two in place, so a
-//! partition that asks now and then is 32 bytes and holds no other memory.
+//! partition that asks now and then is 32 bytes and holds no other memory. Where there is no memory
+//! for another bucket, neighbours become one, with the later's index.
 
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -81,6 +82,27 @@ impl SlidingWindow {
                 self.buckets.shrink_to_fit();
             }
         }
+    }
+
+    /// Merges neighbours, so that at most one place more than half of them is taken.
+    ///
+    /// Groups of buckets are fixed in time: what has been merged is not merged again with what comes
+    /// later, and so ages out however often this is done. The two places of a window that holds no
+    /// other memory are too few for that, and everything becomes one bucket.
+    fn coarsen(&mut self, grid: &Grid) {
+        let newest = self.newest;
+        let group = match self.buckets.capacity() as u64 / 2 {
+            0 | 1 => u64::MAX,
+            groups => grid.buckets.div_ceil(groups),
+        };
+        self.buckets.dedup_by(|later, earlier| {
+            let index = later.index(newest);
+            let is_one = index / group == earlier.index(newest) / group;
+            if is_one {
+                *earlier = Bucket::new(index, earlier.units() + later.units());
+            }
+            is_one
+        });
     }
 
     /// Returns how long after `at` usage is first at most `target`, which it exceeds.
@@ -176,6 +198,22 @@ impl State for SlidingWindow {
         } else {
             0
         }
+    }
+
+    fn growth_bytes(&self, quota: &Quota, at: Timestamp) -> usize {
+        let capacity = self.buckets.capacity();
+        if self.buckets.len() < capacity || self.newest == Grid::of(quota).index(at) {
+            return 0;
+        }
+        // As `SmallVec` grows.
+        (capacity + 1).next_power_of_two() * size_of::<Bucket>()
+    }
+
+    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        if self.growth_bytes(quota, at) > 0 {
+            self.coarsen(&Grid::of(quota));
+        }
+        self.charge(quota, amount, at);
     }
 }
 

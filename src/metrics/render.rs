@@ -162,8 +162,14 @@ impl Series {
                 "Bytes the memory store holds.",
                 usage.bytes,
             )?;
+            let help =
+                "Whether new clients find the memory store full (1), or did a few seconds ago.";
+            gauge(encoder, "store_full", help, usage.is_full.into())?;
             let help = "Asks that found the memory store full.";
             counter(encoder, "store_overflowed", help, usage.overflowed)?;
+            let help =
+                "Charges that made a client's log or buckets coarser, the memory store being full.";
+            counter(encoder, "store_coarsened", help, usage.coarsened)?;
         }
         Ok(())
     }
@@ -255,7 +261,9 @@ mod tests {
         metrics.observe_store(|| Usage {
             partitions: 7,
             bytes: 4096,
+            is_full: true,
             overflowed: 1,
+            coarsened: 2,
         });
         insta::assert_snapshot!(metrics.render());
     }

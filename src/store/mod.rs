@@ -85,8 +85,12 @@ pub struct Usage {
     pub partitions: u64,
     /// Bytes held, tables included.
     pub bytes: u64,
+    /// Whether new clients find no room, or did a few seconds ago.
+    pub is_full: bool,
     /// Asks that found the store full since the start.
     pub overflowed: u64,
+    /// Charges that made a client's log or buckets coarser, since there was no room for more.
+    pub coarsened: u64,
 }
 
 impl From<Algorithm> for Shape {

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(super) struct Meter {
     bytes: AtomicU64,
     bytes_max: AtomicU64,
+    /// Charges that made a state coarser, since there was no memory for them.
+    coarsened: AtomicU64,
 }
 
 impl Meter {
@@ -17,6 +19,7 @@ impl Meter {
         Self {
             bytes: AtomicU64::new(0),
             bytes_max: AtomicU64::new(bytes_max),
+            coarsened: AtomicU64::new(0),
         }
     }
 
@@ -27,6 +30,14 @@ impl Meter {
 
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    pub(super) fn coarsened(&self) -> u64 {
+        self.coarsened.load(Relaxed)
+    }
+
+    pub(super) fn note_coarsened(&self) {
+        self.coarsened.fetch_add(1, Relaxed);
     }
 
     /// Says whether `more` bytes would stay within the bound.

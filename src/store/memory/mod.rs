@@ -7,12 +7,13 @@
 //!
 //! Nothing grows past `bytes_max`: when a table may not grow, idle state of that shard is dropped
 //! first, and then newcomers do what their policy says, by default share one overflow partition
-//! per slot. Live state is never dropped to make room. What the bound leaves out: heads of tables
-//! (about a hundred bytes per shard and slot in use, a word per slot ever seen), the overflow
-//! partitions (one per slot), and the heap of partitions that exist already. Those are decided
-//! normally when the store is full, so logs may grow it by their entries: at most `limit` per
-//! partition, and by no more than one entry per request that a window admits. Newcomers wait until
-//! that has aged. Tables double, so a full store is between 7/16 and 7/8 full of partitions.
+//! per slot. Live state is never dropped to make room. Partitions that exist already are decided by
+//! their own state; where a log or a window would have to grow, it gets coarser instead
+//! ([`State::charge_in_place`](crate::limit::State::charge_in_place)): its client may be refused for
+//! longer, never admitted sooner. What the bound leaves out, and no client can make more of: heads of
+//! tables (about a hundred bytes per shard and slot in use, a word per slot ever seen) and the
+//! overflow partitions (one per slot, a kilobyte at most). Tables double, so a full store is between
+//! 7/16 and 7/8 full of partitions.
 
 mod books;
 mod meter;
@@ -85,12 +86,18 @@ impl MemoryStore {
 
     /// Says what the store holds; locks each shard for an instant, so for scrapes, not requests.
     pub fn usage(&self) -> Usage {
-        let partitions = (0..self.shards.len()).map(|index| self.lock(index).partitions() as u64);
-        Usage {
-            partitions: partitions.sum(),
+        let mut usage = Usage {
             bytes: self.meter.bytes(),
             overflowed: self.overflowed.load(Relaxed),
+            coarsened: self.meter.coarsened(),
+            ..Usage::default()
+        };
+        for index in 0..self.shards.len() {
+            let shard = self.lock(index);
+            usage.partitions += shard.partitions() as u64;
+            usage.is_full |= shard.is_full();
         }
+        usage
     }
 
     pub(super) fn decide(&self, plan: &[Ask<'_>]) -> Outcome {

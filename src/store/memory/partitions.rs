@@ -7,6 +7,7 @@
 
 use hashbrown::HashTable;
 
+use super::OVERFLOW;
 use super::meter::Meter;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Look, Step};
@@ -40,6 +41,17 @@ pub(super) enum Purpose {
     Insert,
     /// Only the answer matters.
     Look,
+}
+
+/// What a charge means for the memory of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    /// It takes none, or what it takes is metered afterwards.
+    None,
+    /// What it needs has been taken from the meter.
+    Taken,
+    /// There is none: the state gets coarser.
+    Barred,
 }
 
 impl<S: State + Clone> Partitions<S> {
@@ -114,20 +126,30 @@ impl<S: State + Clone> Partitions<S> {
         step: Step,
         meter: &Meter,
     ) -> Decision {
-        let commit = |state: &mut S| {
-            let wait = match step {
-                Step::Charge => state.charge(ask.quota, ask.cost, look.at),
-                Step::Leave => Micros(0),
+        let commit = |state: &mut S, growth: Growth| {
+            let wait = match (step, growth) {
+                (Step::Leave, _) => Micros(0),
+                (Step::Charge, Growth::Barred) => {
+                    state.charge_in_place(ask.quota, ask.cost, look.at);
+                    Micros(0)
+                }
+                (Step::Charge, _) => state.charge(ask.quota, ask.cost, look.at),
             };
             let decision = state.decision(ask.quota, ask.cost, look.at, look.admit);
             Decision { wait, ..decision }
         };
         if let Some(bucket) = self.bucket(spot) {
-            return self.update(bucket, meter, commit);
+            let growth = match step {
+                Step::Charge if ask.cost > 0 => self.growth(bucket, ask.quota, look.at, meter),
+                _ => Growth::None,
+            };
+            let decision = self.update(bucket, meter, |state| commit(state, growth));
+            self.settle_growth(growth, meter);
+            return decision;
         }
         let mut state = S::default();
         state.arrive(ask.quota, look.at);
-        let decision = commit(&mut state);
+        let decision = commit(&mut state, Growth::None);
         if step == Step::Charge && ask.cost > 0 {
             self.insert(spot.tag, state, meter);
         }
@@ -179,15 +201,18 @@ impl<S: State + Clone> Partitions<S> {
         now: Timestamp,
         meter: &Meter,
     ) {
-        let spend = |state: &mut S| {
-            let at = state.arrive(quota, now);
-            state.spend(quota, amount, at);
-        };
         if let Some(bucket) = self.find(tag) {
-            self.update(bucket, meter, spend);
+            let at = self.update(bucket, meter, |state| state.arrive(quota, now));
+            let growth = self.growth(bucket, quota, at, meter);
+            self.update(bucket, meter, |state| match growth {
+                Growth::Barred => state.charge_in_place(quota, amount, at),
+                Growth::None | Growth::Taken => state.spend(quota, amount, at),
+            });
+            self.settle_growth(growth, meter);
         } else {
             let mut state = S::default();
-            spend(&mut state);
+            let at = state.arrive(quota, now);
+            state.spend(quota, amount, at);
             self.insert(tag, state, meter);
         }
     }
@@ -231,6 +256,30 @@ impl<S: State + Clone> Partitions<S> {
         (spot.bucket.filter(is_there)).or_else(|| self.find(spot.tag))
     }
 
+    /// Says whether the state in a bucket may take the memory that a charge at `at` needs, if any,
+    /// and takes it.
+    fn growth(&mut self, bucket: usize, quota: &Quota, at: Timestamp, meter: &Meter) -> Growth {
+        let (tag, state) = self.entries.get_bucket(bucket).expect("it was found");
+        // While it grows, the old place and the new one are both held.
+        let growth_bytes = state.growth_bytes(quota, at);
+        if growth_bytes == 0 || (*tag == OVERFLOW && growth_bytes <= OVERFLOW_STATE_BYTES_MAX) {
+            return Growth::None;
+        }
+        if meter.try_take(growth_bytes) {
+            self.metered_bytes += growth_bytes;
+            return Growth::Taken;
+        }
+        meter.note_coarsened();
+        Growth::Barred
+    }
+
+    /// Hands back what a growth needed only while it happened.
+    fn settle_growth(&mut self, growth: Growth, meter: &Meter) {
+        if growth == Growth::Taken {
+            self.settle(meter);
+        }
+    }
+
     /// Changes the state in a bucket, and tells the meter if its heap grew or shrank.
     fn update<R>(&mut self, bucket: usize, meter: &Meter, change: impl FnOnce(&mut S) -> R) -> R {
         let (_, state) = (self.entries.get_bucket_mut(bucket)).expect("the bucket was found");
@@ -263,6 +312,10 @@ impl<S: State + Clone> Partitions<S> {
         }
     }
 }
+
+/// What an overflow partition's state may take however full the store is: there is one per slot, and
+/// what all newcomers share should not be coarse. All buckets that a window can have fit.
+const OVERFLOW_STATE_BYTES_MAX: usize = 1024;
 
 /// A tag is a digest already: half of it is the hash.
 fn hash_of<S>((tag, _): &(Tag, S)) -> u64 {

@@ -14,6 +14,8 @@ pub(super) struct Shard {
     tables: Vec<Option<Box<Table>>>,
     /// When it was last swept because there was no room.
     pressed_at: Timestamp,
+    /// Whether a newcomer has found no room since the last sweep.
+    is_full: bool,
 }
 
 impl Shard {
@@ -48,12 +50,20 @@ impl Shard {
             return true;
         }
         // Else a flood of new keys would sweep once per request.
-        if now.since(self.pressed_at) < PRESSED_PAUSE {
-            return false;
+        if now.since(self.pressed_at) >= PRESSED_PAUSE {
+            self.pressed_at = now;
+            self.sweep(now, meter);
+            if self.has_room(ask.slot, ask.quota, purpose, meter) {
+                return true;
+            }
         }
-        self.pressed_at = now;
-        self.sweep(now, meter);
-        self.has_room(ask.slot, ask.quota, purpose, meter)
+        self.is_full = true;
+        false
+    }
+
+    /// Says whether a newcomer has found no room since the last sweep.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Says whether one more partition of a slot fits as the shard is.
@@ -69,6 +79,7 @@ impl Shard {
 
     /// Drops state whose quota is whole again, and tables that nothing is left of.
     pub(super) fn sweep(&mut self, now: Timestamp, meter: &Meter) {
+        self.is_full = false;
         for place in &mut self.tables {
             let left = place.as_deref_mut().map(|table| {
                 with_partitions!(table, partitions => {
