@@ -184,22 +184,20 @@ fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns a header's value, several lines joined in order, without white space around it.
+/// Returns a header's value, several lines joined in order, without white space around it. Empty
+/// lines say nothing (RFC 9110 section 5.6.1.2); where all are empty there is no value.
 fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>> {
     let mut lines = headers
         .get_all(name)
         .iter()
-        .map(|line| line.as_bytes().trim_ascii());
+        .map(|line| line.as_bytes().trim_ascii())
+        .filter(|line| !line.is_empty());
     let first = lines.next()?;
     let mut value = Cow::Borrowed(first);
     for line in lines {
         let value = value.to_mut();
         value.extend(if *name == COOKIE { b"; " } else { b", " });
         value.extend(line);
-    }
-    if let Cow::Owned(value) = &mut value {
-        // The separator before an empty last line; no parser would keep the space at its end.
-        value.truncate(value.trim_ascii_end().len());
     }
     Some(value)
 }
@@ -234,11 +232,9 @@ fn settle(headers: &mut HeaderMap, name: &HeaderName) {
     if headers.get_all(name).iter().nth(1).is_none() {
         return;
     }
-    if let Some(Cow::Owned(value)) = joined(headers, name) {
-        let value = HeaderValue::from_maybe_shared(bytes::Bytes::from(value));
-        let value = value.expect("values joined by a comma make a value");
-        headers.insert(name, value);
-    }
+    let value = joined(headers, name).unwrap_or_default();
+    let value = HeaderValue::from_bytes(&value).expect("values joined by a comma make a value");
+    headers.insert(name, value);
 }
 
 #[cfg(test)]
