@@ -141,7 +141,7 @@ fn is_disguised(name: &HeaderName) -> bool {
 }
 
 /// Whether two names are one to an origin that does not tell `_` from `-`.
-fn reads_as(name: &[u8], real: &[u8]) -> bool {
+pub(super) fn reads_as(name: &[u8], real: &[u8]) -> bool {
     let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
     let same = |(&a, &b): (&u8, &u8)| a == b || (is_dash(a) && is_dash(b));
     name.len() == real.len() && name.iter().zip(real).all(same)
