@@ -1,1 +1,0 @@
-//! Who a client is: forged addresses, rotated prefixes, hostile keys.

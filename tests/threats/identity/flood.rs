@@ -1,0 +1,140 @@
+//! C5: a flood of keys never seen before. The short form of `scripts/drill/cardinality`, which sends ten
+//! million of them to the binary and looks at its resident memory too.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use super::{AGAIN, Cases};
+use crate::support::{Client, Config, Running, eventually, get, secs, start};
+
+const LIMIT: usize = 3;
+const WINDOW_S: u64 = 3_600;
+const MEMORY_MAX: u64 = 1 << 20;
+/// What an overflow partition takes beyond the bound, for each of the five policies.
+const OVERFLOW_BYTES_MAX: u64 = 5 * 2_048;
+const ADMITTED: u16 = 204;
+
+/// A policy per algorithm, all by key.
+fn limited() -> Running {
+    let mut config = Config::limited("builtin:status/204", &policy("sliding-log"))
+        .admin("127.0.0.1:0")
+        .with("[store]\nmemory_max = '1MiB'\n[log]\naccess = 'off'");
+    // What a leaky bucket holds would not be answered before the clock is moved; its shadow is.
+    let leaky = format!("leaky-bucket'\nqueue = {}\nmode = 'shadow", LIMIT - 1);
+    let others = ["fixed-window", "sliding-window", "gcra", &leaky];
+    for (name, algorithm) in ["a", "b", "c", "d"].iter().zip(others) {
+        config = config.policy(name, &policy(algorithm));
+    }
+    start(&config.top("default_policies = ['a', 'b', 'c', 'd']"))
+}
+
+fn policy(algorithm: &str) -> String {
+    format!(
+        "quota = '{LIMIT} per {WINDOW_S}s'\nalgorithm = '{algorithm}'\n\
+         partition = ['header:x-api-key']"
+    )
+}
+
+fn ask(running: &Running, key: &str) -> u16 {
+    get(running.public, "/", &format!("X-Api-Key: {key}\r\n")).status
+}
+
+/// Sends a request of each key, some at a time, and returns how many were admitted.
+fn flood(address: SocketAddr, keys: Range<usize>) -> usize {
+    const BATCH: usize = 250;
+    let mut client = Client::connect(address);
+    let mut admitted = 0;
+    for batch in keys.clone().step_by(BATCH) {
+        let batch = batch..(batch + BATCH).min(keys.end);
+        let request =
+            |key| format!("GET / HTTP/1.1\r\nHost: a.test\r\nX-Api-Key: flood-{key}\r\n\r\n");
+        client.send(batch.clone().map(request).collect::<String>());
+        let statuses = batch.map(|_| client.answer().status);
+        admitted += statuses.filter(|status| *status == ADMITTED).count();
+    }
+    admitted
+}
+
+/// A metric of the store, by what comes after `tollgate_store_`.
+fn store(running: &Running, name: &str) -> u64 {
+    let address = running.gateway.admin_address().expect("it is in the file");
+    let text = get(address, "/metrics", "").text();
+    let line = text.lines().find_map(|line| {
+        let line = line.strip_prefix("tollgate_store_")?;
+        line.strip_prefix(name)?.strip_prefix(' ')
+    });
+    line.expect("a metric of the store")
+        .parse()
+        .expect("a number")
+}
+
+#[test]
+fn c5_flood_of_keys_stays_in_its_memory_and_changes_nothing_for_clients_that_are_known() {
+    let running = limited();
+    let mut cases = Cases::default();
+    for _ in 0..LIMIT {
+        cases.expect("the victim's own quota", ask(&running, "victim"), ADMITTED);
+    }
+    cases.expect("a known client", ask(&running, "known"), ADMITTED);
+    cases.expect("full before the flood", store(&running, "full"), 0);
+    let mut sent = 0;
+    while store(&running, "full") == 0 || sent < 6_000 {
+        flood(running.public, sent..sent + 1_000);
+        sent += 1_000;
+        cases.expect("the victim in the flood", ask(&running, "victim"), AGAIN);
+        let bytes = store(&running, "bytes");
+        cases.expect(
+            &format!("{bytes} bytes"),
+            bytes <= MEMORY_MAX + OVERFLOW_BYTES_MAX,
+            true,
+        );
+        assert!(sent < 100_000, "the store never gets full");
+    }
+    // Tables double, each at its own time: until the last one would, some newcomers find room.
+    let last = flood(running.public, sent..sent + 1_000);
+    cases.expect(
+        &format!("{last} of the last 1,000 are few"),
+        last < 500,
+        true,
+    );
+    cases.expect("overflowed", store(&running, "overflowed_total") > 0, true);
+    cases.expect("still full", store(&running, "full"), 1);
+    cases.expect("the victim after it", ask(&running, "victim"), AGAIN);
+    for (number, expected) in [ADMITTED, ADMITTED, AGAIN].into_iter().enumerate() {
+        let case = format!("the known client's request {}", number + 2);
+        cases.expect(&case, ask(&running, "known"), expected);
+    }
+
+    running.clock.advance(secs(3 * WINDOW_S));
+    eventually("idle state is swept", || {
+        (store(&running, "partitions") == 0 && store(&running, "full") == 0).then_some(())
+    });
+    cases.expect("bytes once all is idle", store(&running, "bytes"), 0);
+    let overflowed = store(&running, "overflowed_total");
+    cases.expect("newcomers' own quotas", flood(running.public, 0..100), 100);
+    cases.expect(
+        "none overflowed",
+        store(&running, "overflowed_total"),
+        overflowed,
+    );
+    cases.expect(
+        "the victim's quota is back",
+        ask(&running, "victim"),
+        ADMITTED,
+    );
+    cases.end();
+}
+
+#[test]
+fn c5_newcomers_of_a_full_store_share_one_quota_and_no_more() {
+    let running = limited();
+    let mut sent = 0;
+    // So that not one more finds room: the most unequal shards are full too.
+    while flood(running.public, sent..sent + 1_000) > 0 {
+        sent += 1_000;
+        assert!(sent < 200_000, "the store never gets full");
+    }
+    let before = store(&running, "partitions");
+    let admitted = flood(running.public, 1_000_000..1_001_000);
+    assert_eq!((admitted, store(&running, "partitions")), (0, before));
+}

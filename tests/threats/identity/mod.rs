@@ -1,0 +1,41 @@
+//! Who a client is (threat table 2c): forged addresses, rotated prefixes, hostile keys.
+//!
+//! Rows are numbered as they stand in the table: C1 forged by an untrusted peer, C2 said by a trusted
+//! one, C3 rotated within an IPv6 prefix, C4 keys, C5 a flood of keys, C6 collisions of their
+//! hashes, C7 spending another's quota.
+
+mod addresses;
+mod flood;
+mod keys;
+mod prefixes;
+
+/// What a request is to a quota of one per hour: the first of its client, or one too many.
+const FIRST: u16 = 200;
+const AGAIN: u16 = 429;
+
+/// A quota of one per hour.
+const ONCE: &str = "quota = '1 per hour'\nalgorithm = 'fixed-window'";
+
+/// The cases of a row that did not go as it says; all of them are reported, not the first only.
+#[derive(Debug, Default)]
+struct Cases(Vec<String>);
+
+impl Cases {
+    /// Notes a case unless it went as expected.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "cases read better without borrowing"
+    )]
+    fn expect<T: PartialEq + std::fmt::Debug>(&mut self, case: &str, found: T, expected: T) {
+        if found != expected {
+            self.0
+                .push(format!("{case}: {found:?} instead of {expected:?}"));
+        }
+    }
+
+    /// Fails the test if a case did.
+    #[track_caller]
+    fn end(self) {
+        assert!(self.0.is_empty(), "{}", self.0.join("\n"));
+    }
+}
