@@ -123,7 +123,14 @@ impl Remembered {
             told.sender == (sender.peer, sender.client) && told.host.as_ref() == headers.get(HOST)
         };
         let told = self.0.as_ref().filter(is_same).cloned();
-        told.unwrap_or_else(|| self.0.insert(tell(headers, sender)).clone())
+        told.unwrap_or_else(|| {
+            let told = tell(headers, sender);
+            // A copy: the request's own value would keep the buffer alive that its head came in.
+            let host = told.host.as_ref().map(|host| {
+                HeaderValue::from_bytes(host.as_bytes()).expect("it was a field value before")
+            });
+            self.0.insert(Told { host, ..told }).clone()
+        })
     }
 }
 
