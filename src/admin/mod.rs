@@ -2,8 +2,10 @@
 //!
 //! An HTTP/1.1 server of its own on the control runtime, never on a worker: it answers while
 //! workers are busy, and its readers cannot slow them. It reads nothing but method and path, so no
-//! header earns trust. Each connection carries one request and has one deadline.
+//! header earns trust. Each connection carries one request and has one deadline; when there are too
+//! many, the oldest makes room, so that nobody who only holds connections keeps health checks out.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,7 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 use crate::metrics::{self, Metrics};
 
@@ -32,20 +34,20 @@ pub struct AdminState {
 
 /// Serves the admin port until the task is dropped.
 pub async fn serve(listener: TcpListener, state: Arc<AdminState>) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS_MAX);
     loop {
-        // The semaphore is never closed.
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let state = Arc::clone(&state);
-                tokio::spawn(async move {
-                    // Too slow or broken off: either way the client has gone.
-                    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, converse(stream, state)).await;
-                    drop(slot);
-                });
+                open.retain(|connection| !connection.is_finished());
+                if open.len() >= CONNECTIONS_MAX
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
+                let conversation = converse(stream, Arc::clone(&state));
+                // Too slow or broken off: either way the client has gone.
+                let task = tokio::spawn(tokio::time::timeout(CONNECTION_TIMEOUT, conversation));
+                open.push_back(task.abort_handle());
             }
             // Out of descriptors, most likely: trying again at once would only burn the core.
             Err(error) => {
@@ -125,8 +127,8 @@ Tollgate's admin port
 /metrics  OpenMetrics text
 ";
 
-/// Most connections at once; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 64;
+/// Most connections at once; one more ends the oldest.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 
 /// From the accept to the answer's last byte.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
