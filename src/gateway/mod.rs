@@ -4,6 +4,7 @@
 //! (`proxy::worker`), and one for control, which accepts, answers the admin port and keeps house.
 
 mod control;
+mod descriptors;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -113,6 +114,8 @@ impl Gateway {
             .transpose()?;
         let live = Live::new(snapshot, &metrics);
         let shared = Arc::new(Shared::new(live, clock, store, metrics, tag_key()));
+        let max = descriptors::connections_max(worker_count, &shared.live().snapshot);
+        shared.bound_connections(max);
         let (phase, seen_phase) = watch::channel(Phase::Running);
         let mut gateway = Self {
             shared,
@@ -138,21 +141,21 @@ impl Gateway {
     }
 
     fn spawn_worker(&mut self, index: usize) -> io::Result<WorkerHandle> {
-        let (connections, accepted) = mpsc::channel(HANDOVER_MAX);
+        let (orders, taken) = mpsc::channel(HANDOVER_MAX);
         let shared = Arc::clone(&self.shared);
         let metrics = Arc::clone(&shared.metrics);
         let writer = Writer::new(self.output.clone());
         let thread = std::thread::Builder::new()
             .name(format!("worker-{index}"))
             .spawn(move || {
-                if let Err(error) = worker::run(metrics.worker(index), shared, writer, accepted) {
+                if let Err(error) = worker::run(metrics.worker(index), shared, writer, taken) {
                     tracing::error!(%error, "a worker cannot run");
                 }
             })?;
         self.workers.push(thread);
         Ok(WorkerHandle {
             index: self.shared.metrics.worker(index),
-            connections,
+            orders,
             load: Arc::new(AtomicUsize::new(0)),
         })
     }
@@ -168,6 +171,14 @@ impl Gateway {
         self.shared.metrics.observe_store(usage);
     }
 
+    /// Bounds connections by the limit of open files, which may have changed, and says so if they are few.
+    fn count_descriptors(&self) {
+        let live = self.shared.live();
+        let max = descriptors::connections_max(self.workers.len(), &live.snapshot);
+        self.shared.bound_connections(max);
+        descriptors::warn_if_few(max, &live.snapshot);
+    }
+
     /// Has the process's events logged where this gateway's access log goes; once per process.
     pub fn log_events(&mut self) {
         let live = self.shared.live();
@@ -177,6 +188,7 @@ impl Gateway {
             self.logging = Some(logging);
         }
         warn(&std::mem::take(&mut self.warnings));
+        self.count_descriptors();
     }
 
     fn spawn_control(
@@ -257,6 +269,7 @@ impl Gateway {
             tracing::info!(change, "reloaded");
         }
         warn(&loaded.warnings);
+        self.count_descriptors();
         tracing::info!(changes = changes.applied.len(), "the file is in force");
         Ok(())
     }

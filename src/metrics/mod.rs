@@ -116,6 +116,7 @@ struct ProcessShard {
 struct ListenerShard {
     accepted: AtomicU64,
     closed: AtomicU64,
+    gave_way: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -269,6 +270,11 @@ impl ListenerMetrics {
     /// Counts a connection that was accepted and has ended.
     pub fn closed(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).closed);
+    }
+
+    /// Counts a connection that is closed between requests because others had no room.
+    pub fn gave_way(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).gave_way);
     }
 }
 

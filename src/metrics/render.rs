@@ -102,6 +102,12 @@ impl Series {
             let accepted = listener.0.sum(|shard| &shard.accepted);
             count(&mut family, &[("listener", &**name)], accepted)?;
         }
+        let help = "Client connections closed between requests because others had no room.";
+        let mut family = counters(encoder, "connections_gave_way", help)?;
+        for (name, listener) in &listeners {
+            let gave_way = listener.0.sum(|shard| &shard.gave_way);
+            count(&mut family, &[("listener", &**name)], gave_way)?;
+        }
         Ok(())
     }
 
@@ -252,6 +258,7 @@ mod tests {
         listener.accepted(metrics.control());
         listener.accepted(metrics.control());
         listener.closed(second);
+        listener.gave_way(first);
         metrics.error(second, Reason::QuotaExceeded);
         metrics.error(first, Reason::HeadTooLarge);
         metrics.held(first);

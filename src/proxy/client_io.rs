@@ -6,6 +6,8 @@
 //! off: one [`Deadline`] for what the client is to send and one for what it is to take, both
 //! swept, cover a slow head, an idle connection, a slow body, a slow reader and a slow goodbye.
 
+mod waiting;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

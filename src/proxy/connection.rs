@@ -19,7 +19,8 @@ use super::forwarded::Remembered;
 use super::journey;
 use super::listener::{Accepted, Place};
 use super::record;
-use super::worker::{Draining, Registration, Worker};
+use super::registry::Registration;
+use super::worker::{Draining, Worker};
 use crate::fault::Reason;
 
 /// What a request's journey knows of its connection.
@@ -74,7 +75,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
     // The connection can outlive the configuration by far.
     drop(live);
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    registration.wake(waker);
+    let socket = Arc::clone(&connection.socket);
+    registration.runs(waker, socket, connection.place.listener);
     let ends = || match worker.draining() {
         Draining::No => false,
         Draining::Begun => connection.socket.awaited() != Awaited::FirstByte,

@@ -1,8 +1,9 @@
 //! Accepting: one acceptor per listener hands each connection to the least loaded worker.
 //!
-//! Connections beyond `max_connections` wait in the kernel's queue; a process out of descriptors
-//! backs off instead of spinning. When told to stop, an acceptor still takes what is queued, then
-//! closes its port.
+//! Connections beyond `max_connections`, or beyond what the process has descriptors for, wait in the
+//! kernel's queue; while some do, those give way that have waited longest for a request. An acceptor
+//! that is out of descriptors all the same backs off instead of spinning. When told to stop, it still
+//! takes what is queued, then closes its port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,10 +13,32 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::shared::Shared;
+use super::sweep;
 use crate::metrics::{ListenerMetrics, WorkerIndex};
+
+/// What an acceptor asks of a worker.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Serve a connection.
+    Serve(Accepted),
+    /// End a connection that waits for a request, and say whether there was one.
+    MakeRoom {
+        among: Among,
+        made: oneshot::Sender<bool>,
+    },
+}
+
+/// Whose connections there are too many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Among {
+    /// Those of the listener with this index.
+    Listener(usize),
+    /// Those of all listeners together.
+    All,
+}
 
 /// A connection on its way to a worker.
 #[derive(Debug)]
@@ -48,9 +71,20 @@ pub(crate) struct Load {
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerHandle {
     pub(crate) index: WorkerIndex,
-    pub(crate) connections: mpsc::Sender<Accepted>,
+    pub(crate) orders: mpsc::Sender<Order>,
     /// Connections it has, those on their way included.
     pub(crate) load: Arc<AtomicUsize>,
+}
+
+/// What accepts on one listener.
+struct Acceptor {
+    index: usize,
+    shared: Arc<Shared>,
+    workers: Vec<WorkerHandle>,
+    /// Which worker was asked last to make room: they take turns.
+    turn: usize,
+    /// Whether it has said that it cannot accept.
+    is_resting: bool,
 }
 
 /// A request's place among those that a listener holds; given up when dropped.
@@ -66,6 +100,8 @@ const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 const BACKLOG: i32 = 4096;
 /// How long an acceptor rests when the process is out of descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+/// How long an acceptor waits for a connection to end before it looks for another that could.
+const FULL_PAUSE: Duration = sweep::PERIOD;
 
 /// Opens a port.
 ///
@@ -101,66 +137,145 @@ pub(crate) async fn accept(
             return;
         }
     };
+    let mut acceptor = Acceptor {
+        index,
+        shared,
+        workers,
+        turn: 0,
+        is_resting: false,
+    };
     loop {
-        let accepted = tokio::select! {
+        let (stream, peer) = tokio::select! {
             biased;
-            accepted = next(&listener, index, &shared) => accepted,
+            accepted = acceptor.next(&listener) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let (stream, peer) = accepted;
+        // One beyond the maximum is accepted: now it is known that somebody waits.
+        tokio::select! {
+            biased;
+            () = acceptor.room() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
         // The worker's runtime is to watch it, not this one.
         match stream.into_std() {
-            Ok(stream) => hand_over(stream, peer, index, &shared, &workers).await,
+            Ok(stream) => acceptor.hand_over(stream, peer).await,
             Err(error) => {
                 tracing::error!(%error, "an accepted connection cannot be handed over");
             }
         }
     }
     match listener.into_std() {
-        Ok(listener) => hand_over_queued(&listener, index, &shared, &workers).await,
+        Ok(listener) => acceptor.hand_over_queued(&listener).await,
         Err(error) => tracing::error!(%error, "queued connections cannot be accepted"),
     }
 }
 
-/// Hands over what is queued. The kernel is asked, not the runtime, which may not have heard of all.
-async fn hand_over_queued(
-    listener: &std::net::TcpListener,
-    index: usize,
-    shared: &Arc<Shared>,
-    workers: &[WorkerHandle],
-) {
-    loop {
-        let accepted = listener
-            .accept()
-            .and_then(|(stream, peer)| stream.set_nonblocking(true).map(|()| (stream, peer)));
-        match accepted {
-            Ok((stream, peer)) => hand_over(stream, peer, index, shared, workers).await,
-            Err(error) if is_the_connections_own(&error) => {}
-            Err(_) => return,
+impl Among {
+    /// Whether a listener's connections are meant.
+    pub(crate) fn includes(self, listener: usize) -> bool {
+        match self {
+            Self::Listener(index) => index == listener,
+            Self::All => true,
         }
     }
 }
 
-/// Waits for room among the listener's connections, then for a connection.
-async fn next(listener: &TcpListener, index: usize, shared: &Shared) -> (TcpStream, SocketAddr) {
-    let load = &shared.loads[index];
-    let mut is_resting = false;
-    loop {
-        let connections_max = shared.live().snapshot.listeners[index].max_connections;
-        let freed = load.freed.notified();
-        if load.open.load(Relaxed) >= connections_max {
-            freed.await;
-            continue;
-        }
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) if is_the_connections_own(&error) => {}
-            Err(error) => {
-                if !std::mem::replace(&mut is_resting, true) {
-                    tracing::error!(%error, "cannot accept: trying again until it works");
-                }
-                tokio::time::sleep(EXHAUSTED_PAUSE).await;
+impl Acceptor {
+    /// Hands over what is queued. The kernel is asked, not the runtime, which may not have heard of all.
+    async fn hand_over_queued(&self, listener: &std::net::TcpListener) {
+        loop {
+            let accepted = listener
+                .accept()
+                .and_then(|(stream, peer)| stream.set_nonblocking(true).map(|()| (stream, peer)));
+            match accepted {
+                Ok((stream, peer)) => self.hand_over(stream, peer).await,
+                Err(error) if is_the_connections_own(&error) => {}
+                Err(_) => return,
             }
+        }
+    }
+
+    /// Waits for a connection.
+    async fn next(&mut self, listener: &TcpListener) -> (TcpStream, SocketAddr) {
+        loop {
+            match listener.accept().await {
+                Ok(accepted) => return accepted,
+                Err(error) if is_the_connections_own(&error) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_resting, true) {
+                        tracing::error!(%error, "cannot accept: trying again until it works");
+                    }
+                    tokio::time::sleep(EXHAUSTED_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until there is room for one more connection; the one that has waited longest for
+    /// a request ends for it.
+    async fn room(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let Some(among) = self.full() else { return };
+            for _ in 0..self.workers.len() {
+                if self.ask_for_room(among).await {
+                    break;
+                }
+            }
+            // Clients leave by themselves as well, and a reload may make room.
+            let freed = async {
+                while self.full().is_some() {
+                    shared.loads[self.index].freed.notified().await;
+                }
+            };
+            drop(tokio::time::timeout(FULL_PAUSE, freed).await);
+        }
+    }
+
+    /// Says among whose connections one must go before there is another; none if there is room.
+    fn full(&self) -> Option<Among> {
+        let listener = &self.shared.live().snapshot.listeners[self.index];
+        if self.shared.loads[self.index].open.load(Relaxed) >= listener.max_connections {
+            return Some(Among::Listener(self.index));
+        }
+        self.shared.is_full().then_some(Among::All)
+    }
+
+    /// Asks the worker whose turn it is to make room; returns whether it does.
+    async fn ask_for_room(&mut self, among: Among) -> bool {
+        self.turn = (self.turn + 1) % self.workers.len();
+        let (made, is_made) = oneshot::channel();
+        let order = Order::MakeRoom { among, made };
+        // A worker that has ended has no connections.
+        let is_sent = self.workers[self.turn].orders.send(order).await.is_ok();
+        is_sent && is_made.await.unwrap_or(false)
+    }
+
+    async fn hand_over(&self, stream: std::net::TcpStream, peer: SocketAddr) {
+        let Some(worker) = (self.workers.iter()).min_by_key(|worker| worker.load.load(Relaxed))
+        else {
+            return;
+        };
+        let (shared, listener) = (&self.shared, self.index);
+        shared.loads[listener].open.fetch_add(1, Relaxed);
+        shared.connections.fetch_add(1, Relaxed);
+        worker.load.fetch_add(1, Relaxed);
+        shared.loads[listener]
+            .metrics
+            .accepted(shared.metrics.control());
+        let place = Place {
+            listener,
+            worker: worker.index,
+            shared: Arc::clone(shared),
+            worker_load: Arc::clone(&worker.load),
+        };
+        let accepted = Accepted {
+            stream,
+            peer,
+            place,
+        };
+        if worker.orders.send(Order::Serve(accepted)).await.is_err() {
+            tracing::error!("a worker has ended: its connection is closed");
         }
     }
 }
@@ -172,40 +287,6 @@ fn is_the_connections_own(error: &io::Error) -> bool {
         error.kind(),
         ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
     )
-}
-
-async fn hand_over(
-    stream: std::net::TcpStream,
-    peer: SocketAddr,
-    listener: usize,
-    shared: &Arc<Shared>,
-    workers: &[WorkerHandle],
-) {
-    let Some(worker) = workers
-        .iter()
-        .min_by_key(|worker| worker.load.load(Relaxed))
-    else {
-        return;
-    };
-    shared.loads[listener].open.fetch_add(1, Relaxed);
-    worker.load.fetch_add(1, Relaxed);
-    shared.loads[listener]
-        .metrics
-        .accepted(shared.metrics.control());
-    let place = Place {
-        listener,
-        worker: worker.index,
-        shared: Arc::clone(shared),
-        worker_load: Arc::clone(&worker.load),
-    };
-    let accepted = Accepted {
-        stream,
-        peer,
-        place,
-    };
-    if worker.connections.send(accepted).await.is_err() {
-        tracing::error!("a worker has ended: its connection is closed");
-    }
 }
 
 impl Load {
@@ -222,6 +303,11 @@ impl Load {
     /// Has the acceptor look again how many connections there may be.
     pub(crate) fn reconsider(&self) {
         self.freed.notify_one();
+    }
+
+    /// Counts a connection that ends so that others have room.
+    pub(crate) fn gave_way(&self, worker: WorkerIndex) {
+        self.metrics.gave_way(worker);
     }
 
     /// Takes a place among at most `held_max` held requests; none if there is none.
@@ -242,10 +328,17 @@ impl Drop for Held<'_> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let load = &self.shared.loads[self.listener];
+        let shared = &self.shared;
+        let load = &shared.loads[self.listener];
         load.metrics.closed(self.worker);
         load.open.fetch_sub(1, Relaxed);
-        load.freed.notify_one();
+        let was_full = shared.is_full();
+        shared.connections.fetch_sub(1, Relaxed);
         self.worker_load.fetch_sub(1, Relaxed);
+        if was_full {
+            shared.reconsider_room();
+        } else {
+            load.reconsider();
+        }
     }
 }

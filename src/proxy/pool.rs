@@ -162,13 +162,38 @@ impl<B: RequestBody> Pools<B> {
         http: &HttpUpstream,
     ) -> Result<Lease<B>, ConnectError> {
         let deadline = self.sweep.deadline();
-        let dialled = deadline.within(http.connect_timeout, origin.dial()).await;
+        let dialling = self.dial_or_make_room(origin);
+        let dialled = deadline.within(http.connect_timeout, dialling).await;
         let stream = dialled
             .unwrap_or_else(|Elapsed| Err(origin.unreachable(io::ErrorKind::TimedOut.into())))?;
         let connection = Connection::new(stream, deadline)
             .await
             .map_err(|error| origin.unreachable(io::Error::other(error)))?;
         Ok(Lease::new(connection, origin, http))
+    }
+
+    /// Dials; when the process is out of descriptors, without the idle connections of this worker.
+    async fn dial_or_make_room(&self, origin: &Origin<B>) -> Result<TcpStream, ConnectError> {
+        let dialled = origin.dial().await;
+        if !matches!(&dialled, Err(error) if error.is_out_of_descriptors()) {
+            return dialled;
+        }
+        for origins in self.upstreams.borrow().values() {
+            for origin in &origins.endpoints {
+                origin.idle.borrow_mut().clear();
+            }
+        }
+        // Their tasks own the sockets, and end when it is their turn; so may those that another
+        // request has let go.
+        tokio::task::yield_now().await;
+        origin.dial().await
+    }
+}
+
+impl ConnectError {
+    fn is_out_of_descriptors(&self) -> bool {
+        let (Self::Resolve { source, .. } | Self::Connect { source, .. }) = self;
+        matches!(source.raw_os_error(), Some(ENFILE | EMFILE))
     }
 }
 
@@ -292,6 +317,11 @@ impl<B> Lease<B> {
         }
     }
 }
+
+/// The system has no more descriptors; the same number on every Unix.
+const ENFILE: i32 = 23;
+/// The process has no more descriptors; the same number on every Unix.
+const EMFILE: i32 = 24;
 
 /// How long an endpoint's addresses are believed.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);

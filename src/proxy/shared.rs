@@ -1,7 +1,7 @@
 //! What the workers of one process share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
 use http::HeaderValue;
@@ -27,6 +27,10 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// What each listener carries, in the snapshot's order.
     pub(crate) loads: Vec<Load>,
+    /// Open client connections of all listeners.
+    pub(crate) connections: AtomicUsize,
+    /// Most of them at once.
+    connections_max: AtomicUsize,
     /// The key of partitions' tags.
     pub(crate) tag_key: [u8; 32],
     /// This process's entry in Via.
@@ -81,6 +85,8 @@ impl Shared {
             store,
             metrics,
             loads,
+            connections: AtomicUsize::new(0),
+            connections_max: AtomicUsize::new(usize::MAX),
             via: via::entry(&tag_key),
             tag_key,
             is_hurried: AtomicBool::new(false),
@@ -110,12 +116,28 @@ impl Shared {
         self.live.load()
     }
 
-    /// Puts `live` in force and returns what was; requests that began with that keep it.
-    pub fn swap(&self, live: Live) -> Arc<Live> {
-        let old = self.live.swap(Arc::new(live));
+    /// Bounds the client connections of all listeners together.
+    pub fn bound_connections(&self, max: usize) {
+        self.connections_max.store(max, Relaxed);
+        self.reconsider_room();
+    }
+
+    /// Whether there are as many client connections as all listeners together may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.connections.load(Relaxed) >= self.connections_max.load(Relaxed)
+    }
+
+    /// Has every acceptor look again how many connections there may be.
+    pub(crate) fn reconsider_room(&self) {
         for load in &self.loads {
             load.reconsider();
         }
+    }
+
+    /// Puts `live` in force and returns what was; requests that began with that keep it.
+    pub fn swap(&self, live: Live) -> Arc<Live> {
+        let old = self.live.swap(Arc::new(live));
+        self.reconsider_room();
         old
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 
-use crate::clock::{Clock, Micros};
+use crate::clock::{Clock, Micros, Timestamp};
 
 /// The deadlines of one worker.
 #[derive(Debug)]
@@ -91,6 +91,18 @@ impl Deadline {
         self.due.store(DISARMED, Relaxed);
     }
 
+    /// Has it be over at once, and wakes whoever waits for it.
+    pub fn expire(&self) {
+        self.due.store(0, Relaxed);
+        self.waker.wake();
+    }
+
+    /// When it will be over; none while it is disarmed.
+    pub fn due(&self) -> Option<Timestamp> {
+        let due = self.due.load(Relaxed);
+        (due != DISARMED).then_some(Timestamp(due))
+    }
+
     /// Whether it is armed, over or not.
     pub fn is_armed(&self) -> bool {
         self.due.load(Relaxed) != DISARMED
@@ -133,7 +145,6 @@ impl Deadline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Timestamp;
     use futures_util::task::noop_waker_ref;
 
     const START: Timestamp = Timestamp(1_000_000);
@@ -161,6 +172,17 @@ mod tests {
         deadline.arm(Duration::from_secs(1));
         sweep.sweep();
         assert!(!deadline.is_over());
+    }
+
+    #[test]
+    fn expired_deadline_is_over_before_the_next_sweep() {
+        let sweep = Sweep::new(Clock::manual(START));
+        let deadline = sweep.deadline();
+        assert_eq!(deadline.due(), None);
+        deadline.arm(Duration::from_secs(1));
+        assert_eq!(deadline.due(), Some(START + Micros::from_secs(1)));
+        deadline.expire();
+        assert!(deadline.is_over());
     }
 
     #[test]

@@ -4,19 +4,18 @@
 //! few counters; a connection stays with the worker it was handed to.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
 
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 
 use super::body::RequestBody;
 use super::connection;
-use super::listener::Accepted;
+use super::listener::Order;
 use super::pool::Pools;
+use super::registry::Registry;
 use super::shared::{Live, Shared};
 use super::sweep::{self, Sweep};
 use crate::access_log::Writer;
@@ -35,9 +34,7 @@ pub(crate) struct Worker {
     /// The configuration as this worker last saw it: cloned per request without touching a
     /// count that other workers touch.
     live: RefCell<Rc<InForce>>,
-    /// The tasks of open connections, to be woken when the worker drains.
-    connections: RefCell<HashMap<u64, Option<Waker>>>,
-    next_connection: Cell<u64>,
+    connections: Rc<Registry>,
     draining: Cell<Draining>,
     /// Whether what is still open is cut, the grace being over.
     is_cutting: Cell<bool>,
@@ -52,12 +49,6 @@ impl Deref for InForce {
     fn deref(&self) -> &Live {
         &self.0
     }
-}
-
-/// One of a worker's open connections; forgotten when dropped.
-pub(crate) struct Registration {
-    worker: Rc<Worker>,
-    id: u64,
 }
 
 /// Which connections are to end with the request they are at.
@@ -82,7 +73,7 @@ pub(crate) fn run(
     index: WorkerIndex,
     shared: Arc<Shared>,
     access_log: Writer,
-    mut accepted: mpsc::Receiver<Accepted>,
+    mut orders: mpsc::Receiver<Order>,
 ) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -95,13 +86,8 @@ pub(crate) fn run(
             tokio::select! {
                 biased;
                 _ = period.tick() => worker.tend(),
-                next = accepted.recv() => match next {
-                    Some(next) => {
-                        // Entered here, so that draining waits for one that has not run yet.
-                        let registration = worker.register();
-                        let serving = connection::serve(Rc::clone(&worker), next, registration);
-                        tokio::task::spawn_local(serving);
-                    }
+                order = orders.recv() => match order {
+                    Some(order) => worker.follow(order),
                     None => break,
                 },
             }
@@ -120,7 +106,7 @@ pub(crate) fn run(
             }
         };
         if tokio::time::timeout(grace, done).await.is_err() {
-            let connections = worker.connections.borrow().len();
+            let connections = worker.connections.len();
             tracing::warn!(
                 connections,
                 "the shutdown grace is over: connections are cut"
@@ -143,8 +129,7 @@ impl Worker {
             access_log,
             scratch: RefCell::default(),
             live: RefCell::new(live),
-            connections: RefCell::default(),
-            next_connection: Cell::new(0),
+            connections: Rc::default(),
             draining: Cell::new(Draining::No),
             is_cutting: Cell::new(false),
             shared,
@@ -175,14 +160,24 @@ impl Worker {
         self.draining.get()
     }
 
-    /// Enters a connection, so that draining waits for it.
-    fn register(self: &Rc<Self>) -> Registration {
-        let id = self.next_connection.get();
-        self.next_connection.set(id + 1);
-        self.connections.borrow_mut().insert(id, None);
-        Registration {
-            worker: Rc::clone(self),
-            id,
+    /// Does what an acceptor asks for.
+    fn follow(self: &Rc<Self>, order: Order) {
+        match order {
+            Order::Serve(accepted) => {
+                // Entered here, so that draining waits for one that has not run yet.
+                let registration = self.connections.register();
+                let serving = connection::serve(Rc::clone(self), accepted, registration);
+                tokio::task::spawn_local(serving);
+            }
+            Order::MakeRoom { among, made } => {
+                let now = self.shared.clock.now();
+                let gave_way = self.connections.make_room(among, now);
+                if let Some(listener) = gave_way {
+                    self.shared.loads[listener].gave_way(self.index);
+                }
+                // An acceptor that was told to stop does not wait for the reply.
+                let _ = made.send(gave_way.is_some());
+            }
         }
     }
 
@@ -192,31 +187,16 @@ impl Worker {
         self.sweep.sweep();
         self.pools.sweep(now);
         self.access_log.flush();
+        self.connections.tend();
     }
 
     /// Whether nothing is left to wait for when draining.
     fn is_done(&self) -> bool {
-        self.connections.borrow().is_empty() || self.shared.is_hurried()
+        self.connections.len() == 0 || self.shared.is_hurried()
     }
 
     fn drain(&self, draining: Draining) {
         self.draining.set(draining);
-        for waker in self.connections.borrow().values().flatten() {
-            waker.wake_by_ref();
-        }
-    }
-}
-
-impl Registration {
-    /// Has draining wake the task of `waker`.
-    pub(crate) fn wake(&self, waker: Waker) {
-        let mut connections = self.worker.connections.borrow_mut();
-        connections.insert(self.id, Some(waker));
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        self.worker.connections.borrow_mut().remove(&self.id);
+        self.connections.wake_all();
     }
 }

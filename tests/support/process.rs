@@ -38,6 +38,12 @@ impl Process {
     /// Starts `run --config FILE` on two free ports and waits until it accepts connections.
     #[track_caller]
     pub fn start(config: &Config) -> Self {
+        Self::start_as(config, command)
+    }
+
+    /// Starts what `command` makes of a file, on two free ports, and waits until it accepts connections.
+    #[track_caller]
+    pub fn start_as(config: &Config, command: impl Fn(&Path) -> Command) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the file");
         let file = directory.path().join("gateway.toml");
         let (public, admin) = (free_address(), free_address());
@@ -177,6 +183,17 @@ pub fn command(file: &Path) -> Command {
     command.arg("run").arg("--config").arg(file);
     command.env("NO_COLOR", "1").stdin(Stdio::null());
     command
+}
+
+/// Returns the same with so few descriptors, soft limit and hard.
+pub fn command_with_descriptors(file: &Path, descriptors: usize) -> Command {
+    let gateway = command(file);
+    let mut shell = Command::new("sh");
+    let limited = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
+    shell.arg("-c").arg(limited).arg(gateway.get_program());
+    shell.args(gateway.get_args()).env("NO_COLOR", "1");
+    shell.stdin(Stdio::null());
+    shell
 }
 
 /// Runs the binary on that text until it ends by itself, and returns what it printed.

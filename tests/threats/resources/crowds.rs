@@ -1,0 +1,105 @@
+//! A listener that is full: who gives way to newcomers, and who does not.
+
+use super::{admin_of, metric};
+use crate::support::{Client, Config, HUSH, Origin, Running, eventually, secs, start};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// Two connections at most, on one worker, with deadlines far away.
+fn full_at_two(endpoint: &str) -> Running {
+    let config = Config::to(endpoint)
+        .one_worker()
+        .admin("127.0.0.1:0")
+        .listener("max_connections = 2\nheader_timeout = '1h'\nidle_timeout = '1h'")
+        .listener("body_timeout = '1h'")
+        .upstream("response_timeout = '1h'\nbody_timeout = '1h'")
+        .route("/*", "");
+    start(&config)
+}
+
+/// Connects and has one request answered.
+#[track_caller]
+fn served(running: &Running) -> Client {
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.ask(GET).status, 200);
+    client
+}
+
+#[test]
+fn d_newcomer_takes_the_place_of_the_connection_that_waited_longest() {
+    let running = full_at_two("builtin:status/200");
+    let mut first = served(&running);
+    running.clock.advance(secs(2));
+    let mut second = served(&running);
+    running.clock.advance(secs(2));
+    // What waits is the time since its latest request, not since its first.
+    assert_eq!(first.ask(GET).status, 200);
+    running.clock.advance(secs(2));
+    let mut third = served(&running);
+    second.assert_closed();
+    assert_eq!(first.ask(GET).status, 200);
+    assert_eq!(third.ask(GET).status, 200);
+    let admin = admin_of(&running);
+    assert_eq!(metric(admin, "tollgate_connections_open"), 2);
+    assert_eq!(metric(admin, "tollgate_connections_gave_way_total"), 1);
+}
+
+#[test]
+fn d_thousands_that_only_connect_keep_nobody_out() {
+    let running = full_at_two("builtin:status/200");
+    let mut silent: Vec<_> = (0..10).map(|_| Client::connect(running.public)).collect();
+    let mut good = Client::connect(running.public);
+    good.send(GET);
+    let answer = eventually("the good client's turn", || {
+        running.clock.advance(secs(1));
+        (!good.is_silent_for(std::time::Duration::from_millis(20))).then(|| good.answer())
+    });
+    assert_eq!(answer.status, 200);
+    let is_open = |client: &mut Client| client.is_silent_for(std::time::Duration::from_millis(1));
+    let open = silent.iter_mut().filter_map(|it| is_open(it).then_some(()));
+    assert!(open.count() <= 2, "more are open than may be");
+}
+
+#[test]
+fn d_whoever_has_begun_a_request_does_not_give_way() {
+    let origin = Origin::mute();
+    let running = full_at_two(&origin.url());
+    let mut busy = Client::connect(running.public);
+    busy.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc");
+    origin.wait_for_requests(1);
+    let mut head = Client::connect(running.public);
+    head.send("GET / HTTP/1.1\r\nHost:");
+    assert!(head.is_silent_for(HUSH));
+    let mut newcomer = Client::connect(running.public);
+    newcomer.send(GET);
+    for _ in 0..5 {
+        running.clock.advance(secs(60));
+        assert!(newcomer.is_silent_for(HUSH), "there was no room");
+    }
+    assert!(busy.is_silent_for(HUSH) && head.is_silent_for(HUSH));
+    assert_eq!(
+        metric(admin_of(&running), "tollgate_connections_gave_way_total"),
+        0
+    );
+    drop(busy);
+    origin.wait_for_requests(2);
+}
+
+#[test]
+fn d_connections_of_another_listener_do_not_give_way() {
+    let config = Config::to("builtin:status/200")
+        .admin("127.0.0.1:0")
+        .listener("max_connections = 1\nheader_timeout = '1h'\nidle_timeout = '1h'")
+        .with("[listeners.other]\naddress = '127.0.0.1:0'\nidle_timeout = '1h'")
+        .route("/*", "");
+    let running = start(&config);
+    let other = running.gateway.address("other").expect("it is in the file");
+    let mut neighbour = Client::connect(other);
+    assert_eq!(neighbour.ask(GET).status, 200);
+    running.clock.advance(secs(60));
+    let mut first = served(&running);
+    running.clock.advance(secs(2));
+    assert_eq!(served(&running).ask(GET).status, 200);
+    first.assert_closed();
+    assert_eq!(neighbour.ask(GET).status, 200);
+}

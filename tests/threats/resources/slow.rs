@@ -1,0 +1,117 @@
+//! Clients that send or read next to nothing beside one that behaves.
+
+use std::io::Result;
+
+use super::{admin_of, metric};
+use crate::support::{
+    After, Client, Config, Framing, Origin, Running, eventually, get, secs, start,
+};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+/// A third each sends its head, sends its body and reads its answer slowly.
+const SLOW: usize = 201;
+
+/// Answers `/large` with what no socket buffers, anything else with two bytes.
+fn origin() -> Origin {
+    Origin::scripted(|exchange| -> Result<After> {
+        if exchange.head.start.contains(" /large ") {
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+            let piece = vec![b'x'; 256 * 1024];
+            loop {
+                exchange.write(&piece)?;
+            }
+        }
+        exchange.read_body()?;
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        Ok(After::Keep)
+    })
+}
+
+fn connect(running: &Running, request: &str) -> Vec<Client> {
+    let clients = (0..SLOW / 3).map(|_| {
+        let mut client = Client::connect_narrow(running.public);
+        client.send(request);
+        client
+    });
+    clients.collect()
+}
+
+/// Has each send one byte more; some may have been cut already, which is not this step's claim.
+fn trickle(clients: &mut [Client]) {
+    for client in clients {
+        let _ = client.wire.write(b"x");
+    }
+}
+
+#[test]
+fn d_slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
+    let origin = origin();
+    let config = Config::to(origin.url())
+        .admin("127.0.0.1:0")
+        .listener("header_timeout = '10s'\nbody_timeout = '30s'")
+        .upstream("body_timeout = '24h'")
+        .route("/*", "");
+    let running = start(&config);
+    let admin = admin_of(&running);
+    let mut heads = connect(&running, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Slow: ");
+    let mut bodies = connect(
+        &running,
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n",
+    );
+    let readers = connect(&running, "GET /large HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    origin.wait_for_requests(SLOW / 3 * 2);
+    let mut good = Client::connect(running.public);
+    let open = eventually("all are connected", || {
+        let open = metric(admin, "tollgate_connections_open");
+        (open == SLOW as u64 + 1).then_some(open)
+    });
+    for second in 0..12 {
+        trickle(&mut heads);
+        trickle(&mut bodies);
+        assert_eq!(good.ask(GET).status, 200, "after {second} s");
+        assert_eq!(get(running.public, "/", "").status, 200, "after {second} s");
+        running.clock.advance(secs(1));
+    }
+    for client in &mut heads {
+        assert_eq!(client.answer().status, 408);
+        client.assert_closed();
+    }
+    let timeouts = "tollgate_malformed_total{reason=\"timeout\"}";
+    assert_eq!(metric(admin, timeouts), SLOW as u64 / 3);
+    // Bodies that progress, however slowly, are not cut; those that fall silent are.
+    eventually("only slow heads are gone", || {
+        (metric(admin, "tollgate_connections_open") == open - SLOW as u64 / 3).then_some(())
+    });
+    for second in 12..50 {
+        assert_eq!(good.ask(GET).status, 200, "after {second} s");
+        running.clock.advance(secs(1));
+    }
+    for client in &mut bodies {
+        let answer = client.answer();
+        assert_eq!(
+            (answer.status, answer.json()["status"].as_u64()),
+            (408, Some(408))
+        );
+    }
+    for client in readers {
+        let mut answer = client;
+        let head = answer.head().expect("the head came at once");
+        assert_eq!(
+            (head.status, head.framing),
+            (200, Framing::Length(1_000_000_000))
+        );
+        assert!(answer.finish(&mut head.clone()).is_err(), "a whole answer");
+    }
+    drop((heads, bodies));
+    eventually("only the good client is left", || {
+        running.clock.advance(secs(1));
+        assert_eq!(good.ask(GET).status, 200);
+        (metric(admin, "tollgate_connections_open") == 1).then_some(())
+    });
+    drop(good);
+    eventually("nobody is left", || {
+        (metric(admin, "tollgate_connections_open") == 0).then_some(())
+    });
+    assert_eq!(metric(admin, "tollgate_requests_held"), 0);
+    assert_eq!(metric(admin, "tollgate_panics_total"), 0);
+}
