@@ -291,6 +291,8 @@ impl ClientSocket {
                 if !self.write.is_armed() {
                     self.write.arm(self.timeouts.body);
                 } else if self.write.is_over() {
+                    // What it has not taken is not kept for it any longer: a reset, not a goodbye.
+                    drop(SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)));
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
                 self.write.register(cx);
