@@ -8,7 +8,7 @@ use super::{defaults, policies};
 use crate::config::file::{self, At, File};
 use crate::config::report::{Mistake, Report};
 use crate::config::words;
-use crate::proxy::route::{HostPattern, PathPattern, PatternError, Router, Rule, Tie};
+use crate::proxy::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule, Tie};
 use crate::snapshot::{AppliedPolicy, Choice, Part, Route};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
@@ -112,7 +112,13 @@ fn path(at: &At<file::Route>, report: &mut Report) -> Option<PathPattern> {
             return None;
         }
         (Some(path), None) => (path, PathPattern::parse(&path.value)),
-        (None, Some(regex)) => (regex, PathPattern::regex(&regex.value)),
+        (None, Some(regex)) => {
+            let case = match route.case_insensitive {
+                Some(true) => Case::Any,
+                _ => Case::Exact,
+            };
+            (regex, PathPattern::regex(&regex.value, case))
+        }
         (None, None) => {
             if !route.incomplete {
                 report.add(

@@ -5,7 +5,9 @@
 //! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
 //! nothing unless the path spells a `:` or its like as an escape.
 
+mod expressions;
 mod host;
+mod leaf;
 mod pattern;
 mod rank;
 mod regex;
@@ -25,6 +27,7 @@ use smallvec::SmallVec;
 
 pub use self::host::HostPattern;
 pub use self::pattern::{PathPattern, PatternError};
+pub use self::regex::Case;
 use self::tree::{Request, Tree};
 use super::path;
 
@@ -51,7 +54,7 @@ pub struct Rule {
     pub methods: Vec<Method>,
     /// Headers that must be there, on one line with this value if one is given.
     pub headers: Vec<(HeaderName, Option<String>)>,
-    /// Whether the path matches in any (ASCII) case.
+    /// Whether the path matches in any (ASCII) case; an expression has its [`Case`] already.
     pub case_insensitive: bool,
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::pattern::{Element, Shape};
 use super::rank::Rank;
-use super::{Found, HostPattern, Lookup, PathPattern, Router, Rule};
+use super::{Case, Found, HostPattern, Lookup, PathPattern, Router, Rule};
 
 const HOSTS: [&str; 5] = ["", "a.com", "b.a.com", "c.b.a.com", "x.org"];
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "get", "PUT"];
@@ -55,8 +55,6 @@ fn rule() -> impl Strategy<Value = Rule> {
             };
             PathPattern::parse(&text).expect("good pattern")
         });
-    let regex = select(vec!["/a.*", "/[ab]/b", ".*", "/A/B"])
-        .prop_map(|text| PathPattern::regex(text).expect("good expression"));
     let headers = select(vec![
         vec![],
         vec![("x-a", None)],
@@ -64,22 +62,62 @@ fn rule() -> impl Strategy<Value = Rule> {
         vec![("x-a", Some("2"))],
         vec![("x-a", Some("1")), ("x-b", None)],
     ]);
-    (
-        select(hosts),
-        prop_oneof![4 => path, 1 => regex],
-        subsequence(METHODS.to_vec(), 0..3),
-        headers,
-        prop::bool::weighted(0.2),
-    )
-        .prop_map(|(host, path, methods, headers, case_insensitive)| Rule {
-            path,
+    let path = prop_oneof![4 => path.prop_map(Ok), 1 => regex().prop_map(Err)];
+    with_path(select(hosts), path, headers)
+}
+
+/// One of many rules for few paths, so that they are not tried one by one.
+fn crowded_rule() -> impl Strategy<Value = Rule> {
+    let path = select(vec!["/a", "/b/*", "/*"])
+        .prop_map(|text| PathPattern::parse(text).expect("good pattern"));
+    let asked = |name| {
+        select(vec![None, Some("1"), Some("2"), Some("3")]).prop_map(move |value| (name, value))
+    };
+    let headers = (asked("x-a"), asked("x-b"), 0..=2_usize)
+        .prop_map(|(a, b, count)| [a, b].into_iter().take(count).collect());
+    let path = prop_oneof![1 => path.prop_map(Ok), 1 => regex().prop_map(Err)];
+    with_path(select(vec![None, None, None, Some("a.com")]), path, headers)
+}
+
+fn regex() -> impl Strategy<Value = &'static str> {
+    let texts = [
+        "/a.*",
+        "/[ab]/b",
+        ".*",
+        "/A/B",
+        "/[a-c]/B.*",
+        "/c/a.+",
+        "/./(a|b)/c",
+        "/a:b/.*",
+    ];
+    select(texts.to_vec())
+}
+
+/// A path is a pattern, or an expression that is yet to have the rule's case.
+fn with_path(
+    host: impl Strategy<Value = Option<&'static str>>,
+    path: impl Strategy<Value = Result<PathPattern, &'static str>>,
+    headers: impl Strategy<Value = Vec<(&'static str, Option<&'static str>)>>,
+) -> impl Strategy<Value = Rule> {
+    let methods = subsequence(METHODS.to_vec(), 0..3);
+    (host, path, methods, headers, prop::bool::weighted(0.2)).prop_map(
+        |(host, path, methods, headers, case_insensitive)| Rule {
+            path: path.unwrap_or_else(|text| {
+                let case = if case_insensitive {
+                    Case::Any
+                } else {
+                    Case::Exact
+                };
+                PathPattern::regex(text, case).expect("good expression")
+            }),
             host: host.map(|host| HostPattern::parse(host).expect("good host")),
             methods: methods.iter().map(|method| self::method(method)).collect(),
             headers: (headers.into_iter())
                 .map(|(name, value)| (HeaderName::from_static(name), value.map(str::to_owned)))
                 .collect(),
             case_insensitive,
-        })
+        },
+    )
 }
 
 fn method(text: &str) -> Method {
@@ -155,11 +193,6 @@ fn path_matches(rule: &Rule, path: &str) -> bool {
     let elements = match &rule.path.shape {
         Shape::Elements(elements) => elements,
         Shape::Regex(regex) => {
-            let regex = if rule.case_insensitive {
-                &regex.any_case
-            } else {
-                &regex.exact
-            };
             let trimmed = path.trim_end_matches('/');
             return regex.matches(&path) || (!trimmed.is_empty() && regex.matches(trimmed));
         }
@@ -200,6 +233,56 @@ fn router(mut rules: Vec<Rule>) -> (Router, Vec<Rule>) {
     )
 }
 
+fn agrees_with_sorting_by_rank(
+    rules: Vec<Rule>,
+    requests: &[Request],
+) -> Result<(), TestCaseError> {
+    let (router, rules) = router(rules);
+    let mut by_rank: Vec<_> = (0..rules.len()).collect();
+    by_rank.sort_by_key(|&index| Rank::of(&rules[index], index));
+    for request in requests {
+        let expected = (by_rank.iter()).find_map(|&index| match matches(&rules[index], request) {
+            Lookup::Found(_) => Some(Ok(index)),
+            Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
+            Lookup::NoRoute => None,
+        });
+        let found = router.find(
+            request.host,
+            &request.method,
+            request.path,
+            &request.headers,
+        );
+        let found = match found {
+            Lookup::Found(found) => Some(Ok(found.route)),
+            Lookup::NoRoute => None,
+            Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
+        };
+        prop_assert_eq!(found, expected, "{:?}", request);
+        for rule in &rules {
+            let expected = path_matches(rule, request.path);
+            prop_assert_eq!(rule.takes_path(request.path), expected, "{:?}", rule);
+        }
+    }
+    Ok(())
+}
+
+fn have_ranks_of_their_own(rules: Vec<Rule>, requests: &[Request]) -> Result<(), TestCaseError> {
+    let (_, rules) = router(rules);
+    for request in requests {
+        let mut ranks: Vec<_> = (rules.iter().enumerate())
+            .filter(|(_, rule)| matches(rule, request) != Lookup::NoRoute)
+            .map(|(index, rule)| Rank::of(rule, index))
+            .collect();
+        ranks.sort();
+        prop_assert!(
+            ranks.windows(2).all(|pair| pair[0] < pair[1]),
+            "{:?}",
+            request
+        );
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -209,26 +292,7 @@ proptest! {
         rules in prop::collection::vec(rule(), 0..12),
         requests in prop::collection::vec(request(), 1..12),
     ) {
-        let (router, rules) = router(rules);
-        let mut by_rank: Vec<_> = (0..rules.len()).collect();
-        by_rank.sort_by_key(|&index| Rank::of(&rules[index], index));
-        for request in &requests {
-            let expected = by_rank.iter().find_map(|&index| match matches(&rules[index], request) {
-                Lookup::Found(_) => Some(Ok(index)),
-                Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
-                Lookup::NoRoute => None,
-            });
-            let found = router.find(request.host, &request.method, request.path, &request.headers);
-            let found = match found {
-                Lookup::Found(found) => Some(Ok(found.route)),
-                Lookup::NoRoute => None,
-                Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
-            };
-            prop_assert_eq!(found, expected, "{:?}", request);
-            for rule in &rules {
-                prop_assert_eq!(rule.takes_path(request.path), path_matches(rule, request.path));
-            }
-        }
+        agrees_with_sorting_by_rank(rules, &requests)?;
     }
 
     /// Rules of equal rank that one request both matches are reported.
@@ -237,14 +301,20 @@ proptest! {
         rules in prop::collection::vec(rule(), 2..6),
         requests in prop::collection::vec(request(), 1..40),
     ) {
-        let (_, rules) = router(rules);
-        for request in &requests {
-            let mut ranks: Vec<_> = (rules.iter().enumerate())
-                .filter(|(_, rule)| matches(rule, request) != Lookup::NoRoute)
-                .map(|(index, rule)| Rank::of(rule, index))
-                .collect();
-            ranks.sort();
-            prop_assert!(ranks.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", request);
-        }
+        have_ranks_of_their_own(rules, &requests)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The tree agrees where many rules share a path or are expressions, too.
+    #[test]
+    fn a_crowded_tree_agrees_with_sorting_by_rank(
+        rules in prop::collection::vec(crowded_rule(), 24..40),
+        requests in prop::collection::vec(request(), 1..12),
+    ) {
+        agrees_with_sorting_by_rank(rules.clone(), &requests)?;
+        have_ranks_of_their_own(rules, &requests)?;
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::regex::PathRegex;
+use super::regex::{Case, PathRegex};
 use crate::proxy::path;
 
 /// A path's pattern, parsed.
@@ -111,9 +111,9 @@ impl PathPattern {
     ///
     /// # Errors
     /// What is no regular expression, is too large, or can match no normalised path.
-    pub fn regex(text: &str) -> Result<Self, PatternError> {
+    pub fn regex(text: &str, case: Case) -> Result<Self, PatternError> {
         Ok(Self {
-            shape: Shape::Regex(PathRegex::parse(text)?),
+            shape: Shape::Regex(PathRegex::parse(text, case)?),
             params: Vec::new(),
         })
     }
@@ -121,7 +121,7 @@ impl PathPattern {
     /// Says whether the whole of `path`, in its comparable spelling, matches.
     pub(super) fn matches(&self, path: &str, case_insensitive: bool) -> bool {
         let elements = match &self.shape {
-            Shape::Regex(regex) => return regex.cased(case_insensitive).matches_path(path),
+            Shape::Regex(regex) => return regex.matches_path(path),
             Shape::Elements(elements) => elements,
         };
         let mut segments = path::without_last_slash(path).split('/').skip(1);

@@ -5,31 +5,36 @@
 //! Paths are ASCII once they are normalised, so classes are ASCII too.
 
 use regex_automata::meta::{BuildError, Regex};
+use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::{Anchored, Input};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;
-use regex_syntax::hir::{Hir, Look};
+use regex_syntax::hir::{Hir, HirKind, Look};
 
 use super::PatternError;
 use crate::proxy::path;
 
-/// A regular expression, in its own case and in any: which one counts is the rule's to say.
-#[derive(Clone, Debug)]
-pub(super) struct PathRegex {
-    pub(super) exact: CasedRegex,
-    pub(super) any_case: CasedRegex,
-}
-
 /// A regular expression that is ready to match.
 #[derive(Clone, Debug)]
-pub(super) struct CasedRegex {
+pub(super) struct PathRegex {
     /// What every path that matches begins with.
     prefix: Box<[u8]>,
+    /// What every path that matches has in it somewhere, in whatever case.
+    texts: Box<[Box<str>]>,
     regex: Regex,
 }
 
+/// In which case letters of an expression match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// The case they are written in.
+    Exact,
+    /// Any.
+    Any,
+}
+
 impl PathRegex {
-    pub(super) fn parse(text: &str) -> Result<Self, PatternError> {
+    pub(super) fn parse(text: &str, case: Case) -> Result<Self, PatternError> {
         if text.len() > REGEX_BYTES_MAX {
             let expected = format!("at most {REGEX_BYTES_MAX} bytes");
             return Err(PatternError::new(
@@ -39,32 +44,14 @@ impl PathRegex {
             ));
         }
         refuse_what_no_path_has(text)?;
-        Ok(Self {
-            exact: CasedRegex::new(text, Case::Exact)?,
-            any_case: CasedRegex::new(text, Case::Any)?,
-        })
-    }
-
-    /// The one that a rule goes by.
-    pub(super) fn cased(&self, case_insensitive: bool) -> &CasedRegex {
-        if case_insensitive {
-            &self.any_case
-        } else {
-            &self.exact
+        let hir = hir(text, case)?;
+        let mut texts = Vec::new();
+        match case {
+            Case::Exact => collect_texts(&hir, &mut texts),
+            // Letters have become classes here. What a path must have in one case it must have in
+            // some case where any will do.
+            Case::Any => collect_texts(&self::hir(text, Case::Exact)?, &mut texts),
         }
-    }
-}
-
-impl CasedRegex {
-    fn new(text: &str, case: Case) -> Result<Self, PatternError> {
-        let hir = ParserBuilder::new()
-            .unicode(false)
-            .utf8(false)
-            .case_insensitive(case == Case::Any)
-            .nest_limit(NESTING_MAX)
-            .build()
-            .parse(text)
-            .map_err(|error| syntax_error(&error))?;
         let prefixes = Extractor::new().extract(&hir);
         let never_a_path = (prefixes.literals())
             .is_some_and(|all| all.iter().all(|p| !matches!(p.as_bytes(), [] | [b'/', ..])));
@@ -78,14 +65,23 @@ impl CasedRegex {
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
         let config = Regex::config()
             .utf8_empty(false)
+            .which_captures(WhichCaptures::None)
+            // These are for finding where a match begins; here it begins where the path does.
+            .auto_prefilter(false)
             .nfa_size_limit(Some(NFA_BYTES_MAX))
             .hybrid_cache_capacity(CACHE_BYTES_MAX);
         let regex = (Regex::builder().configure(config).build_from_hir(&whole))
             .map_err(|error| build_error(&error, text))?;
         Ok(Self {
             prefix: prefixes.longest_common_prefix().unwrap_or_default().into(),
+            texts: texts.into(),
             regex,
         })
+    }
+
+    /// Texts that every path that matches has in it, in whatever case; itself in lower case.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|text| &**text)
     }
 
     /// Says whether the whole of `path` matches, with or without a last slash.
@@ -102,10 +98,35 @@ impl CasedRegex {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Case {
-    Exact,
-    Any,
+fn hir(text: &str, case: Case) -> Result<Hir, PatternError> {
+    ParserBuilder::new()
+        .unicode(false)
+        .utf8(false)
+        .case_insensitive(case == Case::Any)
+        .nest_limit(NESTING_MAX)
+        .build()
+        .parse(text)
+        .map_err(|error| syntax_error(&error))
+}
+
+/// Collects the literals that no match can do without, in lower case.
+fn collect_texts(hir: &Hir, texts: &mut Vec<Box<str>>) {
+    match hir.kind() {
+        HirKind::Literal(literal) => {
+            let text = str::from_utf8(&literal.0).map(str::to_ascii_lowercase);
+            texts.extend(text.ok().map(String::into_boxed_str));
+        }
+        HirKind::Capture(capture) => collect_texts(&capture.sub, texts),
+        HirKind::Repetition(repetition) if repetition.min > 0 => {
+            collect_texts(&repetition.sub, texts);
+        }
+        HirKind::Concat(parts) => {
+            for part in parts {
+                collect_texts(part, texts);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Paths are normalised and compared without needless escapes: an expression that asks for another
@@ -184,7 +205,8 @@ mod tests {
 
     #[test]
     fn an_expression_matches_whole_paths_only() {
-        let regex = PathRegex::parse(r"/api/v[12]/(\d+|x)").expect("good expression");
+        let [exactly, in_any_case] = [Case::Exact, Case::Any]
+            .map(|case| PathRegex::parse(r"/api/v[12]/(\d+|x)", case).expect("good expression"));
         for (path, exact, any_case) in [
             ("/api/v1/42", true, true),
             ("/api/v2/x", true, true),
@@ -193,12 +215,28 @@ mod tests {
             ("/x/api/v1/42", false, false),
             ("/api/v3/42", false, false),
         ] {
-            assert_eq!(regex.exact.matches(path), exact, "{path}");
-            assert_eq!(regex.any_case.matches(path), any_case, "{path}");
+            assert_eq!(exactly.matches(path), exact, "{path}");
+            assert_eq!(in_any_case.matches(path), any_case, "{path}");
         }
-        let either = PathRegex::parse("/a|/b.*").expect("good expression");
-        assert!(either.exact.matches("/a") && either.exact.matches("/bc"));
-        assert!(!either.exact.matches("/ab"));
+        let either = PathRegex::parse("/a|/b.*", Case::Exact).expect("good expression");
+        assert!(either.matches("/a") && either.matches("/bc"));
+        assert!(!either.matches("/ab"));
+    }
+
+    #[test]
+    fn texts_are_what_a_match_cannot_do_without() {
+        for (expression, texts) in [
+            (r"/v\d+/Orders/(\d+)/x", &["/v", "/orders/", "/x"][..]),
+            ("/(abc)+(def)*(ghi)?(jkl|mno){2}", &["/", "abc"]),
+            ("(/a|/b)", &[]),
+            (".*", &[]),
+            ("/a(?i)b", &["/a"]),
+        ] {
+            for case in [Case::Exact, Case::Any] {
+                let regex = PathRegex::parse(expression, case).expect(expression);
+                assert_eq!(regex.texts().collect::<Vec<_>>(), texts, "{expression}");
+            }
+        }
     }
 
     #[test]
@@ -221,11 +259,11 @@ mod tests {
                 "the expression is too large once its repetitions are written out",
             ),
         ] {
-            let error = PathRegex::parse(text).expect_err(text);
+            let error = PathRegex::parse(text, Case::Exact).expect_err(text);
             assert_eq!((error.span, &*error.message), (span, message), "{text}");
         }
         for good in ["", "/a%2Fb", "/100%", ".*", "(/a|/b)", "^/a$"] {
-            PathRegex::parse(good).expect(good);
+            PathRegex::parse(good, Case::Any).expect(good);
         }
     }
 }

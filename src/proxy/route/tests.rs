@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, Method};
 
-use super::{HostPattern, Lookup, PathPattern, Router, Rule, Tie};
+use super::{Case, HostPattern, Lookup, PathPattern, Router, Rule, Tie};
 
 fn method(text: &str) -> Method {
     Method::from_bytes(text.as_bytes()).expect("good method")
@@ -106,7 +106,7 @@ fn each_tied_rule_is_named_once_beside_the_first() {
 
 #[test]
 fn every_spelling_of_a_path_meets_its_route() {
-    let expression = PathPattern::regex(r"/files/\d+").expect("good expression");
+    let expression = PathPattern::regex(r"/files/\d+", Case::Exact).expect("good expression");
     let rules = vec![
         plain("/login"),
         plain("/*"),
@@ -210,7 +210,7 @@ fn a_method_in_another_case_is_refused_where_it_is_named() {
 
 #[test]
 fn an_encoded_slash_hides_another_route_unless_that_takes_the_path_as_it_is() {
-    let expression = PathPattern::regex("/old/[a-z/]+").expect("good expression");
+    let expression = PathPattern::regex("/old/[a-z/]+", Case::Exact).expect("good expression");
     let rules = vec![
         plain("/*"),
         plain("/files/{name}"),

@@ -12,12 +12,13 @@ use std::cmp::Ordering;
 use std::mem;
 use std::ops::Range;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, Method};
 use smallvec::SmallVec;
 
+use super::expressions::Expressions;
+use super::leaf::{Leaf, has_header};
 use super::pattern::{Element, Shape};
-use super::rank::{self, RankWithinPath};
-use super::regex::CasedRegex;
+use super::rank;
 use super::{Found, Lookup, Rule, Tie};
 use crate::proxy::path;
 
@@ -27,14 +28,10 @@ pub(super) struct Tree {
     case: Case,
     /// The first is the root.
     nodes: Vec<Node>,
-    /// In file order.
-    regexes: Vec<(usize, CasedRegex)>,
+    expressions: Expressions,
     /// Rules for `/*`.
     rest: Leaf,
 }
-
-/// Where the rules of one path are, by index, most specific first.
-type Leaf = Vec<usize>;
 
 #[derive(Debug, Default)]
 struct Node {
@@ -86,18 +83,15 @@ impl Tree {
         }
         let leaves = (tree.nodes.iter_mut()).flat_map(|node| [&mut node.end, &mut node.rest]);
         for leaf in leaves.chain([&mut tree.rest]) {
-            leaf.sort_by_key(|&index| RankWithinPath::of(&rules[index]));
-            ties.extend(leaf_ties(rules, leaf));
+            leaf.settle(rules, ties);
         }
+        tree.expressions.settle(rules);
         tree
     }
 
     fn insert(&mut self, rule: &Rule, index: usize) {
         let elements = match &rule.path.shape {
-            Shape::Regex(regex) => {
-                let cased = regex.cased(rule.case_insensitive);
-                return self.regexes.push((index, cased.clone()));
-            }
+            Shape::Regex(_) => return self.expressions.push(index),
             Shape::Elements(elements) => elements,
         };
         let mut node = 0;
@@ -144,7 +138,7 @@ impl Tree {
             params: SmallVec::new(),
         };
         (walk.descend(0, 1))
-            .or_else(|| walk.try_regexes())
+            .or_else(|| walk.try_expressions())
             .or_else(|| walk.try_leaf(&self.rest))
     }
 }
@@ -154,8 +148,8 @@ impl Default for Tree {
         Self {
             case: Case::Exact,
             nodes: vec![Node::default()],
-            regexes: Vec::new(),
-            rest: Leaf::new(),
+            expressions: Expressions::default(),
+            rest: Leaf::default(),
         }
     }
 }
@@ -177,17 +171,6 @@ impl Case {
                 .cmp(text.bytes().map(|b| b.to_ascii_lowercase())),
         })
     }
-}
-
-/// Pairs each rule of a leaf with the first before it that it ties with.
-fn leaf_ties(rules: &[Rule], leaf: &[usize]) -> impl Iterator<Item = Tie> {
-    leaf.iter().enumerate().filter_map(|(place, &second)| {
-        let rank = RankWithinPath::of(&rules[second]);
-        let peers = &leaf[leaf.partition_point(|&i| RankWithinPath::of(&rules[i]) < rank)..place];
-        (peers.iter())
-            .find(|&&first| rank::overlap(&rules[first], &rules[second]))
-            .map(|&first| Tie { first, second })
-    })
 }
 
 /// One lookup under way.
@@ -226,16 +209,14 @@ impl Walk<'_> {
         self.try_leaf(&node.rest)
     }
 
-    fn try_regexes(&mut self) -> Option<Lookup> {
+    fn try_expressions(&mut self) -> Option<Lookup> {
+        let (tree, rules) = (self.tree, self.rules);
         let path = self.request.path;
-        (self.tree.regexes.iter()).find_map(|(rule, regex)| {
-            let matches = regex.matches_path(path);
-            matches.then(|| self.try_rule(*rule)).flatten()
-        })
+        (tree.expressions).find(rules, path, |rule| self.try_rule(rule))
     }
 
-    fn try_leaf(&mut self, leaf: &[usize]) -> Option<Lookup> {
-        leaf.iter().find_map(|&rule| self.try_rule(rule))
+    fn try_leaf(&mut self, leaf: &Leaf) -> Option<Lookup> {
+        leaf.find(self.request.headers, |rule| self.try_rule(rule))
     }
 
     /// Tries a rule whose path matches, but perhaps for its case.
@@ -280,15 +261,4 @@ fn literals_match(rule: &Rule, path: &str) -> bool {
             Element::Literal(text) => **text == *segment,
             Element::Param | Element::Rest => true,
         })
-}
-
-/// Says whether a header is there; with a value: on one line and equal, so that no request has two values.
-fn has_header(headers: &HeaderMap, name: &HeaderName, value: Option<&str>) -> bool {
-    let mut lines = headers.get_all(name).iter();
-    let line: Option<&HeaderValue> = lines.next();
-    match (line, value) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(line), Some(value)) => line.as_bytes() == value.as_bytes() && lines.next().is_none(),
-    }
 }
