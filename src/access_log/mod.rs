@@ -82,7 +82,7 @@ impl Writer {
             return;
         }
         let mut block = self.block.borrow_mut();
-        record.write(Line::new(&mut block.bytes, format, record.at));
+        record.write(&mut block.bytes, format);
         block.lines += 1;
         if block.bytes.len() >= BLOCK_BYTES {
             self.output.access(block.replace_with_empty());
@@ -114,7 +114,9 @@ impl Record<'_> {
         }
     }
 
-    fn write(&self, mut line: Line<'_>) {
+    /// Adds the record's line to `out`.
+    pub fn write(&self, out: &mut Vec<u8>, format: LogFormat) {
+        let mut line = Line::new(out, format, self.at);
         line.text("listener", self.listener.as_bytes());
         line.text("client", self.client);
         if !self.partition.is_empty() {
@@ -239,7 +241,7 @@ mod tests {
 
     fn line(format: LogFormat, record: &Record<'_>) -> String {
         let mut bytes = Vec::new();
-        record.write(Line::new(&mut bytes, format, record.at));
+        record.write(&mut bytes, format);
         String::from_utf8(bytes).expect("lines are UTF-8")
     }
 

@@ -30,7 +30,7 @@ pub mod pool;
 pub mod upstream;
 pub mod upstream_body;
 mod upstream_io;
-pub(crate) mod via;
+pub mod via;
 
 pub mod annotate;
 pub(crate) mod record;

@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderValue, VIA};
 use crate::limit::tag::Tagger;
 
 /// Makes a process's entry; `key` is the process's own and does not show.
-pub(crate) fn entry(key: &[u8; 32]) -> HeaderValue {
+pub fn entry(key: &[u8; 32]) -> HeaderValue {
     let mut tagger = Tagger::new(key);
     tagger.part("via", b"");
     let name = tagger.finish().high();
@@ -16,14 +16,14 @@ pub(crate) fn entry(key: &[u8; 32]) -> HeaderValue {
 }
 
 /// Whether a request has an entry of this process.
-pub(crate) fn has_passed(headers: &HeaderMap, entry: &HeaderValue) -> bool {
+pub fn has_passed(headers: &HeaderMap, entry: &HeaderValue) -> bool {
     let is_own = |member: &[u8]| member.trim_ascii() == entry.as_bytes();
     let mut lines = headers.get_all(VIA).iter();
     lines.any(|line| line.as_bytes().split(|&byte| byte == b',').any(is_own))
 }
 
 /// Adds this process's entry after those that are there.
-pub(crate) fn add(headers: &mut HeaderMap, entry: &HeaderValue) {
+pub fn add(headers: &mut HeaderMap, entry: &HeaderValue) {
     headers.append(VIA, entry.clone());
 }
 
