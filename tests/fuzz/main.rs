@@ -1,0 +1,58 @@
+//! What reads bytes of strangers, against its laws: `targets` says the laws, `hostile` makes input.
+//!
+//! Here each target runs its seeds, the cases of the threat model among them, and some thousand
+//! inputs made of their pieces. `scripts/fuzz` runs the same targets under libFuzzer (`fuzz/`),
+//! which looks for what no piece leads to. What either finds becomes a seed, and a test named
+//! after the claim it broke.
+
+mod hostile;
+mod targets;
+
+use hostile::{files, lines, run};
+
+#[test]
+fn a_path_has_one_normal_form_which_no_origin_reads_otherwise() {
+    run(targets::path::holds, &lines("path"), 12_000);
+}
+
+#[test]
+fn a_request_takes_the_route_that_trying_each_rule_finds() {
+    run(targets::route::holds, &lines("route"), 4_000);
+}
+
+#[test]
+fn a_client_is_whom_a_slow_walk_past_the_trusted_names() {
+    run(targets::client::holds, &lines("client"), 8_000);
+}
+
+#[test]
+fn a_host_has_one_spelling_or_is_refused() {
+    run(targets::host::holds, &lines("host"), 12_000);
+}
+
+#[test]
+fn stripping_leaves_all_that_is_for_the_origin_and_nothing_else() {
+    run(targets::fields::holds, &lines("fields"), 6_000);
+}
+
+#[test]
+fn requests_share_a_quota_exactly_if_their_parts_are_equal() {
+    run(targets::partition::holds, &lines("partition"), 4_000);
+}
+
+#[test]
+fn parts_share_a_digest_exactly_if_they_are_equal() {
+    run(targets::tag::holds, &lines("tag"), 8_000);
+}
+
+#[test]
+fn a_record_is_one_line_whatever_bytes_are_in_it() {
+    run(targets::log_line::holds, &lines("log_line"), 4_000);
+}
+
+#[test]
+fn a_file_is_accepted_whole_or_reported_where_it_is_wrong() {
+    let mut seeds = files(&["tests/config/good", "tests/config/bad", "."]);
+    seeds.extend(lines("config"));
+    run(targets::config::holds, &seeds, 400);
+}

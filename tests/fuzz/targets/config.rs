@@ -1,0 +1,84 @@
+//! The file: accepted whole, or every mistake lies in it, is shown, and gives no secret away.
+
+use tollgate::cli::check::summary;
+use tollgate::config::changes::{Changes, changes, keep_until_restart};
+use tollgate::config::report::Report;
+use tollgate::config::{Loaded, load};
+use tollgate::limit::plan::Slot;
+
+/// The input is the file's text.
+pub fn holds(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
+    // A variable may name any file of the machine, and reading some never ends.
+    let names_a_file = text.contains("file:") && !text.contains("${file:/nonexistent}");
+    if names_a_file || text.matches("file:").count() > 1 {
+        return;
+    }
+    match read(text) {
+        Ok(loaded) => accepted(text, &loaded),
+        Err(report) => reported(text, &report),
+    }
+}
+
+fn read(text: &str) -> Result<Loaded, Report> {
+    load(text, &variable, &mut |_| Slot(0))
+}
+
+fn variable(name: &str) -> Option<String> {
+    match name {
+        "SECRET" => Some(SECRET.to_owned()),
+        "NUMBER" => Some("4".to_owned()),
+        "HOSTILE" => Some("a\"\n[x]\n\u{1b}[2J\0".to_owned()),
+        _ => None,
+    }
+}
+
+fn reported(text: &str, report: &Report) {
+    let mistakes = report.mistakes();
+    assert!(!mistakes.is_empty(), "what is refused has a mistake");
+    for mistake in &mistakes {
+        assert!(mistake.span.start <= mistake.span.end, "{mistake:?}");
+        assert!(text.get(mistake.span.clone()).is_some(), "{mistake:?}");
+        assert!(!mistake.message.is_empty() && !mistake.message.ends_with('.'));
+    }
+    let lines = report.lines("gateway.toml", text);
+    assert_eq!(lines.len(), mistakes.len().min(MISTAKES_SHOWN));
+    for line in &lines {
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+    let plain = report.render("gateway.toml", text, false);
+    let is_odd = |c: char| c.is_control() && c != '\n';
+    assert!(!plain.contains(is_odd), "{plain:?}");
+    let errors = plain.lines().filter(|line| line.starts_with("error: "));
+    assert_eq!(errors.count(), lines.len(), "{plain}");
+    report.render("gateway.toml", text, true);
+    if !text.contains(SECRET) {
+        let said = lines.into_iter().find(|line| line.contains(SECRET));
+        assert_eq!(said, None);
+        assert!(!plain.contains(SECRET), "{plain}");
+    }
+}
+
+/// A file that is accepted says the same when it is written anew from what it says.
+fn accepted(text: &str, loaded: &Loaded) {
+    let said = summary("gateway.toml", loaded);
+    let is_odd = |c: char| c.is_control() && c != '\n';
+    assert!(!said.contains(is_odd), "{said:?}");
+    let table: toml::Table = text.parse().expect("what is accepted is TOML");
+    let anew = toml::to_string(&table).expect("a table can be written");
+    let again = match read(&anew) {
+        Ok(again) => again,
+        Err(report) => panic!("{}", report.render("anew.toml", &anew, false)),
+    };
+    assert_eq!(summary("gateway.toml", &again), said);
+    let (one, other) = (&loaded.snapshot, again.snapshot);
+    assert_eq!(changes(one, &other), Changes::default(), "{anew}");
+    assert_eq!(changes(&other, one), Changes::default(), "{anew}");
+    let kept = keep_until_restart(one, other);
+    assert_eq!(changes(one, &kept), Changes::default());
+}
+
+const SECRET: &str = "hunter2";
+const MISTAKES_SHOWN: usize = 100;

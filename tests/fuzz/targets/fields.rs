@@ -1,0 +1,144 @@
+//! Fields: what concerns one connection stays on it, all else passes as it came.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, VIA};
+use tollgate::proxy::headers::{
+    keep_alive_timeout, strip_disguises, strip_request, strip_response, strip_trailers,
+};
+use tollgate::proxy::via;
+
+use super::{header_map, lines};
+
+/// The input is a field per line.
+pub fn holds(data: &[u8]) {
+    let headers = header_map(lines(data));
+    request(&headers);
+    let mut response = headers.clone();
+    strip_response(&mut response);
+    check(&headers, &response, is_hop_by_hop);
+    trailers(&headers);
+    disguises(&headers);
+    keep_alive(&headers);
+    loops(&headers);
+}
+
+fn request(headers: &HeaderMap) {
+    let mut sent = headers.clone();
+    strip_request(&mut sent);
+    let mut again = sent.clone();
+    strip_request(&mut again);
+    assert_eq!(again, sent, "stripping twice is stripping once");
+
+    let wants_trailers = tokens(headers, &TE).contains("trailers");
+    let fields = [sent.remove(TE), sent.remove(CONNECTION)];
+    let wish = [
+        HeaderValue::from_static("trailers"),
+        HeaderValue::from_static("te"),
+    ];
+    assert_eq!(fields, wish.map(|it| wants_trailers.then_some(it)));
+    check(headers, &sent, |name| {
+        is_hop_by_hop(name)
+            || matches!(name, "expect" | "proxy-authorization")
+            || name.replace('_', "-").starts_with("tollgate-")
+            || is_disguised(name)
+    });
+}
+
+fn trailers(headers: &HeaderMap) {
+    let mut trailers = headers.clone();
+    strip_trailers(&mut trailers);
+    check(headers, &trailers, |name| {
+        is_hop_by_hop(name)
+            || matches!(name, "host" | "content-length" | "forwarded")
+            || X_FORWARDED.contains(&name)
+            || name.replace('_', "-").starts_with("tollgate-")
+            || is_disguised(name)
+    });
+}
+
+/// Asserts that `left` is `headers` without what is `unwanted` and what Connection names.
+fn check(headers: &HeaderMap, left: &HeaderMap, unwanted: impl Fn(&str) -> bool) {
+    let mut named = tokens(headers, &CONNECTION);
+    named.remove("host");
+    named.remove("content-length");
+    for name in headers.keys().chain(left.keys()) {
+        let goes = unwanted(name.as_str()) || named.contains(name.as_str());
+        let values = |of: &HeaderMap| of.get_all(name).iter().cloned().collect::<Vec<_>>();
+        let expected = if goes { Vec::new() } else { values(headers) };
+        assert_eq!(values(left), expected, "{name} of {headers:?}");
+    }
+}
+
+fn disguises(headers: &HeaderMap) {
+    let real = HeaderName::from_static("x-api-key");
+    let mut left = headers.clone();
+    strip_disguises(&mut left, &real);
+    for name in headers.keys() {
+        let is_disguise = *name != real && name.as_str().replace('_', "-") == real.as_str();
+        assert_eq!(left.contains_key(name), !is_disguise, "{name}");
+    }
+}
+
+fn keep_alive(headers: &HeaderMap) {
+    let timeout = keep_alive_timeout(headers);
+    let Some(value) = headers.get("keep-alive") else {
+        assert_eq!(timeout, None);
+        return;
+    };
+    if let Some(timeout) = timeout {
+        let text = String::from_utf8_lossy(value.as_bytes()).replace([' ', '\t'], "");
+        let text = text.to_ascii_lowercase();
+        let members = text.split(',');
+        let mut seconds = members.filter_map(|it| it.strip_prefix("timeout=")?.parse().ok());
+        assert_eq!(seconds.next().map(Duration::from_secs), Some(timeout));
+    }
+}
+
+fn loops(headers: &HeaderMap) {
+    let own = via::entry(&[7; 32]);
+    let text = own.to_str().expect("an entry is text");
+    let passed = via::has_passed(headers, &own);
+    assert_eq!(passed, tokens_as_sent(headers, &VIA).contains(text));
+    let mut sent = headers.clone();
+    via::add(&mut sent, &own);
+    assert!(via::has_passed(&sent, &own), "a second visit is seen");
+    let other = via::entry(&[9; 32]);
+    let others = tokens_as_sent(headers, &VIA);
+    let is_there = others.contains(other.to_str().expect("an entry is text"));
+    assert_eq!(
+        via::has_passed(&sent, &other),
+        is_there,
+        "gateways in a row"
+    );
+}
+
+/// RFC 9110, section 7.6.1, and what is as old as it.
+fn is_hop_by_hop(name: &str) -> bool {
+    let list = "connection keep-alive proxy-connection te transfer-encoding upgrade \
+                proxy-authenticate http2-settings";
+    list.split(' ').any(|one| one == name)
+}
+
+/// Whether an origin that reads `_` as `-` takes the field for one that the gateway answers for.
+fn is_disguised(name: &str) -> bool {
+    let read = name.replace('_', "-");
+    let framing = ["content-length", "transfer-encoding"];
+    read != name && (X_FORWARDED.contains(&&*read) || framing.contains(&&*read))
+}
+
+/// The members of a field's list, in lower case.
+fn tokens(headers: &HeaderMap, name: &HeaderName) -> BTreeSet<String> {
+    let sent = tokens_as_sent(headers, name).into_iter();
+    sent.map(|token| token.to_ascii_lowercase()).collect()
+}
+
+fn tokens_as_sent(headers: &HeaderMap, name: &HeaderName) -> BTreeSet<String> {
+    let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let members = lines.flat_map(|line| line.split(|&byte| byte == b','));
+    let texts = members.filter_map(|member| str::from_utf8(member.trim_ascii()).ok());
+    texts.map(str::to_owned).collect()
+}
+
+const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];

@@ -1,0 +1,67 @@
+//! One target per reader of strangers' bytes. A target takes any bytes and panics where a law of
+//! its module does not hold; what the law is stands in a slow reading of the same input, written
+//! here from the documents and not from the code.
+
+pub mod client;
+pub mod config;
+pub mod fields;
+pub mod host;
+pub mod log_line;
+pub mod partition;
+pub mod path;
+pub mod route;
+pub mod tag;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Reads `name: value` lines as a request's fields; what cannot be a field is left out.
+fn header_map<'l>(lines: impl Iterator<Item = &'l [u8]>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for line in lines.take(FIELDS_MAX) {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else {
+            continue;
+        };
+        let name = HeaderName::from_bytes(&line[..colon]);
+        // The parser of requests trims values.
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+/// The lines of an input.
+fn lines(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    data.split(|&byte| byte == b'\n')
+}
+
+/// The next line as text.
+fn text<'l>(lines: &mut impl Iterator<Item = &'l [u8]>) -> Option<&'l str> {
+    str::from_utf8(lines.next()?).ok()
+}
+
+/// The bytes of an escape-coded text: each with whether it came as an escape. None if a `%` is no
+/// escape.
+fn units(text: &str) -> Option<Vec<(u8, bool)>> {
+    let mut units = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            units.push((byte, false));
+            rest = after;
+            continue;
+        }
+        let digits = after.get(..2)?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let digits = str::from_utf8(digits).expect("hex digits");
+        units.push((u8::from_str_radix(digits, 16).expect("hex digits"), true));
+        rest = &after[2..];
+    }
+    Some(units)
+}
+
+/// Most fields that the parser of requests takes.
+const FIELDS_MAX: usize = 100;

@@ -1,0 +1,281 @@
+//! Partitions: two requests share a quota exactly if the parts that name them are equal.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::header::HeaderMap;
+use http::{HeaderName, Method};
+use tollgate::config::value::part_choice;
+use tollgate::limit::plan::OnStoreFailure;
+use tollgate::proxy::identify::{Facts, Identified, join_lines, shown, tag};
+use tollgate::proxy::path::normalise;
+use tollgate::proxy::route::{Found, Lookup, PathPattern, Router, Rule};
+use tollgate::snapshot::{Choice, ClientNames, Missing, Part, Partition, Policy};
+
+use super::{header_map, lines, units};
+
+/// The input: what a missing part means (`share`, `skip`, `refuse`) and, after a space, the
+/// partition's items with commas between them. Then two requests with a line `--` between them:
+/// address, method, host and path in one line, and a field on each further one.
+pub fn holds(data: &[u8]) {
+    let all: Vec<&[u8]> = lines(data).collect();
+    let Some((policy, requests)) = all.split_first() else {
+        return;
+    };
+    let Some(policy) = str::from_utf8(policy).ok().and_then(self::policy) else {
+        return;
+    };
+    let requests: Option<Vec<Request>> = requests
+        .split(|line| *line == b"--")
+        .take(2)
+        .map(request)
+        .collect();
+    let Some(requests) = requests else { return };
+    ROUTER.with(|router| {
+        let known: Vec<(Identity, Identified)> = requests
+            .iter()
+            .map(|request| look(router, &policy, request))
+            .collect();
+        if let [(one, of_one), (other, of_other)] = &known[..] {
+            assert_eq!(one == other, of_one == of_other, "{one:?} and {other:?}");
+        }
+    });
+}
+
+/// What names a request's client, part by part.
+#[derive(Debug, PartialEq)]
+enum Identity {
+    Parts(Vec<(Part, Vec<u8>)>),
+    Lacks(Choice),
+    Skip,
+    Unidentified,
+}
+
+#[derive(Debug)]
+struct Request {
+    client: IpAddr,
+    method: Method,
+    host: String,
+    path: String,
+    headers: HeaderMap,
+}
+
+/// Asserts what holds of one request, and says what names it.
+fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Identified) {
+    let Lookup::Found(found) = router.find(
+        &request.host,
+        &request.method,
+        &request.path,
+        &request.headers,
+    ) else {
+        panic!("the last rule matches all");
+    };
+    let facts = Facts {
+        client: request.client,
+        ipv6_prefix: IPV6_PREFIX,
+        headers: &request.headers,
+        host: &request.host,
+        method: &request.method,
+        route_name: ROUTES[found.route],
+        path: &request.path,
+        found: &found,
+        router,
+    };
+    let identity = identity(policy, &facts);
+    let identified = tag(&KEY, policy, &facts);
+    match (&identity, &identified) {
+        (Identity::Skip, Identified::Skip) | (Identity::Unidentified, Identified::Unidentified) => {
+        }
+        (Identity::Parts(_) | Identity::Lacks(_), Identified::Tag(_)) => {
+            assert_ne!(tag(&[8; 32], policy, &facts), identified, "the key counts");
+        }
+        _ => panic!("{identity:?} is {identified:?}"),
+    }
+    for names in [ClientNames::Short, ClientNames::Digest] {
+        // A choice of several parts names the one that was taken.
+        let text = shown(&KEY, &policy.partition, &facts, names).to_string();
+        let is_named = policy.partition.0.iter().any(|choice| choice.0.len() > 1);
+        let text = if is_named {
+            text.split_once('=').map_or(&*text, |(_, shown)| shown)
+        } else {
+            &text
+        };
+        check_shown(text, &identity, names);
+    }
+
+    // What the origin sees names the same client, and one line says it.
+    let mut joined = request.headers.clone();
+    join_lines(&mut joined, &policy.partition);
+    let seen = Facts {
+        headers: &joined,
+        ..facts
+    };
+    assert_eq!(tag(&KEY, policy, &seen), identified);
+    for name in header_names(&policy.partition) {
+        assert!(joined.get_all(name).iter().count() <= 1, "{name}");
+        let reads = |other: &&HeaderName| other.as_str().replace('_', "-") == name.as_str();
+        let alike = joined.keys().filter(reads).filter(|it| *it != name).count();
+        assert!(alike == 0 || name.as_str().contains('_'), "{joined:?}");
+    }
+    (identity, identified)
+}
+
+fn check_shown(text: &str, identity: &Identity, names: ClientNames) {
+    let is_printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    assert!(text.bytes().all(is_printable), "{text:?}");
+    assert!(text.len() <= 1024, "{text:?}");
+    let Identity::Parts(parts) = identity else {
+        return;
+    };
+    let [(part, value)] = &parts[..] else { return };
+    let is_secret = matches!(part, Part::Header(_) | Part::Path | Part::PathParam(_));
+    if is_secret {
+        let head = text.strip_suffix(|c: char| c.is_ascii_hexdigit());
+        assert!(head.is_some(), "{text}");
+        let (head, digest) = text.split_at(text.len() - 8);
+        assert!(
+            digest.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{text}"
+        );
+        match names {
+            ClientNames::Digest => assert_eq!(head, ""),
+            ClientNames::Short => {
+                let clear = head.strip_suffix('~').expect("a mark before the digest");
+                assert!(clear.len() <= 4, "{text}");
+                let mut pairs = clear.bytes().zip(value);
+                assert!(
+                    !value.is_ascii() || pairs.all(|(shown, sent)| shown == *sent || shown == b'?')
+                );
+            }
+        }
+    }
+}
+
+/// Names the client slowly: every part with its value in full.
+fn identity(policy: &Policy, facts: &Facts<'_>) -> Identity {
+    let mut parts = Vec::new();
+    for choice in &policy.partition.0 {
+        let present = |part: &Part| Some((part.clone(), value(part, facts)?));
+        match choice.0.iter().find_map(present) {
+            Some(part) => parts.push(part),
+            None => {
+                return match policy.missing {
+                    Missing::Share => Identity::Lacks(choice.clone()),
+                    Missing::Skip => Identity::Skip,
+                    Missing::Refuse => Identity::Unidentified,
+                };
+            }
+        }
+    }
+    Identity::Parts(parts)
+}
+
+fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
+    let value = match part {
+        Part::Ip => match facts.client.to_canonical() {
+            IpAddr::V4(address) => address.to_string().into_bytes(),
+            IpAddr::V6(address) => address.octets()[..usize::from(IPV6_PREFIX) / 8].to_vec(),
+        },
+        Part::Header(name) => {
+            let lines = facts.headers.get_all(name).iter();
+            let lines: Vec<_> = lines.map(|line| line.as_bytes().trim_ascii()).collect();
+            let is_cookie = name == "cookie";
+            lines.join(if is_cookie { &b"; "[..] } else { b", " })
+        }
+        Part::Host => facts.host.as_bytes().to_vec(),
+        Part::Method => facts.method.as_str().as_bytes().to_vec(),
+        Part::Route => facts.route_name.as_bytes().to_vec(),
+        Part::Path => {
+            let path = compared(facts.path);
+            let path = path.strip_suffix('/').unwrap_or(&path);
+            let path = if path.is_empty() { "/" } else { path };
+            if ROUTES[facts.found.route].starts_with("/any-case") {
+                path.to_ascii_lowercase().into_bytes()
+            } else {
+                path.as_bytes().to_vec()
+            }
+        }
+        Part::PathParam(name) => compared(&param(facts.found, facts.path, name)?).into_bytes(),
+    };
+    (!value.is_empty()).then_some(value)
+}
+
+/// The segment that stands where the route's pattern has `{name}`.
+fn param(found: &Found, path: &str, name: &str) -> Option<String> {
+    let pattern = ROUTES[found.route].split('/');
+    let index = pattern.clone().position(|it| it == format!("{{{name}}}"))?;
+    path.split('/').nth(index).map(str::to_owned)
+}
+
+/// Decodes what most origins take for its escape.
+fn compared(path: &str) -> String {
+    let units = units(path).expect("a normal path has whole escapes");
+    let spell = |(byte, escaped): (u8, bool)| {
+        if escaped && !b"!$&'()*+,;=:@".contains(&byte) {
+            format!("%{byte:02X}")
+        } else {
+            char::from(byte).to_string()
+        }
+    };
+    units.into_iter().map(spell).collect()
+}
+
+fn policy(text: &str) -> Option<Policy> {
+    let (missing, items) = text.split_once(' ')?;
+    let missing = match missing {
+        "share" => Missing::Share,
+        "skip" => Missing::Skip,
+        "refuse" => Missing::Refuse,
+        _ => return None,
+    };
+    let items = items.split(',').take(ITEMS_MAX).filter(|it| !it.is_empty());
+    let choices: Result<Vec<Choice>, _> = items.map(part_choice).collect();
+    Some(Policy {
+        name: Arc::from("p"),
+        quotas: Vec::new(),
+        partition: Partition(choices.ok()?),
+        missing,
+        mode: None,
+        on_store_failure: OnStoreFailure::Local,
+    })
+}
+
+fn request(lines: &[&[u8]]) -> Option<Request> {
+    let (head, fields) = lines.split_first()?;
+    let mut words = str::from_utf8(head).ok()?.split(' ');
+    let (client, method) = (words.next()?.parse().ok()?, words.next()?);
+    let (host, path) = (words.next()?, normalise(words.next()?).ok()?);
+    Some(Request {
+        client,
+        method: Method::from_bytes(method.as_bytes()).ok()?,
+        host: host.to_ascii_lowercase(),
+        path: path.as_str().to_owned(),
+        headers: header_map(fields.iter().copied()),
+    })
+}
+
+fn header_names(partition: &Partition) -> impl Iterator<Item = &HeaderName> {
+    let parts = partition.0.iter().flat_map(|choice| &choice.0);
+    parts.filter_map(|part| match part {
+        Part::Header(name) => Some(name),
+        _ => None,
+    })
+}
+
+thread_local! {
+    static ROUTER: Router = {
+        let rules = ROUTES.iter().map(|path| Rule {
+            path: PathPattern::parse(path).expect("good pattern"),
+            host: None,
+            methods: Vec::new(),
+            headers: Vec::new(),
+            case_insensitive: path.starts_with("/any-case"),
+        });
+        Router::new(rules.collect()).expect("no ties")
+    };
+}
+
+const ROUTES: &[&str] = &["/items/{id}", "/any-case/{id}", "/*"];
+const KEY: [u8; 32] = [7; 32];
+const IPV6_PREFIX: u8 = 64;
+const ITEMS_MAX: usize = 6;

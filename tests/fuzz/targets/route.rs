@@ -1,0 +1,136 @@
+//! Routes: the tree finds what trying each rule finds, and its parameters lie where the path has them.
+
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use tollgate::proxy::identify;
+use tollgate::proxy::path::normalise;
+use tollgate::proxy::route::{HostPattern, Lookup, PathPattern, Router, Rule};
+
+use super::{lines, text, units};
+
+/// The input: host, method and path, one per line.
+pub fn holds(data: &[u8]) {
+    let mut lines = lines(data);
+    let (Some(host), Some(method), Some(path)) = (lines.next(), lines.next(), text(&mut lines))
+    else {
+        return;
+    };
+    let (Ok(host), Ok(method)) = (HeaderValue::from_bytes(host), Method::from_bytes(method)) else {
+        return;
+    };
+    let headers = HeaderMap::from_iter([(HOST, host)]);
+    let target = Uri::from_static("/");
+    let Ok(host) = identify::host(&target, &headers, Version::HTTP_11) else {
+        return;
+    };
+    let Ok(path) = normalise(path) else { return };
+    let request = Request {
+        host: &host,
+        method: method.as_str(),
+        segments: segments(path.as_str()),
+    };
+    let expected = RULES.iter().position(|rule| request.matches(rule));
+    ROUTER.with(|router| {
+        let headers = HeaderMap::new();
+        let found = match router.find(&host, &method, path.as_str(), &headers) {
+            Lookup::Found(found) => found,
+            Lookup::NoRoute => panic!("the last rule matches all"),
+            Lookup::MethodCase => {
+                assert!(!matches!(method.as_str(), "POST"), "{method}");
+                assert!(request.segments.first().is_some_and(|it| it.1 == "only"));
+                assert!(method.as_str().eq_ignore_ascii_case("POST"));
+                return;
+            }
+        };
+        assert_eq!(Some(found.route), expected, "{request:?}");
+        let names = RULES[found.route].2.split('/').filter(|it| !it.is_empty());
+        for (pattern, (raw, _)) in names.zip(&request.segments) {
+            let name = pattern
+                .strip_prefix('{')
+                .and_then(|it| it.strip_suffix('}'));
+            if let Some(name) = name {
+                let value = router.param(&found, name, path.as_str());
+                assert_eq!(value, Some(raw.as_str()), "{name} of {request:?}");
+            }
+        }
+    });
+}
+
+/// Host, method, path, and whether the path may be in any case; in the order of their rank.
+type Row = (&'static str, &'static str, &'static str, bool);
+
+const RULES: &[Row] = &[
+    ("api.example.com", "", "/login", false),
+    ("*.example.com", "", "/login", false),
+    ("", "", "/login", false),
+    ("", "", "/a:b/{id}", false),
+    ("", "POST", "/only", false),
+    ("", "", "/Mixed/{id}/x", true),
+    ("", "", "/items/{id}", false),
+    ("", "", "/items/{id}/parts/{part}", false),
+    ("", "", "/files/{name}/*", false),
+    ("", "", "/*", false),
+];
+
+thread_local! {
+    static ROUTER: Router = {
+        let rules = RULES.iter().map(|&(host, method, path, case_insensitive)| Rule {
+            path: PathPattern::parse(path).expect("good pattern"),
+            host: (!host.is_empty()).then(|| HostPattern::parse(host).expect("good host")),
+            methods: Method::from_bytes(method.as_bytes()).into_iter().collect(),
+            headers: Vec::new(),
+            case_insensitive,
+        });
+        Router::new(rules.collect()).expect("no ties")
+    };
+}
+
+#[derive(Debug)]
+struct Request<'r> {
+    host: &'r str,
+    method: &'r str,
+    /// Each as it is in the path, and as it is compared.
+    segments: Vec<(String, String)>,
+}
+
+impl Request<'_> {
+    fn matches(&self, &(host, method, path, any_case): &Row) -> bool {
+        let host_matches = match host.strip_prefix('*') {
+            Some(suffix) => self.host.ends_with(suffix),
+            None => host.is_empty() || self.host == host,
+        };
+        let pattern: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
+        let fixed = pattern.len() - usize::from(pattern.last() == Some(&"*"));
+        let length_matches = if fixed == pattern.len() {
+            self.segments.len() == fixed
+        } else {
+            self.segments.len() >= fixed
+        };
+        let mut pairs = pattern[..fixed].iter().zip(&self.segments);
+        let segments_match = pairs.all(|(pattern, (_, segment))| {
+            pattern.starts_with('{')
+                || pattern == segment
+                || (any_case && pattern.eq_ignore_ascii_case(segment))
+        });
+        let method_matches = method.is_empty() || self.method == method;
+        host_matches && method_matches && length_matches && segments_match
+    }
+}
+
+fn segments(path: &str) -> Vec<(String, String)> {
+    let names = path.split('/').filter(|it| !it.is_empty());
+    names.map(|it| (it.to_owned(), compared(it))).collect()
+}
+
+/// Decodes what most origins take for its escape.
+fn compared(segment: &str) -> String {
+    let units = units(segment).expect("a normal path has whole escapes");
+    let spell = |(byte, escaped): (u8, bool)| {
+        if escaped && !b"!$&'()*+,;=:@".contains(&byte) {
+            format!("%{byte:02X}")
+        } else {
+            char::from(byte).to_string()
+        }
+    };
+    units.into_iter().map(spell).collect()
+}
