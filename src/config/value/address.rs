@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use super::{Wrong, header_after_prefix, nearest, word};
 use crate::config::file::Endpoint;
+use crate::proxy::route::HostPattern;
 use crate::snapshot::{self, AddressSource};
 
 /// Parses an address to listen on, such as `127.0.0.1:8080` or `[::]:8080`.
@@ -156,11 +157,12 @@ fn origin(text: &str) -> Result<Endpoint, Wrong> {
         (_, Some(port @ 1..)) => port,
         _ => return Err(wrong().hint("a port is a number from 1 to 65535")),
     };
-    let host = authority.host().trim_matches(['[', ']']);
-    if host.is_empty() || host.contains(['*', '$', '{']) {
+    // `Authority` takes anything in brackets, and escapes and sub-delimiters in names.
+    let host = authority.host();
+    if host.contains('*') || HostPattern::parse(host).is_err() {
         return Err(wrong());
     }
-    let host: Box<str> = host.into();
+    let host: Box<str> = host.trim_matches(['[', ']']).into();
     let authority = if port == HTTP_PORT {
         authority.host().parse().map_err(|_| wrong())?
     } else {
@@ -292,6 +294,10 @@ mod tests {
                 Some("a port is a number from 1 to 65535"),
             ),
             ("http://", "is not an endpoint", None),
+            ("http://[1.2.3.4]:81", "is not an endpoint", None),
+            ("http://[api]", "is not an endpoint", None),
+            ("http://a..b", "is not an endpoint", None),
+            ("http://a,b:81", "is not an endpoint", None),
             ("https://api", "is not available yet", None),
             (
                 "builtin:status/99",
