@@ -66,7 +66,7 @@ impl PathPattern {
     /// The first segment that is none of these, with its place.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let Some(segments) = text.strip_prefix('/') else {
-            let end = text.len().min(1);
+            let end = text.chars().next().map_or(0, char::len_utf8);
             return Err(PatternError::new(
                 0..end,
                 "the path does not begin with a slash",
@@ -253,6 +253,7 @@ mod tests {
         for (text, span, message) in [
             ("", 0..0, "the path does not begin with a slash"),
             ("v1", 0..1, "the path does not begin with a slash"),
+            ("é", 0..2, "the path does not begin with a slash"),
             ("/a//b", 3..3, "the segment is empty"),
             ("//", 1..1, "the segment is empty"),
             ("/a/../b", 3..5, "a dot segment matches no path"),
