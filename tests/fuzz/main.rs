@@ -51,6 +51,11 @@ fn a_record_is_one_line_whatever_bytes_are_in_it() {
 }
 
 #[test]
+fn a_scalar_is_spelled_as_it_is_read() {
+    run(targets::scalar::holds, &lines("scalar"), 1_200);
+}
+
+#[test]
 fn a_file_is_accepted_whole_or_reported_where_it_is_wrong() {
     let mut seeds = files(&["tests/config/good", "tests/config/bad", "."]);
     seeds.extend(lines("config"));

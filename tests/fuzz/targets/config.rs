@@ -76,6 +76,10 @@ fn accepted(text: &str, loaded: &Loaded) {
     let (one, other) = (&loaded.snapshot, again.snapshot);
     assert_eq!(changes(one, &other), Changes::default(), "{anew}");
     assert_eq!(changes(&other, one), Changes::default(), "{anew}");
+    let shipped = read(include_str!("../../../gateway.toml")).expect("a good file");
+    for change in changes(&shipped.snapshot, one).applied {
+        assert!(!change.contains(char::is_control), "{change:?}");
+    }
     let kept = keep_until_restart(one, other);
     assert_eq!(changes(one, &kept), Changes::default());
 }

@@ -10,6 +10,7 @@ pub mod log_line;
 pub mod partition;
 pub mod path;
 pub mod route;
+pub mod scalar;
 pub mod tag;
 
 use http::{HeaderMap, HeaderName, HeaderValue};

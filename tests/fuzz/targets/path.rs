@@ -1,11 +1,14 @@
 //! Paths: what is matched is what every origin sees.
 
+use http::Uri;
+use http::uri::PathAndQuery;
 use tollgate::proxy::path::{Normalised, normalise};
 
 use super::units;
 
-/// The input is the path.
+/// The input is the path; as a request's target it is forwarded with its query.
 pub fn holds(data: &[u8]) {
+    target(data);
     let Ok(path) = str::from_utf8(data) else {
         return;
     };
@@ -45,6 +48,20 @@ pub fn holds(data: &[u8]) {
     // The documents promise this of raw parameters: an encoded `;` is no separator to those who cut.
     let has_encoded_semicolon = text.contains("%3B");
     assert!(!upwards || has_encoded_semicolon, "{text}");
+}
+
+/// What is forwarded is a target, with the path that was matched and the query that came.
+fn target(data: &[u8]) {
+    let Ok(target) = Uri::try_from(data) else {
+        return;
+    };
+    let Ok(path) = normalise(target.path()) else {
+        return;
+    };
+    let query = target.query().map(|query| format!("?{query}"));
+    let text = format!("{}{}", path.as_str(), query.unwrap_or_default());
+    let sent = PathAndQuery::try_from(text).expect("a target");
+    assert_eq!((sent.path(), sent.query()), (path.as_str(), target.query()));
 }
 
 fn holds_slash(path: &str) -> bool {

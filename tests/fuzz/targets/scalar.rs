@@ -1,0 +1,91 @@
+//! Scalars of the file: what is read is spelled so that it reads the same, and mistakes lie in their text.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use tollgate::config::file::Endpoint;
+use tollgate::config::value::{self, Wrong};
+use tollgate::config::words;
+use tollgate::proxy::path::normalise;
+use tollgate::proxy::route::{HostPattern, PathPattern, PatternError};
+use tollgate::snapshot::Partition;
+
+/// The input is the scalar's text; every reader has a look at it.
+pub fn holds(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
+    same(text, value::duration, |it| value::duration_text(*it));
+    same(text, value::size, |it| value::bytes_text(*it));
+    same(text, value::network, ToString::to_string);
+    same(text, value::socket_address, ToString::to_string);
+    same(text, value::client_address, words::address_source);
+    same(text, value::name, ToString::to_string);
+    same(text, value::method, ToString::to_string);
+    same(text, value::header_name, ToString::to_string);
+    same(text, value::quota, |it| {
+        format!("{} per {}", it.limit, it.window_text)
+    });
+    same(text, value::part_choice, |it| {
+        let list = words::partition(&Partition(vec![it.clone()]));
+        list.trim_matches(['[', ']', '"']).to_owned()
+    });
+    same(text, value::endpoint, |it| match it {
+        Endpoint::Echo => "builtin:echo".to_owned(),
+        Endpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
+        Endpoint::Http(origin) => format!("http://{}", origin.authority),
+    });
+    if let Ok(Endpoint::Http(origin)) = value::endpoint(text) {
+        let (host, authority) = (&*origin.host, origin.authority.as_str());
+        assert_ne!(origin.port, 0);
+        if authority.starts_with('[') {
+            assert!(host.parse::<Ipv6Addr>().is_ok(), "{authority}");
+        } else {
+            assert!(authority.starts_with(host) && !host.contains(['[', ']', ':', '@']));
+        }
+        assert!(
+            host.parse::<IpAddr>().is_ok() || HostPattern::parse(host).is_ok(),
+            "{host}"
+        );
+    }
+    wrong(value::admin_address(text).err());
+    wrong(value::store_url(text).err());
+    wrong(value::header_value(text).err());
+
+    pattern(text, HostPattern::parse(text).err());
+    pattern(text, PathPattern::regex(text).err());
+    let path = PathPattern::parse(text);
+    if let Ok(path) = &path {
+        assert!(path.params().iter().all(|name| text.contains(&**name)));
+        // What has no parameter and no rest is a path, and one that a request can have.
+        if path.params().is_empty() && !text.ends_with('*') {
+            assert!(normalise(text).is_ok(), "{text}");
+        }
+    }
+    pattern(text, path.err());
+}
+
+/// Asserts that what `read` takes reads the same as it is spelled.
+fn same<T: PartialEq + std::fmt::Debug>(
+    text: &str,
+    read: impl Fn(&str) -> Result<T, Wrong>,
+    spell: impl Fn(&T) -> String,
+) {
+    match read(text) {
+        Ok(value) => assert_eq!(read(&spell(&value)), Ok(value), "{text:?}"),
+        Err(error) => wrong(Some(error)),
+    }
+}
+
+fn wrong(error: Option<Wrong>) {
+    let Some(error) = error else { return };
+    assert!(!error.problem.is_empty() && !error.expected.is_empty());
+}
+
+fn pattern(text: &str, error: Option<PatternError>) {
+    let Some(error) = error else { return };
+    assert!(
+        text.get(error.span.clone()).is_some(),
+        "{error:?} of {text:?}"
+    );
+    assert!(!error.message.is_empty() && !error.expected.is_empty());
+}
