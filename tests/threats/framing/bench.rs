@@ -135,7 +135,7 @@ impl Bench {
         get(self.running.public, LAST, "");
         let lines = settled(|| {
             let text = fs::read_to_string(&self.log).map_err(|error| error.to_string())?;
-            let lines = text.lines().map(|line| serde_json::from_str(line));
+            let lines = text.lines().map(serde_json::from_str);
             let lines: Result<Vec<Value>, _> = lines.collect();
             let mut lines = lines.map_err(|error| error.to_string())?;
             lines.retain(|line| line["target"] == "access");
@@ -203,6 +203,10 @@ pub fn settled<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, S
 }
 
 /// Compares without panicking.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "most of what is compared is made for it"
+)]
 pub fn expect<T: PartialEq + std::fmt::Debug>(
     what: &str,
     found: T,

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, expect};
 use super::{SMUGGLED, assert_none};
-use crate::support::{After, Client, Config, Origin, get, start};
+use crate::support::{After, Client, Config, Origin, Recorded, get, start};
 
 /// Methods whose requests seldom have a body, and servers that forget to read it.
 const METHODS: &[&str] = &["GET", "HEAD", "DELETE", "OPTIONS", "PUT", "POST", "QUERY"];
@@ -72,7 +72,7 @@ fn s5_a_body_is_forwarded_as_one_whatever_the_method() {
             let own = each_its_own(&mut client, &message, 200);
             let told = own.and_then(|()| {
                 let requests = bench.origin.requests();
-                let targets: Vec<_> = requests.iter().map(|seen| seen.target()).collect();
+                let targets: Vec<_> = requests.iter().map(Recorded::target).collect();
                 expect("targets", targets.as_slice(), &["/", "/next"])?;
                 expect("body", &*requests[0].body, SMUGGLED.as_bytes())
             });
