@@ -20,6 +20,7 @@ use super::journey;
 use super::listener::{Accepted, Place};
 use super::record;
 use super::registry::Registration;
+use super::strict::Strict;
 use super::worker::{Draining, Worker};
 use crate::fault::Reason;
 
@@ -70,7 +71,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
             .half_close(false)
             .max_header_size(listener.max_header_bytes)
             .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
-            .serve_connection(TokioIo::new(io), service)
+            .serve_connection(TokioIo::new(Strict::new(io)), service)
     );
     // The connection can outlive the configuration by far.
     drop(live);

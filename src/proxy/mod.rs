@@ -1,7 +1,8 @@
 //! The request's journey: from a client's bytes to an origin's and back.
 //!
 //! A connection comes in by [`listener`], stays with one [`worker`], and is served by
-//! [`connection`] over [`client_io`]; each request takes the [`journey`], one line per phase.
+//! [`connection`] over [`client_io`], held to the letter by [`strict`]; each request takes the
+//! [`journey`], one line per phase.
 
 pub mod shared;
 
@@ -9,6 +10,7 @@ pub(crate) mod client_io;
 pub(crate) mod connection;
 pub(crate) mod listener;
 pub(crate) mod registry;
+pub(crate) mod strict;
 pub mod sweep;
 pub(crate) mod worker;
 

@@ -75,6 +75,10 @@ fn s8_chunk_sizes_that_are_no_hex_number_are_broken_off() {
         "3,3",
         "FFFFFFFFFFFFFFFF0",
         "10000000000000003",
+        "00000000000000003",
+        "3 ",
+        "3\t",
+        "3 \t ",
         "",
     ];
     let mut bodies = sizes
@@ -95,13 +99,19 @@ fn s8_chunk_sizes_that_are_no_hex_number_are_broken_off() {
 }
 
 #[test]
-fn s9_chunk_extensions_with_a_line_end_inside_are_broken_off() {
+fn s9_chunk_extensions_with_a_line_end_or_control_inside_are_broken_off() {
     broken(&[
         "1;a\r\r\nx\r\n0\r\n\r\n",
         "2\r\r;a\r\n02\r\n0\r\n\r\n",
         "1;\nx\r\n0\r\n\r\n",
         "1;a\nx\r\n0\r\n\r\n",
         "1;a\rb\r\nx\r\n0\r\n\r\n",
+        "1;a=\"\r\nx\r\n0\r\n\r\n",
+        "1;a=\"\\\r\n\"\r\nx\r\n0\r\n\r\n",
+        "1;a=\"\r\n\"\r\nx\r\n0\r\n\r\n",
+        "1;a\0b\r\nx\r\n0\r\n\r\n",
+        "1;a\x7f\r\nx\r\n0\r\n\r\n",
+        "1 ;a=\"\r\nx\r\n0\r\n\r\n",
         "1;a=\"\nb\"\r\nx\r\n0\r\n\r\n",
         "1;a=\"\rb\"\r\nx\r\n0\r\n\r\n",
         "1\r\nx\r\n0;\n\r\n",
@@ -143,6 +153,9 @@ fn s10_trailers_that_are_no_fields_are_broken_off() {
         "X: a\x7fb",
         "X(Y): a",
         "X: a\nContent-Length: 5",
+        "X: a\n",
+        "X: a\nY: b",
+        "\nX: a",
     ];
     let mut bodies = trailers
         .map(|trailers| format!("3\r\nabc\r\n0\r\n{trailers}\r\n\r\n"))

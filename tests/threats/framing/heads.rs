@@ -38,6 +38,65 @@ fn s11_a_carriage_return_that_ends_no_line_is_refused() {
 }
 
 #[test]
+fn s11_a_line_feed_without_its_carriage_return_is_refused() {
+    let messages: [&[u8]; 12] = [
+        b"GET / HTTP/1.1\nHost: a\n\n",
+        b"GET / HTTP/1.1\nHost: a.test\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a.test\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a.test\r\n\n",
+        b"GET / HTTP/1.1\r\nHost: a.test\n\n",
+        b"GET / HTTP/1.1\r\nHost: a.test\r\nX: a\nY: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a.test\r\nX: a\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a.test\r\nX:\n\r\n",
+        b"GET / HTTP/1.0\n\n",
+        b"\nGET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        b"\r\n\nGET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\n\r\nabc",
+    ];
+    rejected(&rows(&messages, 400, "syntax"));
+}
+
+#[test]
+fn s11_a_line_feed_without_its_carriage_return_is_refused_behind_good_requests_too() {
+    let bare = "GET /bare HTTP/1.1\nHost: a.test\n\n";
+    let chunked = "POST /1 HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (good, body) in [
+        ("GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(), ""),
+        (
+            // Line feeds of a body are its own business.
+            "POST /1 HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\n\na\n\r\n".to_owned(),
+            "\na\n\r\n",
+        ),
+        (
+            format!("{chunked}3;x=\"\\\"\"\r\n\n\n\n\r\n1 ;y\r\n\n\r\n0\r\nX: y\r\n\r\n"),
+            "\n\n\n\n",
+        ),
+    ] {
+        for pieces in [1, 2, 7, 1000] {
+            let bench = Bench::new();
+            let mut client = bench.client();
+            for piece in format!("{good}{bare}{SMUGGLED}").as_bytes().chunks(pieces) {
+                client.send(piece);
+            }
+            assert_eq!(client.answer().status, 200, "{good:?}");
+            let refused = client.answer();
+            assert_eq!(
+                (refused.status, refused.says_close()),
+                (400, true),
+                "{good:?}"
+            );
+            client.assert_closed();
+            let seen = bench.origin.only_request();
+            assert_eq!(
+                (seen.target(), &*seen.body),
+                ("/1", body.as_bytes()),
+                "{good:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn s12_lines_that_are_no_field_are_refused() {
     let lines = [
         "X: a\r\n b",
