@@ -1,1 +1,160 @@
 //! Published advisories of this field, each as a test of its lesson.
+//!
+//! Those whose lesson is a row of the tables are tested there:
+//!
+//! | advisory | lesson | test |
+//! | --- | --- | --- |
+//! | Pingora 2025-0037 | a refused request's body is read as a request | `framing::bodies` (S5) |
+//! | Pingora 2026-0033 | bytes behind an upgrade forwarded too early | `framing::switching` (S16) |
+//! | Traefik CVE-2021-32813, CVE-2024-45410 | Connection deletes the proxy's fields | `framing::hop_by_hop` (S21) |
+//! | hyper #4124, RUSTSEC-2021-0020 | both framings, several codings | `framing::codings` (S1 to S3) |
+//! | hyper RUSTSEC-2021-0078, RUSTSEC-2021-0079 | `+10`, sizes that overflow | `framing` (S7, S8) |
+//! | hyper RUSTSEC-2020-0008 | the body of a GET | `framing::bodies` (S5) |
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::ratelimit::remaining;
+use crate::support::{Client, Config, Origin, get, start};
+
+const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// Pingora 2026-0034: a body of HTTP/1.0 that ends with its connection.
+#[test]
+fn what_is_behind_an_http_1_0_head_without_a_length_is_neither_body_nor_request() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    for behind in [SMUGGLED, "5\r\nhello\r\n0\r\n\r\n", "hello"] {
+        let mut client = Client::connect(running.public);
+        client.send(format!("POST / HTTP/1.0\r\nHost: a.test\r\n\r\n{behind}"));
+        assert_eq!(client.answer().status, 200, "{behind:?}");
+        client.assert_closed();
+    }
+    for seen in origin.requests() {
+        assert_eq!((seen.target(), &*seen.body), ("/", &b""[..]));
+        assert_eq!(seen.head.fields("transfer-encoding"), [""; 0]);
+    }
+    assert_eq!(origin.requests().len(), 3);
+}
+
+/// Pingora 2026-0035: a key made from the path alone.
+#[test]
+fn same_path_of_two_hosts_is_two_routes_two_quotas_and_two_origins() {
+    let (one, two) = (Origin::plain(), Origin::plain());
+    let config = Config::to(one.url())
+        .with(&format!("[upstreams.two]\nendpoints = ['{}']", two.url()))
+        .policy("p", "quota = '10 per hour'\npartition = ['host']")
+        .route("/x", "host = 'one.test'\npolicies = ['p']")
+        .with("[[routes]]\npath = '/x'\nhost = 'two.test'\nupstream = 'two'\npolicies = ['p']");
+    let running = start(&config);
+    let ask = |host: &str| {
+        let answer =
+            Client::connect(running.public).ask(format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        remaining(&answer, "p")
+    };
+    let left = ["one.test", "two.test", "one.test", "ONE.test:80"].map(ask);
+    assert_eq!(left, [9, 9, 8, 7]);
+    assert_eq!((one.requests().len(), two.requests().len()), (3, 1));
+}
+
+/// Caddy CVE-2026-27588: with more than a hundred hosts, their case began to matter.
+#[test]
+fn case_of_a_host_makes_no_difference_among_however_many() {
+    for hosts in [1, 99, 100, 101, 500] {
+        let origin = Origin::plain();
+        let mut config = Config::to(origin.url())
+            .policy("p", "quota = '10 per hour'\npartition = []")
+            .route("/*", "");
+        for host in 0..hosts {
+            let host = format!("host = 'h{host}.test'\npolicies = ['p']");
+            config = config.route("/*", &host);
+        }
+        let running = start(&config);
+        let last = hosts - 1;
+        let spellings = [
+            format!("h{last}.test"),
+            format!("H{last}.TEST"),
+            format!("h{last}.Test."),
+        ];
+        let left = spellings.map(|host| {
+            let answer = Client::connect(running.public)
+                .ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            remaining(&answer, "p")
+        });
+        assert_eq!(left, [9, 8, 7], "among {hosts} hosts");
+    }
+}
+
+/// Envoy CVE-2021-32779: a fragment hid a path from its rule.
+#[test]
+fn a_fragment_is_no_part_of_a_target() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url())
+        .policy("p", "quota = '10 per hour'\npartition = []")
+        .route("/login", "policies = ['p']")
+        .route("/*", "");
+    let running = start(&config);
+    let targets = [
+        "/login",
+        "/login#f",
+        "/login#/../open",
+        "/login?a#b?c",
+        "/login#",
+    ];
+    let left = targets.map(|target| remaining(&get(running.public, target, ""), "p"));
+    assert_eq!(left, [9, 8, 7, 6, 5]);
+    let expected = ["/login", "/login", "/login", "/login?a", "/login"];
+    assert_eq!(origin.targets(), expected);
+}
+
+/// APISIX CVE-2022-24112: X-Real-IP was believed because an internal hop had been told to.
+#[test]
+fn an_address_that_a_stranger_names_is_believed_by_neither_limits_nor_origin() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url())
+        .listener("trusted_proxies = ['10.0.0.0/8']\nclient_address = 'header:x-real-ip'")
+        .policy("p", "quota = '10 per hour'\npartition = ['ip']")
+        .route("/*", "policies = ['p']");
+    let running = start(&config);
+    let left = ["10.0.0.1", "127.0.0.1", "::1", "9.9.9.9"].map(|address| {
+        let answer = get(running.public, "/", &format!("X-Real-IP: {address}\r\n"));
+        remaining(&answer, "p")
+    });
+    assert_eq!(left, [9, 8, 7, 6]);
+    for seen in origin.requests() {
+        assert_eq!(seen.head.fields("x-real-ip"), [""; 0]);
+        assert_eq!(seen.head.fields("x-forwarded-for"), ["127.0.0.1"]);
+    }
+}
+
+/// Versions below which an advisory stands, of packages that the lock may name.
+const LEAST: &[(&str, [u64; 3])] = &[
+    ("bytes", [1, 11, 1]),
+    ("h2", [0, 4, 18]),
+    ("hickory-proto", [0, 26, 1]),
+    ("hyper", [1, 11, 0]),
+    ("rustls", [0, 23, 18]),
+    ("rustls-webpki", [0, 103, 13]),
+];
+
+/// Packages that nobody maintains.
+const NEVER: &[&str] = &["rustls-pemfile"];
+
+#[test]
+fn locked_versions_are_those_that_advisories_ask_for() {
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
+    let lock = fs::read_to_string(lock).expect("a lock file");
+    let lock: toml::Table = toml::from_str(&lock).expect("a lock file is TOML");
+    let packages = lock["package"].as_array().expect("packages");
+    assert!(packages.len() > 100, "the packages are found");
+    for package in packages {
+        let [name, version] = ["name", "version"].map(|key| package[key].as_str().expect(key));
+        assert!(!NEVER.contains(&name), "{name}");
+        let Some((_, least)) = LEAST.iter().find(|(of, _)| *of == name) else {
+            continue;
+        };
+        let numbers = version.split(['.', '-', '+']).take(3);
+        let numbers: Vec<u64> = numbers.map(|it| it.parse().expect("a number")).collect();
+        assert!(numbers.as_slice() >= least.as_slice(), "{name} {version}");
+    }
+}

@@ -134,17 +134,6 @@ fn s15_an_authority_wins_over_host_for_route_rate_key_and_origin() {
 }
 
 #[test]
-fn a_fragment_is_no_part_of_a_target() {
-    let bench = Bench::new();
-    for target in ["/login#f", "/login#/../admin", "/login?a#b?c"] {
-        let (_, _) = bench
-            .one(&line(format!("GET {target} HTTP/1.1")), b"")
-            .expect(target);
-    }
-    assert_eq!(bench.origin.targets(), ["/login", "/login", "/login?a"]);
-}
-
-#[test]
 fn method_that_a_route_names_in_another_case_is_refused() {
     let origin = Origin::plain();
     let bench = Bench::before(origin, |config| {
