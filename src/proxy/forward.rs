@@ -162,10 +162,18 @@ fn prepare<B: RequestBody>(request: Request<B>) -> Request<Upload<B>> {
     let mut request = request.map(Upload::new);
     *request.version_mut() = Version::HTTP_11;
     let body = request.body();
-    if !body.is_end_stream() && body.size_hint().exact().is_none() {
+    let length = body.size_hint().exact();
+    if !body.is_end_stream() && length.is_none() {
         // Left to itself, hyper drops the body of a GET whose length is not known.
         let chunked = HeaderValue::from_static("chunked");
         request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+    }
+    if let Some(length) = length
+        && let Some(told) = request.headers_mut().get_mut(CONTENT_LENGTH)
+        && matches!(told.as_bytes(), [b'0', _, ..])
+    {
+        // A leading zero makes it octal to some.
+        *told = HeaderValue::from(length);
     }
     if is_body_unexpected(&request) {
         let is_listed = request.headers().contains_key(CONNECTION);

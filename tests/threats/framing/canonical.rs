@@ -24,7 +24,10 @@ pub fn check(seen: &Recorded) -> Result<(), String> {
     }
     expect("hosts", seen.head.fields("host").len(), 1)?;
     let framing = seen.head.framing(Framing::Empty);
-    framing.map_err(|error| error.to_string())?;
+    if let Framing::Length(length) = framing.map_err(|error| error.to_string())? {
+        let told = seen.head.field("content-length");
+        expect("length", told, Some(length.to_string().as_str()))?;
+    }
     for gone in ["upgrade", "keep-alive", "proxy-connection", "expect"] {
         expect(gone, seen.head.fields(gone).len(), 0)?;
     }
@@ -69,6 +72,10 @@ fn every_accepted_message_reaches_the_origin_in_one_canonical_form() {
         (
             [post("Content-Length: 003"), b"abc".into()].concat(),
             ("POST / HTTP/1.1", Framing::Length(3), "abc"),
+        ),
+        (
+            post("Content-Length: 000"),
+            ("POST / HTTP/1.1", Framing::Length(0), ""),
         ),
         (
             post("Content-Length: 0"),
