@@ -62,7 +62,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "snapshot",
         ],
     ),
-    ("admin", &["admin", "metrics"]),
+    ("admin", &["admin", "metrics", "proxy::via"]),
 ];
 const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;

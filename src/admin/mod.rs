@@ -2,13 +2,13 @@
 //!
 //! An HTTP/1.1 server of its own on the control runtime, never on a worker: it answers while
 //! workers are busy, and its readers cannot slow them. It reads nothing but method and path, so no
-//! header earns trust. Each connection carries one request and has one deadline; when there are too
+//! header earns trust; Via earns a refusal if the request came through this very gateway. Each connection carries one request and has one deadline; when there are too
 //! many, the oldest makes room, so that nobody who only holds connections keeps health checks out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 use crate::metrics::{self, Metrics};
+use crate::proxy::via;
 
 /// What the admin port shows.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct AdminState {
     pub is_ready: AtomicBool,
     /// What `/metrics` renders.
     pub metrics: Arc<Metrics>,
+    /// The gateway's entry in Via, once it has one.
+    pub(crate) via: OnceLock<HeaderValue>,
 }
 
 /// Serves the admin port until the task is dropped.
@@ -80,6 +83,7 @@ impl AdminState {
         Self {
             is_ready: AtomicBool::new(false),
             metrics,
+            via: OnceLock::new(),
         }
     }
 
@@ -89,6 +93,10 @@ impl AdminState {
             let allow = HeaderValue::from_static("GET, HEAD");
             response.headers_mut().insert(ALLOW, allow);
             return response;
+        }
+        if (self.via.get()).is_some_and(|entry| via::has_passed(request.headers(), entry)) {
+            // An upstream that is this port would show it to every client.
+            return text(StatusCode::LOOP_DETECTED, "Loop Detected\n");
         }
         match request.uri().path() {
             "/" => text(StatusCode::OK, INDEX),

@@ -114,6 +114,8 @@ impl Gateway {
             .transpose()?;
         let live = Live::new(snapshot, &metrics);
         let shared = Arc::new(Shared::new(live, clock, store, metrics, tag_key()));
+        // Nobody has set it before.
+        let _ = admin.via.set(shared.via.clone());
         let max = descriptors::connections_max(worker_count, &shared.live().snapshot);
         shared.bound_connections(max);
         let (phase, seen_phase) = watch::channel(Phase::Running);

@@ -3,6 +3,7 @@
 //! What depends on the machine's speed is measured by `scripts/drill`; these tests assert errors
 //! and bounds.
 
+mod admin;
 mod crowds;
 mod descriptors;
 mod slow;

@@ -1,0 +1,151 @@
+//! The admin port: not reached through the gateway, by no header, by no loop, and not shut out.
+
+use std::net::SocketAddr;
+
+use super::{admin_of, metric};
+use crate::support::process::free_address;
+use crate::support::{Client, Config, Origin, get, start};
+
+#[test]
+fn d_nothing_that_a_client_sends_reaches_the_admin_port() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).admin("127.0.0.1:0");
+    // Only `/api` is routed: what else is answered is the gateway's own.
+    let running = start(&config.route("/api/*", ""));
+    let admin = admin_of(&running);
+    let hosts = [
+        admin.to_string(),
+        "127.0.0.1:8090".into(),
+        "localhost".into(),
+        "a.test".into(),
+    ];
+    let fields = [
+        "",
+        "X-Forwarded-For: 127.0.0.1\r\nX-Real-IP: 127.0.0.1\r\nForwarded: for=127.0.0.1\r\n",
+        "X-Forwarded-Host: 127.0.0.1:8090\r\nX-Original-URL: /metrics\r\nX-Rewrite-URL: /metrics\r\n",
+    ];
+    let mut reached = Vec::new();
+    for path in [
+        "/metrics",
+        "/livez",
+        "/readyz",
+        "/admin",
+        "/reload",
+        "/api/../metrics",
+    ] {
+        for host in &hosts {
+            for target in [path.to_owned(), format!("http://{host}{path}")] {
+                for fields in fields {
+                    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
+                    let answer = Client::connect(running.public).ask(&request);
+                    if answer.status != 404 || answer.problem()["status"] != 404 {
+                        reached.push(request);
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(reached, Vec::<String>::new());
+    assert_eq!(origin.targets(), Vec::<String>::new());
+}
+
+#[test]
+fn d_the_admin_port_changes_nothing_and_invites_no_other_site() {
+    let running = start(
+        &Config::to("builtin:echo")
+            .admin("127.0.0.1:0")
+            .route("/*", ""),
+    );
+    let admin = admin_of(&running);
+    let browser = "Host: evil.test\r\nOrigin: http://evil.test\r\nContent-Length: 0\r\n";
+    for (method, target, status) in [
+        ("POST", "/reload", 405),
+        ("PUT", "/metrics", 405),
+        ("DELETE", "/", 405),
+        ("OPTIONS", "/metrics", 405),
+        ("GET", "/reload", 404),
+        ("GET", "/api/keys", 404),
+        ("GET", "/metrics", 200),
+    ] {
+        let request = format!("{method} {target} HTTP/1.1\r\n{browser}\r\n");
+        let answer = Client::connect(admin).ask(request);
+        assert_eq!(answer.status, status, "{method} {target}");
+        for (name, value) in &answer.head.fields {
+            assert!(!name.starts_with("access-control"), "{name}: {value}");
+        }
+    }
+    assert_eq!(metric(admin, "tollgate_reloads_total"), 0);
+}
+
+#[test]
+fn d_whoever_holds_connections_does_not_shut_health_checks_out() {
+    let running = start(
+        &Config::to("builtin:echo")
+            .admin("127.0.0.1:0")
+            .route("/*", ""),
+    );
+    let admin = admin_of(&running);
+    let mut held: Vec<_> = (0..200)
+        .map(|number| {
+            let mut client = Client::connect(admin);
+            if number % 2 == 0 {
+                client.send("GET /livez HTTP/1.1\r\nX-Slow: ");
+            }
+            client
+        })
+        .collect();
+    for _ in 0..10 {
+        assert_eq!(get(admin, "/livez", "").status, 200);
+    }
+    let glance = std::time::Duration::from_millis(1);
+    let open = held
+        .iter_mut()
+        .filter_map(|it| it.is_silent_for(glance).then_some(()));
+    assert!(open.count() <= 64, "more are open than may be");
+}
+
+/// A gateway at that address with that upstream.
+fn gateway(address: SocketAddr, upstream: SocketAddr) -> Config {
+    Config::to(format!("http://{upstream}"))
+        .address(&address.to_string())
+        .admin("127.0.0.1:0")
+        .route("/*", "")
+}
+
+#[test]
+fn d_a_gateway_that_is_its_own_upstream_is_a_508() {
+    let address = free_address();
+    let running = start(&gateway(address, address));
+    assert_eq!(get(running.public, "/", "").status, 508);
+    // A client that knows of Via cannot have it taken out.
+    assert_eq!(
+        get(running.public, "/", "Connection: via\r\nVia: 1.1 x\r\n").status,
+        508
+    );
+}
+
+#[test]
+fn d_two_gateways_in_a_circle_are_a_508() {
+    let (first, second) = (free_address(), free_address());
+    let [first, second] = [
+        start(&gateway(first, second)),
+        start(&gateway(second, first)),
+    ];
+    assert_eq!(get(first.public, "/", "").status, 508);
+    let asked: u64 = [&first, &second]
+        .map(|it| metric(admin_of(it), "tollgate_upstream_connections_opened_total"))
+        .iter()
+        .sum();
+    assert_eq!(asked, 2, "once around");
+}
+
+#[test]
+fn d_an_upstream_that_is_the_admin_port_is_a_508() {
+    let admin = free_address();
+    let config = gateway(free_address(), admin).admin(&admin.to_string());
+    let running = start(&config);
+    for target in ["/metrics", "/livez", "/"] {
+        assert_eq!(get(running.public, target, "").status, 508, "{target}");
+        assert_eq!(get(admin, target, "").status, 200, "{target}");
+    }
+}
