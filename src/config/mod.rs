@@ -10,6 +10,7 @@ pub mod value;
 pub mod compile;
 mod load;
 pub mod report;
+mod secrets;
 
 pub mod changes;
 pub mod promise;

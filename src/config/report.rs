@@ -2,12 +2,15 @@
 //!
 //! [`Report::render`] is for people at a terminal: the source line with a caret under the culprit.
 //! [`Report::lines`] is for logs: one line a mistake. A report never holds what a variable of the
-//! file stands for, so neither can show it.
+//! file stands for, so neither can show it; passwords that stand in the file itself are overwritten
+//! in its lines.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
+
+use super::secrets;
 
 /// The mistakes of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,6 +134,7 @@ impl Report {
             Renderer::plain()
         };
         let mistakes = self.mistakes();
+        let text = &secrets::overwritten(text);
         let mut out = String::new();
         for mistake in mistakes.iter().take(SHOWN_MAX) {
             out += &render(mistake, file_name, text, &renderer);

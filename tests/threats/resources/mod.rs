@@ -6,6 +6,7 @@
 mod admin;
 mod crowds;
 mod descriptors;
+mod errors;
 mod slow;
 
 use std::net::SocketAddr;
