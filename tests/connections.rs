@@ -165,34 +165,6 @@ fn connections_that_do_nothing_keep_nobody_waiting() {
 }
 
 #[test]
-fn heads_beyond_their_maximum_are_refused_and_closed() {
-    let running = open("builtin:echo", "");
-    let long = "x".repeat(33 * 1024);
-    let many = "X-Many: 1\r\n".repeat(4000);
-    for (request, statuses) in [
-        (
-            format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {long}\r\n\r\n"),
-            &[431][..],
-        ),
-        (
-            format!("GET / HTTP/1.1\r\nHost: a.test\r\n{many}\r\n"),
-            &[431],
-        ),
-        (
-            format!("GET /{long}{long} HTTP/1.1\r\nHost: a.test\r\n\r\n"),
-            &[414, 431],
-        ),
-    ] {
-        let mut client = Client::connect(running.public);
-        let answer = client.ask(&request);
-        assert!(statuses.contains(&answer.status), "{}", answer.status);
-        client.assert_closed();
-    }
-    let fits = format!("X: {}\r\n", &long[..30 * 1024]);
-    assert_eq!(get(running.public, "/", &fits).status, 200);
-}
-
-#[test]
 fn a_worker_outlives_connections_that_end_badly() {
     let origin = Origin::plain();
     let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));

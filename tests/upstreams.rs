@@ -185,55 +185,6 @@ fn an_answer_before_the_request_is_complete_reaches_the_client() {
 }
 
 #[test]
-fn a_body_over_the_maximum_is_a_413() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .listener("max_body_bytes = '1KiB'")
-        .route("/*", "")
-        .route("/small", "max_body_bytes = '10B'");
-    let running = start(&config);
-    for (target, length, status) in [
-        ("/", 1024, 200),
-        ("/", 1025, 413),
-        ("/small", 10, 200),
-        ("/small", 11, 413),
-    ] {
-        let body = "x".repeat(length);
-        let answer = Client::connect(running.public).post(target, "", &body);
-        assert_eq!(answer.status, status, "{length} bytes to {target}");
-        if status == 413 {
-            assert_eq!(answer.json()["status"], 413);
-        }
-    }
-    assert_eq!(origin.requests().len(), 2, "the others are refused unseen");
-}
-
-#[test]
-fn a_chunked_body_over_the_maximum_never_completes_at_the_origin() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url()).listener("max_body_bytes = '1KiB'");
-    let running = start(&config.route("/*", ""));
-    let mut client = Client::connect(running.public);
-    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
-    let piece = format!("200\r\n{}\r\n", "x".repeat(512));
-    client.send(format!("{piece}{piece}{piece}0\r\n\r\n"));
-    assert_eq!(client.answer().status, 413);
-    assert!(origin.requests().iter().all(|x| !x.is_complete));
-}
-
-#[test]
-
-fn a_loop_is_a_508() {
-    let refusing = Refusing::new();
-    let mut running = open(&refusing.url());
-    let own = format!("http://{}", running.public);
-    let looped = Config::to(own).route("/*", "");
-    running.gateway.reload(&looped.text()).expect("a good file");
-    let answer = get(running.public, "/", "");
-    assert_eq!(answer.status, 508);
-}
-
-#[test]
 fn a_client_that_leaves_ends_its_request_at_the_origin() {
     let origin = Origin::mute();
     let running = open(&origin.url());

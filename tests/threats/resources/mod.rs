@@ -7,6 +7,8 @@ mod admin;
 mod crowds;
 mod descriptors;
 mod errors;
+mod heads;
+mod logs;
 mod slow;
 
 use std::net::SocketAddr;

@@ -1,0 +1,173 @@
+//! Heads and bodies beyond their bounds: refused, closed, and never seen by the origin.
+
+use super::{admin_of, metric};
+use crate::support::{Client, Config, Origin, eventually, get, start};
+
+/// A GET whose target and field lines are these.
+fn head(target: &str, fields: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n")
+}
+
+#[test]
+fn d_heads_beyond_their_bounds_are_refused_closed_and_counted() {
+    let long = |kib: usize| "x".repeat(kib * 1024);
+    let cases = [
+        (
+            "64 KiB of URL",
+            "32KiB",
+            head(&format!("/{}", long(64)), ""),
+            &[414, 431][..],
+        ),
+        (
+            "1 MiB of URL",
+            "32KiB",
+            head(&format!("/{}", long(1024)), ""),
+            &[414, 431],
+        ),
+        (
+            "64 KiB of query",
+            "1MiB",
+            head(&format!("/?{}", long(64)), ""),
+            &[414],
+        ),
+        (
+            "64 KiB of URL, wide",
+            "1MiB",
+            head(&format!("/{}", long(64)), ""),
+            &[414],
+        ),
+        (
+            "33 KiB of one field",
+            "32KiB",
+            head("/", &format!("X: {}\r\n", long(33))),
+            &[431],
+        ),
+        (
+            "1 MiB of one field",
+            "32KiB",
+            head("/", &format!("X: {}\r\n", long(1024))),
+            &[431],
+        ),
+        (
+            "1 MiB of one field, wide",
+            "1MiB",
+            head("/", &format!("X: {}\r\n", long(1024))),
+            &[431],
+        ),
+        (
+            "1 MiB of a name",
+            "32KiB",
+            head("/", &format!("{}: x\r\n", long(1024))),
+            &[431],
+        ),
+        (
+            "100 fields and Host",
+            "32KiB",
+            head("/", &"A: b\r\n".repeat(100)),
+            &[431],
+        ),
+        (
+            "10,000 fields",
+            "32KiB",
+            head("/", &"A: b\r\n".repeat(10_000)),
+            &[431],
+        ),
+        (
+            "10,000 fields, wide",
+            "1MiB",
+            head("/", &"A: b\r\n".repeat(10_000)),
+            &[431],
+        ),
+        ("no end of a head", "32KiB", long(2048), &[400, 431]),
+    ];
+    let mut wrong = Vec::new();
+    for (name, bytes_max, bytes, statuses) in cases {
+        let origin = Origin::plain();
+        let config = Config::to(origin.url())
+            .admin("127.0.0.1:0")
+            .listener(&format!("max_header_bytes = '{bytes_max}'"));
+        let running = start(&config.route("/*", ""));
+        let mut client = Client::connect(running.public);
+        // It may be refused before all of it is sent.
+        let _ = client.wire.write(bytes.as_bytes());
+        let answer = client.try_answer();
+        let status = answer.as_ref().map_or(0, |answer| answer.status);
+        let rest = client.wire.read_to_fin();
+        // Counted when the connection is over on both sides.
+        drop(client);
+        eventually(name, || {
+            let counted = metric(admin_of(&running), "tollgate_malformed_total");
+            (counted == 1).then_some(())
+        });
+        let is_right = statuses.contains(&status)
+            && rest.as_ref().is_ok_and(Vec::is_empty)
+            && origin.requests().is_empty();
+        if !is_right {
+            wrong.push(format!("{name}: {answer:?}, then {rest:?}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn d_heads_within_their_bounds_are_served() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).listener("max_header_bytes = '1MiB'");
+    let running = start(&config.route("/*", ""));
+    let narrow = start(&Config::to(origin.url()).route("/*", ""));
+    let long = |kib: usize| "x".repeat(kib * 1024);
+    assert_eq!(
+        get(narrow.public, "/", &format!("X: {}\r\n", long(30))).status,
+        200
+    );
+    assert_eq!(get(narrow.public, "/", &"A: b\r\n".repeat(99)).status, 200);
+    assert_eq!(
+        get(running.public, "/", &format!("X: {}\r\n", long(1000))).status,
+        200
+    );
+    assert_eq!(
+        get(running.public, &format!("/{}", long(63)), "").status,
+        200
+    );
+}
+
+#[test]
+fn d_a_body_over_the_maximum_is_a_413() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url())
+        .listener("max_body_bytes = '1KiB'")
+        .route("/*", "")
+        .route("/small", "max_body_bytes = '10B'");
+    let running = start(&config);
+    for (target, length, status) in [
+        ("/", 1024, 200),
+        ("/", 1025, 413),
+        ("/small", 10, 200),
+        ("/small", 11, 413),
+    ] {
+        let body = "x".repeat(length);
+        let answer = Client::connect(running.public).post(target, "", &body);
+        assert_eq!(answer.status, status, "{length} bytes to {target}");
+        if status == 413 {
+            assert_eq!(answer.json()["status"], 413);
+        }
+    }
+    // Nobody need send what is refused by its announced length, however large.
+    let mut client = Client::connect(running.public);
+    let announced = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1099511627776\r\n\r\n";
+    assert_eq!(client.ask(announced).status, 413);
+    assert_eq!(origin.requests().len(), 2, "the others are refused unseen");
+}
+
+#[test]
+fn d_a_chunked_body_over_the_maximum_never_completes_at_the_origin() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).listener("max_body_bytes = '1KiB'");
+    let running = start(&config.route("/*", ""));
+    let mut client = Client::connect(running.public);
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let piece = format!("200\r\n{}\r\n", "x".repeat(512));
+    client.send(format!("{piece}{piece}{piece}0\r\n\r\n"));
+    assert_eq!(client.answer().status, 413);
+    assert!(origin.requests().iter().all(|x| !x.is_complete));
+}
