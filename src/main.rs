@@ -107,8 +107,15 @@ fn reload(gateway: &mut Gateway, file: &Path) {
         }
         Ok(text) => {
             if let Err(report) = gateway.reload(&text) {
-                for mistake in report.lines(&name, &text) {
+                let mistakes = report.lines(&name, &text);
+                for mistake in mistakes.iter().take(LOGGED_MAX) {
                     tracing::error!(mistake, "cannot reload: the old configuration stays");
+                }
+                if let Some(more @ 1..) = mistakes.len().checked_sub(LOGGED_MAX) {
+                    tracing::error!(
+                        more,
+                        "more mistakes are not logged: `tollgate check` has all"
+                    );
                 }
             }
         }
@@ -121,3 +128,6 @@ fn raise_descriptor_limit() {
         eprintln!("tollgate: cannot raise the limit of open files: {error}");
     }
 }
+
+/// Most mistakes of a file that are logged when a reload fails.
+const LOGGED_MAX: usize = 100;

@@ -103,12 +103,13 @@ impl Report {
     /// What it says of a place that has a mistake already follows from that, and is left out; what
     /// it says of a variable's value is said without the value.
     pub fn absorb(&mut self, later: Self) {
-        let known: Vec<_> = self.mistakes.iter().map(|m| m.span.clone()).collect();
+        let known = Places::of(self.mistakes.iter().map(|mistake| &mistake.span));
+        let veiled = Places::of(&self.veiled);
         for mut mistake in later.mistakes {
-            if known.iter().any(|span| overlap(span, &mistake.span)) {
+            if known.touch(&mistake.span) {
                 continue;
             }
-            if self.veiled.iter().any(|span| overlap(span, &mistake.span)) {
+            if veiled.touch(&mistake.span) {
                 "what this variable stands for does not fit here".clone_into(&mut mistake.message);
                 mistake.hint = None;
             }
@@ -135,13 +136,11 @@ impl Report {
         };
         let mistakes = self.mistakes();
         let text = &secrets::overwritten(text);
+        let lines = Lines::of(text);
         let mut out = String::new();
-        for mistake in mistakes.iter().take(SHOWN_MAX) {
-            out += &render(mistake, file_name, text, &renderer);
+        for mistake in &mistakes {
+            out += &render(mistake, file_name, &lines, &renderer);
             out += "\n\n";
-        }
-        if mistakes.len() > SHOWN_MAX {
-            let _ = write!(out, "The first {SHOWN_MAX} are shown. ");
         }
         let s = if mistakes.len() == 1 { "" } else { "s" };
         let _ = writeln!(out, "{file_name}: {} mistake{s}", mistakes.len());
@@ -150,8 +149,9 @@ impl Report {
 
     /// Returns one line for each mistake: `file:line:column: message (hint)`.
     pub fn lines(&self, file_name: &str, text: &str) -> Vec<String> {
+        let lines = Lines::of(text);
         let line = |mistake: &&Mistake| {
-            let (line, column) = place(text, mistake.span.start);
+            let (line, column) = lines.place(mistake.span.start);
             let message = printable(&mistake.message);
             let mut out = format!("{file_name}:{line}:{column}: {message}");
             if !mistake.expected.is_empty() {
@@ -162,19 +162,25 @@ impl Report {
             }
             out
         };
-        self.mistakes().iter().take(SHOWN_MAX).map(line).collect()
+        self.mistakes().iter().map(line).collect()
     }
 }
 
-fn render(mistake: &Mistake, file_name: &str, text: &str, renderer: &Renderer) -> String {
+fn render(mistake: &Mistake, file_name: &str, lines: &Lines<'_>, renderer: &Renderer) -> String {
     let label = match mistake.expected.as_str() {
         "" => None,
         expected => Some(format!("expected {}", printable(expected))),
     };
+    // The renderer reads all of its source, so it is given no more than what it shows.
+    let span = clamp(lines.text, &mistake.span);
+    let (number, around) = lines.around(&span);
     let caret = AnnotationKind::Primary
-        .span(clamp(text, &mistake.span))
+        .span(span.start - around.start..span.end - around.start)
         .label(label);
-    let snippet = Snippet::source(text).path(file_name).annotation(caret);
+    let snippet = Snippet::source(&lines.text[around])
+        .line_start(number)
+        .path(file_name)
+        .annotation(caret);
     let mut group = Level::ERROR
         .primary_title(printable(&mistake.message))
         .element(snippet);
@@ -196,20 +202,69 @@ fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
     start..text.ceil_char_boundary(span.end).max(start)
 }
 
-/// Returns line and column, both from 1, the column in characters.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text[..text.floor_char_boundary(offset)];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
-    (line, before[line_start..].chars().count() + 1)
+/// A text and where its lines begin, so that thousands of places are found in it.
+struct Lines<'t> {
+    text: &'t str,
+    starts: Vec<usize>,
 }
 
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a == b || (a.start < b.end && b.start < a.end)
+impl<'t> Lines<'t> {
+    fn of(text: &'t str) -> Self {
+        let after = text.match_indices('\n').map(|(newline, _)| newline + 1);
+        let starts = [0].into_iter().chain(after).collect();
+        Self { text, starts }
+    }
+
+    /// Returns the index of the line that `offset` is in.
+    fn index(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset) - 1
+    }
+
+    /// Returns line and column, both from 1, the column in characters.
+    fn place(&self, offset: usize) -> (usize, usize) {
+        let offset = self.text.floor_char_boundary(offset);
+        let line = self.index(offset);
+        let before = &self.text[self.starts[line]..offset];
+        (line + 1, before.chars().count() + 1)
+    }
+
+    /// Returns the number of the line where `span` begins, and the bytes of all its lines.
+    fn around(&self, span: &Range<usize>) -> (usize, Range<usize>) {
+        let first = self.index(span.start);
+        let after = self.starts.get(self.index(span.end) + 1);
+        let end = after.copied().unwrap_or(self.text.len());
+        (first + 1, self.starts[first]..end)
+    }
 }
 
-/// Most mistakes that are shown of one file.
-const SHOWN_MAX: usize = 100;
+/// Places of a file, ready to be asked which of them others overlap.
+struct Places {
+    /// By start, then end.
+    sorted: Vec<(usize, usize)>,
+    /// The furthest end up to each of them.
+    ends: Vec<usize>,
+}
+
+impl Places {
+    fn of<'s>(spans: impl IntoIterator<Item = &'s Range<usize>>) -> Self {
+        let spans = spans.into_iter().map(|span| (span.start, span.end));
+        let mut sorted: Vec<_> = spans.collect();
+        sorted.sort_unstable();
+        let furthest = |end: &mut usize, span: &(usize, usize)| {
+            *end = span.1.max(*end);
+            Some(*end)
+        };
+        let ends = sorted.iter().scan(0, furthest).collect();
+        Self { sorted, ends }
+    }
+
+    /// Says whether one of the places overlaps `span`, or is the same, as two empty ones can be.
+    fn touch(&self, span: &Range<usize>) -> bool {
+        let before = self.sorted.partition_point(|(start, _)| *start < span.end);
+        let overlaps = before > 0 && self.ends[before - 1] > span.start;
+        overlaps || (self.sorted.binary_search(&(span.start, span.end))).is_ok()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -114,17 +114,21 @@ pub fn nearest<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) -> Opti
         return None;
     }
     // Without number and case words are compared first, as written where that ties.
+    let stem_of_text = stem(text);
     let distances = |word: &str| {
-        let [stems, words] = [stem, str::to_owned]
-            .map(|spell| strsim::damerau_levenshtein(&spell(text), &spell(word)));
-        (stems, words)
+        let stem = stem(word);
+        let most = (word.len() / 3).max(1);
+        // Two texts are as far apart as their lengths at least, which is quick to see.
+        if stem.chars().count().abs_diff(stem_of_text.chars().count()) > most {
+            return None;
+        }
+        let stems = strsim::damerau_levenshtein(&stem_of_text, &stem);
+        let is_close = stems <= most && stems < word.len();
+        is_close.then(|| (stems, strsim::damerau_levenshtein(text, word)))
     };
     known
         .into_iter()
-        .map(|word| (distances(word), word))
-        .filter(|((distance, _), word)| {
-            *distance <= (word.len() / 3).max(1) && *distance < word.len()
-        })
+        .filter_map(|word| Some((distances(word)?, word)))
         .min_by_key(|(distances, _)| *distances)
         .map(|(_, word)| word)
 }

@@ -9,6 +9,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -156,8 +157,13 @@ fn pairs<'s, T>(
     new: &'s [T],
     name: impl Fn(&T) -> &Arc<str>,
 ) -> Vec<(Option<&'s T>, Option<&'s T>)> {
-    let find = |list: &'s [T], one: &T| list.iter().find(|other| name(other) == name(one));
-    let stay = old.iter().map(|one| (Some(one), find(new, one)));
-    let come = (new.iter()).filter(|one| find(old, one).is_none());
+    let named = |list: &'s [T]| -> HashMap<&str, &'s T> {
+        list.iter().map(|one| (&**name(one), one)).collect()
+    };
+    let (was, is) = (named(old), named(new));
+    let stay = old
+        .iter()
+        .map(|one| (Some(one), is.get(&**name(one)).copied()));
+    let come = new.iter().filter(|one| !was.contains_key(&**name(one)));
     stay.chain(come.map(|one| (None, Some(one)))).collect()
 }

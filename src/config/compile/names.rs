@@ -1,5 +1,10 @@
 //! Names that the file gives tables, and places that use them.
+//!
+//! A file may have thousands of both, so names are found in an index, and the search for what a
+//! wrong one may have meant, which compares it with every name there is, has a bound.
 
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::config::file::{At, File, Named};
@@ -15,74 +20,121 @@ pub(super) struct PolicyUse {
     pub(super) span: Option<Range<usize>>,
 }
 
-/// Finds the policies that a list names: indices in the list's order, each once.
-pub(super) fn policies(file: &File, list: &[At<String>], report: &mut Report) -> Vec<PolicyUse> {
-    let mut uses: Vec<PolicyUse> = Vec::new();
-    for (at, name) in list.iter().enumerate() {
-        let Some(policy) = find("policy", "policies", name, &file.policies, file, report) else {
-            continue;
-        };
-        if list[..at].iter().any(|earlier| earlier.value == name.value) {
+/// The names that routes use.
+pub(super) struct Names<'f> {
+    policies: Tables<'f>,
+    upstreams: Tables<'f>,
+    /// Whether the file may have lost the very table that is asked for.
+    incomplete: bool,
+    /// How many more wrong names are compared with all others.
+    searches: Cell<usize>,
+}
+
+/// The tables of one kind.
+struct Tables<'f> {
+    kind: &'static str,
+    table: &'static str,
+    /// In the file's order.
+    names: Vec<&'f str>,
+    by_name: HashMap<&'f str, usize>,
+}
+
+impl<'f> Names<'f> {
+    pub(super) fn of(file: &'f File) -> Self {
+        Self {
+            policies: Tables::new("policy", "policies", &file.policies),
+            upstreams: Tables::new("upstream", "upstreams", &file.upstreams),
+            incomplete: file.incomplete,
+            searches: Cell::new(SEARCHES_MAX),
+        }
+    }
+
+    /// Finds the policies that a list names: indices in the list's order, each once.
+    pub(super) fn policies(&self, list: &[At<String>], report: &mut Report) -> Vec<PolicyUse> {
+        let mut uses: Vec<PolicyUse> = Vec::new();
+        let mut seen = HashSet::new();
+        for name in list {
+            let Some(policy) = self.find(&self.policies, name, report) else {
+                continue;
+            };
+            if !seen.insert(policy) {
+                report.add(
+                    Mistake::at(
+                        name.span.clone(),
+                        format!("policy `{}` is listed twice", name.value),
+                    )
+                    .expected("each policy once")
+                    .hint("remove one of them: a policy counts a request once"),
+                );
+                continue;
+            }
+            uses.push(PolicyUse {
+                policy,
+                span: Some(name.span.clone()),
+            });
+        }
+        uses
+    }
+
+    /// Finds the upstream of a route.
+    pub(super) fn upstream(&self, name: &At<String>, report: &mut Report) -> Option<usize> {
+        self.find(&self.upstreams, name, report)
+    }
+
+    fn find(&self, tables: &Tables<'_>, name: &At<String>, report: &mut Report) -> Option<usize> {
+        let found = tables.by_name.get(name.value.as_str()).copied();
+        if found.is_none() && !self.incomplete {
+            let Tables { kind, table, .. } = tables;
             report.add(
                 Mistake::at(
                     name.span.clone(),
-                    format!("policy `{}` is listed twice", name.value),
+                    format!("there is no {kind} `{}`", name.value),
                 )
-                .expected("each policy once")
-                .hint("remove one of them: a policy counts a request once"),
+                .expected(format!("the name of a table `[{table}.NAME]`"))
+                .hint(self.hint(tables, &name.value)),
             );
-            continue;
         }
-        uses.push(PolicyUse {
-            policy,
-            span: Some(name.span.clone()),
-        });
+        found
     }
-    uses
-}
 
-/// Finds the upstream of a route.
-pub(super) fn upstream(file: &File, name: &At<String>, report: &mut Report) -> Option<usize> {
-    find("upstream", "upstreams", name, &file.upstreams, file, report)
-}
-
-fn find<T>(
-    kind: &str,
-    table: &str,
-    name: &At<String>,
-    tables: &[Named<T>],
-    file: &File,
-    report: &mut Report,
-) -> Option<usize> {
-    let found = tables.iter().position(|(at, _)| at.value == name.value);
-    // A top level that was not read whole may have lost the very table that is asked for.
-    if found.is_none() && !file.incomplete {
-        let known: Vec<&str> = tables.iter().map(|(at, _)| at.value.as_str()).collect();
-        report.add(
-            Mistake::at(
-                name.span.clone(),
-                format!("there is no {kind} `{}`", name.value),
+    fn hint(&self, tables: &Tables<'_>, name: &str) -> String {
+        let Tables {
+            kind, table, names, ..
+        } = tables;
+        if names.is_empty() {
+            return format!("the file has no {kind} yet: add `[{table}.{name}]`");
+        }
+        let searches = self.searches.get();
+        self.searches.set(searches.saturating_sub(1));
+        let known = if searches == 0 { &[][..] } else { names };
+        did_you_mean(name, known.iter().copied()).unwrap_or_else(|| {
+            let shown = names.iter().take(NAMED_MAX).map(|name| format!("`{name}`"));
+            let more = if names.len() > NAMED_MAX { ", …" } else { "" };
+            format!(
+                "the file has {}{more}",
+                shown.collect::<Vec<_>>().join(", ")
             )
-            .expected(format!("the name of a table `[{table}.NAME]`"))
-            .hint(hint(kind, table, &name.value, &known)),
-        );
+        })
     }
-    found
 }
 
-fn hint(kind: &str, table: &str, name: &str, known: &[&str]) -> String {
-    if known.is_empty() {
-        return format!("the file has no {kind} yet: add `[{table}.{name}]`");
+impl<'f> Tables<'f> {
+    fn new<T>(kind: &'static str, table: &'static str, tables: &'f [Named<T>]) -> Self {
+        let names: Vec<&str> = tables.iter().map(|(at, _)| at.value.as_str()).collect();
+        Self {
+            kind,
+            table,
+            by_name: names
+                .iter()
+                .zip(0..)
+                .map(|(name, at)| (*name, at))
+                .collect(),
+            names,
+        }
     }
-    did_you_mean(name, known.iter().copied()).unwrap_or_else(|| {
-        let shown = known.iter().take(NAMED_MAX).map(|name| format!("`{name}`"));
-        let more = if known.len() > NAMED_MAX { ", …" } else { "" };
-        format!(
-            "the file has {}{more}",
-            shown.collect::<Vec<_>>().join(", ")
-        )
-    })
 }
 
 /// Most names that a hint lists.
 const NAMED_MAX: usize = 5;
+/// Most wrong names that are compared with all others; the hints of later ones list some instead.
+const SEARCHES_MAX: usize = 100;

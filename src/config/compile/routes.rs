@@ -1,9 +1,11 @@
 //! Routes: patterns become a router, names become indices, and no two routes may tie.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::names::{self, PolicyUse};
+use super::names::{Names, PolicyUse};
 use super::{defaults, policies};
 use crate::config::file::{self, At, File};
 use crate::config::report::{Mistake, Report};
@@ -20,7 +22,8 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Routing {
                 .hint("add `[[routes]]` with `path = \"/*\"` and an `upstream`"),
         );
     }
-    let mut by_default = names::policies(file, &file.default_policies, report);
+    let names = Names::of(file);
+    let mut by_default = names.policies(&file.default_policies, report);
     for policy in &mut by_default {
         policy.span = None;
     }
@@ -29,7 +32,7 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Routing {
     let mut places = Vec::new();
     for (index, at) in file.routes.iter().enumerate() {
         let path = path(at, report);
-        routes.extend(one(file, at, path.as_ref(), &by_default, report));
+        routes.extend(one(file, &names, at, path.as_ref(), &by_default, report));
         // A rule whose upstream is unknown can still tie; one that lacks a part would tie falsely.
         if let Some(rule) = rule(&at.value, path, report).filter(|_| !at.value.incomplete) {
             rules.push(rule);
@@ -57,15 +60,17 @@ pub(super) struct Routing {
 
 fn one(
     file: &File,
+    names: &Names<'_>,
     at: &At<file::Route>,
     path: Option<&PathPattern>,
     by_default: &[PolicyUse],
     report: &mut Report,
 ) -> Option<Route> {
     let route = &at.value;
-    let upstream = upstream(file, at, report);
+    let upstream = upstream(file, names, at, report);
     let strip_prefix = strip_prefix(route, report);
-    let policies = applied(file, at, by_default, path, report);
+    let own = names.policies(&route.policies, report);
+    let policies = applied(file, at, by_default, own, path, report);
     let upstream = upstream?;
     let origin = &file.upstreams[upstream].1;
     Some(Route {
@@ -136,7 +141,12 @@ fn path(at: &At<file::Route>, report: &mut Report) -> Option<PathPattern> {
     (parsed.map_err(|error| report.add(in_pattern(text, error)))).ok()
 }
 
-fn upstream(file: &File, at: &At<file::Route>, report: &mut Report) -> Option<usize> {
+fn upstream(
+    file: &File,
+    names: &Names<'_>,
+    at: &At<file::Route>,
+    report: &mut Report,
+) -> Option<usize> {
     let Some(name) = &at.value.upstream else {
         if !at.value.incomplete {
             let hint = match file.upstreams.as_slice() {
@@ -151,7 +161,7 @@ fn upstream(file: &File, at: &At<file::Route>, report: &mut Report) -> Option<us
         }
         return None;
     };
-    names::upstream(file, name, report)
+    names.upstream(name, report)
 }
 
 /// Returns the policies of a route: the default ones, then its own, each once, none that is off.
@@ -159,11 +169,11 @@ fn applied(
     file: &File,
     at: &At<file::Route>,
     by_default: &[PolicyUse],
+    own: Vec<PolicyUse>,
     path: Option<&PathPattern>,
     report: &mut Report,
 ) -> Vec<AppliedPolicy> {
     let route = &at.value;
-    let own = names::policies(file, &route.policies, report);
     let mut uses = match route.default_policies {
         Some(false) => Vec::new(),
         _ => by_default.to_vec(),
@@ -294,15 +304,16 @@ fn name(route: &file::Route) -> String {
 
 /// Tells routes apart that differ only in what a name leaves out: `/a [x-version] #2`.
 fn number_equal_names(routes: &mut [Route]) {
-    for at in 1..routes.len() {
-        let base = routes[at].name.clone();
-        let mut number = 1;
-        while routes[..at]
-            .iter()
-            .any(|earlier| earlier.name == routes[at].name)
-        {
-            number += 1;
-            routes[at].name = format!("{base} #{number}").into();
+    let mut taken: HashSet<Arc<str>> = HashSet::with_capacity(routes.len());
+    let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
+    for route in routes {
+        if !taken.insert(Arc::clone(&route.name)) {
+            let base = Arc::clone(&route.name);
+            let number = numbers.entry(Arc::clone(&base)).or_insert(1);
+            while !taken.insert(Arc::clone(&route.name)) {
+                *number += 1;
+                route.name = format!("{base} #{number}").into();
+            }
         }
     }
 }

@@ -7,16 +7,23 @@ use crate::snapshot::{AddressSource, Policy, Route, Snapshot};
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
-    for (at, upstream) in snapshot.upstreams.iter().enumerate() {
-        if snapshot.routes.iter().all(|route| route.upstream != at) {
+    let mut is_used = vec![false; snapshot.upstreams.len()];
+    let mut applies = vec![false; snapshot.policies.len()];
+    for route in &snapshot.routes {
+        is_used[route.upstream] = true;
+        for applied in &route.policies {
+            applies[applied.policy] = true;
+        }
+    }
+    for (upstream, is_used) in snapshot.upstreams.iter().zip(is_used) {
+        if !is_used {
             found.push(format!("upstream `{}` is used by no route", upstream.name));
         }
     }
-    for (at, policy) in snapshot.policies.iter().enumerate() {
-        let applies = |route: &Route| route.policies.iter().any(|applied| applied.policy == at);
+    for (policy, applies) in snapshot.policies.iter().zip(applies) {
         if policy.mode.is_none() {
             found.push(format!("policy `{}` is off", policy.name));
-        } else if !snapshot.routes.iter().any(applies) {
+        } else if !applies {
             found.push(format!("policy `{}` is used by no route", policy.name));
         }
     }

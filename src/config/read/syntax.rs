@@ -5,6 +5,7 @@
 //! own, and what stands in the rest can be judged. Places stay what they were.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use toml::de::{DeTable, Error};
@@ -21,8 +22,11 @@ pub(super) fn sound_part<'t>(text: &'t str, report: &mut Report) -> Cow<'t, str>
         let (doubled, broken): (Vec<_>, Vec<_>) =
             errors.iter().partition(|error| is_doubled(error));
         let Some(first) = broken.iter().min_by_key(|error| place(error, &sound).start) else {
-            for error in doubled {
-                report.add(twice(text, place(error, text)));
+            if !doubled.is_empty() {
+                let first = first_lines(text);
+                for error in doubled {
+                    report.add(twice(text, place(error, text), &first));
+                }
             }
             return sound;
         };
@@ -42,7 +46,22 @@ fn is_doubled(error: &Error) -> bool {
     error.message().starts_with("duplicate key") || error.message().starts_with("cannot extend")
 }
 
-fn twice(text: &str, span: Range<usize>) -> Mistake {
+/// A line's first byte, and its number.
+type Line = (usize, usize);
+
+/// Says where each line is written for the first time.
+fn first_lines(text: &str) -> HashMap<&str, Line> {
+    let mut first = HashMap::new();
+    let mut start = 0;
+    for (line, number) in text.split('\n').zip(1..) {
+        first.entry(line.trim()).or_insert((start, number));
+        start += line.len() + 1;
+    }
+    first
+}
+
+/// Describes a key or a table that is there already.
+fn twice(text: &str, span: Range<usize>, first: &HashMap<&str, Line>) -> Mistake {
     let line = line_at(text, span.start);
     let header = text[line.clone()].trim();
     if !header.starts_with('[') {
@@ -50,15 +69,10 @@ fn twice(text: &str, span: Range<usize>) -> Mistake {
             .expected("each key once in a table")
             .hint("leave one of the two out");
     }
-    let before = text[..line.start]
-        .lines()
-        .position(|line| line.trim() == header);
-    let hint = before.map(|index| {
-        format!(
-            "its first part is on line {}; bring them together",
-            index + 1
-        )
-    });
+    // The line itself may be the first that is written so: `[ a ]` after `[a]`.
+    let hint = (first.get(header))
+        .filter(|(start, _)| *start < line.start)
+        .map(|(_, number)| format!("its first part is on line {number}; bring them together"));
     Mistake::at(span, format!("`{header}` is there already"))
         .expected("each table once")
         .maybe_hint(hint)
