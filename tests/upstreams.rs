@@ -5,9 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::ratelimit::remaining;
-use support::{
-    After, Client, Config, Flow, Gate, HUSH, Origin, Refusing, Running, get, secs, start,
-};
+use support::{After, Client, Config, Flow, Gate, HUSH, Origin, Refusing, Running, secs, start};
 
 fn open(endpoint: &str) -> Running {
     start(&Config::to(endpoint).route("/*", ""))

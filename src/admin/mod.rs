@@ -2,8 +2,9 @@
 //!
 //! An HTTP/1.1 server of its own on the control runtime, never on a worker: it answers while
 //! workers are busy, and its readers cannot slow them. It reads nothing but method and path, so no
-//! header earns trust; Via earns a refusal if the request came through this very gateway. Each connection carries one request and has one deadline; when there are too
-//! many, the oldest makes room, so that nobody who only holds connections keeps health checks out.
+//! header earns trust; Via earns a refusal if the request came through this very gateway. Each
+//! connection carries one request and has one deadline; when there are too many, the oldest makes
+//! room, so that nobody who only holds connections keeps health checks out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,6 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::metrics::{self, Metrics};
@@ -33,6 +35,8 @@ pub struct AdminState {
     pub metrics: Arc<Metrics>,
     /// The gateway's entry in Via, once it has one.
     pub(crate) via: OnceLock<HeaderValue>,
+    /// Held while metrics are rendered.
+    rendering: Mutex<()>,
 }
 
 /// Serves the admin port until the task is dropped.
@@ -64,8 +68,8 @@ pub async fn serve(listener: TcpListener, state: Arc<AdminState>) {
 /// Answers the one request of a connection.
 async fn converse(stream: TcpStream, state: Arc<AdminState>) {
     let service = service_fn(move |request| {
-        let response = state.answer(&request);
-        async move { Ok::<_, Infallible>(response) }
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(state.answer(request).await) }
     });
     // A client that breaks off is nobody's error here.
     let _ = http1::Builder::new()
@@ -84,10 +88,11 @@ impl AdminState {
             is_ready: AtomicBool::new(false),
             metrics,
             via: OnceLock::new(),
+            rendering: Mutex::default(),
         }
     }
 
-    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
             let allow = HeaderValue::from_static("GET, HEAD");
@@ -103,12 +108,24 @@ impl AdminState {
             "/livez" => text(StatusCode::OK, "ok\n"),
             "/readyz" if self.is_ready.load(Relaxed) => text(StatusCode::OK, "ok\n"),
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
-            "/metrics" => respond(
-                StatusCode::OK,
-                metrics::CONTENT_TYPE,
-                Bytes::from(self.metrics.render()),
-            ),
+            "/metrics" => self.scrape().await,
             _ => text(StatusCode::NOT_FOUND, "Not Found\n"),
+        }
+    }
+
+    /// Renders the metrics, which takes as long as the file has routes, off this thread: the
+    /// acceptors live on it. One scrape is rendered at a time, whoever asks.
+    async fn scrape(&self) -> Response<Full<Bytes>> {
+        let turn = self.rendering.lock().await;
+        let metrics = Arc::clone(&self.metrics);
+        let rendered = tokio::task::spawn_blocking(move || metrics.render()).await;
+        drop(turn);
+        match rendered {
+            Ok(text) => respond(StatusCode::OK, metrics::CONTENT_TYPE, Bytes::from(text)),
+            Err(error) => {
+                tracing::error!(%error, "the metrics cannot be rendered");
+                text(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error\n")
+            }
         }
     }
 }
