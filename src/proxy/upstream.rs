@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 
 use super::headers;
 use super::sweep::{Deadline, Elapsed};
-use super::upstream_io::{Interim, UpstreamIo};
+use super::upstream_io::{Interim, Seen, UpstreamIo};
 
 /// What the body of a request must be for hyper to send it.
 pub trait RequestBody:
@@ -42,8 +42,7 @@ impl<B> RequestBody for B where
 pub struct Connection<B> {
     sender: SendRequest<Upload<B>>,
     link: Rc<Link>,
-    /// What came before the head of the response that is awaited.
-    interim: Rc<Cell<Interim>>,
+    seen: Rc<Seen>,
     driver: AbortHandle,
 }
 
@@ -76,11 +75,11 @@ pub(super) enum SendError {
 impl<B: RequestBody> Connection<B> {
     /// Speaks HTTP/1.1 over `stream`; `deadline` is the connection's own.
     pub(super) async fn new(stream: TcpStream, deadline: Arc<Deadline>) -> hyper::Result<Self> {
-        let interim = Rc::new(Cell::new(Interim::NONE_YET));
+        let seen = Rc::new(Seen::nothing());
         let (sender, connection) = Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)
             .max_header_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(UpstreamIo::new(stream, Rc::clone(&interim))))
+            .handshake(TokioIo::new(UpstreamIo::new(stream, Rc::clone(&seen))))
             .await?;
         let link = Rc::new(Link {
             deadline,
@@ -94,7 +93,7 @@ impl<B: RequestBody> Connection<B> {
         Ok(Self {
             sender,
             link,
-            interim,
+            seen,
             driver: driver.abort_handle(),
         })
     }
@@ -113,7 +112,7 @@ impl<B: RequestBody> Connection<B> {
         let upload = request.body_mut();
         upload.link = (!upload.body.is_end_stream()).then(|| Rc::clone(&self.link));
         self.link.patience.set(Some(timeout));
-        self.interim.set(Interim::NONE_YET);
+        self.seen.interim.set(Interim::NONE_YET);
         let sent = self.sender.try_send_request(request);
         let outcome = self.link.deadline.within(timeout, sent).await;
         self.link.patience.set(None);
@@ -138,7 +137,7 @@ impl<B> Connection<B> {
     ///
     /// The driver reads on after a response: bytes that no request asked for end it.
     pub(super) fn is_idle(&self) -> bool {
-        self.sender.is_ready()
+        self.sender.is_ready() && !self.seen.is_deaf.get()
     }
 
     /// Polls whether the origin has owed bytes of its response for `timeout`; pending if not.

@@ -1,11 +1,17 @@
-//! The socket of an upstream connection as hyper reads and writes it; bounds interim answers (1xx).
+//! The wrapper around every socket to an origin: bounds interim answers (1xx), and still listens to
+//! an origin that stops reading.
 //!
 //! hyper drops interim answers, however many come before the real one, and an origin that sends
 //! nothing else would keep a worker busy until `response_timeout`. The bytes are looked at only
 //! until the real head begins, which is ten of them for nearly every response.
+//!
+//! An origin may answer before it has read a request's body, and close with bytes unread, which
+//! resets the connection under what the gateway still sends. The answer has arrived by then, but
+//! hyper would stop at the failed write and never read it. So a write that the origin does not
+//! take any more is thrown away, and what can be read decides how the exchange ends.
 
 use std::cell::Cell;
-use std::io;
+use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -13,10 +19,18 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A connection's socket.
+/// An origin's socket as hyper reads and writes it.
 pub(super) struct UpstreamIo {
     stream: TcpStream,
-    interim: Rc<Cell<Interim>>,
+    seen: Rc<Seen>,
+}
+
+/// What the socket has seen of its origin.
+pub(super) struct Seen {
+    /// Set to [`Interim::NONE_YET`] with each request.
+    pub(super) interim: Cell<Interim>,
+    /// Whether the origin takes nothing any more.
+    pub(super) is_deaf: Cell<bool>,
 }
 
 /// How far the heads before a response's own have been seen.
@@ -74,26 +88,58 @@ impl Interim {
     }
 }
 
-impl UpstreamIo {
-    /// Wraps a fresh connection; `interim` is set to [`Interim::NONE_YET`] for each request.
-    pub(super) fn new(stream: TcpStream, interim: Rc<Cell<Interim>>) -> Self {
-        Self { stream, interim }
+impl Seen {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Self {
+        Self {
+            interim: Cell::new(Interim::NONE_YET),
+            is_deaf: Cell::new(false),
+        }
     }
+}
+
+impl UpstreamIo {
+    /// Wraps a fresh connection.
+    pub(super) fn new(stream: TcpStream, seen: Rc<Seen>) -> Self {
+        Self { stream, seen }
+    }
+
+    /// Takes `bytes` as written if the origin will never take them.
+    fn written(
+        &self,
+        written: Poll<io::Result<usize>>,
+        bytes: impl FnOnce() -> usize,
+    ) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Err(error)) if is_closed(&error) => {
+                self.seen.is_deaf.set(true);
+                Poll::Ready(Ok(bytes()))
+            }
+            written => written,
+        }
+    }
+}
+
+/// Whether the origin has closed its side, rather than the gateway failed.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+    )
 }
 
 impl AsyncRead for UpstreamIo {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
         let before = buf.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
-        let mut interim = this.interim.get();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let mut interim = self.seen.interim.get();
         if interim.place != Place::Beyond {
             interim.see(&buf.filled()[before..]);
-            this.interim.set(interim);
+            self.seen.interim.set(interim);
             if interim.count > INTERIM_MAX {
                 return Poll::Ready(Err(io::Error::other("too many interim answers")));
             }
@@ -104,31 +150,40 @@ impl AsyncRead for UpstreamIo {
 
 impl AsyncWrite for UpstreamIo {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+        if self.seen.is_deaf.get() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(written, || bytes.len())
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
+        slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, slices)
+        let bytes = || slices.iter().map(|slice| slice.len()).sum();
+        if self.seen.is_deaf.get() {
+            return Poll::Ready(Ok(bytes()));
+        }
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.written(written, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
