@@ -24,6 +24,8 @@ pub(crate) struct RequestBody {
     client: Arc<ClientSocket>,
     /// Bytes that may still come.
     allowance: u64,
+    /// Whether the client waits with it to be told to go on (100).
+    is_withheld: bool,
 }
 
 /// Why a client's body broke off.
@@ -70,9 +72,16 @@ pub(crate) enum ResponseBodyError {
     Client(#[from] RequestBodyError),
 }
 
+impl Content {
+    /// Whether it is made of the request's body, so that neither ends before the other.
+    pub(crate) fn is_echo(&self) -> bool {
+        matches!(self, Self::Builtin(BuiltinBody::Echo(_)))
+    }
+}
+
 impl RequestBody {
     /// Wraps a client's body.
-    pub(crate) fn new(incoming: Incoming, client: Arc<ClientSocket>) -> Self {
+    pub(crate) fn new(incoming: Incoming, client: Arc<ClientSocket>, is_withheld: bool) -> Self {
         if !incoming.is_end_stream() {
             client.expect_more();
         }
@@ -80,6 +89,7 @@ impl RequestBody {
             incoming,
             client,
             allowance: u64::MAX,
+            is_withheld,
         }
     }
 
@@ -89,10 +99,12 @@ impl RequestBody {
     }
 
     /// Reads the rest and throws it away if it is announced, short and on its way, so that the
-    /// connection can be used again after an early answer.
+    /// connection can be used again after an early answer. One that the client withholds is not
+    /// read: that would ask for it.
     pub(crate) async fn drain(mut self) {
         let bytes = self.size_hint().exact();
-        if self.is_end_stream() || bytes.is_none_or(|bytes| bytes > DRAIN_BYTES_MAX) {
+        let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
+        if self.is_end_stream() || self.is_withheld || !is_short {
             return;
         }
         let reading = async {
@@ -191,15 +203,20 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ResponseBodyError>>> {
-        let frame = match &mut self.content {
+        let body = &mut *self;
+        let frame = match &mut body.content {
             Content::Refusal(full) => ready!(Pin::new(full).poll_frame(cx))
                 .map(|frame| frame.map_err(|never| match never {})),
             Content::Builtin(body) => {
                 ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(Into::into))
             }
-            Content::Upstream(body) => {
-                ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(Into::into))
-            }
+            Content::Upstream(upstream) => match Pin::new(upstream).poll_frame(cx) {
+                Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
+                Poll::Pending => {
+                    ready!(body.exchange.client().poll_leaves_body(cx));
+                    Some(Err(RequestBodyError::Aborted.into()))
+                }
+            },
         };
         match &frame {
             Some(Ok(frame)) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body as _;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -20,16 +20,16 @@ use super::connection::Connection;
 use super::forward::{self, ForwardError, Meter, Terms};
 use super::forwarded::{self, Sender};
 use super::headers;
+use super::hold::hold;
 use super::identify::{self, Facts};
 use super::path::Normalised;
-use super::plan::{self, Admitted, Planned};
+use super::plan;
 use super::record::Exchange;
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::route::{Found, Lookup};
 use super::shared::{Live, Shared};
 use super::target;
 use super::via;
-use super::worker::Worker;
 use crate::clock::Micros;
 use crate::snapshot::{
     AddressSource, EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind,
@@ -41,8 +41,10 @@ use crate::snapshot::{
 pub(crate) struct ClientGone;
 
 /// Why a journey ends before its last phase.
-enum Stop {
+pub(super) enum Stop {
+    /// The gateway answers.
     Refused(Refusal),
+    /// There is nobody left to answer.
     Gone,
 }
 
@@ -67,9 +69,10 @@ pub(crate) async fn run(
     connection.socket.begin_request();
     let live = connection.worker.live();
     let (head, incoming) = request.into_parts();
-    let dialect = Dialect::of(&head.headers);
-    let waits_to_continue = head.headers.contains_key(EXPECT);
-    let mut body = Some(RequestBody::new(incoming, Arc::clone(&connection.socket)));
+    let (dialect, version) = (Dialect::of(&head.headers), head.version);
+    let socket = Arc::clone(&connection.socket);
+    let is_withheld = head.headers.contains_key(EXPECT);
+    let mut body = Some(RequestBody::new(incoming, socket, is_withheld));
     let mut exchange = Box::new(Exchange::begin(&connection, &live, &head.method, &head.uri));
     let journey = Journey {
         connection: &connection,
@@ -86,24 +89,25 @@ pub(crate) async fn run(
         Err(Stop::Gone) => return Err(ClientGone),
         Err(Stop::Refused(refusal)) => {
             exchange.answered(refusal.status(), Some(refusal.reason()));
-            // A body whose client waits for 100 (Continue) is not read: that would ask for it.
-            if let Some(body) = body.filter(|_| !waits_to_continue) {
+            if let Some(body) = body {
                 body.drain().await;
             }
-            let socket = &connection.socket;
-            let is_body_left = socket.is_more_expected();
             if refusal.afterwards() == Afterwards::Close {
-                socket.expect_more();
+                connection.socket.expect_more();
             }
-            let mut response = refusal.into_response(dialect);
-            if is_body_left {
-                response
-                    .headers_mut()
-                    .insert(CONNECTION, HeaderValue::from_static("close"));
-            }
+            let response = refusal.into_response(dialect);
             response.map(|body| Content::Refusal(Full::new(body)))
         }
     };
+    if connection.socket.is_more_expected() && !response.body().is_echo() {
+        // An answer that does not wait for the request's body mostly ends before it does.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    if version == Version::HTTP_10 && response.headers().contains_key(CONNECTION) {
+        // Or hyper says `keep-alive` beside `close` to a client that asked for it.
+        *response.version_mut() = version;
+    }
     let style = live.snapshot.ratelimit_headers;
     let mut scratch = connection.worker.scratch.borrow_mut();
     annotate(response.headers_mut(), style, exchange.told(), &mut scratch);
@@ -150,7 +154,9 @@ impl Journey<'_> {
         let admitted = plan::decide(shared, &planned, self.exchange).await?;
         if admitted.wait > Micros(0) {
             // Boxed, so that requests that are not held need not have room for it.
-            Box::pin(self.hold(admitted, &planned)).await?;
+            let held_max = self.listener.max_held;
+            let turn = hold(self.connection, held_max, admitted, &planned, self.exchange);
+            Box::pin(turn).await?;
         }
         join_lines(&mut head.headers, snapshot, route);
         let request = self.outgoing(head, &target, &path, route, client);
@@ -169,25 +175,6 @@ impl Journey<'_> {
             return Err(Refusal::body_too_large());
         }
         Ok(())
-    }
-
-    /// Holds an admitted request for as long as its leaky-bucket policies say.
-    async fn hold(&mut self, admitted: Admitted, planned: &Planned<'_>) -> Result<(), Stop> {
-        let worker = &self.connection.worker;
-        let load = &worker.shared.loads[self.connection.place.listener];
-        let Some(_place) = load.hold(self.listener.max_held) else {
-            plan::give_back(&worker.shared, planned, admitted.charge, self.exchange).await;
-            return Err(Refusal::held_full().into());
-        };
-        worker.shared.metrics.held(worker.index);
-        let _counted = Counted(worker);
-        self.exchange.held();
-        let is_gone = tokio::select! {
-            () = tokio::time::sleep(admitted.wait.into()) => false,
-            () = self.connection.socket.gone() => true,
-        };
-        self.exchange.let_go();
-        if is_gone { Err(Stop::Gone) } else { Ok(()) }
     }
 
     /// Makes the request that the upstream sees.
@@ -230,6 +217,7 @@ impl Journey<'_> {
         let http = match &upstream.kind {
             UpstreamKind::Echo => return Ok(builtin::echo(request).map(Content::Builtin)),
             UpstreamKind::Status(status) => {
+                request.into_body().drain().await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
             }
             UpstreamKind::Http(http) => http,
@@ -250,18 +238,14 @@ impl Journey<'_> {
             worker: worker.index,
         };
         let pools = &worker.pools;
-        let response = forward::send(pools, upstream, http, request, &terms, meter).await?;
+        let sent = forward::send(pools, upstream, http, request, &terms, meter);
+        let response = tokio::select! {
+            biased;
+            response = sent => response?,
+            () = self.connection.socket.gone() => return Err(Stop::Gone),
+        };
         self.exchange.responded();
         Ok(response.map(Content::Upstream))
-    }
-}
-
-/// A held request in the metrics; no longer held when dropped.
-struct Counted<'w>(&'w Worker);
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.shared.metrics.let_go(self.0.index);
     }
 }
 

@@ -21,6 +21,7 @@ pub mod path;
 pub mod route;
 pub(crate) mod target;
 
+pub(crate) mod hold;
 pub(crate) mod plan;
 
 pub(crate) mod body;

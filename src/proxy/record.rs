@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::annotate::{Told, tightest};
 use super::body::{RequestBodyError, ResponseBodyError};
+use super::client_io::ClientSocket;
 use super::connection::Connection;
 use super::identify::shown_address;
 use super::upstream_body::UpstreamBodyError;
@@ -219,6 +220,11 @@ impl Exchange {
         self.told()
             .filter(|told| !told.decision.admit)
             .map(|told| &*told.quota.item)
+    }
+
+    /// Returns the socket of the client that asks.
+    pub(crate) fn client(&self) -> &ClientSocket {
+        &self.connection.socket
     }
 
     /// Whether the access log may have this request.

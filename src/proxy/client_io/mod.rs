@@ -5,18 +5,24 @@
 //! [`ClientSocket`] behind it and says what the connection waits for. hyper's own timers stay
 //! off: one [`Deadline`] for what the client is to send and one for what it is to take, both
 //! swept, cover a slow head, an idle connection, a slow body, a slow reader and a slow goodbye.
+//!
+//! Here is what is waited for; `receiving` reads, and ends a read that takes too long, `watch`
+//! looks out for a client that leaves while nobody reads, `waiting` is between requests, `goodbye` closes.
 
+mod goodbye;
+mod receiving;
 mod waiting;
+mod watch;
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::sweep::{Deadline, Sweep};
@@ -39,6 +45,9 @@ pub(crate) struct ClientSocket {
     /// Whether the runtime was told that nothing can be read although bytes are waiting: the
     /// watch does that, to hear of the client's leaving behind them.
     is_readiness_hidden: AtomicBool,
+    /// Whether hyper wanted more after the latest bytes, and there was none. Between a head and
+    /// the end of its answer it wants more only when it has used up what it has.
+    is_more_wanted: AtomicBool,
     /// Whether the client may be sending still when its connection closes.
     is_more_expected: AtomicBool,
 }
@@ -68,14 +77,6 @@ pub(crate) enum Awaited {
     Close = 5,
 }
 
-/// What a client gets that began a head and did not finish it in time.
-const REQUEST_TIMEOUT: &[u8] =
-    b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-/// How long after an early answer what the client still sends is read and thrown away.
-const LINGER_MAX: Duration = Duration::from_secs(30);
-/// How long it may be silent meanwhile.
-const LINGER_IDLE_MAX: Duration = Duration::from_secs(5);
-
 impl ClientIo {
     /// Wraps a fresh connection; its first head is due within the listener's `header_timeout`.
     pub(crate) fn new(stream: TcpStream, listener: &Listener, sweep: &Sweep) -> Self {
@@ -90,6 +91,7 @@ impl ClientIo {
             write: sweep.deadline(),
             awaited: AtomicU8::new(Awaited::FirstByte as u8),
             is_readiness_hidden: AtomicBool::new(false),
+            is_more_wanted: AtomicBool::new(true),
             is_more_expected: AtomicBool::new(false),
         };
         socket.read.arm(listener.header_timeout);
@@ -125,10 +127,24 @@ impl ClientSocket {
         self.is_more_expected.load(Relaxed)
     }
 
-    /// Says that the answer is complete and the next request is awaited.
+    /// Says that the answer is complete and the next request is awaited, or the rest of it if
+    /// some has come already.
     pub(crate) fn end_request(&self) {
-        self.await_next(Awaited::NextRequest);
-        self.read.arm(self.timeouts.idle);
+        self.await_next(if self.is_more_wanted.load(Relaxed) {
+            Awaited::NextRequest
+        } else {
+            Awaited::Head
+        });
+        self.arm_between_requests();
+    }
+
+    /// Gives the client the whole time that it has for what it may send between two requests.
+    fn arm_between_requests(&self) {
+        match self.awaited() {
+            Awaited::NextRequest => self.read.arm(self.timeouts.idle),
+            Awaited::Head => self.read.arm(self.timeouts.header),
+            Awaited::FirstByte | Awaited::Nothing | Awaited::Body | Awaited::Close => {}
+        }
     }
 
     /// Says that more of the body is needed and is not there; repeated calls do not extend the wait.
@@ -163,32 +179,6 @@ impl ClientSocket {
         self.read.is_over()
     }
 
-    /// Waits until the client closes its side or resets, whatever it has sent before.
-    ///
-    /// hyper notices by itself only while it reads; a held request with an unread body, an
-    /// `Expect`, or bytes pipelined behind it is not being read.
-    pub(crate) async fn gone(&self) {
-        loop {
-            match self.stream.ready(Interest::READABLE).await {
-                Ok(ready) if !ready.is_read_closed() => self.hide_readiness(),
-                Ok(_) | Err(_) => return,
-            }
-        }
-    }
-
-    /// Makes the runtime report the next event instead of the bytes that are already waiting.
-    fn hide_readiness(&self) {
-        self.is_readiness_hidden.store(true, Relaxed);
-        self.clear_readiness(Interest::READABLE);
-    }
-
-    fn clear_readiness(&self, interest: Interest) {
-        let blocked: io::Result<()> = self
-            .stream
-            .try_io(interest, || Err(io::ErrorKind::WouldBlock.into()));
-        drop(blocked);
-    }
-
     fn stop_waiting(&self) {
         self.await_next(Awaited::Nothing);
         self.read.disarm();
@@ -196,89 +186,6 @@ impl ClientSocket {
 
     fn await_next(&self, awaited: Awaited) {
         self.awaited.store(awaited as u8, Relaxed);
-    }
-
-    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.poll_receive(cx, buf) {
-            Poll::Ready(Ok(bytes)) => {
-                if bytes > 0 {
-                    self.first_byte_arrived();
-                }
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending if self.read.is_over() => self.give_up_reading(),
-            Poll::Pending => {
-                if self.awaited() == Awaited::Head && !self.read.is_armed() {
-                    self.read.arm(self.timeouts.header);
-                }
-                self.read.register(cx);
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Reads what there is; returns the number of bytes, 0 at the end.
-    fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        if self.is_readiness_hidden.load(Relaxed) {
-            match io::Read::read(
-                &mut &*SockRef::from(&self.stream),
-                buf.initialize_unfilled(),
-            ) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.is_readiness_hidden.store(false, Relaxed);
-                }
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(bytes) => {
-                    buf.advance(bytes);
-                    return Poll::Ready(Ok(bytes));
-                }
-            }
-        }
-        loop {
-            ready!(self.stream.poll_read_ready(cx))?;
-            let room = buf.remaining();
-            match self.stream.try_read_buf(buf) {
-                Ok(bytes) => {
-                    // A short read emptied the socket: asking again would cost a syscall.
-                    if (1..room).contains(&bytes) {
-                        self.clear_readiness(Interest::READABLE);
-                    }
-                    return Poll::Ready(Ok(bytes));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-
-    /// A head is due within `header_timeout` of its first byte, or of the accept; the deadline of
-    /// one that arrives whole is never armed.
-    fn first_byte_arrived(&self) {
-        match self.awaited() {
-            Awaited::FirstByte => self.await_next(Awaited::Head),
-            Awaited::NextRequest => {
-                self.await_next(Awaited::Head);
-                self.read.disarm();
-            }
-            Awaited::Head | Awaited::Nothing | Awaited::Body | Awaited::Close => {}
-        }
-    }
-
-    /// Ends a read whose deadline is over, as what was awaited demands.
-    fn give_up_reading(&self) -> Poll<io::Result<()>> {
-        match self.awaited() {
-            Awaited::Head => {
-                // The answer to the request before has left hyper, unless it is still being taken.
-                // A socket that does not take these bytes is not worth waiting for.
-                if !self.write.is_armed() {
-                    drop(self.stream.try_write(REQUEST_TIMEOUT));
-                }
-                Poll::Ready(Ok(()))
-            }
-            Awaited::FirstByte | Awaited::NextRequest | Awaited::Close => Poll::Ready(Ok(())),
-            Awaited::Body | Awaited::Nothing => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-        }
     }
 
     fn poll_send(
@@ -300,43 +207,17 @@ impl ClientSocket {
             }
             match send(&self.stream) {
                 Ok(bytes) => {
-                    self.write.disarm();
+                    if self.write.is_armed() {
+                        self.write.disarm();
+                        // Nobody asks for anything while the answer is still being taken.
+                        self.arm_between_requests();
+                    }
                     return Poll::Ready(Ok(bytes));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-    }
-
-    /// Says goodbye; if the client may still be sending, reads and throws that away, so that the
-    /// kernel does not reset the connection under an answer the client has yet to read.
-    fn poll_linger(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.awaited() != Awaited::Close {
-            SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)?;
-            let is_between_requests =
-                matches!(self.awaited(), Awaited::NextRequest | Awaited::FirstByte);
-            if is_between_requests && !self.is_more_expected.load(Relaxed) {
-                return Poll::Ready(Ok(()));
-            }
-            self.await_next(Awaited::Close);
-            self.read.arm(LINGER_IDLE_MAX);
-            // Nothing is written any more, so this deadline is free to bound the whole goodbye.
-            self.write.arm(LINGER_MAX);
-        }
-        let mut scrap = [0; 16 * 1024];
-        while !self.read.is_over() && !self.write.is_over() {
-            match self.poll_receive(cx, &mut ReadBuf::new(&mut scrap)) {
-                Poll::Ready(Ok(bytes)) if bytes > 0 => self.read.arm(LINGER_IDLE_MAX),
-                Poll::Ready(_) => break,
-                Poll::Pending => {
-                    self.read.register(cx);
-                    self.write.register(cx);
-                    return Poll::Pending;
-                }
-            }
-        }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -377,6 +258,6 @@ impl AsyncWrite for ClientIo {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_linger(cx)
+        self.0.poll_goodbye(cx)
     }
 }
