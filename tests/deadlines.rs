@@ -48,6 +48,73 @@ fn an_incomplete_head_after_a_whole_request_is_a_408_too() {
 }
 
 #[test]
+fn part_of_a_head_behind_a_whole_request_has_the_header_timeout_too() {
+    let running = open("builtin:echo", "header_timeout = '2s'\nidle_timeout = '1h'");
+    let post = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi";
+    for before in [GET.to_owned(), post.to_owned(), GET.repeat(2)] {
+        let mut client = Client::connect(running.public);
+        client.send(format!("{before}GET / HT"));
+        for _ in 0..before.matches("Host").count() {
+            assert_eq!(client.answer().status, 200, "{before}");
+        }
+        running.clock.advance(secs(1));
+        assert!(client.is_silent_for(HUSH), "early: {before}");
+        running.clock.advance(secs(1));
+        assert_eq!(client.answer().status, 408, "{before}");
+        client.assert_closed();
+    }
+}
+
+#[test]
+fn connection_is_idle_after_a_request_of_any_shape() {
+    let config = Config::to("builtin:echo")
+        .listener("header_timeout = '2s'")
+        .policy("p", "quota = '1 per day'\npartition = []")
+        .route("/*", "")
+        .route("/spent", "policies = ['p']");
+    let running = start(&config);
+    assert_eq!(support::get(running.public, "/spent", "").status, 200);
+    let host = "Host: a.test\r\n";
+    for (request, answers) in [
+        (GET.repeat(2), &[200, 200][..]),
+        (
+            format!("POST / HTTP/1.1\r\n{host}Content-Length: 2\r\n\r\nhi"),
+            &[200],
+        ),
+        (
+            format!(
+                "POST / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+            ),
+            &[200],
+        ),
+        (
+            format!("POST / HTTP/1.1\r\n{host}Expect: 100-continue\r\nContent-Length: 2\r\n\r\nhi"),
+            &[200],
+        ),
+        (
+            format!("POST /spent HTTP/1.1\r\n{host}Content-Length: 2\r\n\r\nhi"),
+            &[429],
+        ),
+        (
+            format!("GET / HTTP/1.0\r\n{host}Connection: keep-alive\r\n\r\n"),
+            &[200],
+        ),
+    ] {
+        let mut client = Client::connect(running.public);
+        client.send(&request);
+        let seen: Vec<_> = answers.iter().map(|_| client.answer().status).collect();
+        assert_eq!(seen, answers, "{request}");
+        running.clock.advance(secs(70));
+        assert!(
+            client.is_silent_for(HUSH),
+            "75 seconds are not over: {request}"
+        );
+        running.clock.advance(secs(5));
+        client.assert_closed();
+    }
+}
+
+#[test]
 fn a_head_that_trickles_in_does_not_win_time() {
     let running = open("builtin:echo", "");
     let mut client = Client::connect(running.public);

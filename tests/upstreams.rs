@@ -2,10 +2,10 @@
 
 mod support;
 
-use std::time::Duration;
-
 use support::ratelimit::remaining;
-use support::{After, Client, Config, Flow, Gate, HUSH, Origin, Refusing, Running, secs, start};
+use support::{
+    After, Client, Config, Flow, Gate, HUSH, Origin, Refusing, Running, Unreachable, secs, start,
+};
 
 fn open(endpoint: &str) -> Running {
     start(&Config::to(endpoint).route("/*", ""))
@@ -167,57 +167,9 @@ fn a_slow_answer_that_keeps_coming_is_not_cut() {
 }
 
 #[test]
-fn an_answer_before_the_request_is_complete_reaches_the_client() {
-    let origin = Origin::scripted(|exchange| {
-        exchange
-            .write("HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")?;
-        exchange.wire.finish_writing();
-        exchange.until_closed();
-        Ok(After::Close)
-    });
-    let running = open(&origin.url());
-    let mut client = Client::connect(running.public);
-    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000\r\n\r\nstart");
-    let answer = client.answer();
-    assert_eq!((answer.status, answer.text()), (403, "no".to_owned()));
-}
-
-#[test]
-fn a_client_that_leaves_ends_its_request_at_the_origin() {
-    let origin = Origin::mute();
-    let running = open(&origin.url());
-    for (turn, leaves_half) in [(1, false), (2, true)] {
-        let mut client = Client::connect(running.public);
-        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        origin.wait_for_requests(turn);
-        if leaves_half {
-            // "A client that closes its sending side before the answer counts as gone."
-            client.wire.finish_writing();
-            origin.wait_for_ended(turn);
-        } else {
-            drop(client);
-            origin.wait_for_ended(turn);
-        }
-    }
-}
-
-#[test]
 fn an_upstream_whose_connection_never_stands_is_answered_in_time() {
-    // A full backlog drops further connection requests unanswered.
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-        .expect("sockets are available");
-    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    socket.bind(&any.into()).expect("a free port");
-    socket.listen(0).expect("a bound socket");
-    let address = socket.local_addr().expect("a bound socket");
-    let address = address.as_socket().expect("an IPv4 address");
-    let short = Duration::from_millis(50);
-    let fillers: Vec<_> = (0..4)
-        .map_while(|_| std::net::TcpStream::connect_timeout(&address, short).ok())
-        .collect();
-    assert!(fillers.len() < 4, "the backlog never fills");
-
-    let config = Config::to(format!("http://{address}")).upstream("connect_timeout = '2s'");
+    let unreachable = Unreachable::new();
+    let config = Config::to(unreachable.url()).upstream("connect_timeout = '2s'");
     let running = start(&config.upstream("retries = 0").route("/*", ""));
     let mut client = Client::connect(running.public);
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");

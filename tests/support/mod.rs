@@ -14,7 +14,7 @@ pub mod wire;
 pub use client::{Answer, Client, first_answered, get};
 pub use garden::{Garden, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};
-pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing};
+pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};
 pub use process::Process;
 pub use wire::{Framing, Head};
 

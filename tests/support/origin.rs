@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 use tollgate::clock::{Clock, Timestamp};
@@ -285,6 +286,40 @@ impl Refusing {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         socket.bind(&any.into()).expect("a free port");
         Self { socket }
+    }
+
+    /// Returns the endpoint as gateway.toml writes it.
+    pub fn url(&self) -> String {
+        let address = self.socket.local_addr().expect("a bound socket");
+        format!("http://{}", address.as_socket().expect("an IPv4 address"))
+    }
+}
+
+/// An address on which no connection ever stands: its queue is full, so the kernel drops more.
+#[derive(Debug)]
+pub struct Unreachable {
+    socket: Socket,
+    _queued: Vec<TcpStream>,
+}
+
+impl Unreachable {
+    /// Listens without accepting and fills the queue.
+    pub fn new() -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are available");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        socket.bind(&any.into()).expect("a free port");
+        socket.listen(0).expect("a bound socket");
+        let address = socket.local_addr().expect("a bound socket");
+        let address = address.as_socket().expect("an IPv4 address");
+        let short = Duration::from_millis(50);
+        let queued: Vec<_> = (0..4)
+            .map_while(|_| TcpStream::connect_timeout(&address, short).ok())
+            .collect();
+        assert!(queued.len() < 4, "the queue never fills");
+        Self {
+            socket,
+            _queued: queued,
+        }
     }
 
     /// Returns the endpoint as gateway.toml writes it.

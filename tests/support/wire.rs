@@ -7,6 +7,8 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use socket2::SockRef;
+
 use super::PATIENCE;
 
 /// One side of a connection: the socket and what was read ahead from it.
@@ -81,6 +83,34 @@ impl Wire {
     pub fn close(&self) {
         // The peer may have closed first; then there is nothing left to end.
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Ends the connection with a reset instead of FIN.
+    pub fn reset(self) {
+        let set = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        set.expect("a socket takes options");
+    }
+
+    /// Writes that piece again and again until neither kernel takes any more of it.
+    pub fn flood(&self, piece: &[u8]) {
+        let set = |is_nonblocking| {
+            let set = self.stream.set_nonblocking(is_nonblocking);
+            set.expect("a socket takes options");
+        };
+        set(true);
+        let mut refusals = 0;
+        while refusals < 5 {
+            // A piece that is taken in part leaves bytes that mean nothing, which is as good.
+            match (&self.stream).write(piece) {
+                Ok(_) => refusals = 0,
+                Err(error) if is_timeout(&error) => {
+                    refusals += 1;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(_) => break,
+            }
+        }
+        set(false);
     }
 
     /// Returns a second handle to the same socket, for writing from another thread.
