@@ -3,43 +3,12 @@
 mod support;
 
 use support::ratelimit::remaining;
-use support::{
-    After, Client, Config, HUSH, Origin, Running, eventually, first_answered, get, start,
-};
-use tollgate::clock::Micros;
+use support::{After, Client, Config, HUSH, Origin, Running, eventually, get, start};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
 fn open(endpoint: &str, listener: &str) -> Running {
     start(&Config::to(endpoint).listener(listener).route("/*", ""))
-}
-
-#[test]
-fn a_client_that_uploads_while_refused_still_reads_its_answer() {
-    let running = start(&Config::limited("builtin:echo", "quota = '1 per hour'"));
-    assert_eq!(get(running.public, "/", "").status, 200);
-    let body = vec![b'x'; 1 << 20];
-    for (framing, tail) in [
-        ("Content-Length: 1048576\r\n\r\n", ""),
-        (
-            "Transfer-Encoding: chunked\r\n\r\n100000\r\n",
-            "\r\n0\r\n\r\n",
-        ),
-    ] {
-        let mut client = Client::connect(running.public);
-        client.send(format!("POST / HTTP/1.1\r\nHost: a.test\r\n{framing}"));
-        // It sends everything before it looks at the answer, as many clients do.
-        client.send(&body);
-        client.send(tail);
-        let answer = client.answer();
-        assert_eq!(answer.status, 429, "{framing}");
-        assert_eq!(answer.json()["status"], 429, "{framing}");
-        if answer.says_close() {
-            client.assert_closed();
-        } else {
-            assert_eq!(client.ask(GET).status, 429, "{framing}");
-        }
-    }
 }
 
 #[test]
@@ -76,44 +45,6 @@ fn pipelined_requests_are_answered_in_their_order() {
     client.assert_closed();
     let targets = origin.targets();
     assert_eq!(targets, ["/1", "/2", "/limited", "/5", "/6"]);
-}
-
-/// Lets the client of a held request go, and expects its room to be free and its place spent.
-fn check_that_room_is_made(leave: impl FnOnce(&Client)) {
-    let origin = Origin::plain();
-    let policy = "quota = '1 per 600ms'\nalgorithm = 'leaky-bucket'\nqueue = 5\npartition = []";
-    let running = start(&Config::limited(origin.url(), policy).listener("max_held = 1"));
-    let began = origin.now();
-    assert_eq!(get(running.public, "/first", "").status, 200);
-    // Two that would be held, and room for one: whichever comes second is turned away.
-    let mut clients = [(); 2].map(|()| Client::connect(running.public));
-    for client in &mut clients {
-        client.send("GET /left HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    }
-    let answered = first_answered(&mut clients);
-    assert_eq!(clients[answered].answer().status, 503);
-    leave(&clients[1 - answered]);
-    let answer = eventually("room for another", || {
-        let answer = get(running.public, "/third", "");
-        (answer.status != 503).then_some(answer)
-    });
-    assert_eq!(answer.status, 200);
-    let requests = origin.requests();
-    assert_eq!(origin.targets(), ["/first", "/third"]);
-    assert!(
-        requests[1].at >= began + Micros(1_200_000),
-        "the place of the one that left is not filled"
-    );
-}
-
-#[test]
-fn a_held_request_whose_client_left_makes_room_and_keeps_its_place_spent() {
-    check_that_room_is_made(|client| client.wire.close());
-}
-
-#[test]
-fn a_held_client_that_closes_its_sending_side_counts_as_gone() {
-    check_that_room_is_made(|client| client.wire.finish_writing());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod support;
 mod advisories;
 mod early_answers;
 mod framing;
+mod held;
 mod identity;
 mod paths;
 mod resources;

@@ -1,1 +1,0 @@
-//! Answers that come before a request's body, and requests held before they are forwarded.

@@ -1,0 +1,124 @@
+//! The bounds of what an early answer costs: draining, and lingering behind it.
+
+use std::time::Duration;
+
+use tollgate::proxy::sweep;
+
+use crate::support::wire::is_reset;
+use crate::support::{Client, Config, Flow, HUSH, Running, eventually, get, secs, start};
+
+const UPLOAD: &str = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\n";
+
+fn refusing(listener: &str) -> Running {
+    let config = Config::limited("builtin:echo", "quota = '1 per week'\npartition = []");
+    let running = start(&config.listener(listener));
+    assert_eq!(get(running.public, "/", "").status, 200);
+    running
+}
+
+/// Begins an upload that is refused, and reads the refusal and the end behind it.
+fn lingering(running: &Running) -> Client {
+    let mut client = Client::connect(running.public);
+    let answer = client.ask(UPLOAD);
+    assert_eq!(answer.status, 429);
+    assert!(answer.says_close(), "{answer:#?}");
+    let rest = client.wire.read_to_fin().expect("an end without a reset");
+    assert_eq!(rest, b"", "bytes behind the answer");
+    client
+}
+
+/// Whether the gateway still takes what the client sends.
+fn is_taken(client: &mut Client) -> bool {
+    // A reset is seen by the write after the one that brought it about.
+    (0..2).all(|_| {
+        let written = client.wire.write(b"more");
+        std::thread::sleep(sweep::PERIOD);
+        match written {
+            Ok(()) => true,
+            Err(error) if is_reset(&error) => false,
+            Err(error) => panic!("writing: {error}"),
+        }
+    })
+}
+
+#[test]
+fn s18_a_client_that_never_stops_sending_is_cut_after_half_a_minute() {
+    let running = refusing("");
+    let mut client = lingering(&running);
+    for turn in 0..7 {
+        assert!(is_taken(&mut client), "after {} seconds", turn * 4);
+        running.clock.advance(secs(4));
+    }
+    assert!(is_taken(&mut client), "half a minute is not over");
+    running.clock.advance(secs(2));
+    eventually("it is cut", || (!is_taken(&mut client)).then_some(()));
+}
+
+#[test]
+fn s18_a_client_that_falls_silent_is_cut_after_five_seconds() {
+    let running = refusing("");
+    for (wait, is_open) in [(4, true), (5, false)] {
+        let mut client = lingering(&running);
+        // Its silence begins a moment after the end that it has read.
+        std::thread::sleep(sweep::PERIOD);
+        running.clock.advance(secs(wait));
+        std::thread::sleep(sweep::PERIOD * 3);
+        assert_eq!(is_taken(&mut client), is_open, "{wait} seconds of silence");
+    }
+}
+
+#[test]
+fn s18_connections_that_linger_count_among_the_most_there_may_be() {
+    let running = refusing("max_connections = 1");
+    let lingering = lingering(&running);
+    let mut next = Client::connect(running.public);
+    next.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert!(next.is_silent_for(HUSH), "there is no room");
+    drop(lingering);
+    assert_eq!(next.answer().status, 429);
+}
+
+#[test]
+fn s18_connections_that_linger_end_with_the_gateway() {
+    let mut running = refusing("");
+    let config = Config::limited("builtin:echo", "quota = '1 per week'\npartition = []");
+    let text = config.top("shutdown_grace = '200ms'").text();
+    running.gateway.reload(&text).expect("a good file");
+    let mut client = lingering(&running);
+    running.gateway.shutdown();
+    eventually("it is cut", || (!is_taken(&mut client)).then_some(()));
+}
+
+#[test]
+fn s18_a_short_body_that_never_ends_delays_its_refusal_but_does_not_prevent_it() {
+    let running = refusing("");
+    let mut client = Client::connect(running.public);
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n");
+    // The gateway's clock stands still, so no deadline of the listener's helps.
+    while client.is_silent_for(Duration::from_millis(20)) {
+        client.send("x");
+    }
+    let answer = client.answer();
+    assert_eq!(answer.status, 429);
+    assert!(answer.says_close(), "{answer:#?}");
+}
+
+#[test]
+fn s18_what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
+    let running = start(&Config::to("builtin:echo").route("/*", ""));
+    let mut client = Client::connect(running.public);
+    client.send("GET / HTTP/1.1\r\n");
+    {
+        let _time = Flow::of(&running.clock, secs(1));
+        assert!(!client.is_silent_for(crate::support::PATIENCE));
+    }
+    for _ in 0..3 {
+        client.send("X: y\r\n");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(client.answer().status, 408);
+    let rest = client.wire.read_to_fin().expect("an end without a reset");
+    assert_eq!(rest, b"");
+    client.send("X: y\r\n");
+    assert!(is_taken(&mut client), "it is read and thrown away");
+}

@@ -1,0 +1,196 @@
+//! Held requests (leaky-bucket): never early, bounded, and let go at once when their client leaves.
+
+use serde_json::Value;
+
+use crate::support::ratelimit::remaining;
+use crate::support::{Client, Config, Origin, Process, eventually, get};
+
+/// How a client leaves.
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    /// It closes.
+    Closing,
+    /// It closes its sending side and would read on.
+    HalfClosing,
+    /// It resets the connection.
+    Resetting,
+}
+
+impl Leaving {
+    fn leave(self, client: Client) -> Option<Client> {
+        match self {
+            Self::Closing => None,
+            Self::HalfClosing => {
+                client.wire.finish_writing();
+                Some(client)
+            }
+            Self::Resetting => {
+                client.wire.reset();
+                None
+            }
+        }
+    }
+}
+
+/// What a client sends whose request is held: the rest of a head, and what comes behind it.
+struct Sent {
+    name: &'static str,
+    method: &'static str,
+    fields: &'static str,
+    behind: Vec<u8>,
+    /// Whether it goes on sending until nothing is taken any more.
+    is_flooding: bool,
+}
+
+fn sent(name: &'static str, method: &'static str, fields: &'static str, behind: &[u8]) -> Sent {
+    Sent {
+        name,
+        method,
+        fields,
+        behind: behind.to_vec(),
+        is_flooding: false,
+    }
+}
+
+/// Every way of sending a request so that nobody reads what is behind its head.
+fn ways_of_sending() -> Vec<Sent> {
+    let flooding = |sent: Sent| Sent {
+        is_flooding: true,
+        ..sent
+    };
+    let get = b"GET /behind HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let long = vec![b'x'; 20_000];
+    let expect = "Expect: 100-continue\r\nContent-Length: 5\r\n";
+    vec![
+        sent("plain", "GET", "", b""),
+        sent("a whole body", "POST", "Content-Length: 5\r\n", b"hello"),
+        sent("half a body", "POST", "Content-Length: 10\r\n", b"hello"),
+        sent("no body yet", "POST", "Content-Length: 10\r\n", b""),
+        sent(
+            "a body that fits the kernel",
+            "POST",
+            "Content-Length: 20000\r\n",
+            &long,
+        ),
+        sent(
+            "chunks",
+            "POST",
+            "Transfer-Encoding: chunked\r\n",
+            b"5\r\nhello\r\n0\r\n\r\n",
+        ),
+        sent("an expectation", "POST", expect, b""),
+        sent("an expectation and its body", "POST", expect, b"hello"),
+        sent("a request behind", "GET", "", get),
+        sent("half a request behind", "GET", "", b"GET /beh"),
+        sent("bytes behind that fit the kernel", "GET", "", &long),
+        sent(
+            "a body and a request behind",
+            "POST",
+            "Content-Length: 5\r\n",
+            &[b"hello", &get[..]].concat(),
+        ),
+        flooding(sent(
+            "a body without end",
+            "POST",
+            "Content-Length: 1000000000\r\n",
+            b"",
+        )),
+        flooding(sent(
+            "chunks without end",
+            "POST",
+            "Transfer-Encoding: chunked\r\n",
+            b"40000000\r\n",
+        )),
+        flooding(sent("bytes without end behind", "GET", "", b"")),
+        flooding(sent(
+            "an expectation not waited for",
+            "POST",
+            "Expect: 100-continue\r\nContent-Length: 1000000000\r\n",
+            b"",
+        )),
+    ]
+}
+
+/// A minute and more is what a held request waits for.
+fn shaping(origin: &Origin) -> Process {
+    let config = Config::to(origin.url())
+        .listener("max_held = 1")
+        .policy(
+            "p",
+            "quota = '1 per hour'\nalgorithm = 'leaky-bucket'\nqueue = 9\n\
+             partition = ['header:x-case']",
+        )
+        .route("/*", "policies = ['p']")
+        .route("/look", "policies = ['p']\ncost = 0");
+    Process::start(&config)
+}
+
+fn held(process: &Process) -> u64 {
+    let metrics = get(process.admin, "/metrics", "").text();
+    let line = metrics
+        .lines()
+        .find(|line| line.starts_with("tollgate_requests_held "));
+    let value = line.and_then(|line| line.split(' ').nth(1));
+    value.and_then(|x| x.parse().ok()).expect("a gauge")
+}
+
+#[test]
+fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
+    let origin = Origin::plain();
+    let process = shaping(&origin);
+    let mut case = 0;
+    for leaving in [Leaving::Closing, Leaving::HalfClosing, Leaving::Resetting] {
+        for way in ways_of_sending() {
+            // What waits in the client's kernel for room keeps its FIN back; nobody can see it.
+            if way.is_flooding && !matches!(leaving, Leaving::Resetting) {
+                continue;
+            }
+            let name = format!("{leaving:?}, {}", way.name);
+            let key = format!("X-Case: {case}\r\n");
+            case += 1;
+            assert_eq!(get(process.public, "/", &key).status, 200, "{name}");
+            let mut client = Client::connect(process.public);
+            client.send(format!(
+                "{} /held HTTP/1.1\r\nHost: a.test\r\n{key}{}\r\n",
+                way.method, way.fields
+            ));
+            client.send(&way.behind);
+            if way.is_flooding {
+                client.wire.flood(&[b'x'; 16 * 1024]);
+            }
+            eventually(&format!("held: {name}"), || {
+                (held(&process) == 1).then_some(())
+            });
+            let left = leaving.leave(client);
+            // "At once" beside an hour.
+            eventually(&format!("let go: {name}"), || {
+                (held(&process) == 0).then_some(())
+            });
+            if let Some(mut client) = left {
+                let answer = client.rest();
+                assert_eq!(String::from_utf8_lossy(&answer), "", "{name}");
+            }
+            // Its place among the held is free, and its units stay spent: ten less two.
+            let look = get(process.public, "/look", &key);
+            assert_eq!((look.status, remaining(&look, "p")), (200, 8), "{name}");
+        }
+    }
+    let gone = eventually("a line of the access log for each", || {
+        let lines = process.lines();
+        let gone = lines.iter().filter(|line| line.contains("\"/held\""));
+        let gone: Vec<Value> = gone
+            .map(|line| serde_json::from_str(line).expect("a log line is JSON"))
+            .collect();
+        (gone.len() >= case).then_some(gone)
+    });
+    for record in gone {
+        assert_eq!(record["reason"], "client_gone", "{record}");
+        assert!(record["status"].is_null(), "{record}");
+        assert!(record["held_us"].is_u64(), "{record}");
+    }
+    let targets = origin.targets();
+    assert!(
+        targets.iter().all(|x| x == "/" || x == "/look"),
+        "forwarded: {targets:?}"
+    );
+}
