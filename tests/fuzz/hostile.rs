@@ -55,7 +55,8 @@ pub fn files(folders: &[&str]) -> Vec<Vec<u8>> {
     paths.into_iter().map(read).collect()
 }
 
-fn at(path: &str) -> std::path::PathBuf {
+/// A path of the project.
+pub fn at(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 

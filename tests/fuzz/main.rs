@@ -5,6 +5,9 @@
 //! which looks for what no piece leads to. What either finds becomes a seed, and a test named
 //! after the claim it broke.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 mod hostile;
 mod targets;
 
@@ -60,4 +63,24 @@ fn a_file_is_accepted_whole_or_reported_where_it_is_wrong() {
     let mut seeds = files(&["tests/config/good", "tests/config/bad", "."]);
     seeds.extend(lines("config"));
     run(targets::config::holds, &seeds, 400);
+}
+
+/// `scripts/fuzz` runs what `fuzz/` has; nobody compiles it in between.
+#[test]
+fn every_target_has_seeds_and_a_binary_for_libfuzzer() {
+    let names = |folder| {
+        let files = std::fs::read_dir(hostile::at(folder)).expect(folder);
+        let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+        let names = files.filter_map(|file| stem(file.expect("an entry").path()));
+        names.collect::<BTreeSet<String>>()
+    };
+    let mut targets = names("tests/fuzz/targets");
+    targets.remove("mod");
+    assert_eq!(names("fuzz/fuzz_targets"), targets);
+    let manifest = std::fs::read_to_string(hostile::at("fuzz/Cargo.toml")).expect("a manifest");
+    for name in &targets {
+        lines(name);
+        let binary = format!("[[bin]]\nname = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\n");
+        assert!(manifest.contains(&binary), "{name} is no binary");
+    }
 }
