@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, VIA};
 use tollgate::proxy::headers::{
-    keep_alive_timeout, strip_disguises, strip_request, strip_response, strip_trailers,
+    keep_alive_timeout, strip_disguises, strip_request, strip_response, strip_rewrites,
+    strip_trailers,
 };
 use tollgate::proxy::via;
 
@@ -19,6 +20,7 @@ pub fn holds(data: &[u8]) {
     strip_response(&mut response);
     check(&headers, &response, is_hop_by_hop);
     trailers(&headers);
+    rewrites(&headers);
     disguises(&headers);
     keep_alive(&headers);
     loops(&headers);
@@ -51,7 +53,11 @@ fn trailers(headers: &HeaderMap) {
     strip_trailers(&mut trailers);
     check(headers, &trailers, |name| {
         is_hop_by_hop(name)
-            || matches!(name, "host" | "content-length" | "forwarded")
+            || matches!(
+                name,
+                "host" | "content-length" | "expect" | "forwarded" | "via"
+            )
+            || matches!(name, "authorization" | "proxy-authorization" | "cookie")
             || X_FORWARDED.contains(&name)
             || name.replace('_', "-").starts_with("tollgate-")
             || is_disguised(name)
@@ -68,6 +74,18 @@ fn check(headers: &HeaderMap, left: &HeaderMap, unwanted: impl Fn(&str) -> bool)
         let values = |of: &HeaderMap| of.get_all(name).iter().cloned().collect::<Vec<_>>();
         let expected = if goes { Vec::new() } else { values(headers) };
         assert_eq!(values(left), expected, "{name} of {headers:?}");
+    }
+}
+
+fn rewrites(headers: &HeaderMap) {
+    let mut left = headers.clone();
+    strip_rewrites(&mut left);
+    for name in headers.keys() {
+        let read = name.as_str().replace('_', "-");
+        let goes = matches!(&*read, "x-original-url" | "x-rewrite-url");
+        let values = |of: &HeaderMap| of.get_all(name).iter().cloned().collect::<Vec<_>>();
+        let expected = if goes { Vec::new() } else { values(headers) };
+        assert_eq!(values(&left), expected, "{name}");
     }
 }
 

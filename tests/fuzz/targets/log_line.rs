@@ -45,6 +45,8 @@ pub fn holds(data: &[u8]) {
     for (&name, &sent) in &texts {
         let shown = match name {
             "partition" if sent.is_empty() => None,
+            // What has no method never became a request.
+            "method" | "host" | "path" if texts["method"].is_empty() => None,
             "path" => Some(shown(sent, 1024)),
             "route" => Some(shown(route.as_bytes(), 256)),
             "policies" => Some(shown(policy.as_bytes(), 256)),
@@ -56,7 +58,9 @@ pub fn holds(data: &[u8]) {
         };
         assert_eq!(logged.and_then(Value::as_str), shown.as_deref(), "{name}");
     }
-    assert_eq!(fields["sent_bytes"], number);
+    if !texts["method"].is_empty() {
+        assert_eq!(fields["sent_bytes"], number);
+    }
     assert_eq!(fields["refused_by"].as_array().map(Vec::len), Some(1));
 
     let text = line(&record, LogFormat::Text);

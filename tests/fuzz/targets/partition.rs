@@ -178,7 +178,9 @@ fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
         },
         Part::Header(name) => {
             let lines = facts.headers.get_all(name).iter();
-            let lines: Vec<_> = lines.map(|line| line.as_bytes().trim_ascii()).collect();
+            let lines = lines.map(|line| line.as_bytes().trim_ascii());
+            // RFC 9110, section 5.6.1.2: empty lines say nothing.
+            let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
             let is_cookie = name == "cookie";
             lines.join(if is_cookie { &b"; "[..] } else { b", " })
         }
@@ -189,15 +191,23 @@ fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
             let path = compared(facts.path);
             let path = path.strip_suffix('/').unwrap_or(&path);
             let path = if path.is_empty() { "/" } else { path };
-            if ROUTES[facts.found.route].starts_with("/any-case") {
-                path.to_ascii_lowercase().into_bytes()
-            } else {
-                path.as_bytes().to_vec()
-            }
+            in_case(path, facts).into_bytes()
         }
-        Part::PathParam(name) => compared(&param(facts.found, facts.path, name)?).into_bytes(),
+        Part::PathParam(name) => {
+            let value = compared(&param(facts.found, facts.path, name)?);
+            in_case(&value, facts).into_bytes()
+        }
     };
     (!value.is_empty()).then_some(value)
+}
+
+/// In lower case where the route takes any.
+fn in_case(text: &str, facts: &Facts<'_>) -> String {
+    if ROUTES[facts.found.route].starts_with("/any-case") {
+        text.to_ascii_lowercase()
+    } else {
+        text.to_owned()
+    }
 }
 
 /// The segment that stands where the route's pattern has `{name}`.

@@ -43,6 +43,8 @@ pub fn holds(data: &[u8]) {
             }
         };
         assert_eq!(Some(found.route), expected, "{request:?}");
+        let hides = router.hides_another(&found, &host, &method, path.as_str(), &headers);
+        assert_eq!(hides, request.hides_another(found.route), "{request:?}");
         let names = RULES[found.route].2.split('/').filter(|it| !it.is_empty());
         for (pattern, (raw, _)) in names.zip(&request.segments) {
             let name = pattern
@@ -58,6 +60,9 @@ pub fn holds(data: &[u8]) {
 
 /// Host, method, path, and whether the path may be in any case; in the order of their rank.
 type Row = (&'static str, &'static str, &'static str, bool);
+
+/// The one rule with a method.
+const ONLY: usize = 4;
 
 const RULES: &[Row] = &[
     ("api.example.com", "", "/login", false),
@@ -94,11 +99,33 @@ struct Request<'r> {
 }
 
 impl Request<'_> {
-    fn matches(&self, &(host, method, path, any_case): &Row) -> bool {
+    fn matches(&self, rule: &Row) -> bool {
+        let &(host, method, ..) = rule;
         let host_matches = match host.strip_prefix('*') {
             Some(suffix) => self.host.ends_with(suffix),
             None => host.is_empty() || self.host == host,
         };
+        host_matches && (method.is_empty() || self.method == method) && self.is_at(rule)
+    }
+
+    /// Whether an origin that takes encoded slashes for slashes sees another route's path, which
+    /// that route does not take as it stands.
+    fn hides_another(&self, found: usize) -> bool {
+        let raw = self.segments.iter().map(|(raw, _)| raw.as_str());
+        let path = raw.collect::<Vec<_>>().join("/");
+        let decoded = Request {
+            segments: segments(&path.replace("%2F", "/").replace("%5C", "/")),
+            ..*self
+        };
+        let is_method_case = decoded.is_at(&RULES[ONLY])
+            && self.method.eq_ignore_ascii_case("POST")
+            && self.method != "POST";
+        let other = RULES.iter().position(|rule| decoded.matches(rule));
+        is_method_case || other.is_some_and(|it| it != found && !self.is_at(&RULES[it]))
+    }
+
+    /// Whether the path is the rule's.
+    fn is_at(&self, &(_, _, path, any_case): &Row) -> bool {
         let pattern: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
         let fixed = pattern.len() - usize::from(pattern.last() == Some(&"*"));
         let length_matches = if fixed == pattern.len() {
@@ -112,8 +139,7 @@ impl Request<'_> {
                 || pattern == segment
                 || (any_case && pattern.eq_ignore_ascii_case(segment))
         });
-        let method_matches = method.is_empty() || self.method == method;
-        host_matches && method_matches && length_matches && segments_match
+        length_matches && segments_match
     }
 }
 
