@@ -3,21 +3,24 @@
 //! `seeds/NAME.txt` has one seed per line, spelled as `printf '%b'` reads it (`\n`, `\\`, `\x00`),
 //! so that a seed says what it is and `scripts/fuzz` can unfold them.
 
-use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::{env, fs};
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
 
-/// Runs `target` on every seed, then on `cases` inputs made of them.
-pub fn run(target: fn(&[u8]), seeds: &[Vec<u8>], cases: u32) {
+/// Runs `target` on every seed, then on `cases` inputs made of them; `FUZZ_TIMES=100` makes it a
+/// hundred times as many.
+pub fn run(target: impl Fn(&[u8]), seeds: &[Vec<u8>], cases: u32) {
     for seed in seeds {
-        let outcome = std::panic::catch_unwind(|| target(seed));
+        let outcome = catch_unwind(AssertUnwindSafe(|| target(seed)));
         assert!(outcome.is_ok(), "the seed is {}", seed.escape_ascii());
     }
+    let times = env::var("FUZZ_TIMES").map_or(1, |times| times.parse().expect("a number"));
     let config = Config {
-        cases,
+        cases: cases * times,
         // What is found becomes a seed, which says what it is; a number in a file does not.
         failure_persistence: None,
         ..Config::default()

@@ -9,7 +9,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 mod hostile;
+#[path = "../support/mod.rs"]
+mod support;
 mod targets;
+mod wire;
 
 use hostile::{files, lines, run};
 
