@@ -1,0 +1,165 @@
+//! What a large file costs: to load, to reload, to keep, and per request.
+//!
+//! Files are made of 10 to 10,000 routes and a tenth as many policies (`files`). Loading is
+//! measured as a thread's CPU time and memory as what is resident, each size in a process of its
+//! own. A lookup is measured alone (`lookups`), and as CPU time per request of two gateways on the
+//! same load in the same run, which differ in their files only; then one of them is reloaded while
+//! a client waits for each answer (`traffic`).
+//!
+//! `cargo bench --bench config`; with `load`, `mistakes`, `lookups` or `traffic` behind `--` for
+//! one part.
+
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "figures for people, far below 2^52"
+)]
+
+mod files;
+mod lookups;
+mod traffic;
+
+use std::hint::black_box;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use files::{Kind, Mistake};
+use tollgate::cli::check::summary;
+use tollgate::clock::Clock;
+use tollgate::config::changes::changes;
+use tollgate::config::{Loaded, load};
+use tollgate::metrics::Metrics;
+use tollgate::proxy::shared::Live;
+use tollgate::store::{MemoryStore, Store};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let words: Vec<String> = env::args().skip(1).collect();
+    if let [part, routes, kind] = words.as_slice()
+        && part == "one"
+    {
+        return one(routes.parse().expect("a number"), Kind::named(kind));
+    }
+    let wants = |part: &str| {
+        let named = words.iter().any(|word| !word.starts_with('-'));
+        !named || words.iter().any(|word| word == part)
+    };
+    if wants("load") {
+        loading();
+    }
+    if wants("mistakes") {
+        mistakes();
+    }
+    if wants("lookups") {
+        lookups::all();
+    }
+    if wants("traffic") {
+        traffic::all();
+    }
+}
+
+fn loading() {
+    println!("a file of so many routes and a tenth as many policies, CPU time in ms");
+    println!(
+        "{:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10}",
+        "", "routes", "load", "check", "changes", "in force", "drop", "/metrics", "file", "kept"
+    );
+    for kind in Kind::ALL {
+        for routes in [10, 1_000, 10_000] {
+            let this = env::current_exe().expect("this program has a path");
+            let status = (Command::new(this).args(["one", &routes.to_string(), kind.name()]))
+                .status()
+                .expect("this program runs");
+            assert!(status.success());
+        }
+    }
+}
+
+/// One line of the table: a file is loaded, then again with one policy changed.
+fn one(routes: usize, kind: Kind) {
+    let text = files::good(routes, kind);
+    let changed = text.replacen("1000000 per minute", "2000000 per minute", 1);
+    let store = Store::Memory(MemoryStore::new(Clock::system(), 1 << 40));
+    let metrics = Metrics::new(2);
+    let warm_up = loaded(&files::good(10, kind), &store);
+    drop(black_box(summary("warm-up", &warm_up)));
+    drop(warm_up);
+    settle();
+    let before = resident_bytes();
+    let (first_ms, first) = timed(|| loaded(&text, &store));
+    let (_, live) = timed(|| Live::new(first.snapshot, &metrics));
+    settle();
+    let kept = resident_bytes().saturating_sub(before);
+    let (load_ms, second) = timed(|| loaded(&changed, &store));
+    let (check_ms, said) = timed(|| summary("bench", &second));
+    let (changes_ms, told) = timed(|| changes(&live.snapshot, &second.snapshot));
+    assert_eq!(told.applied.len(), 1, "one policy has changed");
+    let (force_ms, next) = timed(|| Live::new(second.snapshot, &metrics));
+    let (drop_ms, ()) = timed(|| drop(live));
+    let (render_ms, rendered) = timed(|| metrics.render());
+    println!(
+        "{:>9} {routes:>8} {:>8.2} {check_ms:>8.2} {changes_ms:>8.2} {force_ms:>8.2} {drop_ms:>8.2} {render_ms:>8.2} {:>7} kB {:>7} kB",
+        kind.name(),
+        first_ms.min(load_ms),
+        text.len() / 1_000,
+        kept / 1_000,
+    );
+    drop(black_box((next, said, rendered)));
+}
+
+fn mistakes() {
+    println!("\n10,000 routes with a mistake in each, CPU time in ms");
+    println!("{:>24} {:>10} {:>8} {:>8}", "", "mistakes", "load", "say");
+    for mistake in Mistake::ALL {
+        let text = files::bad(10_000, mistake);
+        let (load_ms, report) = timed(|| load(&text, &|_| None, &mut |_| unreachable!()));
+        let report = report.expect_err("the file has mistakes");
+        let (say_ms, said) = timed(|| report.render("gateway.toml", &text, false));
+        black_box(said);
+        println!(
+            "{:>24} {:>10} {load_ms:>8.1} {say_ms:>8.1}",
+            mistake.name(),
+            report.mistakes().len()
+        );
+    }
+}
+
+fn loaded(text: &str, store: &Store) -> Loaded {
+    load(text, &|_| None, &mut |series| store.slot(series))
+        .unwrap_or_else(|report| panic!("{}", report.render("bench", text, false)))
+}
+
+/// Returns the CPU time in ms, or wall time where there is no /proc.
+fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let (cpu, wall) = (cpu_ns(), Instant::now());
+    let result = work();
+    let ns = match (cpu, cpu_ns()) {
+        (Some(start), Some(end)) => (end - start) as f64,
+        _ => wall.elapsed().as_secs_f64() * 1e9,
+    };
+    (ns / 1e6, result)
+}
+
+fn cpu_ns() -> Option<u64> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    stat.split_whitespace().next()?.parse().ok()
+}
+
+/// Has the allocator give freed pages back: it does so after a while, when it is asked for something.
+fn settle() {
+    sleep(Duration::from_secs(1));
+    for size in (10..24).map(|bits| 1 << bits) {
+        black_box(Vec::<u8>::with_capacity(size));
+    }
+}
+
+/// Returns `VmRSS`; 0 where there is no /proc.
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,247 @@
+//! The same load on two gateways whose files differ in size, and a large file reloaded under load.
+//!
+//! Gateways are processes of one worker that answer 204 themselves, so that nothing but they is
+//! measured; the load is HTTP/1.1 pipelined by a thread of this program. Requests go round many
+//! routes, as they do where a file has many, or stay with one.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+use std::{fs, iter};
+
+use tempfile::TempDir;
+
+use super::files::{self, Kind};
+
+pub fn all() {
+    println!("\nCPU time per request in µs, {ROUNDS} rounds, median");
+    println!("{:>34} {:>9} {:>9}", "", "10", "10000");
+    let few = Gateway::start(10, Kind::Mixed, 19_110);
+    let many = Gateway::start(10_000, Kind::Mixed, 19_112);
+    let rows = [
+        ("one route", requests(1), requests(1)),
+        ("round the file's routes", requests(10), requests(10_000)),
+        ("404", miss(), miss()),
+    ];
+    for (name, to_few, to_many) in rows {
+        let mut costs: [Vec<f64>; 2] = Default::default();
+        for _ in 0..ROUNDS {
+            costs[0].push(few.cost_us(&to_few));
+            costs[1].push(many.cost_us(&to_many));
+        }
+        let [few, many] = costs.map(median);
+        println!("{name:>34} {few:>9.2} {many:>9.2}");
+    }
+    println!("\n99.9th percentile and longest that a client waits for an answer, in ms");
+    println!(
+        "{:>34} {:>9} {:>9} {:>9}",
+        "", "routes", "99.9 %", "longest"
+    );
+    // Without reloads: what the machine does to a client by itself.
+    many.under_load("no reload", 10_000, 0);
+    few.under_load("reloads", 10, RELOADS);
+    many.under_load("reloads", 10_000, RELOADS);
+}
+
+/// A gateway as a process of its own.
+struct Gateway {
+    child: Child,
+    public: SocketAddr,
+    admin: SocketAddr,
+    text: String,
+    folder: TempDir,
+}
+
+impl Gateway {
+    fn start(routes: usize, kind: Kind, port: u16) -> Self {
+        let [public, admin] = [port, port + 1].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let text = files::good(routes, kind)
+            .replace(files::PUBLIC, &public.to_string())
+            .replace(files::ADMIN, &admin.to_string());
+        let text = format!("workers = 1\n{text}");
+        let folder = tempfile::tempdir().expect("a folder for the file");
+        let file = folder.path().join("gateway.toml");
+        fs::write(&file, &text).expect("a writable folder");
+        let child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(["run", "--config"])
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("tollgate runs");
+        until(|| TcpStream::connect(public).ok()).expect("the port opens");
+        Self {
+            child,
+            public,
+            admin,
+            text,
+            folder,
+        }
+    }
+
+    /// CPU time so far, user and system, of all its threads.
+    fn cpu_ns(&self) -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let tasks = tasks.expect("the process lives");
+        let nanos = tasks.map(|task| {
+            let schedstat = task.expect("a task").path().join("schedstat");
+            let text = fs::read_to_string(schedstat).unwrap_or_default();
+            let first = text.split(' ').next();
+            first.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
+        });
+        nanos.sum()
+    }
+
+    /// Sends the requests again and again, and returns the microseconds that each has cost.
+    fn cost_us(&self, requests: &[String]) -> f64 {
+        let mut stream = TcpStream::connect(self.public).expect("it accepts");
+        let batches: Vec<String> = requests.chunks(BATCH).map(<[String]>::concat).collect();
+        let mut asked = 0;
+        let mut round = |batch: usize| {
+            let count = requests.chunks(BATCH).nth(batch).map_or(0, <[String]>::len);
+            (stream.write_all(batches[batch].as_bytes())).expect("it reads");
+            read_answers(&mut stream, count);
+            count
+        };
+        for batch in 0..batches.len() {
+            round(batch);
+        }
+        let before = self.cpu_ns();
+        for batch in (0..batches.len()).cycle() {
+            asked += round(batch);
+            if asked >= ASKED {
+                break;
+            }
+        }
+        (self.cpu_ns() - before) as f64 / 1e3 / asked as f64
+    }
+
+    /// Reloads so many times while one client asks for answers, another for the admin port's health,
+    /// and a third connects anew each time.
+    fn under_load(&self, name: &str, routes: usize, reloads: u32) {
+        let is_over = AtomicBool::new(false);
+        let (request, health) = (&requests(1)[0], "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n");
+        thread::scope(|scope| {
+            let over = || is_over.load(Ordering::SeqCst);
+            let kept = scope.spawn(move || {
+                let mut stream = TcpStream::connect(self.public).expect("it accepts");
+                longest(over, || exchange(&mut stream, request))
+            });
+            let anew = |to: SocketAddr, request: &'_ str| {
+                let mut stream = TcpStream::connect(to).expect("it accepts");
+                exchange(&mut stream, request);
+            };
+            let new = scope.spawn(move || longest(over, || anew(self.public, request)));
+            let admin = scope.spawn(move || longest(over, || anew(self.admin, health)));
+            for reload in 0..RELOADS {
+                sleep(Duration::from_millis(500));
+                if reload >= reloads {
+                    continue;
+                }
+                let quota = format!("{} per minute", 2_000_000 + reload);
+                let text = self.text.replacen("1000000 per minute", &quota, 1);
+                fs::write(self.folder.path().join("gateway.toml"), text).expect("writable");
+                let id = self.child.id().to_string();
+                drop(Command::new("kill").args(["-HUP", &id]).status());
+            }
+            sleep(Duration::from_millis(500));
+            is_over.store(true, Ordering::SeqCst);
+            for (of, client) in [
+                ("kept connection", kept),
+                ("new connections", new),
+                ("admin port", admin),
+            ] {
+                let (usual, longest) = client.join().expect("every request is answered");
+                let name = format!("{name}, {of}");
+                println!("{name:>34} {routes:>9} {usual:>9.1} {longest:>9.1}");
+            }
+        });
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Repeats `work`, and returns the 99.9th percentile and the longest time that it takes, in ms.
+fn longest(is_over: impl Fn() -> bool, mut work: impl FnMut()) -> (f64, f64) {
+    let mut times = Vec::new();
+    while !is_over() {
+        let began = Instant::now();
+        work();
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+        // The clients are not to take the core that the gateway needs.
+        sleep(Duration::from_micros(500));
+    }
+    times.sort_by(f64::total_cmp);
+    let usual = times[times.len() * 999 / 1000];
+    (usual, times[times.len() - 1])
+}
+
+fn exchange(stream: &mut TcpStream, request: &str) {
+    stream.write_all(request.as_bytes()).expect("it reads");
+    read_answers(stream, 1);
+}
+
+/// Reads as many heads; answers of 204 and 404 are told by their status line.
+fn read_answers(stream: &mut TcpStream, count: usize) {
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut seen, mut held) = (0, Vec::new());
+    while seen < count {
+        let read = stream.read(&mut buffer).expect("it answers");
+        assert_ne!(read, 0, "the gateway closed a connection");
+        held.extend_from_slice(&buffer[..read]);
+        let starts = held.windows(HTTP.len()).filter(|window| *window == HTTP);
+        seen += starts.count();
+        // A status line may be cut: its beginning is kept.
+        let keep = held.len().min(HTTP.len() - 1);
+        held.drain(..held.len() - keep);
+    }
+}
+
+/// Requests that meet the routes of a mixed file of so many, one each.
+fn requests(routes: usize) -> Vec<String> {
+    let all = (0..routes).map(|at| {
+        let (method, host, target) = files::request(at);
+        let mut text = format!("{method} {target} HTTP/1.1\r\nhost: {host}\r\n");
+        let _ = write!(text, "x-version: 2\r\naccept: */*\r\n\r\n");
+        text
+    });
+    all.collect()
+}
+
+fn miss() -> Vec<String> {
+    let text = "GET /nowhere/at/all HTTP/1.1\r\nhost: api-0.example.com\r\naccept: */*\r\n\r\n";
+    iter::repeat_n(text.to_owned(), BATCH).collect()
+}
+
+/// Asks again until there is an answer, for ten seconds at most.
+fn until<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        sleep(Duration::from_millis(20));
+    }
+    None
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+const HTTP: &[u8] = b"HTTP/1.1 ";
+/// Requests that are sent at once.
+const BATCH: usize = 32;
+const ASKED: usize = 100_000;
+const ROUNDS: usize = 7;
+const RELOADS: u32 = 10;
