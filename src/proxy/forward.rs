@@ -177,7 +177,7 @@ fn prepare<B: RequestBody>(request: Request<B>) -> Request<Upload<B>> {
     }
     if is_body_unexpected(&request) {
         let is_listed = request.headers().contains_key(CONNECTION);
-        // `headers` leaves no other option there than `te`.
+        // hyper does not use the connection again either. `headers` leaves no other option than `te`.
         let options = if is_listed { "te, close" } else { "close" };
         let options = HeaderValue::from_static(options);
         request.headers_mut().insert(CONNECTION, options);
@@ -230,9 +230,6 @@ async fn exchange<B: RequestBody>(
     outbox: &mut Outbox<B>,
     terms: &Terms,
 ) -> Attempt<B> {
-    if outbox.as_ref().is_some_and(is_body_unexpected) {
-        lease.limit_idle(Duration::ZERO);
-    }
     let response = match lease.connection.send(outbox, terms.response_timeout).await {
         Ok(response) => response,
         Err(error) => return error.into(),

@@ -8,7 +8,7 @@
 //! requests, and is the parser's own. What it passes it does not change.
 //!
 //! The parser alone says what a message is. Where this reader finds something that the parser
-//! refuses in any case, it stops looking.
+//! refuses in any case, it stops looking. It knows no tunnels, for the gateway opens none.
 
 use std::io;
 use std::pin::Pin;
