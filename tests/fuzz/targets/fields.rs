@@ -100,18 +100,17 @@ fn disguises(headers: &HeaderMap) {
 }
 
 fn keep_alive(headers: &HeaderMap) {
-    let timeout = keep_alive_timeout(headers);
-    let Some(value) = headers.get("keep-alive") else {
-        assert_eq!(timeout, None);
-        return;
-    };
-    if let Some(timeout) = timeout {
-        let text = String::from_utf8_lossy(value.as_bytes()).replace([' ', '\t'], "");
-        let text = text.to_ascii_lowercase();
-        let members = text.split(',');
-        let mut seconds = members.filter_map(|it| it.strip_prefix("timeout=")?.parse().ok());
-        assert_eq!(seconds.next().map(Duration::from_secs), Some(timeout));
-    }
+    let value = headers.get("keep-alive").map(HeaderValue::as_bytes);
+    let members = value
+        .into_iter()
+        .flat_map(|it| it.split(|&byte| byte == b','));
+    let texts = members.filter_map(|member| str::from_utf8(member).ok());
+    let pairs = texts.filter_map(|member| member.split_once('='));
+    let trimmed = pairs.map(|(name, value)| (name.trim_ascii(), value.trim_ascii()));
+    let mut timeouts = trimmed.filter(|(name, _)| name.eq_ignore_ascii_case("timeout"));
+    let seconds = timeouts.next().and_then(|(_, value)| value.parse().ok());
+    let expected = seconds.map(Duration::from_secs);
+    assert_eq!(keep_alive_timeout(headers), expected, "{value:?}");
 }
 
 fn loops(headers: &HeaderMap) {
