@@ -4,12 +4,16 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
+use bytes::BufMut as _;
 use socket2::SockRef;
 use tokio::io::{Interest, ReadBuf};
 use tokio::task::coop;
 
 use super::{Awaited, ClientSocket};
 
+/// Most bytes of one read. hyper doubles its buffer whenever a read fills it, and keeps it while the
+/// connection is idle: at one byte less than 16 KiB it stops growing there, instead of at 64 KiB.
+const READ_BYTES_MAX: usize = 16 * 1024 - 1;
 /// What a client gets that began a head and did not finish it in time.
 const REQUEST_TIMEOUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -51,10 +55,10 @@ impl ClientSocket {
     ) -> Poll<io::Result<usize>> {
         if self.is_readiness_hidden.load(Relaxed) {
             let turn = ready!(coop::poll_proceed(cx));
-            let room = buf.remaining();
+            let room = buf.remaining().min(READ_BYTES_MAX);
             let read = io::Read::read(
                 &mut &*SockRef::from(&self.stream),
-                buf.initialize_unfilled(),
+                buf.initialize_unfilled_to(room),
             );
             let is_emptied = match &read {
                 Ok(bytes) => (1..room).contains(bytes),
@@ -76,8 +80,8 @@ impl ClientSocket {
         }
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
-            let room = buf.remaining();
-            match self.stream.try_read_buf(buf) {
+            let room = buf.remaining().min(READ_BYTES_MAX);
+            match self.stream.try_read_buf(&mut buf.limit(room)) {
                 Ok(bytes) => {
                     // A short read emptied the socket: asking again would cost a syscall.
                     if (1..room).contains(&bytes) {
