@@ -255,6 +255,24 @@ mod tests {
         headers
     }
 
+    /// The request's value is part of the buffer that its head came in, which is to be freed.
+    #[test]
+    fn what_is_remembered_of_a_request_is_a_copy() {
+        let mut headers = fields(&[("host", "shop.example")]);
+        let sender = Sender {
+            peer: PEER,
+            client: PEER,
+            believed: None,
+            scheme: "http",
+        };
+        let mut remembered = Remembered::default();
+        let sent = headers[HOST].as_bytes().as_ptr();
+        annotate(&mut headers, &sender, &mut remembered);
+        let kept = remembered.0.and_then(|told| told.host).expect("a host");
+        assert_eq!(kept, "shop.example");
+        assert_ne!(kept.as_bytes().as_ptr(), sent);
+    }
+
     #[test]
     fn what_an_untrusted_peer_says_of_earlier_hops_is_replaced() {
         let lie = [

@@ -3,6 +3,7 @@
 use std::io::Result;
 
 use super::{admin_of, metric};
+use crate::support::wire::is_reset;
 use crate::support::{
     After, Client, Config, Framing, Origin, Running, eventually, get, secs, start,
 };
@@ -100,7 +101,9 @@ fn d_slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
             (head.status, head.framing),
             (200, Framing::Length(1_000_000_000))
         );
-        assert!(answer.finish(&mut head.clone()).is_err(), "a whole answer");
+        let end = answer.finish(&mut head.clone());
+        let error = end.expect_err("what was not taken in time is not sent");
+        assert!(is_reset(&error), "{error}");
     }
     drop((heads, bodies));
     eventually("only the good client is left", || {
