@@ -137,8 +137,9 @@ impl Gateway {
             .collect::<io::Result<Vec<_>>>()?;
         // The ports are bound and queue: whoever sees one sees a gateway that is ready.
         gateway.admin.is_ready.store(true, Relaxed);
-        gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
+        // Before the admin port answers: a series that comes late looks like one that began.
         gateway.observe_store();
+        gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
         Ok(gateway)
     }
 

@@ -165,7 +165,8 @@ impl Body for RequestBody {
                     None => Some(Err(RequestBodyError::TooLarge)),
                     Some(rest) => {
                         self.allowance = rest;
-                        if self.incoming.is_end_stream() {
+                        // Nobody asks for more behind trailers.
+                        if frame.is_trailers() || self.incoming.is_end_stream() {
                             self.client.expect_no_more();
                         }
                         Some(Ok(frame))
