@@ -1,0 +1,364 @@
+//! How punctual held requests are: when each arrives at its origin, beside when it was due.
+//!
+//! The gateway, with one worker, is pinned to core 0 and kept busy for about half of its time by
+//! requests that it answers itself. Meanwhile clients send bursts of [`BURST`] requests each, of
+//! which all but one are held; of a burst that began at `s`, the j-th to arrive at the origin was
+//! due at `s + j*T`. What a request takes to reach the gateway and then the origin counts as
+//! lateness, so figures are upper bounds; `s` is taken before the first byte is sent, so what is
+//! called early is early.
+//!
+//! Needs `taskset` and two cores with nothing else to do: `scripts/drill/held`. It fails if any
+//! request was early, or if the 99th percentile is above [`LATE_MAX`].
+
+#![allow(
+    clippy::cast_precision_loss,
+    reason = "figures for people, far below 2^52"
+)]
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::{Builder, LocalOptions};
+
+/// Clients, each with a quota of its own.
+const CLIENTS: usize = 100;
+/// Requests of a client at once: one that passes, and the queue.
+const BURST: u32 = 10;
+/// Between two departures of a client.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// Connections of the load that keeps the worker busy.
+const LOADERS: u32 = 4;
+/// How often each of them sends a batch.
+const LOAD_PERIOD: Duration = Duration::from_millis(2);
+const LATE_MAX: Duration = Duration::from_millis(3);
+const GATEWAY: u16 = 19_110;
+
+/// A held request's arrival: which burst it was of.
+struct Arrival {
+    burst: u64,
+    at: Instant,
+}
+
+/// What the clients count while they run.
+#[derive(Default)]
+struct Pace {
+    /// Requests per batch of each loader.
+    batch: Cell<usize>,
+    is_recording: Cell<bool>,
+    bursts: Cell<u64>,
+}
+
+fn main() -> ExitCode {
+    let numbers: Vec<f64> = std::env::args()
+        .filter_map(|argument| argument.parse().ok())
+        .collect();
+    let seconds = numbers.first().copied().unwrap_or(10.0);
+    let share = numbers.get(1).copied().unwrap_or(0.5);
+    // Threads that start later are pinned too.
+    let own = std::process::id().to_string();
+    let pinned = Command::new("taskset")
+        .args(["-cp", "1", &own])
+        .stdout(Stdio::null())
+        .status();
+    assert!(pinned.expect("taskset runs").success(), "two cores");
+    let (arrived, arrivals) = channel();
+    let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = origin.local_addr().expect("a bound port").to_string();
+    thread::spawn(move || serve(&origin, &arrived));
+    let gateway = Gateway::start(&endpoint);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .expect("a runtime");
+    let (began, busy) = runtime.block_on(drive(&gateway, seconds, share));
+    judge(&began, &arrivals, busy)
+}
+
+/// Loads the gateway, finds the pace that keeps it busy for `share` of the time, then records.
+async fn drive(gateway: &Gateway, seconds: f64, share: f64) -> (HashMap<u64, Instant>, f64) {
+    let pace = Rc::new(Pace::default());
+    pace.batch.set(20);
+    for place in 0..LOADERS {
+        tokio::task::spawn_local(load(Rc::clone(&pace), LOAD_PERIOD * place / LOADERS));
+    }
+    let (began, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    for client in 0..CLIENTS {
+        tokio::task::spawn_local(burst_on(client, Rc::clone(&pace), began.clone()));
+    }
+    for _ in 0..6 {
+        let busy = gateway.busy(Duration::from_secs(1)).await;
+        let batch = pace.batch.get() as f64 * share / busy;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small positive number"
+        )]
+        pace.batch.set(batch.clamp(1.0, 500.0) as usize);
+    }
+    pace.is_recording.set(true);
+    let busy = gateway.busy(Duration::from_secs_f64(seconds)).await;
+    pace.is_recording.set(false);
+    // The last bursts end.
+    tokio::time::sleep(INTERVAL * BURST * 4).await;
+    let mut bursts = HashMap::new();
+    while let Ok((burst, at)) = starts.try_recv() {
+        bursts.insert(burst, at);
+    }
+    (bursts, busy)
+}
+
+/// Sends bursts, with pauses in which the quota becomes whole again.
+async fn burst_on(
+    client: usize,
+    pace: Rc<Pace>,
+    began: tokio::sync::mpsc::UnboundedSender<(u64, Instant)>,
+) {
+    let mut connections = Vec::new();
+    for _ in 0..BURST {
+        connections.push(connect().await);
+    }
+    // Clients begin at moments spread over an interval, and stay spread by pauses of their own.
+    let clients = u32::try_from(CLIENTS).expect("few clients");
+    let mut offset = u32::try_from(client).expect("few clients");
+    loop {
+        tokio::time::sleep(INTERVAL * (BURST + 3) + INTERVAL * offset / clients).await;
+        offset = (offset + 37) % clients;
+        let burst = if pace.is_recording.get() {
+            pace.bursts.set(pace.bursts.get() + 1);
+            pace.bursts.get()
+        } else {
+            0
+        };
+        let request = format!("GET /held/{burst} HTTP/1.1\r\nHost: a\r\nX-Key: {client}\r\n\r\n");
+        let at = Instant::now();
+        for connection in &mut connections {
+            let sent = connection.write_all(request.as_bytes()).await;
+            sent.expect("the gateway reads");
+        }
+        if burst > 0 {
+            began.send((burst, at)).expect("the driver listens");
+        }
+        for connection in &mut connections {
+            let mut answer = [0; 1024];
+            let bytes = connection.read(&mut answer).await.expect("an answer");
+            let answer = String::from_utf8_lossy(&answer[..bytes]);
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+    }
+}
+
+/// Keeps the worker busy: a batch of requests that it answers itself, every few milliseconds.
+async fn load(pace: Rc<Pace>, offset: Duration) {
+    let mut connection = connect().await;
+    tokio::time::sleep(offset).await;
+    let mut period = tokio::time::interval(LOAD_PERIOD);
+    period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut answers = vec![0; 64 * 1024];
+    loop {
+        period.tick().await;
+        let batch = pace.batch.get();
+        let requests = "GET /busy HTTP/1.1\r\nHost: a\r\n\r\n".repeat(batch);
+        let sent = connection.write_all(requests.as_bytes()).await;
+        sent.expect("the gateway reads");
+        let (mut ends, mut matched) = (0, 0);
+        while ends < batch {
+            let bytes = connection.read(&mut answers).await.expect("answers");
+            assert!(bytes > 0, "the gateway closed");
+            for &byte in &answers[..bytes] {
+                matched = match (matched, byte) {
+                    (0 | 2, b'\r') | (1 | 3, b'\n') => matched + 1,
+                    (_, b'\r') => 1,
+                    _ => 0,
+                };
+                if matched == 4 {
+                    (ends, matched) = (ends + 1, 0);
+                }
+            }
+        }
+    }
+}
+
+async fn connect() -> tokio::net::TcpStream {
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", GATEWAY)).await;
+    let stream = stream.expect("the gateway accepts");
+    stream.set_nodelay(true).expect("a socket takes options");
+    stream
+}
+
+/// The origin: notes when each request arrives.
+fn serve(listener: &TcpListener, arrived: &Sender<Arrival>) {
+    for stream in listener.incoming() {
+        let arrived = arrived.clone();
+        let stream = stream.expect("a connection");
+        thread::Builder::new()
+            .stack_size(64 * 1024)
+            .spawn(move || answer(stream, &arrived))
+            .expect("a thread");
+    }
+}
+
+fn answer(mut stream: TcpStream, arrived: &Sender<Arrival>) {
+    let mut head = [0; 2048];
+    while let Ok(bytes @ 1..) = stream.read(&mut head) {
+        let at = Instant::now();
+        let head = String::from_utf8_lossy(&head[..bytes]);
+        let target = head.split(' ').nth(1).expect("a target");
+        let burst = target.rsplit('/').next().and_then(|it| it.parse().ok());
+        let burst = burst.expect("the number of a burst");
+        // The bench may be over.
+        drop(arrived.send(Arrival { burst, at }));
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        if stream.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// Compares arrivals with due times, and prints what came of it.
+fn judge(began: &HashMap<u64, Instant>, arrivals: &Receiver<Arrival>, busy: f64) -> ExitCode {
+    let mut bursts: HashMap<u64, Vec<Instant>> = HashMap::new();
+    for arrival in arrivals.try_iter().filter(|arrival| arrival.burst > 0) {
+        bursts.entry(arrival.burst).or_default().push(arrival.at);
+    }
+    let mut late = Vec::new();
+    let mut early = 0;
+    for (burst, mut at) in bursts {
+        at.sort_unstable();
+        let Some(began) = began.get(&burst) else {
+            continue;
+        };
+        // The first of a burst is not held.
+        for (place, at) in (0..).zip(at).skip(1) {
+            match at.checked_duration_since(*began + INTERVAL * place) {
+                Some(lateness) => late.push(lateness),
+                None => early += 1,
+            }
+        }
+    }
+    late.sort_unstable();
+    let count = late.len() + early;
+    assert!(count > 1000, "too few requests were held: {count}");
+    let at = |share: f64| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an index"
+        )]
+        let index = (late.len() as f64 * share) as usize;
+        late[index.min(late.len() - 1)]
+    };
+    println!(
+        "{count} held requests, the worker busy for {:.0} % of the time",
+        busy * 100.0
+    );
+    println!(
+        "late by: p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms, max {:.2} ms; early: {early}",
+        at(0.5).as_secs_f64() * 1e3,
+        at(0.99).as_secs_f64() * 1e3,
+        at(0.999).as_secs_f64() * 1e3,
+        at(1.0).as_secs_f64() * 1e3
+    );
+    let is_met = early == 0 && at(0.99) <= LATE_MAX;
+    println!(
+        "promised: none early, p99 at most {} ms: {}",
+        LATE_MAX.as_millis(),
+        if is_met { "met" } else { "missed" }
+    );
+    ExitCode::from(u8::from(!is_met))
+}
+
+/// The gateway under test.
+struct Gateway {
+    child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Gateway {
+    fn start(endpoint: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the file");
+        let file = folder.path().join("gateway.toml");
+        let text = format!(
+            "workers = 1
+             [listeners.public]
+             address = '127.0.0.1:{GATEWAY}'
+             max_held = 100000
+             [admin]
+             address = 'off'
+             [log]
+             access = 'off'
+             [upstreams.origin]
+             endpoints = ['http://{endpoint}']
+             [upstreams.itself]
+             endpoints = ['builtin:status/204']
+             [policies.shaped]
+             quota = '1 per {}ms'
+             algorithm = 'leaky-bucket'
+             queue = {}
+             partition = ['header:x-key']
+             [[routes]]
+             path = '/held/*'
+             upstream = 'origin'
+             policies = ['shaped']
+             [[routes]]
+             path = '/busy'
+             upstream = 'itself'
+             ",
+            INTERVAL.as_millis(),
+            BURST - 1
+        );
+        fs::write(&file, text).expect("a configuration");
+        let child = Command::new("taskset")
+            .args(["-c", "0", env!("CARGO_BIN_EXE_tollgate"), "run", "--config"])
+            .arg(&file)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("tollgate runs");
+        for _ in 0..500 {
+            if TcpStream::connect(("127.0.0.1", GATEWAY)).is_ok() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Self {
+            child,
+            _folder: folder,
+        }
+    }
+
+    /// Waits, and returns for which share of that time the process was busy.
+    async fn busy(&self, time: Duration) -> f64 {
+        let (before, began) = (self.cpu(), Instant::now());
+        tokio::time::sleep(time).await;
+        (self.cpu().saturating_sub(before)).as_secs_f64() / began.elapsed().as_secs_f64()
+    }
+
+    /// CPU time so far, user and system, of all its threads.
+    fn cpu(&self) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it lives");
+        let nanos = tasks.map(|task| {
+            let schedstat = task.expect("a task").path().join("schedstat");
+            let text = fs::read_to_string(schedstat).unwrap_or_default();
+            text.split(' ')
+                .next()
+                .and_then(|word| word.parse::<u64>().ok())
+                .unwrap_or(0)
+        });
+        Duration::from_nanos(nanos.sum())
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
