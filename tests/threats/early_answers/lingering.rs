@@ -122,3 +122,59 @@ fn s18_what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
     client.send("X: y\r\n");
     assert!(is_taken(&mut client), "it is read and thrown away");
 }
+
+#[test]
+fn s18_bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
+    let running = start(&Config::to("builtin:echo").route("/*", ""));
+    let get = "GET / HTTP/1.1\r\nHost: a.test\r\n";
+    let mut failures = Vec::new();
+    for (name, requests, statuses) in [
+        (
+            "close",
+            format!("{get}Connection: close\r\n\r\n"),
+            &[200][..],
+        ),
+        (
+            "1.0",
+            "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n".to_owned(),
+            &[200],
+        ),
+        ("no head", "no head\r\n\r\n".to_owned(), &[400]),
+        (
+            "no head behind a request",
+            format!("{get}\r\nno head\r\n\r\n"),
+            &[200, 400],
+        ),
+        (
+            "a bad path",
+            "GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n".to_owned(),
+            &[400],
+        ),
+        (
+            "a bad path behind a request",
+            format!("{get}\r\nGET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            &[200, 400],
+        ),
+    ] {
+        for behind in [0, 20_000, 300_000] {
+            let mut client = Client::connect(running.public);
+            client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
+            let answers = statuses
+                .iter()
+                .map(|_| client.try_answer().map(|it| it.status));
+            let answers: Result<Vec<_>, _> = answers.collect();
+            let end = client.wire.read_to_fin();
+            let is_whole = matches!(
+                (&answers, &end),
+                (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
+            );
+            // Behind its end a connection can be reset without this client's kernel telling.
+            if !is_whole || behind > 0 && !is_taken(&mut client) {
+                failures.push(format!(
+                    "{name}, {behind} bytes behind: {answers:?}, {end:?}"
+                ));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
