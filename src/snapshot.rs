@@ -96,6 +96,18 @@ pub enum AddressSource {
     Peer,
 }
 
+/// Fields in which one proxy or another says the client's address, and anyone else can say any.
+pub const ADDRESS_CLAIMS: [&str; 8] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-real-ip",
+    "client-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x-cluster-client-ip",
+];
+
 /// What happens to the requests that match one pattern.
 #[derive(Clone, Debug)]
 pub struct Route {

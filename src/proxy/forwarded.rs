@@ -10,7 +10,7 @@ use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::headers;
-use crate::snapshot::AddressSource;
+use crate::snapshot::{ADDRESS_CLAIMS, AddressSource};
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ struct Told {
 /// Sets the four fields.
 ///
 /// A peer that is not trusted has all four replaced, and what else it says of whose request it is
-/// ([`CLAIMS`]) taken out. Of a trusted peer, scheme and host are kept
+/// ([`ADDRESS_CLAIMS`]) taken out. Of a trusted peer, scheme and host are kept
 /// where `X-Forwarded-For` is what is believed, and the believed chain of addresses is continued; the other chain, which may be the
 /// client's invention, is made anew. Host is read from the request's own field. `remembered` is
 /// the connection's.
@@ -80,7 +80,8 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
 fn take_out_claims(headers: &mut HeaderMap) {
     let is_claim = |name: &&HeaderName| {
         let name = name.as_str().as_bytes();
-        CLAIMS.iter().any(|claim| headers::reads_as(name, claim))
+        let reads_as = |claim: &&str| headers::reads_as(name, claim.as_bytes());
+        ADDRESS_CLAIMS.iter().any(reads_as)
     };
     let names: SmallVec<[HeaderName; 1]> = headers.keys().filter(is_claim).cloned().collect();
     for name in names {
@@ -219,16 +220,6 @@ impl fmt::Write for Text {
         Ok(())
     }
 }
-
-/// Where proxies of one kind or another say the client's address.
-const CLAIMS: [&[u8]; 6] = [
-    b"x-real-ip",
-    b"client-ip",
-    b"x-client-ip",
-    b"true-client-ip",
-    b"cf-connecting-ip",
-    b"x-cluster-client-ip",
-];
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

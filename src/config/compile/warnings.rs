@@ -2,7 +2,7 @@
 
 use crate::config::file::File;
 use crate::limit::plan::Mode;
-use crate::snapshot::{AddressSource, Policy, Route, Snapshot};
+use crate::snapshot::{ADDRESS_CLAIMS, AddressSource, Part, Policy, Route, Snapshot};
 
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
@@ -26,6 +26,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         } else if !applies {
             found.push(format!("policy `{}` is used by no route", policy.name));
         }
+        found.extend(said_by_clients(policy));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
@@ -62,6 +63,21 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         ));
     }
     found
+}
+
+/// An address that any client can choose names nobody, and origins are not told it.
+fn said_by_clients(policy: &Policy) -> Option<String> {
+    let parts = policy.partition.0.iter().flat_map(|choice| &choice.0);
+    let mut names = parts.filter_map(|part| match part {
+        Part::Header(name) => Some(name.as_str()),
+        _ => None,
+    });
+    let name = names.find(|name| ADDRESS_CLAIMS.contains(name))?;
+    Some(format!(
+        "policy `{}` is partitioned by `header:{name}`, which any client can choose: `ip` is the \
+         address that `trusted_proxies` and `client_address` vouch for",
+        policy.name
+    ))
 }
 
 /// A cost that exceeds what a quota can ever hold is refused for ever.
