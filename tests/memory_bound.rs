@@ -144,6 +144,31 @@ fn full_shard_makes_room_from_idle_state_by_itself() {
     }
 }
 
+#[test]
+fn known_client_is_decided_exactly_while_newcomers_fill_the_store() {
+    // Those whose state grows.
+    let [_, window, log, ..] = algorithms();
+    for algorithm in [window, log] {
+        let quota = quota(algorithm, 100);
+        let decisions = |bytes_max: u64, newcomers: u64| -> (Vec<bool>, Usage) {
+            let gateway = Gateway::new(bytes_max);
+            let client = ask(&quota, gateway.slot("p", &quota), 1);
+            assert!(gateway.admits(client), "it is known from now on");
+            // Three requests every two seconds, where its quota has five every three.
+            let steps = (0..120).map(|step| {
+                gateway.flood(client, 10 + step * newcomers..10 + (step + 1) * newcomers);
+                gateway.clock.advance(Micros(WINDOW.0 / 90));
+                gateway.admits(client)
+            });
+            (steps.collect(), gateway.usage())
+        };
+        let (exact, _) = decisions(ROOMY, 0);
+        let (beside_flood, usage) = decisions(TIGHT, 100);
+        assert_eq!(beside_flood, exact, "{algorithm:?}");
+        assert!(usage.overflowed > 0 && usage.coarsened == 0, "{usage:?}");
+    }
+}
+
 /// The bound holds however much existing clients spend, and so do the laws of their quotas.
 #[test]
 fn existing_client_of_a_full_store_gets_a_coarser_log_and_no_more_than_its_quota() {

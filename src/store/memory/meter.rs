@@ -40,14 +40,30 @@ impl Meter {
         self.coarsened.fetch_add(1, Relaxed);
     }
 
-    /// Says whether `more` bytes would stay within the bound.
-    pub(super) fn fits(&self, more: usize) -> bool {
-        self.bytes().saturating_add(more as u64) <= self.bytes_max.load(Relaxed)
+    /// Says whether `more` bytes for a newcomer would stay within what newcomers may fill.
+    pub(super) fn fits_newcomer(&self, more: usize) -> bool {
+        self.bytes().saturating_add(more as u64) <= self.newcomers_max()
     }
 
-    /// Takes `more` bytes if they stay within the bound, and says whether it did.
-    pub(super) fn try_take(&self, more: usize) -> bool {
+    /// Takes `more` bytes for a newcomer if they stay within what newcomers may fill, and says
+    /// whether it did.
+    pub(super) fn try_take_for_newcomer(&self, more: usize) -> bool {
+        self.try_take_within(self.newcomers_max(), more)
+    }
+
+    /// Takes `more` bytes for a known client if they stay within the bound, and says whether it did.
+    pub(super) fn try_take_for_known(&self, more: usize) -> bool {
+        self.try_take_within(self.bytes_max.load(Relaxed), more)
+    }
+
+    /// The rest is for the logs and windows of clients that are known already: a flood of newcomers
+    /// does not take it from them.
+    fn newcomers_max(&self) -> u64 {
         let bytes_max = self.bytes_max.load(Relaxed);
+        bytes_max - bytes_max / KNOWN_SHARE
+    }
+
+    fn try_take_within(&self, bytes_max: u64, more: usize) -> bool {
         let taken = |bytes: u64| {
             let sum = bytes.saturating_add(more as u64);
             (sum <= bytes_max).then_some(sum)
@@ -64,3 +80,6 @@ impl Meter {
         }
     }
 }
+
+/// Which part of the bound newcomers leave to clients that are known: an eighth.
+const KNOWN_SHARE: u64 = 8;

@@ -8,7 +8,8 @@
 //! Nothing grows past `bytes_max`: when a table may not grow, idle state of that shard is dropped
 //! first, and then newcomers do what their policy says, by default share one overflow partition
 //! per slot. Live state is never dropped to make room. Partitions that exist already are decided by
-//! their own state; where a log or a window would have to grow, it gets coarser instead
+//! their own state, and an eighth of the bound is kept from newcomers for it to grow. When that is
+//! used up too, a log or a window that would have to grow gets coarser instead
 //! ([`State::charge_in_place`](crate::limit::State::charge_in_place)): its client may be refused for
 //! longer, never admitted sooner. What the bound leaves out, and no client can make more of: heads of
 //! tables (about a hundred bytes per shard and slot in use, a word per slot ever seen) and the

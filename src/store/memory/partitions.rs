@@ -83,14 +83,14 @@ impl<S: State + Clone> Partitions<S> {
     pub(super) fn has_room(&mut self, purpose: Purpose, meter: &Meter) -> bool {
         if self.entries.len() < self.entries.capacity() {
             // States that live on the heap may have filled the store while tables are half empty.
-            return meter.fits(0);
+            return meter.fits_newcomer(0);
         }
         // While it grows, the old table and the new one are both held.
         let grown_bytes = grown_bytes::<(Tag, S)>(self.entries.num_buckets());
         if purpose == Purpose::Look {
-            return meter.fits(grown_bytes);
+            return meter.fits_newcomer(grown_bytes);
         }
-        if !meter.try_take(grown_bytes) {
+        if !meter.try_take_for_newcomer(grown_bytes) {
             return false;
         }
         self.metered_bytes += grown_bytes;
@@ -265,7 +265,7 @@ impl<S: State + Clone> Partitions<S> {
         if growth_bytes == 0 || (*tag == OVERFLOW && growth_bytes <= OVERFLOW_STATE_BYTES_MAX) {
             return Growth::None;
         }
-        if meter.try_take(growth_bytes) {
+        if meter.try_take_for_known(growth_bytes) {
             self.metered_bytes += growth_bytes;
             return Growth::Taken;
         }
