@@ -5,6 +5,7 @@
 //! file stands for, so neither can show it; passwords that stand in the file itself are overwritten
 //! in its lines.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -135,8 +136,9 @@ impl Report {
             Renderer::plain()
         };
         let mistakes = self.mistakes();
-        let text = &secrets::overwritten(text);
-        let lines = Lines::of(text);
+        let text = secrets::overwritten(text);
+        let text = showable(&text);
+        let lines = Lines::of(&text);
         let mut out = String::new();
         for mistake in &mistakes {
             out += &render(mistake, file_name, &lines, &renderer);
@@ -193,7 +195,29 @@ fn render(mistake: &Mistake, file_name: &str, lines: &Lines<'_>, renderer: &Rend
 /// Shows control characters as their pictures, the end of a line among them: what a file has in
 /// a string can then neither begin a line of the log nor look like another mistake.
 fn printable(text: &str) -> String {
-    normalize_untrusted_str(text).replace('\n', "␊")
+    let text = normalize_untrusted_str(text).replace('\n', "␊");
+    text.replace(is_terminal_control, "\u{fffd}")
+}
+
+/// Replaces what is left of controls in a file's text by characters of the same length, so that
+/// places stay.
+fn showable(text: &str) -> Cow<'_, str> {
+    if text.contains(is_c1) {
+        Cow::Owned(text.replace(is_c1, "·"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The controls beyond ASCII, which the renderer lets pass and terminals obey: U+009B begins an
+/// escape sequence as ESC and `[` do.
+fn is_c1(c: char) -> bool {
+    matches!(c, '\u{80}'..='\u{9f}')
+}
+
+/// Those and the separators that some take for the end of a line.
+fn is_terminal_control(c: char) -> bool {
+    is_c1(c) || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Brings a span onto the text's character boundaries.
@@ -298,6 +322,23 @@ mod tests {
         let rendered = report.render("f.toml", TEXT, false);
         assert!(
             rendered.starts_with("error: `a␊error: b␛[2J` is"),
+            "{rendered}"
+        );
+    }
+
+    #[test]
+    fn controls_beyond_ascii_reach_no_terminal() {
+        let text = "a = \"\u{9b}31m\u{85}\" # ß\n";
+        let mut report = Report::default();
+        report.add(Mistake::at(4..14, "`\u{9b}31m\u{2028}` is no number"));
+        assert_eq!(
+            report.lines("f.toml", text),
+            ["f.toml:1:5: `\u{fffd}31m\u{fffd}` is no number"]
+        );
+        let rendered = report.render("f.toml", text, false);
+        assert!(rendered.contains("1 | a = \"·31m·\" # ß\n"), "{rendered}");
+        assert!(
+            !rendered.contains(['\u{85}', '\u{9b}', '\u{2028}']),
             "{rendered}"
         );
     }
