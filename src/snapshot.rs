@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub routes: Vec<Route>,
     /// Policies, in file order.
     pub policies: Vec<Policy>,
+    /// Headers that any route, partition or listener looks at to tell requests apart.
+    pub decisive_headers: Arc<[HeaderName]>,
     /// Upstreams, in file order.
     pub upstreams: Vec<Arc<Upstream>>,
     /// Which limit headers answers carry.

@@ -8,12 +8,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::builtin::BuiltinBody;
 use super::client_io::ClientSocket;
+use super::headers;
 use super::record::Exchange;
 use super::upstream_body::{UpstreamBody, UpstreamBodyError};
 
@@ -26,6 +28,8 @@ pub(crate) struct RequestBody {
     allowance: u64,
     /// Whether the client waits with it to be told to go on (100).
     is_withheld: bool,
+    /// What its trailers may not say, beside what no trailers may.
+    decisive: Option<Arc<[HeaderName]>>,
 }
 
 /// Why a client's body broke off.
@@ -90,6 +94,14 @@ impl RequestBody {
             client,
             allowance: u64::MAX,
             is_withheld,
+            decisive: None,
+        }
+    }
+
+    /// Keeps these fields, by which the request was decided, out of its trailers.
+    pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
+        if self.size_hint().exact().is_none() {
+            self.decisive = Some(Arc::clone(decisive));
         }
     }
 
@@ -159,7 +171,10 @@ impl Body for RequestBody {
             }
             Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
             Some(Err(error)) => Some(Err(RequestBodyError::of(&error))),
-            Some(Ok(frame)) => {
+            Some(Ok(mut frame)) => {
+                if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
+                    headers::strip_decisive(trailers, decisive);
+                }
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.allowance.checked_sub(bytes) {
                     None => Some(Err(RequestBodyError::TooLarge)),

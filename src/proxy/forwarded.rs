@@ -10,7 +10,7 @@ use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::headers;
-use crate::snapshot::{ADDRESS_CLAIMS, AddressSource};
+use crate::snapshot::AddressSource;
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +42,9 @@ struct Told {
 /// Sets the four fields.
 ///
 /// A peer that is not trusted has all four replaced, and what else it says of whose request it is
-/// ([`ADDRESS_CLAIMS`]) taken out. Of a trusted peer, scheme and host are kept
-/// where `X-Forwarded-For` is what is believed, and the believed chain of addresses is continued; the other chain, which may be the
-/// client's invention, is made anew. Host is read from the request's own field. `remembered` is
+/// ([`headers::strip_claims`]) taken out. Of a trusted peer, scheme and host are kept where
+/// `X-Forwarded-For` is what is believed, and the believed chain of addresses is continued; the
+/// other chain, which may be the client's invention, is made anew. Host is read from the request's own field. `remembered` is
 /// the connection's.
 pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut Remembered) {
     // One growth instead of two.
@@ -58,7 +58,7 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
     } = if is_trusted {
         tell(headers, sender)
     } else {
-        take_out_claims(headers);
+        headers::strip_claims(headers);
         remembered.tell(headers, sender)
     };
     headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
@@ -73,19 +73,6 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
             Some(host) => headers.insert(&X_FORWARDED_HOST, host),
             None => headers.remove(&X_FORWARDED_HOST),
         };
-    }
-}
-
-/// Takes out what a client says of its own address in fields that origins believe of their proxies.
-fn take_out_claims(headers: &mut HeaderMap) {
-    let is_claim = |name: &&HeaderName| {
-        let name = name.as_str().as_bytes();
-        let reads_as = |claim: &&str| headers::reads_as(name, claim.as_bytes());
-        ADDRESS_CLAIMS.iter().any(reads_as)
-    };
-    let names: SmallVec<[HeaderName; 1]> = headers.keys().filter(is_claim).cloned().collect();
-    for name in names {
-        headers.remove(name);
     }
 }
 

@@ -8,11 +8,12 @@
 use std::time::Duration;
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderMap,
-    HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
-    UPGRADE, VIA,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use smallvec::SmallVec;
+
+use crate::snapshot::ADDRESS_CLAIMS;
 
 /// Takes out what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
 ///
@@ -40,40 +41,42 @@ pub fn strip_request(headers: &mut HeaderMap) {
 /// Takes out the fields that some origins go by instead of the target, spelled with `_` too: only
 /// a trusted peer may ask for another path than the one that was matched.
 pub fn strip_rewrites(headers: &mut HeaderMap) {
-    let names: SmallVec<[HeaderName; 2]> = headers
-        .keys()
-        .filter(|name| {
-            let name = name.as_str().as_bytes();
-            REWRITES.iter().any(|real| reads_as(name, real.as_bytes()))
-        })
-        .cloned()
-        .collect();
-    for name in names {
-        headers.remove(name);
-    }
+    remove(headers, |name| reads_as_any(name, &REWRITES));
+}
+
+/// Takes out what a client says of its own address in fields that origins believe of their proxies.
+pub fn strip_claims(headers: &mut HeaderMap) {
+    remove(headers, |name| reads_as_any(name, &ADDRESS_CLAIMS));
 }
 
 /// Takes out of a request's trailers what an origin that merges them with the fields must not believe.
 pub fn strip_trailers(trailers: &mut HeaderMap) {
     strip(trailers, |name| {
         is_hop_by_hop(name)
-            || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | FORWARDED | VIA)
+            || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | VIA)
             || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
             || X_FORWARDED.contains(&name.as_str())
+            || reads_as_any(name, &ADDRESS_CLAIMS)
+            || reads_as_any(name, &REWRITES)
             || is_reserved(name)
             || is_disguised(name)
     });
 }
 
+/// Takes out of a request's trailers the fields that routes and partitions look at: what was
+/// decided by the head shall not read otherwise to an origin that merges them.
+pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
+    remove(trailers, |name| {
+        let reads_as = |real: &HeaderName| reads_as(name.as_str(), real.as_str());
+        decisive.iter().any(reads_as)
+    });
+}
+
 /// Takes out the fields that an origin which reads `_` as `-` would take for `real`.
 pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
-    let is_disguise = |name: &&HeaderName| {
-        *name != real && reads_as(name.as_str().as_bytes(), real.as_str().as_bytes())
-    };
-    let names: SmallVec<[HeaderName; 2]> = headers.keys().filter(is_disguise).cloned().collect();
-    for name in names {
-        headers.remove(name);
-    }
+    remove(headers, |name| {
+        name != real && reads_as(name.as_str(), real.as_str())
+    });
 }
 
 /// Takes the hop-by-hop fields out of a response; Trailer stays, for the trailers are passed on.
@@ -102,11 +105,12 @@ fn strip(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
             headers.remove(name);
         }
     }
-    let names: SmallVec<[HeaderName; 8]> = headers
-        .keys()
-        .filter(|name| unwanted(name))
-        .cloned()
-        .collect();
+    remove(headers, unwanted);
+}
+
+fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+    let unwanted = |name: &&HeaderName| unwanted(name);
+    let names: SmallVec<[HeaderName; 8]> = headers.keys().filter(unwanted).cloned().collect();
     for name in names {
         headers.remove(name);
     }
@@ -125,9 +129,8 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 
 /// Whether only the gateway may say this to an origin.
 fn is_reserved(name: &HeaderName) -> bool {
-    let name = name.as_str().as_bytes();
-    name.get(..RESERVED.len())
-        .is_some_and(|prefix| reads_as(prefix, RESERVED))
+    let prefix = name.as_str().get(..RESERVED.len());
+    prefix.is_some_and(|prefix| reads_as(prefix, RESERVED))
 }
 
 /// Whether a name with `_` reads as one that matters here.
@@ -137,14 +140,18 @@ fn is_disguised(name: &HeaderName) -> bool {
         && X_FORWARDED
             .iter()
             .chain(&["content-length", "transfer-encoding"])
-            .any(|real| reads_as(name.as_bytes(), real.as_bytes()))
+            .any(|real| reads_as(name, real))
 }
 
 /// Whether two names are one to an origin that does not tell `_` from `-`.
-pub(super) fn reads_as(name: &[u8], real: &[u8]) -> bool {
+fn reads_as(name: &str, real: &str) -> bool {
     let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
-    let same = |(&a, &b): (&u8, &u8)| a == b || (is_dash(a) && is_dash(b));
-    name.len() == real.len() && name.iter().zip(real).all(same)
+    let same = |(a, b): (u8, u8)| a == b || (is_dash(a) && is_dash(b));
+    name.len() == real.len() && name.bytes().zip(real.bytes()).all(same)
+}
+
+fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
+    real.iter().any(|real| reads_as(name.as_str(), real))
 }
 
 /// The members of a comma-separated list; what is not text is left out.
@@ -161,7 +168,7 @@ const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwa
 const REWRITES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 
 /// How the names begin of fields that only the gateway sets.
-const RESERVED: &[u8] = b"tollgate-";
+const RESERVED: &str = "tollgate-";
 
 #[cfg(test)]
 pub(super) mod tests {

@@ -203,7 +203,8 @@ impl Journey<'_> {
         forwarded::annotate(&mut head.headers, &sender, &mut remembered);
         via::add(&mut head.headers, &self.connection.worker.shared.via);
         head.uri = target::outgoing(target, path.as_str(), route.strip_prefix.as_deref());
-        let body = self.body.take().expect("the body is forwarded once");
+        let mut body = self.body.take().expect("the body is forwarded once");
+        body.keep_out(&self.live.snapshot.decisive_headers);
         Request::from_parts(head, body)
     }
 

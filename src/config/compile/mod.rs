@@ -16,12 +16,16 @@ mod warnings;
 
 pub use warnings::warnings;
 
+use std::collections::HashSet;
 use std::sync::Arc;
+
+use http::HeaderName;
 
 use super::file::File;
 use super::report::Report;
 use crate::limit::plan::Slot;
-use crate::snapshot::{Admin, Log, Snapshot, StoreSettings};
+use crate::proxy::route::Router;
+use crate::snapshot::{AddressSource, Admin, Listener, Log, Part, Policy, Snapshot, StoreSettings};
 use crate::store::Series;
 
 /// Compiles a file, or says everything that is wrong with it.
@@ -46,11 +50,13 @@ pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<
             });
         }
     }
+    let decisive_headers = decisive_headers(&listeners, &routing.router, &policies);
     Ok(Snapshot {
         listeners,
         router: routing.router,
         routes: routing.routes,
         policies,
+        decisive_headers,
         upstreams,
         ratelimit_headers: file.ratelimit_headers.unwrap_or_default(),
         log: log(file),
@@ -64,6 +70,28 @@ pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<
         shutdown_delay: file.shutdown_delay.unwrap_or(defaults::SHUTDOWN_DELAY),
         shutdown_grace: file.shutdown_grace.unwrap_or(defaults::SHUTDOWN_GRACE),
     })
+}
+
+/// Collects the headers that tell requests apart, each once.
+fn decisive_headers(
+    listeners: &[Arc<Listener>],
+    router: &Router,
+    policies: &[Policy],
+) -> Arc<[HeaderName]> {
+    let sources = listeners.iter().map(|listener| &listener.identity.source);
+    let addresses = sources.filter_map(|source| match source {
+        AddressSource::Header(name) => Some(name),
+        _ => None,
+    });
+    let choices = policies.iter().flat_map(|policy| &policy.partition.0);
+    let parts = choices.flat_map(|choice| &choice.0);
+    let parts = parts.filter_map(|part| match part {
+        Part::Header(name) => Some(name),
+        _ => None,
+    });
+    let all = addresses.chain(parts).chain(router.header_names());
+    let names: HashSet<&HeaderName> = all.collect();
+    names.into_iter().cloned().collect()
 }
 
 fn log(file: &File) -> Log {

@@ -178,7 +178,7 @@ impl Router {
     }
 
     /// Returns the headers that rules ask for, each once.
-    pub(super) fn header_names(&self) -> &[HeaderName] {
+    pub fn header_names(&self) -> &[HeaderName] {
         &self.header_names
     }
 

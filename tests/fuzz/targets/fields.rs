@@ -9,6 +9,7 @@ use tollgate::proxy::headers::{
     strip_trailers,
 };
 use tollgate::proxy::via;
+use tollgate::snapshot::ADDRESS_CLAIMS;
 
 use super::{header_map, lines};
 
@@ -53,12 +54,11 @@ fn trailers(headers: &HeaderMap) {
     strip_trailers(&mut trailers);
     check(headers, &trailers, |name| {
         is_hop_by_hop(name)
-            || matches!(
-                name,
-                "host" | "content-length" | "expect" | "forwarded" | "via"
-            )
+            || matches!(name, "host" | "content-length" | "expect" | "via")
             || matches!(name, "authorization" | "proxy-authorization" | "cookie")
             || X_FORWARDED.contains(&name)
+            || ADDRESS_CLAIMS.contains(&&*name.replace('_', "-"))
+            || matches!(&*name.replace('_', "-"), "x-original-url" | "x-rewrite-url")
             || name.replace('_', "-").starts_with("tollgate-")
             || is_disguised(name)
     });

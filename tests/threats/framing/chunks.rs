@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::bench::{Bench, expect, moves, settled};
 use super::{SMUGGLED, assert_none, post, shown};
-use crate::support::{After, Framing, Origin};
+use crate::support::{After, Client, Config, Framing, Origin, start};
 
 /// Sends each body in chunks with [`SMUGGLED`] behind it, and expects 400 and a close, an origin
 /// whose request stays incomplete, and its connection closed rather than used again.
@@ -163,6 +163,31 @@ fn s10_trailers_that_are_no_fields_are_broken_off() {
     bodies.push(format!("0\r\n{}\r\n", "X: a\r\n".repeat(101)));
     bodies.push(format!("0\r\nX: {}\r\n\r\n", "a".repeat(64 * 1024)));
     broken(&bodies);
+}
+
+/// An origin may merge trailers with the fields of the head, by which the request was decided.
+#[test]
+fn s10_trailers_cannot_say_who_asks_or_for_what() {
+    let origin = Origin::plain();
+    let running = start(
+        &Config::limited(
+            origin.url(),
+            "quota = '9 per hour'\npartition = ['header:x-api-key | ip']",
+        )
+        .route("/plan", "headers = { x-plan = 'free' }"),
+    );
+    let mut client = Client::connect(running.public);
+    let answer = client.ask(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\
+         Trailer: x-api-key, x_api-key, x-plan, x-real-ip, x-original-url, x-ok\r\n\r\n\
+         0\r\nX-Api-Key: k\r\nX_API-KEY: k\r\nx-plan: paid\r\nX-Real-IP: 1.2.3.4\r\n\
+         X-Original-URL: /plan\r\nX-Ok: 1\r\n\r\n",
+    );
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        origin.only_request().trailers,
+        [("x-ok".to_owned(), "1".to_owned())]
+    );
 }
 
 #[test]
