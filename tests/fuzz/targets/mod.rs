@@ -66,3 +66,16 @@ fn units(text: &str) -> Option<Vec<(u8, bool)>> {
 
 /// Most fields that the parser of requests takes.
 const FIELDS_MAX: usize = 100;
+
+/// Decodes what most origins take for its escape.
+fn compared(path: &str) -> String {
+    let units = units(path).expect("a normal path has whole escapes");
+    let spell = |(byte, escaped): (u8, bool)| {
+        if escaped && !b"!$&'()*+,;=:@".contains(&byte) {
+            format!("%{byte:02X}")
+        } else {
+            char::from(byte).to_string()
+        }
+    };
+    units.into_iter().map(spell).collect()
+}

@@ -13,7 +13,7 @@ use tollgate::proxy::path::normalise;
 use tollgate::proxy::route::{Found, Lookup, PathPattern, Router, Rule};
 use tollgate::snapshot::{Choice, ClientNames, Missing, Part, Partition, Policy};
 
-use super::{header_map, lines, units};
+use super::{compared, header_map, lines};
 
 /// The input: what a missing part means (`share`, `skip`, `refuse`) and, after a space, the
 /// partition's items with commas between them. Then two requests with a line `--` between them:
@@ -218,19 +218,6 @@ fn param(found: &Found, path: &str, name: &str) -> Option<String> {
     let pattern = ROUTES[found.route].split('/');
     let index = pattern.clone().position(|it| it == format!("{{{name}}}"))?;
     path.split('/').nth(index).map(str::to_owned)
-}
-
-/// Decodes what most origins take for its escape.
-fn compared(path: &str) -> String {
-    let units = units(path).expect("a normal path has whole escapes");
-    let spell = |(byte, escaped): (u8, bool)| {
-        if escaped && !b"!$&'()*+,;=:@".contains(&byte) {
-            format!("%{byte:02X}")
-        } else {
-            char::from(byte).to_string()
-        }
-    };
-    units.into_iter().map(spell).collect()
 }
 
 fn policy(text: &str) -> Option<Policy> {

@@ -6,7 +6,7 @@ use tollgate::proxy::identify;
 use tollgate::proxy::path::normalise;
 use tollgate::proxy::route::{HostPattern, Lookup, PathPattern, Router, Rule};
 
-use super::{lines, text, units};
+use super::{compared, lines, text};
 
 /// The input: host, method and path, one per line.
 pub fn holds(data: &[u8]) {
@@ -146,17 +146,4 @@ impl Request<'_> {
 fn segments(path: &str) -> Vec<(String, String)> {
     let names = path.split('/').filter(|it| !it.is_empty());
     names.map(|it| (it.to_owned(), compared(it))).collect()
-}
-
-/// Decodes what most origins take for its escape.
-fn compared(segment: &str) -> String {
-    let units = units(segment).expect("a normal path has whole escapes");
-    let spell = |(byte, escaped): (u8, bool)| {
-        if escaped && !b"!$&'()*+,;=:@".contains(&byte) {
-            format!("%{byte:02X}")
-        } else {
-            char::from(byte).to_string()
-        }
-    };
-    units.into_iter().map(spell).collect()
 }
