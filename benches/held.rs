@@ -15,6 +15,8 @@
     reason = "figures for people, far below 2^52"
 )]
 
+mod support;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs;
@@ -28,6 +30,8 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, LocalOptions};
+
+use support::cpu_of;
 
 /// Clients, each with a quota of its own.
 const CLIENTS: usize = 100;
@@ -336,23 +340,10 @@ impl Gateway {
 
     /// Waits, and returns for which share of that time the process was busy.
     async fn busy(&self, time: Duration) -> f64 {
-        let (before, began) = (self.cpu(), Instant::now());
+        let (before, began) = (cpu_of(self.child.id()), Instant::now());
         tokio::time::sleep(time).await;
-        (self.cpu().saturating_sub(before)).as_secs_f64() / began.elapsed().as_secs_f64()
-    }
-
-    /// CPU time so far, user and system, of all its threads.
-    fn cpu(&self) -> Duration {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it lives");
-        let nanos = tasks.map(|task| {
-            let schedstat = task.expect("a task").path().join("schedstat");
-            let text = fs::read_to_string(schedstat).unwrap_or_default();
-            text.split(' ')
-                .next()
-                .and_then(|word| word.parse::<u64>().ok())
-                .unwrap_or(0)
-        });
-        Duration::from_nanos(nanos.sum())
+        (cpu_of(self.child.id()).saturating_sub(before)).as_secs_f64()
+            / began.elapsed().as_secs_f64()
     }
 }
 

@@ -10,11 +10,13 @@
     reason = "figures for people, far below 2^52"
 )]
 
+mod support;
+
 use std::hint::black_box;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::time::Instant;
+use std::{env, thread};
 
 use futures_util::FutureExt;
 use tollgate::clock::{Clock, Micros};
@@ -22,6 +24,8 @@ use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
 use tollgate::limit::tag::Tagger;
 use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag};
 use tollgate::store::{MemoryStore, Outcome, Series, Store};
+
+use support::{cpu_ns, resident_bytes, settle};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -155,11 +159,6 @@ impl Stopwatch {
     }
 }
 
-fn cpu_ns() -> Option<u64> {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    stat.split_whitespace().next()?.parse().ok()
-}
-
 fn bytes_per_key(keys: u64) {
     // What the process and its allocator need at all is not the keys'.
     let warm_up = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
@@ -182,22 +181,6 @@ fn bytes_per_key(keys: u64) {
 
 /// Keys of a store of its own that are there before resident memory is first read.
 const WARM_UP_KEYS: u64 = 10_000;
-
-/// Has the allocator give freed pages back: it does so after a while, when it is asked for something.
-fn settle() {
-    thread::sleep(Duration::from_secs(2));
-    for size in (10..24).map(|bits| 1 << bits) {
-        black_box(Vec::<u8>::with_capacity(size));
-    }
-}
-
-/// Returns `VmRSS`; 0 where there is no /proc.
-fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
 
 fn tag(key: u64) -> Tag {
     let mut tagger = Tagger::new(&[7; 32]);

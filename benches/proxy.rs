@@ -14,12 +14,15 @@
     reason = "figures for people, far below 2^52"
 )]
 
+mod support;
+
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use support::{cpu_of, median, until};
 
 const ORIGIN: u16 = 19_100;
 const NGINX: u16 = 19_101;
@@ -109,18 +112,8 @@ struct Process {
 }
 
 impl Process {
-    /// CPU time so far, user and system, of all its threads.
     fn cpu(&self) -> Duration {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).expect("the process lives");
-        let nanos = tasks.map(|task| {
-            let schedstat = task.expect("a task").path().join("schedstat");
-            let text = fs::read_to_string(schedstat).unwrap_or_default();
-            text.split(' ')
-                .next()
-                .and_then(|word| word.parse::<u64>().ok())
-                .unwrap_or(0)
-        });
-        Duration::from_nanos(nanos.sum())
+        cpu_of(self.pid)
     }
 }
 
@@ -174,23 +167,6 @@ fn nginx(folder: &Path, name: &str, core: u32, conf: &str) -> Process {
 
 fn await_port(port: u16) {
     until(|| TcpStream::connect(("127.0.0.1", port)).ok()).expect("the port opens");
-}
-
-/// Asks again until there is an answer, for ten seconds at most.
-fn until<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < deadline {
-        if let Some(answer) = ask() {
-            return Some(answer);
-        }
-        sleep(Duration::from_millis(20));
-    }
-    None
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn origin_conf() -> String {

@@ -16,15 +16,17 @@
 
 mod files;
 mod lookups;
+#[path = "../support/mod.rs"]
+mod support;
 mod traffic;
 
+use std::env;
 use std::hint::black_box;
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::time::Instant;
 
 use files::{Kind, Mistake};
+use support::{cpu_ns, resident_bytes, settle};
 use tollgate::cli::check::summary;
 use tollgate::clock::Clock;
 use tollgate::config::changes::changes;
@@ -141,25 +143,4 @@ fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
         _ => wall.elapsed().as_secs_f64() * 1e9,
     };
     (ns / 1e6, result)
-}
-
-fn cpu_ns() -> Option<u64> {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    stat.split_whitespace().next()?.parse().ok()
-}
-
-/// Has the allocator give freed pages back: it does so after a while, when it is asked for something.
-fn settle() {
-    sleep(Duration::from_secs(1));
-    for size in (10..24).map(|bits| 1 << bits) {
-        black_box(Vec::<u8>::with_capacity(size));
-    }
-}
-
-/// Returns `VmRSS`; 0 where there is no /proc.
-fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

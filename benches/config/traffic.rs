@@ -16,6 +16,7 @@ use std::{fs, iter};
 use tempfile::TempDir;
 
 use super::files::{self, Kind};
+use super::support::{cpu_of, median, until};
 
 pub fn all() {
     println!("\nCPU time per request in µs, {ROUNDS} rounds, median");
@@ -83,19 +84,6 @@ impl Gateway {
         }
     }
 
-    /// CPU time so far, user and system, of all its threads.
-    fn cpu_ns(&self) -> u64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        let tasks = tasks.expect("the process lives");
-        let nanos = tasks.map(|task| {
-            let schedstat = task.expect("a task").path().join("schedstat");
-            let text = fs::read_to_string(schedstat).unwrap_or_default();
-            let first = text.split(' ').next();
-            first.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
-        });
-        nanos.sum()
-    }
-
     /// Sends the requests again and again, and returns the microseconds that each has cost.
     fn cost_us(&self, requests: &[String]) -> f64 {
         let mut stream = TcpStream::connect(self.public).expect("it accepts");
@@ -110,14 +98,14 @@ impl Gateway {
         for batch in 0..batches.len() {
             round(batch);
         }
-        let before = self.cpu_ns();
+        let before = cpu_of(self.child.id());
         for batch in (0..batches.len()).cycle() {
             asked += round(batch);
             if asked >= ASKED {
                 break;
             }
         }
-        (self.cpu_ns() - before) as f64 / 1e3 / asked as f64
+        (cpu_of(self.child.id()).saturating_sub(before)).as_secs_f64() * 1e6 / asked as f64
     }
 
     /// Reloads so many times while one client asks for answers, another for the admin port's health,
@@ -220,23 +208,6 @@ fn requests(routes: usize) -> Vec<String> {
 fn miss() -> Vec<String> {
     let text = "GET /nowhere/at/all HTTP/1.1\r\nhost: api-0.example.com\r\naccept: */*\r\n\r\n";
     iter::repeat_n(text.to_owned(), BATCH).collect()
-}
-
-/// Asks again until there is an answer, for ten seconds at most.
-fn until<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < deadline {
-        if let Some(answer) = ask() {
-            return Some(answer);
-        }
-        sleep(Duration::from_millis(20));
-    }
-    None
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 const HTTP: &[u8] = b"HTTP/1.1 ";

@@ -1,0 +1,62 @@
+//! What the benchmarks share: readings of /proc, medians, waiting for a process.
+
+#![allow(dead_code, reason = "every benchmark uses its own part of this")]
+
+use std::fs;
+use std::hint::black_box;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// CPU time so far, user and system, of all threads of a process.
+pub fn cpu_of(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
+    let nanos = tasks.map(|task| {
+        let schedstat = task.expect("a task").path().join("schedstat");
+        let text = fs::read_to_string(schedstat).unwrap_or_default();
+        first_number(&text).unwrap_or(0)
+    });
+    Duration::from_nanos(nanos.sum())
+}
+
+/// CPU time of this thread so far, in ns; none where there is no /proc.
+pub fn cpu_ns() -> Option<u64> {
+    first_number(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+fn first_number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns `VmRSS` of this process; 0 where there is no /proc.
+pub fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Has the allocator give freed pages back: it does so after a while, when it is asked for something.
+pub fn settle() {
+    sleep(Duration::from_secs(2));
+    for size in (10..24).map(|bits| 1 << bits) {
+        black_box(Vec::<u8>::with_capacity(size));
+    }
+}
+
+/// Asks again until there is an answer, for ten seconds at most.
+pub fn until<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        sleep(Duration::from_millis(20));
+    }
+    None
+}
+
+/// The value in the middle.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
