@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+mod answers;
 mod hostile;
 #[path = "../support/mod.rs"]
 mod support;

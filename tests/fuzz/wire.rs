@@ -119,8 +119,7 @@ fn read(bytes: &[u8]) -> Result<(usize, &[u8]), String> {
 
 /// Returns what follows a request's body; none if the body is not whole yet.
 fn end_of<'b>(head: &[u8], body: &'b [u8]) -> Result<Option<&'b [u8]>, String> {
-    let odd = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t');
-    if head.iter().any(odd) {
+    if head.iter().copied().any(is_odd) {
         return Err("control characters".to_owned());
     }
     let head = String::from_utf8_lossy(head);
@@ -128,17 +127,11 @@ fn end_of<'b>(head: &[u8], body: &'b [u8]) -> Result<Option<&'b [u8]>, String> {
     start_line(lines.next().unwrap_or_default())?;
     let (mut hosts, mut lengths, mut codings) = (0, Vec::new(), Vec::new());
     for line in lines {
-        let Some((name, value)) = line.split_once(':') else {
-            return Err(format!("no field: {line:?}"));
-        };
-        let name = name.to_ascii_lowercase();
-        if name.is_empty() || !name.bytes().all(is_token) || value.contains(['\r', '\n']) {
-            return Err(format!("an odd field: {line:?}"));
-        }
+        let (name, value) = field(line)?;
         match name.replace('_', "-").as_str() {
             "host" => hosts += 1,
-            "content-length" => lengths.push(value.trim().to_owned()),
-            "transfer-encoding" => codings.push(value.trim().to_owned()),
+            "content-length" => lengths.push(value),
+            "transfer-encoding" => codings.push(value),
             "upgrade" | "keep-alive" | "proxy-connection" | "expect" | "http2-settings" => {
                 return Err(format!("a field of another connection: {line:?}"));
             }
@@ -159,6 +152,22 @@ fn end_of<'b>(head: &[u8], body: &'b [u8]) -> Result<Option<&'b [u8]>, String> {
     }
 }
 
+/// Whether a head may not have this byte.
+pub fn is_odd(byte: u8) -> bool {
+    byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t')
+}
+
+/// Reads a field: its name in lower case, and its value.
+pub fn field(line: &str) -> Result<(String, String), String> {
+    let Some((name, value)) = line.split_once(':') else {
+        return Err(format!("no field: {line:?}"));
+    };
+    if name.is_empty() || !name.bytes().all(is_token) || value.contains(['\r', '\n']) {
+        return Err(format!("an odd field: {line:?}"));
+    }
+    Ok((name.to_ascii_lowercase(), value.trim().to_owned()))
+}
+
 fn start_line(line: &str) -> Result<(), String> {
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, "HTTP/1.1"] = words[..] else {
@@ -175,7 +184,7 @@ fn start_line(line: &str) -> Result<(), String> {
 }
 
 /// Returns what follows a chunked body without extensions; none if it is not whole yet.
-fn chunks(mut body: &[u8]) -> Result<Option<&[u8]>, String> {
+pub fn chunks(mut body: &[u8]) -> Result<Option<&[u8]>, String> {
     loop {
         let Some((size, rest)) = split(body, b"\r\n") else {
             return Ok(None);
@@ -218,7 +227,8 @@ fn trailers(mut rest: &[u8]) -> Result<Option<&[u8]>, String> {
     Ok(None)
 }
 
-fn split<'b>(bytes: &'b [u8], at: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
+/// Splits at the first of these bytes.
+pub fn split<'b>(bytes: &'b [u8], at: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let found = bytes.windows(at.len()).position(|window| window == at)?;
     Some((&bytes[..found], &bytes[found + at.len()..]))
 }
