@@ -19,6 +19,9 @@ use super::{Client, eventually};
 pub struct Garden {
     /// Each origin's name and address.
     pub origins: Vec<(&'static str, SocketAddr)>,
+    /// Those that answer with the whole request as they read it: its method and target, its host,
+    /// its body. nginx has it from Node, as a proxy.
+    pub echoes: [(&'static str, SocketAddr); 3],
     /// The paths that nginx has a location of its own for.
     literals: Vec<String>,
     _running: Vec<Running>,
@@ -44,16 +47,21 @@ impl Garden {
     pub fn start(literals: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the origins");
         let folder = directory.path();
-        let (nginx, nginx_address) = nginx(folder, literals);
-        let (node, [node_address]) = script("node", &folder.join("origin.js"), NODE);
-        let (python, [python_address, wsgi_address]) =
+        let (node, [node_address, node_echo]) = script("node", &folder.join("origin.js"), NODE);
+        let (python, [python_address, wsgi_address, python_echo]) =
             script("python3", &folder.join("origin.py"), PYTHON);
+        let (nginx, [nginx_address, nginx_echo]) = nginx(folder, literals, node_echo);
         Self {
             origins: vec![
                 ("nginx", nginx_address),
                 ("node", node_address),
                 ("python", python_address),
                 ("wsgi", wsgi_address),
+            ],
+            echoes: [
+                ("nginx", nginx_echo),
+                ("node", node_echo),
+                ("python", python_echo),
             ],
             literals: literals.iter().map(|&path| path.to_owned()).collect(),
             _running: vec![nginx, node, python],
@@ -128,12 +136,13 @@ impl Drop for Running {
     }
 }
 
-/// Starts nginx, as one process in the foreground.
+/// Starts nginx, as one process in the foreground, which proxies to `behind` on its second port.
 #[track_caller]
-fn nginx(folder: &Path, literals: &[&str]) -> (Running, SocketAddr) {
-    let address = free_address();
+fn nginx(folder: &Path, literals: &[&str], behind: SocketAddr) -> (Running, [SocketAddr; 2]) {
+    let addresses = [free_address(), free_address()];
     let file = folder.join("nginx.conf");
-    fs::write(&file, nginx_conf(folder, address, literals)).expect("the directory is writable");
+    let text = nginx_conf(folder, addresses, literals, behind);
+    fs::write(&file, text).expect("the directory is writable");
     // Debian keeps it where only root looks.
     let installed = Path::new("/usr/sbin/nginx");
     let mut command = Command::new(if installed.exists() {
@@ -144,13 +153,18 @@ fn nginx(folder: &Path, literals: &[&str]) -> (Running, SocketAddr) {
     command.arg("-p").arg(folder).arg("-c").arg(&file);
     let child = command.args(["-e", "stderr"]).spawn();
     let running = Running(child.expect("nginx is installed"));
-    eventually("nginx listens", || Client::try_connect(address).ok());
-    (running, address)
+    eventually("nginx listens", || Client::try_connect(addresses[1]).ok());
+    (running, addresses)
 }
 
 /// Writes a file in which every location answers `=` or `/` and the path that nginx matched it by;
-/// the host `garden.test` answers `garden`.
-fn nginx_conf(folder: &Path, address: SocketAddr, literals: &[&str]) -> String {
+/// the host `garden.test` answers `garden`. The second address is a proxy's.
+fn nginx_conf(
+    folder: &Path,
+    [address, proxy]: [SocketAddr; 2],
+    literals: &[&str],
+    behind: SocketAddr,
+) -> String {
     let location = |path: &&str| format!("location = \"{path}\" {{ return 200 \"=$uri\"; }}");
     let literals: Vec<_> = literals.iter().map(location).collect();
     let literals = literals.join("\n        ");
@@ -179,6 +193,12 @@ http {{
         listen {address};
         server_name garden.test;
         return 200 garden;
+    }}
+    server {{
+        listen {proxy};
+        proxy_http_version 1.1;
+        proxy_set_header Host $host;
+        location / {{ proxy_pass http://{behind}; }}
     }}
 }}
 "

@@ -24,7 +24,22 @@ const server = http.createServer({ maxHeaderSize: 131072 }, (request, response) 
   }
   response.end(lines);
 });
-server.keepAliveTimeout = 60000;
-server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+
+// Answers with the whole request as it was read.
+const echo = http.createServer((request, response) => {
+  const { method, url, headers } = request;
+  const pieces = [];
+  request.on("data", (piece) => pieces.push(piece));
+  request.on("end", () => response.end(`${method} ${url}\n${headers.host}\n${Buffer.concat(pieces)}`));
+});
+
+const listen = (server, next) => {
+  server.keepAliveTimeout = 60000;
+  server.listen(0, "127.0.0.1", () => {
+    console.log(server.address().port);
+    next?.();
+  });
+};
+listen(server, () => listen(echo));
 // The test holds the other end: no test, no origin.
 process.stdin.on("end", () => process.exit()).resume();

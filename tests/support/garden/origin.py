@@ -37,6 +37,40 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Echo(http.server.BaseHTTPRequestHandler):
+    """Answers with the whole request as it was read."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def do_GET(self):
+        read = self.chunks() if "Transfer-Encoding" in self.headers else self.content()
+        head = f"{self.command} {self.path}\n{self.headers['Host']}\n"
+        body = head.encode() + read
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def content(self):
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def chunks(self):
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline() != b"\r\n":
+            pass
+        return body
+
+    def log_message(self, *_):
+        pass
+
+
 def application(environ, start_response):
     # WSGI decodes: PATH_INFO is what Flask, Django and others match.
     path = environ["PATH_INFO"].encode("latin-1")
@@ -57,7 +91,8 @@ class WsgiServer(http.server.ThreadingHTTPServer, wsgiref.simple_server.WSGIServ
 plain = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 wsgi = WsgiServer(("127.0.0.1", 0), WsgiHandler)
 wsgi.set_app(application)
-for server in plain, wsgi:
+echo = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+for server in plain, wsgi, echo:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
 # The test holds the other end: no test, no origin.
