@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
 
-use super::secrets;
+use super::secrets::Secrets;
 
 /// The mistakes of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,8 +135,9 @@ impl Report {
         } else {
             Renderer::plain()
         };
-        let mistakes = self.mistakes();
-        let text = secrets::overwritten(text);
+        let secrets = Secrets::of(text);
+        let mistakes = self.discreet(&secrets);
+        let text = secrets.overwritten();
         let text = showable(&text);
         let lines = Lines::of(&text);
         let mut out = String::new();
@@ -152,7 +153,7 @@ impl Report {
     /// Returns one line for each mistake: `file:line:column: message (hint)`.
     pub fn lines(&self, file_name: &str, text: &str) -> Vec<String> {
         let lines = Lines::of(text);
-        let line = |mistake: &&Mistake| {
+        let line = |mistake: &Mistake| {
             let (line, column) = lines.place(mistake.span.start);
             let message = printable(&mistake.message);
             let mut out = format!("{file_name}:{line}:{column}: {message}");
@@ -164,7 +165,20 @@ impl Report {
             }
             out
         };
-        self.mistakes().iter().map(line).collect()
+        let mistakes = self.discreet(&Secrets::of(text));
+        mistakes.iter().map(line).collect()
+    }
+
+    /// Returns the mistakes without the secrets that they repeat.
+    fn discreet(&self, secrets: &Secrets<'_>) -> Vec<Mistake> {
+        let mut mistakes: Vec<_> = self.mistakes().into_iter().cloned().collect();
+        for mistake in &mut mistakes {
+            if let Some(message) = secrets.left_out(&mistake.message, &mistake.span) {
+                mistake.message = message;
+                mistake.hint = None;
+            }
+        }
+        mistakes
     }
 }
 
