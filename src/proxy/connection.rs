@@ -100,12 +100,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
     .await;
     if let Err(error) = end {
         record_end(&connection, &error);
-        let socket = &connection.socket;
-        if socket.awaited() == Awaited::Head && socket.is_overdue() {
-            // The 408 is not hyper's, so neither is the goodbye behind it.
-            socket.say_goodbye().await;
-        }
     }
+    connection.socket.say_goodbye().await;
     drop(registration);
 }
 

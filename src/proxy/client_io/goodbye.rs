@@ -21,14 +21,20 @@ const LINGER_MAX: Duration = Duration::from_secs(30);
 const LINGER_IDLE_MAX: Duration = Duration::from_secs(5);
 
 impl ClientSocket {
-    /// Closes a connection that hyper has given up, with an answer on it that hyper did not send.
+    /// Says goodbye if that is due: if hyper ended the connection behind an answer, or the gateway
+    /// did behind one of its own.
+    ///
+    /// That takes time that hyper need not wait for: what it has to say of the connection is known
+    /// before.
     pub(crate) async fn say_goodbye(&self) {
-        // Nobody is left to be told of a failure.
-        drop(poll_fn(|cx| self.poll_goodbye(cx)).await);
+        if self.is_goodbye_due.load(Relaxed) {
+            // Nobody is left to be told of a failure.
+            drop(poll_fn(|cx| self.poll_goodbye(cx)).await);
+        }
     }
 
     /// Ends the gateway's side and lingers if the client may be sending still.
-    pub(super) fn poll_goodbye(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_goodbye(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.awaited() != Awaited::Close {
             SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)?;
             if !self.is_client_at_it() {

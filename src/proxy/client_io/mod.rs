@@ -50,6 +50,8 @@ pub(crate) struct ClientSocket {
     is_more_wanted: AtomicBool,
     /// Whether the client may be sending still when its connection closes.
     is_more_expected: AtomicBool,
+    /// Whether the connection ends behind an answer, which the client is to read in peace.
+    is_goodbye_due: AtomicBool,
 }
 
 /// A listener's patience with its clients.
@@ -93,6 +95,7 @@ impl ClientIo {
             is_readiness_hidden: AtomicBool::new(false),
             is_more_wanted: AtomicBool::new(true),
             is_more_expected: AtomicBool::new(false),
+            is_goodbye_due: AtomicBool::new(false),
         };
         socket.read.arm(listener.header_timeout);
         Self(Arc::new(socket))
@@ -257,7 +260,8 @@ impl AsyncWrite for ClientIo {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_goodbye(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.is_goodbye_due.store(true, Relaxed);
+        Poll::Ready(Ok(()))
     }
 }

@@ -120,6 +120,7 @@ impl ClientSocket {
             Awaited::Head => {
                 // A socket that does not take these bytes is not worth waiting for.
                 drop(self.stream.try_write(REQUEST_TIMEOUT));
+                self.is_goodbye_due.store(true, Relaxed);
                 Poll::Ready(Ok(()))
             }
             Awaited::FirstByte | Awaited::NextRequest | Awaited::Close => Poll::Ready(Ok(())),

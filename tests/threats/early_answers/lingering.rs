@@ -178,3 +178,19 @@ fn s18_bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+#[test]
+fn s18_a_malformed_head_is_counted_while_its_client_lingers() {
+    let config = Config::to("builtin:echo").admin("127.0.0.1:0");
+    let running = start(&config.route("/*", ""));
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.ask("GET /a b HTTP/1.1\r\n\r\n").status, 400);
+    let admin = running.gateway.admin_address().expect("an admin port");
+    // The clock stands still, so the goodbye does not end.
+    eventually("it is counted", || {
+        let metrics = get(admin, "/metrics", "").text();
+        let counted = "tollgate_malformed_total{reason=\"syntax\"} 1\n";
+        metrics.contains(counted).then_some(())
+    });
+    assert!(is_taken(&mut client), "its connection lingers");
+}
