@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, LocalOptions};
 
-use support::cpu_of;
+use support::{cpu_of, until};
 
 /// Clients, each with a quota of its own.
 const CLIENTS: usize = 100;
@@ -326,12 +326,7 @@ impl Gateway {
             .stdout(Stdio::null())
             .spawn()
             .expect("tollgate runs");
-        for _ in 0..500 {
-            if TcpStream::connect(("127.0.0.1", GATEWAY)).is_ok() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        until(|| TcpStream::connect(("127.0.0.1", GATEWAY)).ok()).expect("the port opens");
         Self {
             child,
             _folder: folder,

@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use super::headers;
 use crate::snapshot::AddressSource;
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
@@ -41,11 +40,11 @@ struct Told {
 
 /// Sets the four fields.
 ///
-/// A peer that is not trusted has all four replaced, and what else it says of whose request it is
-/// ([`headers::strip_claims`]) taken out. Of a trusted peer, scheme and host are kept where
-/// `X-Forwarded-For` is what is believed, and the believed chain of addresses is continued; the
-/// other chain, which may be the client's invention, is made anew. Host is read from the request's own field. `remembered` is
-/// the connection's.
+/// A peer that is not trusted has said nothing of them that is left
+/// ([`strip_untrusted`](super::headers::strip_untrusted)). Of a trusted peer, scheme and host are
+/// kept where `X-Forwarded-For` is what is believed, and the believed chain of addresses is
+/// continued; the other chain, which may be the client's invention, is made anew. Host is read from
+/// the request's own field. `remembered` is the connection's.
 pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut Remembered) {
     // One growth instead of two.
     headers.reserve(FIELDS_ADDED);
@@ -58,7 +57,6 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
     } = if is_trusted {
         tell(headers, sender)
     } else {
-        headers::strip_claims(headers);
         remembered.tell(headers, sender)
     };
     headers.insert(&X_FORWARDED_FOR, x_forwarded_for);

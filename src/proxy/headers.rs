@@ -13,7 +13,7 @@ use http::header::{
 };
 use smallvec::SmallVec;
 
-use crate::snapshot::ADDRESS_CLAIMS;
+use crate::snapshot::{ADDRESS_CLAIMS, AddressSource};
 
 /// Takes out what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
 ///
@@ -38,15 +38,20 @@ pub fn strip_request(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes out the fields that some origins go by instead of the target, spelled with `_` too: only
-/// a trusted peer may ask for another path than the one that was matched.
-pub fn strip_rewrites(headers: &mut HeaderMap) {
-    remove(headers, |name| reads_as_any(name, &REWRITES));
-}
-
-/// Takes out what a client says of its own address in fields that origins believe of their proxies.
-pub fn strip_claims(headers: &mut HeaderMap) {
-    remove(headers, |name| reads_as_any(name, &ADDRESS_CLAIMS));
+/// Takes out what only a trusted peer may say: whose request it is, how and for which host it first
+/// came, and another target than the one that is matched; `source` is a field of the listener's own
+/// that names the client.
+///
+/// This comes before anything is read from the fields, so that routes and limits do not go by what
+/// the origin will not see. Names spelled with `_` go too.
+pub fn strip_untrusted(headers: &mut HeaderMap, source: &AddressSource) {
+    let own = match source {
+        AddressSource::Header(own) => Some(own.as_str()),
+        AddressSource::XForwardedFor | AddressSource::Forwarded | AddressSource::Peer => None,
+    };
+    remove(headers, |name| {
+        is_claim(name) || own.is_some_and(|own| reads_as(name.as_str(), own))
+    });
 }
 
 /// Takes out of a request's trailers what an origin that merges them with the fields must not believe.
@@ -55,9 +60,7 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
         is_hop_by_hop(name)
             || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | VIA)
             || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
-            || X_FORWARDED.contains(&name.as_str())
-            || reads_as_any(name, &ADDRESS_CLAIMS)
-            || reads_as_any(name, &REWRITES)
+            || is_claim(name)
             || is_reserved(name)
             || is_disguised(name)
     });
@@ -125,6 +128,13 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         name.as_str(),
         "keep-alive" | "proxy-connection" | "http2-settings"
     )
+}
+
+/// Whether only a proxy may say this to an origin.
+fn is_claim(name: &HeaderName) -> bool {
+    [&ADDRESS_CLAIMS[..], &X_FORWARDED, &REWRITES]
+        .iter()
+        .any(|names| reads_as_any(name, names))
 }
 
 /// Whether only the gateway may say this to an origin.
@@ -268,7 +278,7 @@ pub(super) mod tests {
             ("x_rewrite_url", "/admin"),
             ("x-original-host", "a"),
         ]);
-        strip_rewrites(&mut headers);
+        strip_untrusted(&mut headers, &AddressSource::Peer);
         assert_eq!(headers, fields(&[("x-original-host", "a")]));
     }
 

@@ -31,9 +31,7 @@ use super::shared::{Live, Shared};
 use super::target;
 use super::via;
 use crate::clock::Micros;
-use crate::snapshot::{
-    AddressSource, EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind,
-};
+use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +121,7 @@ impl Journey<'_> {
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
         if !identify::is_trusted(peer, identity) {
-            headers::strip_rewrites(&mut head.headers);
+            headers::strip_untrusted(&mut head.headers, &identity.source);
         }
         let client = identify::client_address(peer, &head.headers, identity);
         self.exchange.sent_by(client);
@@ -189,10 +187,6 @@ impl Journey<'_> {
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
         let believed = identify::is_trusted(peer, identity).then_some(&identity.source);
-        if let (None, AddressSource::Header(name)) = (believed, &identity.source) {
-            // The origin may believe it, for it comes from the gateway's own proxies otherwise.
-            head.headers.remove(name);
-        }
         let sender = Sender {
             peer,
             client,

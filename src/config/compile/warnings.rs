@@ -65,7 +65,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     found
 }
 
-/// An address that any client can choose names nobody, and origins are not told it.
+/// An address that only trusted peers may say names nobody else: of others it is taken out.
 fn said_by_clients(policy: &Policy) -> Option<String> {
     let parts = policy.partition.0.iter().flat_map(|choice| &choice.0);
     let mut names = parts.filter_map(|part| match part {
@@ -74,8 +74,8 @@ fn said_by_clients(policy: &Policy) -> Option<String> {
     });
     let name = names.find(|name| ADDRESS_CLAIMS.contains(name))?;
     Some(format!(
-        "policy `{}` is partitioned by `header:{name}`, which any client can choose: `ip` is the \
-         address that `trusted_proxies` and `client_address` vouch for",
+        "policy `{}` is partitioned by `header:{name}`, which is taken out unless a trusted peer \
+         sends it: `ip` is the address that `trusted_proxies` and `client_address` vouch for",
         policy.name
     ))
 }

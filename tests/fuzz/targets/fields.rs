@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, VIA};
 use tollgate::proxy::headers::{
-    keep_alive_timeout, strip_disguises, strip_request, strip_response, strip_rewrites,
-    strip_trailers,
+    keep_alive_timeout, strip_disguises, strip_request, strip_response, strip_trailers,
+    strip_untrusted,
 };
 use tollgate::proxy::via;
-use tollgate::snapshot::ADDRESS_CLAIMS;
+use tollgate::snapshot::{ADDRESS_CLAIMS, AddressSource};
 
 use super::{header_map, lines};
 
@@ -21,7 +21,7 @@ pub fn holds(data: &[u8]) {
     strip_response(&mut response);
     check(&headers, &response, is_hop_by_hop);
     trailers(&headers);
-    rewrites(&headers);
+    untrusted(&headers);
     disguises(&headers);
     keep_alive(&headers);
     loops(&headers);
@@ -77,12 +77,15 @@ fn check(headers: &HeaderMap, left: &HeaderMap, unwanted: impl Fn(&str) -> bool)
     }
 }
 
-fn rewrites(headers: &HeaderMap) {
+fn untrusted(headers: &HeaderMap) {
     let mut left = headers.clone();
-    strip_rewrites(&mut left);
+    let own = HeaderName::from_static("x-api-key");
+    strip_untrusted(&mut left, &AddressSource::Header(own));
     for name in headers.keys() {
         let read = name.as_str().replace('_', "-");
-        let goes = matches!(&*read, "x-original-url" | "x-rewrite-url");
+        let goes = ADDRESS_CLAIMS.contains(&&*read)
+            || X_FORWARDED.contains(&&*read)
+            || matches!(&*read, "x-original-url" | "x-rewrite-url" | "x-api-key");
         let values = |of: &HeaderMap| of.get_all(name).iter().cloned().collect::<Vec<_>>();
         let expected = if goes { Vec::new() } else { values(headers) };
         assert_eq!(values(&left), expected, "{name}");

@@ -299,3 +299,20 @@ fn c7_untrusted_peer_cannot_spend_the_quota_of_an_address_it_claims() {
     }
     cases.end();
 }
+
+/// What the origin will not see, no limit and no route goes by.
+#[test]
+fn c1_no_policy_counts_by_what_an_untrusted_peer_claims() {
+    for name in ["x-real-ip", "x-forwarded-host", "x-client"] {
+        let origin = Origin::plain();
+        let policy = format!("quota = '3 per hour'\npartition = ['header:{name}']");
+        let config = Config::limited(origin.url(), &policy)
+            .listener("trusted_proxies = ['10.0.0.0/8']\nclient_address = 'header:x-client'");
+        let running = start(&config);
+        let admitted = (0..20).filter(|turn| {
+            let claim = format!("{name}: 203.0.113.{turn}\r\n");
+            Client::connect(running.public).get("/", &claim).status == 200
+        });
+        assert_eq!(admitted.count(), 3, "{name}");
+    }
+}
