@@ -284,15 +284,24 @@ fn strip_prefix(route: &file::Route, report: &mut Report) -> Option<Box<str>> {
     Some(stripped.into())
 }
 
-/// Names a route in log and metrics: methods, host and path as the file has them.
+/// Names a route in log and metrics: methods, host and path as the file has them, but for control
+/// characters, which an expression may have.
 fn name(route: &file::Route) -> String {
     let mut name = String::new();
     let methods: Vec<&str> = route.methods.iter().map(|at| at.value.as_str()).collect();
     if !methods.is_empty() {
         let _ = write!(name, "{} ", methods.join(","));
     }
-    for text in [&route.host, &route.path, &route.path_regex] {
-        name.push_str(text.as_ref().map_or("", |at| at.value.as_str()));
+    for text in [&route.host, &route.path, &route.path_regex]
+        .into_iter()
+        .flatten()
+    {
+        for character in text.value.chars() {
+            match character.is_control() {
+                true => name.extend(character.escape_default()),
+                false => name.push(character),
+            }
+        }
     }
     // A header's value can be a secret and stays out of labels.
     if !route.headers.is_empty() {
