@@ -23,7 +23,7 @@ use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
 use tollgate::limit::tag::Tagger;
 use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag};
-use tollgate::store::{MemoryStore, Outcome, Series, Store};
+use tollgate::store::{MemoryStore, Outcome, Series, Session, Store};
 
 use support::{cpu_ns, resident_bytes, settle};
 
@@ -75,12 +75,13 @@ fn all() {
 /// A store with a plan of one or more quotas.
 struct Bench {
     store: Store,
+    session: Session,
     quotas: Vec<(Quota, Slot)>,
 }
 
 impl Bench {
     fn new(algorithm: Algorithm, quotas: u64) -> Self {
-        let store = Store::Memory(MemoryStore::new(Clock::system(), 1 << 40));
+        let store = Store::Memory(Arc::new(MemoryStore::new(Clock::system(), 1 << 40)));
         let quotas = (1..=quotas)
             .map(|minutes| {
                 let quota = Quota {
@@ -97,7 +98,11 @@ impl Bench {
                 (quota, store.slot(&series))
             })
             .collect();
-        Self { store, quotas }
+        Self {
+            session: store.session(),
+            store,
+            quotas,
+        }
     }
 
     fn decide(&self, tag: Tag) -> Outcome {
@@ -111,7 +116,7 @@ impl Bench {
                 on_store_failure: OnStoreFailure::Local,
             })
             .collect();
-        let outcome = self.store.decide(&plan).now_or_never();
+        let outcome = self.session.decide(&plan).now_or_never();
         outcome.expect("memory never waits")
     }
 

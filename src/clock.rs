@@ -63,6 +63,14 @@ impl Clock {
         }
     }
 
+    /// Returns the time of a manual clock; none of the system's, in whose place a store's own may stand.
+    pub fn manual_now(&self) -> Option<Timestamp> {
+        match &*self.0 {
+            Source::System { .. } => None,
+            Source::Manual(_) => Some(self.now()),
+        }
+    }
+
     /// Moves a manual clock forward; the system clock cannot be moved.
     pub fn advance(&self, by: Micros) {
         if let Source::Manual(us) = &*self.0 {

@@ -40,7 +40,7 @@ pub struct Snapshot {
     /// The admin port.
     pub admin: Admin,
     /// The store.
-    pub store: StoreSettings,
+    pub store: crate::store::Settings,
     /// Worker threads; none means one per core.
     pub workers: Option<usize>,
     /// How long the gateway is not ready but still accepts after SIGTERM.
@@ -332,11 +332,4 @@ pub enum ClientNames {
 pub struct Admin {
     /// Where it listens; none: off.
     pub address: Option<SocketAddr>,
-}
-
-/// The store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreSettings {
-    /// Most bytes that the memory store holds.
-    pub memory_max: u64,
 }

@@ -26,7 +26,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "logging",
         ],
     ),
-    ("snapshot", &["limit", "proxy::route", "clock"]),
+    (
+        "snapshot",
+        &[
+            "limit",
+            "proxy::route",
+            "clock",
+            "store::settings",
+            "store::Settings",
+        ],
+    ),
     (
         "config",
         &[
@@ -37,6 +46,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "proxy::route",
             "store::Series",
             "store::Shape",
+            "store::Settings",
+            "store::settings",
+            "store::Tls",
         ],
     ),
     (

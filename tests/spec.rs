@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use tollgate::clock::{Clock, Timestamp};
 use tollgate::limit::plan::{Mode, Slot};
 use tollgate::limit::{Ask, Charged, Quota, Verdict};
-use tollgate::store::{Charge, MemoryStore, Outcome, Series, Store};
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
 
 use ledger::{Quotas, ask};
 use vectors::{Case, Expected, File, Step};
@@ -69,7 +69,7 @@ impl Subject for Pure {
 /// The memory store; each quota is a policy of its own.
 struct InMemory {
     clock: Clock,
-    store: Store,
+    session: Session,
     quotas: Vec<(Quota, Mode, Slot)>,
     charges: Vec<Charge>,
 }
@@ -77,7 +77,7 @@ struct InMemory {
 impl InMemory {
     fn new(quotas: Vec<(Quota, Mode)>) -> Self {
         let clock = Clock::manual(Timestamp(0));
-        let store = Store::Memory(MemoryStore::new(clock.clone(), 1 << 20));
+        let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), 1 << 20)));
         let slot = |(index, (quota, mode)): (usize, (Quota, Mode))| {
             let slot = store.slot(&Series {
                 policy: Arc::from(format!("policy-{index}")),
@@ -89,7 +89,7 @@ impl InMemory {
         Self {
             quotas: quotas.into_iter().enumerate().map(slot).collect(),
             clock,
-            store,
+            session: store.session(),
             charges: Vec::new(),
         }
     }
@@ -101,7 +101,9 @@ impl Subject for InMemory {
         let plan: Vec<Ask<'_>> = (self.quotas.iter())
             .map(|(quota, mode, slot)| ask(quota, *mode, *slot, cost))
             .collect();
-        let Some(Outcome::Decided { verdict, charge }) = self.store.decide(&plan).now_or_never()
+        let Some(Outcome::Decided {
+            verdict, charge, ..
+        }) = self.session.decide(&plan).now_or_never()
         else {
             panic!("the memory store decides, and at once");
         };
@@ -112,7 +114,7 @@ impl Subject for InMemory {
     fn release(&mut self, now: Timestamp, decision: usize, amount: u64) {
         self.clock.set(now);
         let charge = std::mem::take(&mut self.charges[decision]);
-        let rest = self.store.release(charge, amount).now_or_never();
+        let rest = self.session.release(charge, amount).now_or_never();
         self.charges[decision] = rest.expect("the memory store releases at once");
     }
 
@@ -120,7 +122,7 @@ impl Subject for InMemory {
         self.clock.set(now);
         // Any charge of the plan says into which quotas the amount goes.
         let charge = self.charges.last().expect("a decision comes first");
-        let spent = self.store.spend(charge, amount).now_or_never();
+        let spent = self.session.spend(charge, amount).now_or_never();
         spent.expect("the memory store spends at once");
     }
 }

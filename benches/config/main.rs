@@ -26,6 +26,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use files::{Kind, Mistake};
+use std::sync::Arc;
 use support::{cpu_ns, resident_bytes, settle};
 use tollgate::cli::check::summary;
 use tollgate::clock::Clock;
@@ -84,7 +85,7 @@ fn loading() {
 fn one(routes: usize, kind: Kind) {
     let text = files::good(routes, kind);
     let changed = text.replacen("1000000 per minute", "2000000 per minute", 1);
-    let store = Store::Memory(MemoryStore::new(Clock::system(), 1 << 40));
+    let store = Store::Memory(Arc::new(MemoryStore::new(Clock::system(), 1 << 40)));
     let metrics = Metrics::new(2);
     let warm_up = loaded(&files::good(10, kind), &store);
     drop(black_box(summary("warm-up", &warm_up)));
@@ -92,14 +93,14 @@ fn one(routes: usize, kind: Kind) {
     settle();
     let before = resident_bytes();
     let (first_ms, first) = timed(|| loaded(&text, &store));
-    let (_, live) = timed(|| Live::new(first.snapshot, &metrics));
+    let (_, live) = timed(|| Live::new(first.snapshot, &metrics, &[7; 32]));
     settle();
     let kept = resident_bytes().saturating_sub(before);
     let (load_ms, second) = timed(|| loaded(&changed, &store));
     let (check_ms, said) = timed(|| summary("bench", &second));
     let (changes_ms, told) = timed(|| changes(&live.snapshot, &second.snapshot));
     assert_eq!(told.applied.len(), 1, "one policy has changed");
-    let (force_ms, next) = timed(|| Live::new(second.snapshot, &metrics));
+    let (force_ms, next) = timed(|| Live::new(second.snapshot, &metrics, &[7; 32]));
     let (drop_ms, ()) = timed(|| drop(live));
     let (render_ms, rendered) = timed(|| metrics.render());
     println!(

@@ -89,7 +89,7 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]: none of them is worth a second try without a change.
     pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
-        let store = Store::Memory(MemoryStore::new(clock.clone(), u64::MAX));
+        let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), u64::MAX)));
         let loaded =
             load(text, &environment, &mut |series| store.slot(series)).map_err(StartError::File)?;
         Self::run(loaded, store, clock)
@@ -112,8 +112,9 @@ impl Gateway {
             .as_ref()
             .map(TcpListener::local_addr)
             .transpose()?;
-        let live = Live::new(snapshot, &metrics);
-        let shared = Arc::new(Shared::new(live, clock, store, metrics, tag_key()));
+        let process_key = process_key();
+        let live = Live::new(snapshot, &metrics, &process_key);
+        let shared = Arc::new(Shared::new(live, clock, store, metrics, process_key));
         // Nobody has set it before.
         let _ = admin.via.set(shared.via.clone());
         let max = descriptors::connections_max(worker_count, &shared.live().snapshot);
@@ -260,7 +261,11 @@ impl Gateway {
         let snapshot = keep_until_restart(&old.snapshot, loaded.snapshot);
         let slots = slots(&snapshot);
         self.shared.store.set_bytes_max(snapshot.store.memory_max);
-        let old = self.shared.swap(Live::new(snapshot, &self.shared.metrics));
+        let old = self.shared.swap(Live::new(
+            snapshot,
+            &self.shared.metrics,
+            &self.shared.process_key,
+        ));
         self.shared.store.retain(&slots);
         self.shared.metrics.reloaded(Reload::Applied);
         self.retired.push(old);
@@ -375,8 +380,8 @@ fn slots(snapshot: &Snapshot) -> Vec<Slot> {
     quotas.map(|quota| quota.slot).collect()
 }
 
-/// Draws the key of partitions' tags: nobody outside can choose values that collide.
-fn tag_key() -> [u8; 32] {
+/// Draws what nobody outside knows of this process: they can choose no values whose tags collide.
+fn process_key() -> [u8; 32] {
     use std::hash::{BuildHasher, RandomState};
     let mut key = [0; 32];
     for (index, chunk) in key.chunks_mut(8).enumerate() {

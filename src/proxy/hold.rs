@@ -25,7 +25,7 @@ pub(super) async fn hold(
     let worker = &connection.worker;
     let load = &worker.shared.loads[connection.place.listener];
     let Some(_place) = load.hold(held_max) else {
-        plan::give_back(&worker.shared, planned, admitted.charge, exchange).await;
+        plan::give_back(worker, planned, admitted.charge, exchange).await;
         return Err(Refusal::held_full().into());
     };
     worker.shared.metrics.held(worker.index);

@@ -147,9 +147,9 @@ impl Journey<'_> {
             found: &found,
             router: &snapshot.router,
         };
-        let planned = plan::make(shared, snapshot, route, &facts, self.exchange)?;
+        let planned = plan::make(self.live, snapshot, route, &facts, self.exchange)?;
         self.bound_body(route)?;
-        let admitted = plan::decide(shared, &planned, self.exchange).await?;
+        let admitted = plan::decide(&self.connection.worker, &planned, self.exchange).await?;
         if admitted.wait > Micros(0) {
             // Boxed, so that requests that are not held need not have room for it.
             let held_max = self.listener.max_held;

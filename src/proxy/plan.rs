@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 use super::identify::{Facts, Identified, shown, tag};
 use super::record::Exchange;
 use super::refusal::Refusal;
-use super::shared::Shared;
+use super::shared::Live;
+use super::worker::Worker;
 use crate::clock::Micros;
 use crate::limit::plan::Mode;
 use crate::limit::{Answer, Ask, Plan, Verdict};
@@ -35,7 +36,7 @@ pub(super) struct Admitted {
 /// # Errors
 /// 401 if a policy refuses requests without a part of its partition.
 pub(super) fn make<'s>(
-    shared: &Shared,
+    live: &Live,
     snapshot: &'s Snapshot,
     route: &Route,
     facts: &Facts<'_>,
@@ -48,7 +49,7 @@ pub(super) fn make<'s>(
     for applied in &route.policies {
         let policy = &snapshot.policies[applied.policy];
         let Some(mode) = policy.mode else { continue };
-        let tag = match tag(&shared.tag_key, policy, facts) {
+        let tag = match tag(&live.tag_key, policy, facts) {
             Identified::Tag(tag) => tag,
             Identified::Skip => {
                 exchange.outcome(applied.policy, PolicyOutcome::Skipped);
@@ -59,7 +60,7 @@ pub(super) fn make<'s>(
         exchange.cost(applied.cost);
         if exchange.is_logged() && names_more_than_address(&policy.partition) {
             exchange.partition(shown(
-                &shared.tag_key,
+                &live.tag_key,
                 &policy.partition,
                 facts,
                 snapshot.log.clients,
@@ -85,14 +86,14 @@ pub(super) fn make<'s>(
 /// # Errors
 /// 429 if an enforced quota refuses, 503 if the store cannot answer and a policy is `closed`.
 pub(super) async fn decide(
-    shared: &Shared,
+    worker: &Worker,
     planned: &Planned<'_>,
     exchange: &mut Exchange,
 ) -> Result<Admitted, Refusal> {
     if planned.asks.is_empty() {
         return Ok(Admitted::default());
     }
-    match shared.store.decide(&planned.asks).await {
+    match worker.store.decide(&planned.asks).await {
         Outcome::Unavailable { retry } => {
             for policy in planned.owners.chunk_by(|a, b| a.0 == b.0) {
                 exchange.outcome(policy[0].0, PolicyOutcome::Unanswered);
@@ -100,7 +101,14 @@ pub(super) async fn decide(
             exchange.degraded();
             Err(Refusal::limiter_unavailable(retry))
         }
-        Outcome::Decided { verdict, charge } => {
+        Outcome::Decided {
+            verdict,
+            charge,
+            is_degraded,
+        } => {
+            if is_degraded {
+                exchange.degraded();
+            }
             note(planned, &verdict, exchange);
             if verdict.admit {
                 return Ok(Admitted {
@@ -116,16 +124,16 @@ pub(super) async fn decide(
 /// Gives back all that an admitted plan spent, for a request that goes no further after all; the
 /// client is told what is left then.
 pub(super) async fn give_back(
-    shared: &Shared,
+    worker: &Worker,
     planned: &Planned<'_>,
     charge: Charge,
     exchange: &mut Exchange,
 ) {
-    drop(shared.store.release(charge, u64::MAX).await);
+    drop(worker.store.release(charge, u64::MAX).await);
     let looks: Plan<'_> = (planned.asks.iter())
         .map(|ask| Ask { cost: 0, ..*ask })
         .collect();
-    let decisions = shared.store.look(&looks).await;
+    let decisions = worker.store.look(&looks).await;
     for (&(policy, quota), decision) in planned.owners.iter().zip(decisions) {
         exchange.decided_anew(policy, quota, decision);
     }

@@ -261,7 +261,7 @@ impl Exchange {
         let policies: SmallVec<[(&str, Outcome); 4]> = self.outcomes.iter().map(name).collect();
         let mut client = SmallVec::<[u8; 48]>::new();
         let (text, names) = (&mut Bytes(&mut client), snapshot.log.clients);
-        let key = &self.connection.worker.shared.tag_key;
+        let key = &self.live.tag_key;
         write!(text, "{}", shown_address(key, self.client, names))
             .expect("memory takes every byte");
         let record = Record {
@@ -303,11 +303,7 @@ pub(crate) fn refused_head(connection: &Connection, reason: Reason, status: Opti
     let live = worker.live();
     let snapshot = &live.snapshot;
     let mut client = SmallVec::<[u8; 48]>::new();
-    let shown = shown_address(
-        &worker.shared.tag_key,
-        connection.peer.ip(),
-        snapshot.log.clients,
-    );
+    let shown = shown_address(&live.tag_key, connection.peer.ip(), snapshot.log.clients);
     write!(Bytes(&mut client), "{shown}").expect("memory takes every byte");
     let record = Record {
         at: worker.shared.clock.now(),

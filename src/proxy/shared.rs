@@ -14,6 +14,7 @@ use crate::logging;
 use crate::metrics::{Handles, Metrics};
 use crate::snapshot::{LogFormat, Snapshot};
 use crate::store::Store;
+use crate::store::settings::{Location, Settings};
 
 /// What the workers of one process share; the configuration in it is swapped whole.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ pub struct Shared {
     pub(crate) connections: AtomicUsize,
     /// Most of them at once.
     connections_max: AtomicUsize,
-    /// The key of partitions' tags.
-    pub(crate) tag_key: [u8; 32],
+    /// What no one outside knows.
+    pub(crate) process_key: [u8; 32],
     /// This process's entry in Via.
     pub(crate) via: HeaderValue,
     is_hurried: AtomicBool,
@@ -48,11 +49,16 @@ pub struct Live {
     pub handles: Handles,
     /// The shape of log lines: settled here, for asking whether there is a terminal is a system call.
     pub log_format: LogFormat,
+    /// The key of partitions' tags.
+    pub(crate) tag_key: [u8; 32],
 }
 
 impl Live {
     /// Finds the handles of `snapshot`'s parts.
-    pub fn new(snapshot: Snapshot, metrics: &Metrics) -> Self {
+    ///
+    /// `process_key` is what no one outside knows; tags that no other process has to make alike are
+    /// made with it.
+    pub fn new(snapshot: Snapshot, metrics: &Metrics, process_key: &[u8; 32]) -> Self {
         let handles = metrics.handles(
             snapshot.routes.iter().map(|route| &route.name),
             snapshot.policies.iter().map(|policy| &policy.name),
@@ -60,6 +66,7 @@ impl Live {
         );
         Self {
             log_format: logging::format_of(&snapshot.log),
+            tag_key: tag_key(&snapshot.store, process_key),
             snapshot,
             handles,
         }
@@ -73,7 +80,7 @@ impl Shared {
         clock: Clock,
         store: Store,
         metrics: Arc<Metrics>,
-        tag_key: [u8; 32],
+        process_key: [u8; 32],
     ) -> Self {
         let listeners = live.snapshot.listeners.iter();
         let loads = listeners
@@ -87,8 +94,8 @@ impl Shared {
             loads,
             connections: AtomicUsize::new(0),
             connections_max: AtomicUsize::new(usize::MAX),
-            via: via::entry(&tag_key),
-            tag_key,
+            via: via::entry(&process_key),
+            process_key,
             is_hurried: AtomicBool::new(false),
             hurried: Notify::new(),
         }
@@ -141,3 +148,18 @@ impl Shared {
         old
     }
 }
+
+/// Returns the key of partitions' tags: the whole fleet's, if it shares counters.
+///
+/// Without a secret it is a constant there, and anyone can tell which key a client's counters have;
+/// alone in memory it is this process's, so nobody can choose values whose tags collide.
+fn tag_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
+    match (&store.key_secret, &store.location) {
+        (Some(secret), _) => blake3::derive_key(TAG_CONTEXT, secret.0.as_bytes()),
+        (None, Location::Memory) => *process_key,
+        (None, Location::Redis(_)) => blake3::derive_key(TAG_CONTEXT, b""),
+    }
+}
+
+/// What keys of tags are derived for, so that a secret that is used elsewhere too gives another key there.
+const TAG_CONTEXT: &str = "tollgate 2026-11 tags of partitions";

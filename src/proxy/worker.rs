@@ -21,6 +21,7 @@ use super::sweep::{self, Sweep};
 use crate::access_log::Writer;
 use crate::fault::Reason;
 use crate::metrics::WorkerIndex;
+use crate::store::Session;
 
 /// What a worker's connections share; lives on one thread.
 pub(crate) struct Worker {
@@ -29,6 +30,8 @@ pub(crate) struct Worker {
     pub(crate) sweep: Rc<Sweep>,
     pub(crate) pools: Pools<RequestBody>,
     pub(crate) access_log: Writer,
+    /// This worker's way to the counters.
+    pub(crate) store: Session,
     /// Where a request renders its header values.
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// The configuration as this worker last saw it: cloned per request without touching a
@@ -127,6 +130,7 @@ impl Worker {
             pools: Pools::new(Rc::clone(&sweep), shared.clock.now()),
             sweep,
             access_log,
+            store: shared.store.session(),
             scratch: RefCell::default(),
             live: RefCell::new(live),
             connections: Rc::default(),

@@ -6,9 +6,13 @@
 
 mod charge;
 mod memory;
+pub mod redis;
+pub mod settings;
 
 pub use charge::Charge;
 pub use memory::MemoryStore;
+pub use redis::Tls;
+pub use settings::Settings;
 
 use smallvec::SmallVec;
 
@@ -17,11 +21,18 @@ use crate::limit::plan::Slot;
 use crate::limit::{Algorithm, Ask, Decision, Leaving, Tag, Verdict};
 use std::sync::Arc;
 
-/// The stores there are: a closed set.
-#[derive(Debug)]
+/// The stores there are: a closed set. What the workers of a process share of it.
+#[derive(Clone, Debug)]
 pub enum Store {
     /// This process's memory, shared by its workers.
-    Memory(MemoryStore),
+    Memory(Arc<MemoryStore>),
+}
+
+/// A worker's way to the store; lives on the worker's thread.
+#[derive(Debug)]
+pub enum Session {
+    /// Asks at once.
+    Memory(Arc<MemoryStore>),
 }
 
 /// Which quota's states: what keeps its counters across a reload, and what starts afresh.
@@ -70,6 +81,8 @@ pub enum Outcome {
         verdict: Verdict,
         /// What it spent.
         charge: Charge,
+        /// Whether a quota was decided without the store it lives in.
+        is_degraded: bool,
     },
     /// The store could not answer, and a policy of the plan is `closed`.
     Unavailable {
@@ -111,7 +124,7 @@ impl From<Algorithm> for Shape {
     clippy::unused_async,
     reason = "memory answers at once; a store elsewhere is waited for"
 )]
-impl Store {
+impl Session {
     /// Decides a plan, all or nothing, in one atomic step.
     pub async fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
         match self {
@@ -144,6 +157,15 @@ impl Store {
     pub async fn reset(&self, slot: Slot, tag: Tag) {
         match self {
             Self::Memory(memory) => memory.reset(slot, tag),
+        }
+    }
+}
+
+impl Store {
+    /// Opens a worker's way to the store; on that worker's runtime.
+    pub fn session(&self) -> Session {
+        match self {
+            Self::Memory(memory) => Session::Memory(Arc::clone(memory)),
         }
     }
 

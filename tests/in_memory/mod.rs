@@ -11,7 +11,7 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
 use tollgate::limit::tag::Tagger;
 use tollgate::limit::{Algorithm, Ask, Count, Decision, Leaving, Quota, Tag, Verdict};
-use tollgate::store::{Charge, MemoryStore, Outcome, Series, Store, Usage};
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store, Usage};
 
 /// A bound that no test reaches.
 pub const ROOMY: u64 = 1 << 30;
@@ -22,6 +22,7 @@ const WHOLE_SWEEP: usize = 33;
 
 pub struct Gateway {
     pub store: Store,
+    pub session: Session,
     pub clock: Clock,
 }
 
@@ -29,8 +30,13 @@ impl Gateway {
     pub fn new(bytes_max: u64) -> Self {
         // A window's start, so that nothing ages unless a test says so.
         let clock = Clock::manual(Timestamp(1_700_000_040 * 1_000_000));
-        let store = Store::Memory(MemoryStore::new(clock.clone(), bytes_max));
-        Self { store, clock }
+        let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), bytes_max)));
+        let session = store.session();
+        Self {
+            store,
+            session,
+            clock,
+        }
     }
 
     pub fn memory(&self) -> &MemoryStore {
@@ -58,13 +64,15 @@ impl Gateway {
 
     pub fn decide(&self, plan: &[Ask<'_>]) -> (Verdict, Charge) {
         match self.outcome(plan) {
-            Outcome::Decided { verdict, charge } => (verdict, charge),
+            Outcome::Decided {
+                verdict, charge, ..
+            } => (verdict, charge),
             Outcome::Unavailable { .. } => panic!("the store did not decide"),
         }
     }
 
     pub fn outcome(&self, plan: &[Ask<'_>]) -> Outcome {
-        let outcome = self.store.decide(plan).now_or_never();
+        let outcome = self.session.decide(plan).now_or_never();
         outcome.expect("memory never waits")
     }
 
@@ -73,7 +81,7 @@ impl Gateway {
     }
 
     pub fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
-        let looks = self.store.look(plan).now_or_never();
+        let looks = self.session.look(plan).now_or_never();
         looks.expect("memory never waits")
     }
 
@@ -82,17 +90,17 @@ impl Gateway {
     }
 
     pub fn release(&self, charge: Charge, amount: u64) -> Charge {
-        let rest = self.store.release(charge, amount).now_or_never();
+        let rest = self.session.release(charge, amount).now_or_never();
         rest.expect("memory never waits")
     }
 
     pub fn spend(&self, charge: &Charge, amount: u64) {
-        let spent = self.store.spend(charge, amount).now_or_never();
+        let spent = self.session.spend(charge, amount).now_or_never();
         spent.expect("memory never waits");
     }
 
     pub fn reset(&self, ask: Ask<'_>) {
-        let reset = self.store.reset(ask.slot, ask.tag).now_or_never();
+        let reset = self.session.reset(ask.slot, ask.tag).now_or_never();
         reset.expect("memory never waits");
     }
 

@@ -25,8 +25,9 @@ use super::file::File;
 use super::report::Report;
 use crate::limit::plan::Slot;
 use crate::proxy::route::Router;
-use crate::snapshot::{AddressSource, Admin, Listener, Log, Part, Policy, Snapshot, StoreSettings};
+use crate::snapshot::{AddressSource, Admin, Listener, Log, Part, Policy, Snapshot};
 use crate::store::Series;
+use crate::store::settings::Settings;
 
 /// Compiles a file, or says everything that is wrong with it.
 ///
@@ -63,8 +64,9 @@ pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<
         admin: Admin {
             address: listeners::admin_address(file),
         },
-        store: StoreSettings {
+        store: Settings {
             memory_max: file.store.memory_max.unwrap_or(defaults::MEMORY_MAX),
+            ..Settings::default()
         },
         workers: file.workers.as_ref().map(|at| at.value),
         shutdown_delay: file.shutdown_delay.unwrap_or(defaults::SHUTDOWN_DELAY),

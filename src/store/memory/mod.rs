@@ -110,7 +110,11 @@ impl MemoryStore {
         }
         let verdict = plan::decide(&mut books, plan);
         let charge = books.close(plan, &verdict.answers);
-        Outcome::Decided { verdict, charge }
+        Outcome::Decided {
+            verdict,
+            charge,
+            is_degraded: false,
+        }
     }
 
     /// Asks that have no room are answered as the overflow partition if their policy is `local`,

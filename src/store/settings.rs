@@ -1,0 +1,133 @@
+//! What `[store]` says: where counters live, how long a decision may take, and when to stop asking.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::redis::Tls;
+
+/// The store of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where counters live.
+    pub location: Location,
+    /// Most bytes of counters in this process's memory.
+    pub memory_max: u64,
+    /// The key of partitions' tags, if one is set.
+    pub key_secret: Option<Secret>,
+    /// From the question to the answer of one decision.
+    pub timeout: Duration,
+    /// Longest that a refusal is remembered; 0: not at all.
+    pub refusal_cache: Duration,
+    /// When a store that fails is no longer asked.
+    pub breaker: BreakerSettings,
+}
+
+/// Where counters live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In this process.
+    Memory,
+    /// In Redis, shared by a fleet.
+    Redis(RedisSettings),
+}
+
+/// How to reach Redis, and under which names counters are kept there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisSettings {
+    /// Which servers, and how they belong together.
+    pub deployment: Deployment,
+    /// The database (`SELECT`); 0 on a Cluster.
+    pub database: u32,
+    /// Who to authenticate as; none: the default user.
+    pub username: Option<Box<str>>,
+    /// With what, if at all.
+    pub password: Option<Secret>,
+    /// The password of sentinels, if they want one.
+    pub sentinel_password: Option<Secret>,
+    /// How to encrypt; none: not at all.
+    pub tls: Option<Tls>,
+    /// What every key begins with.
+    pub prefix: Arc<str>,
+}
+
+/// Which servers, and how they belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deployment {
+    /// One server.
+    Single(Address),
+    /// One server, by a Unix socket.
+    Unix(PathBuf),
+    /// The primaries of a Cluster; any of its nodes are named.
+    Cluster(Vec<Address>),
+    /// The primary that these sentinels watch under this name.
+    Sentinel {
+        /// The sentinels.
+        sentinels: Vec<Address>,
+        /// What they call the primary.
+        name: Box<str>,
+    },
+}
+
+/// A host, without brackets, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// A name or an address.
+    pub host: Box<str>,
+    /// The port.
+    pub port: u16,
+}
+
+/// When a store that fails is no longer asked, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BreakerSettings {
+    /// So many failures in a row open it.
+    pub failures: u32,
+    /// This share of failures in the window opens it, if there were at least 20 calls.
+    pub failure_ratio: f64,
+    /// How far back the share looks.
+    pub window: Duration,
+    /// How long it stays open before a call probes.
+    pub cooldown: Duration,
+}
+
+impl Eq for BreakerSettings {}
+
+/// A text that no output shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Box<str>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, port } = self;
+        match host.contains(':') {
+            true => write!(f, "[{host}]:{port}"),
+            false => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl Default for Settings {
+    /// What a file without `[store]` means.
+    fn default() -> Self {
+        Self {
+            location: Location::Memory,
+            memory_max: 256 << 20,
+            key_secret: None,
+            timeout: Duration::from_millis(50),
+            refusal_cache: Duration::from_secs(1),
+            breaker: BreakerSettings {
+                failures: 5,
+                failure_ratio: 0.5,
+                window: Duration::from_secs(10),
+                cooldown: Duration::from_secs(2),
+            },
+        }
+    }
+}
