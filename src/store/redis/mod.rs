@@ -7,7 +7,9 @@
 //! `wire` turns plans into arguments of the scripts in `lua/` and their replies into answers;
 //! `link` sends them to one server; `cluster` and `sentinel` say which server that is.
 
+mod connect;
 mod link;
+mod sentinel;
 mod tls;
 pub mod wire;
 

@@ -1,0 +1,402 @@
+//! A connection to one server that is ready for decisions: dialled, encrypted, authenticated, the
+//! scripts loaded.
+//!
+//! Sockets and TLS are made here and handed to the client library, so that names are looked up
+//! anew for each connection, TLS sessions resume, and the library's driver runs on the worker's own
+//! thread. What the driver's end means is known at once: the connection is gone.
+//!
+//! The server must permit `SCRIPT LOAD`, `EVALSHA` and `EVAL`; `SELECT` if a database is named, `ROLE`
+//! behind Sentinel. `INFO` is asked whether keys may be evicted, and may be refused.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError,
+    Value,
+};
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::Tls;
+use super::wire::Script;
+use crate::store::settings::{Address, RedisSettings, Secret};
+
+/// One server, and how to be let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) endpoint: Endpoint,
+    pub(super) username: Option<Box<str>>,
+    pub(super) password: Option<Secret>,
+    pub(super) database: u32,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// On the network, perhaps encrypted.
+    Tcp(Address, Option<Tls>),
+    /// On this machine.
+    Unix(PathBuf),
+}
+
+/// What a server is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Whatever answers.
+    Any,
+    /// A primary, by its own word.
+    Primary,
+}
+
+/// A connection that is ready for decisions.
+#[derive(Debug)]
+pub(super) struct Connected {
+    pub(super) connection: MultiplexedConnection,
+    /// Ends when the connection does; dropped, it closes it.
+    pub(super) driver: Driver,
+    /// How the server makes room, if it says so and keys may be lost by it.
+    pub(super) eviction: Option<String>,
+}
+
+/// The task that reads and writes; dropped, the connection closes.
+#[derive(Debug)]
+pub(super) struct Driver(JoinHandle<()>);
+
+/// Makes connections to one target, and remembers what helps the next time.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    target: Target,
+    /// What the name meant when last it was known; used when it cannot be looked up.
+    addresses: Vec<SocketAddr>,
+    protocol: ProtocolVersion,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectError {
+    #[error("the name cannot be looked up: {0}")]
+    Resolve(io::Error),
+    #[error("{0}")]
+    Connect(io::Error),
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+    #[error("it took longer than {CONNECT_TIMEOUT:?}")]
+    Elapsed,
+    #[error("it speaks no RESP3")]
+    Unspoken,
+    /// The server lets nobody in with these credentials, or not to what is needed.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The server said something else, or broke off.
+    #[error("{0}")]
+    Server(String),
+    #[error("it is no primary")]
+    NotPrimary,
+    #[error("no sentinel knows the primary; the last one asked: {0}")]
+    NoSentinel(String),
+}
+
+impl Target {
+    /// The server at `endpoint`, entered as the settings say.
+    pub(super) fn new(endpoint: Endpoint, settings: &RedisSettings) -> Self {
+        Self {
+            endpoint,
+            username: settings.username.clone(),
+            password: settings.password.clone(),
+            database: settings.database,
+        }
+    }
+}
+
+impl Dialer {
+    pub(super) fn new(target: Target) -> Self {
+        Self {
+            target,
+            addresses: Vec::new(),
+            protocol: ProtocolVersion::RESP3,
+        }
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Connects and prepares for decisions, within [`CONNECT_TIMEOUT`]; `patience` is how long a
+    /// decision may take.
+    pub(super) async fn connect(
+        &mut self,
+        wanted: Wanted,
+        patience: Duration,
+    ) -> Result<Connected, ConnectError> {
+        let connecting = async {
+            let (mut connection, driver) = self.open(patience).await?;
+            let eviction = prepare(&mut connection, wanted).await?;
+            Ok(Connected {
+                connection,
+                driver,
+                eviction,
+            })
+        };
+        timeout(CONNECT_TIMEOUT, connecting)
+            .await
+            .unwrap_or(Err(ConnectError::Elapsed))
+    }
+
+    /// Connects and authenticates; the caller has the deadline.
+    ///
+    /// RESP3 if it is spoken, and RESP2 from then on if it is not.
+    pub(super) async fn open(
+        &mut self,
+        patience: Duration,
+    ) -> Result<(MultiplexedConnection, Driver), ConnectError> {
+        match self.greet(patience).await {
+            Err(ConnectError::Unspoken) => {
+                self.protocol = ProtocolVersion::RESP2;
+                self.greet(patience).await
+            }
+            greeted => greeted,
+        }
+    }
+
+    async fn greet(
+        &mut self,
+        patience: Duration,
+    ) -> Result<(MultiplexedConnection, Driver), ConnectError> {
+        let info = self.info();
+        match self.target.endpoint.clone() {
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path)
+                    .await
+                    .map_err(ConnectError::Connect)?;
+                drive(&info, stream).await
+            }
+            Endpoint::Tcp(address, None) => {
+                let stream = self.dial(&address, patience).await?;
+                drive(&info, stream).await
+            }
+            Endpoint::Tcp(address, Some(tls)) => {
+                let stream = self.dial(&address, patience).await?;
+                let name = ServerName::try_from(String::from(address.host))
+                    .map_err(|error| ConnectError::Tls(io::Error::other(error)))?;
+                let stream = TlsConnector::from(tls.config)
+                    .connect(name, stream)
+                    .await
+                    .map_err(ConnectError::Tls)?;
+                drive(&info, stream).await
+            }
+        }
+    }
+
+    /// Connects to the first of the host's addresses that accepts.
+    async fn dial(
+        &mut self,
+        address: &Address,
+        patience: Duration,
+    ) -> Result<TcpStream, ConnectError> {
+        let Address { host, port } = address;
+        let failure = match lookup_host((&**host, *port)).await {
+            Ok(found) => {
+                self.addresses = found.take(ADDRESSES_MAX).collect();
+                io::Error::from(io::ErrorKind::NotFound)
+            }
+            Err(error) => error,
+        };
+        let mut failure = ConnectError::Resolve(failure);
+        let share = CONNECT_TIMEOUT / u32::try_from(self.addresses.len().max(1)).unwrap_or(1);
+        for &address in &self.addresses {
+            match timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    tune(&stream, patience).map_err(ConnectError::Connect)?;
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => failure = ConnectError::Connect(error),
+                Err(_) => failure = ConnectError::Elapsed,
+            }
+        }
+        Err(failure)
+    }
+
+    fn info(&self) -> RedisConnectionInfo {
+        let Target {
+            username,
+            password,
+            database,
+            ..
+        } = &self.target;
+        // The library's name would take one more command, that users then need a right to.
+        let mut info = RedisConnectionInfo::default()
+            .set_protocol(self.protocol)
+            .set_db(i64::from(*database))
+            .set_skip_set_lib_name();
+        if let Some(username) = username {
+            info = info.set_username(username);
+        }
+        if let Some(Secret(password)) = password {
+            info = info.set_password(password);
+        }
+        info
+    }
+}
+
+impl ConnectError {
+    /// Says whether trying again soon is of no use: somebody has to act.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+
+    /// Reads what the server said instead.
+    pub(super) fn from_server(error: &redis::ServerError) -> Self {
+        let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+        match error.code() {
+            "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Refused(text),
+            _ => Self::Server(text),
+        }
+    }
+}
+
+impl From<RedisError> for ConnectError {
+    fn from(error: RedisError) -> Self {
+        let code = error.code().unwrap_or_default();
+        let detail = error.detail().unwrap_or_default();
+        match error.kind() {
+            ErrorKind::RESP3NotSupported => Self::Unspoken,
+            _ if code == "NOPROTO" || detail.starts_with("unknown command 'HELLO'") => {
+                Self::Unspoken
+            }
+            ErrorKind::AuthenticationFailed => Self::Refused(error.to_string()),
+            _ if matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
+                Self::Refused(format!("{code} {detail}"))
+            }
+            _ if !code.is_empty() => Self::Server(format!("{code} {detail}")),
+            _ => Self::Server(error.to_string()),
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(context).map(drop)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Sets a socket up so that small writes go out at once and a dead peer is noticed.
+fn tune(stream: &TcpStream, patience: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let unacknowledged =
+        (patience * TIMEOUTS_UNACKNOWLEDGED).clamp(UNACKNOWLEDGED_MIN, UNACKNOWLEDGED_MAX);
+    socket.set_tcp_user_timeout(Some(unacknowledged))?;
+    socket.set_tcp_keepalive(
+        &TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_PROBES),
+    )
+}
+
+/// Greets the server over `stream`, and has the connection driven by a task on this thread.
+async fn drive<S>(
+    info: &RedisConnectionInfo,
+    stream: S,
+) -> Result<(MultiplexedConnection, Driver), ConnectError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    // Whoever calls has a deadline; how many calls are under way, the link bounds.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(None)
+        .set_pipeline_buffer_size(PIPELINE_MAX)
+        .set_write_backpressure_boundary(WRITE_BYTES_MAX);
+    let (connection, driver) = MultiplexedConnection::new_with_config(info, stream, config).await?;
+    Ok((connection, Driver(tokio::task::spawn_local(driver))))
+}
+
+/// Loads the scripts, and asks the server what it is; returns how it evicts keys, if it may.
+async fn prepare(
+    connection: &mut MultiplexedConnection,
+    wanted: Wanted,
+) -> Result<Option<String>, ConnectError> {
+    let mut pipeline = Pipeline::new();
+    for script in Script::ALL {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.source());
+    }
+    pipeline.cmd("INFO").arg("memory");
+    if wanted == Wanted::Primary {
+        pipeline.cmd("ROLE");
+    }
+    let asked = pipeline.len();
+    let mut replies = connection
+        .send_packed_commands(&pipeline, 0, asked)
+        .await?
+        .into_iter();
+    for script in Script::ALL {
+        match replies.next() {
+            Some(Value::BulkString(sha)) if sha == script.sha().as_bytes() => {}
+            Some(Value::ServerError(error)) => return Err(ConnectError::from_server(&error)),
+            _ => return Err(ConnectError::Server("a script has another SHA".into())),
+        }
+    }
+    let eviction = replies.next().as_ref().and_then(eviction);
+    match replies.next() {
+        None => Ok(eviction),
+        Some(Value::Array(role)) if role.first().is_some_and(is_primary) => Ok(eviction),
+        Some(Value::ServerError(error)) => Err(ConnectError::from_server(&error)),
+        Some(_) => Err(ConnectError::NotPrimary),
+    }
+}
+
+/// Reads from `INFO` how keys are evicted; a server that does not tell is taken to evict none.
+fn eviction(info: &Value) -> Option<String> {
+    let text = match info {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
+        Value::VerbatimString { text, .. } => text,
+        _ => return None,
+    };
+    let policy = text
+        .lines()
+        .find_map(|line| line.strip_prefix("maxmemory_policy:"))?;
+    (policy != "noeviction").then(|| policy.to_owned())
+}
+
+fn is_primary(role: &Value) -> bool {
+    matches!(role, Value::BulkString(role) if role == b"master")
+}
+
+/// From the name's look-up to the last script loaded.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Most addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 4;
+/// Most calls handed to the driver before it takes them: more than the link has under way.
+const PIPELINE_MAX: usize = 128;
+/// Written at once, if there is so much: some two batches of plans.
+const WRITE_BYTES_MAX: usize = 64 << 10;
+/// After so many times a decision's time without a sign that what was sent arrived, the connection
+/// is given up, within the bounds below: a lost segment alone costs 0.2 s.
+const TIMEOUTS_UNACKNOWLEDGED: u32 = 20;
+const UNACKNOWLEDGED_MIN: Duration = Duration::from_secs(1);
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
+/// An idle connection is probed after so long, so often, and given up after so many.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_PROBES: u32 = 3;

@@ -1,0 +1,243 @@
+//! One exchange with the server: a batch goes out, its answers come back by their order.
+//!
+//! `EVALSHA`, and for what the server answers with NOSCRIPT one `EVAL` of the same: what it did not
+//! know it did not execute, so nothing counts twice.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, RedisResult, ServerErrorKind, Value};
+
+use super::queue::{Batch, Call, Job, Work};
+use super::{Context, Grouping, LinkError};
+use crate::store::redis::wire::{Packed, Script};
+
+/// What an exchange says about the connection.
+#[derive(Debug)]
+pub(super) enum Aftermath {
+    /// The server answered.
+    Served,
+    /// It answered with errors only.
+    Erred,
+    /// The connection is of no more use.
+    Condemned(LinkError),
+}
+
+/// How a script is named to the server.
+#[derive(Clone, Copy)]
+enum By {
+    Sha,
+    Source,
+}
+
+/// Sends a batch and hands out its answers; a manual clock stands in place of the server's.
+pub(super) async fn exchange(
+    connection: MultiplexedConnection,
+    batch: Batch,
+    context: &Context,
+) -> Aftermath {
+    let mut digits = itoa::Buffer::new();
+    let now = context.clock.manual_now();
+    let time = now.map_or("", |now| digits.format(now.0));
+    match (batch, context.grouping) {
+        (Batch::Plans(jobs), Grouping::Together) => together(connection, jobs, time).await,
+        (Batch::Plans(jobs), Grouping::Apart) => apart(connection, jobs, time).await,
+        (Batch::Call(job), _) => apart(connection, vec![job], time).await,
+    }
+}
+
+/// All plans in one call; its reply has one answer per plan.
+async fn together(
+    mut connection: MultiplexedConnection,
+    mut jobs: Vec<Job>,
+    time: &str,
+) -> Aftermath {
+    let command = decide(By::Sha, &jobs, time);
+    let mut reply = connection.send_packed_command(&command).await;
+    if reply.as_ref().is_ok_and(is_no_script) {
+        jobs.retain(|job| !job.is_given_up());
+        if jobs.is_empty() {
+            return Aftermath::Erred;
+        }
+        let command = decide(By::Source, &jobs, time);
+        reply = connection.send_packed_command(&command).await;
+    }
+    let mut tally = Tally::default();
+    match reply {
+        Ok(Value::Array(values)) if values.len() == jobs.len() => {
+            for (job, value) in jobs.into_iter().zip(values) {
+                tally.answer(job, value);
+            }
+        }
+        Ok(Value::ServerError(error)) => {
+            for job in jobs {
+                tally.answer(job, Value::ServerError(error.clone()));
+            }
+        }
+        Ok(_) => tally.fail(jobs, &LinkError::BadReply),
+        Err(_) => tally.fail(jobs, &LinkError::Disconnected),
+    }
+    tally.aftermath()
+}
+
+/// Each job in its own call, pipelined.
+async fn apart(mut connection: MultiplexedConnection, mut jobs: Vec<Job>, time: &str) -> Aftermath {
+    let mut tally = Tally::default();
+    for by in [By::Sha, By::Source] {
+        let replies = pipelined(&mut connection, by, &jobs, time).await;
+        let replies = match replies {
+            Ok(replies) if replies.len() == jobs.len() => replies,
+            Ok(_) => {
+                tally.fail(jobs, &LinkError::BadReply);
+                break;
+            }
+            Err(_) => {
+                tally.fail(jobs, &LinkError::Disconnected);
+                break;
+            }
+        };
+        let mut unknown = Vec::new();
+        for (job, reply) in jobs.into_iter().zip(replies) {
+            match by {
+                By::Sha if is_no_script(&reply) && !job.is_given_up() => unknown.push(job),
+                _ => match (&job.work, reply) {
+                    (Work::Plan(_), Value::Array(mut answers)) if answers.len() == 1 => {
+                        tally.answer(job, answers.pop().unwrap_or_default());
+                    }
+                    (Work::Plan(_), Value::ServerError(error)) => {
+                        tally.answer(job, Value::ServerError(error));
+                    }
+                    (Work::Plan(_), _) => tally.fail(vec![job], &LinkError::BadReply),
+                    (Work::Call(_), value) => tally.answer(job, value),
+                },
+            }
+        }
+        jobs = unknown;
+        if jobs.is_empty() {
+            break;
+        }
+    }
+    tally.aftermath()
+}
+
+/// Sends one call per job; returns one reply per job, those of `ASKING` left out.
+async fn pipelined(
+    connection: &mut MultiplexedConnection,
+    by: By,
+    jobs: &[Job],
+    time: &str,
+) -> RedisResult<Vec<Value>> {
+    let mut pipeline = Pipeline::with_capacity(jobs.len());
+    let mut asking = 0;
+    for job in jobs {
+        match &job.work {
+            Work::Plan(_) => {
+                pipeline.add_command(decide(by, std::slice::from_ref(job), time));
+            }
+            Work::Call(call) => {
+                if call.is_asking {
+                    pipeline.cmd("ASKING");
+                    asking += 1;
+                }
+                pipeline.add_command(called(by, call));
+            }
+        }
+    }
+    // Only a call of its own asks, so what is skipped is at the front.
+    connection
+        .send_packed_commands(&pipeline, asking, jobs.len())
+        .await
+}
+
+/// Writes the call that decides the plans among `jobs`.
+fn decide(by: By, jobs: &[Job], time: &str) -> Cmd {
+    let plans = || {
+        jobs.iter().filter_map(|job| match &job.work {
+            Work::Plan(packed) => Some(packed),
+            Work::Call(_) => None,
+        })
+    };
+    let keys: usize = plans().map(|plan| plan.keys.len()).sum();
+    let bytes: usize = plans().map(bytes_of).sum();
+    let mut command = begin(by, Script::Decide, keys, 1 + jobs.len(), bytes);
+    for key in plans().flat_map(|plan| &plan.keys) {
+        command.arg(&**key);
+    }
+    command.arg(time);
+    for plan in plans() {
+        command.arg(&*plan.argument);
+    }
+    command
+}
+
+/// Writes a call as it was asked for.
+fn called(by: By, call: &Call) -> Cmd {
+    let parts = || call.keys.iter().chain(&call.args);
+    let bytes = parts().map(|part| part.len()).sum();
+    let mut command = begin(by, call.script, call.keys.len(), call.args.len(), bytes);
+    for part in parts() {
+        command.arg(&**part);
+    }
+    command
+}
+
+fn begin(by: By, script: Script, keys: usize, args: usize, bytes: usize) -> Cmd {
+    let (name, body) = match by {
+        By::Sha => ("EVALSHA", script.sha()),
+        By::Source => ("EVAL", script.source()),
+    };
+    let mut command = Cmd::with_capacity(3 + keys + args, NAMES_BYTES + body.len() + bytes);
+    command.arg(name).arg(body).arg(keys);
+    command
+}
+
+fn bytes_of(plan: &Packed) -> usize {
+    plan.keys.iter().map(|key| key.len()).sum::<usize>() + plan.argument.len()
+}
+
+fn is_no_script(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+}
+
+/// What the answers of a batch amount to.
+#[derive(Default)]
+struct Tally {
+    is_served: bool,
+    condemned: Option<LinkError>,
+}
+
+impl Tally {
+    fn answer(&mut self, job: Job, value: Value) {
+        let answer = match value {
+            Value::ServerError(error) => Err(LinkError::from_server(&error)),
+            value => Ok(value),
+        };
+        match &answer {
+            Ok(_) => self.is_served = true,
+            Err(error) => self.note(error),
+        }
+        job.answer(answer);
+    }
+
+    fn fail(&mut self, jobs: Vec<Job>, error: &LinkError) {
+        self.note(error);
+        for job in jobs {
+            job.answer(Err(error.clone()));
+        }
+    }
+
+    fn note(&mut self, error: &LinkError) {
+        if error.condemns_connection() {
+            self.condemned = Some(error.clone());
+        }
+    }
+
+    fn aftermath(self) -> Aftermath {
+        match (self.condemned, self.is_served) {
+            (Some(error), _) => Aftermath::Condemned(error),
+            (None, true) => Aftermath::Served,
+            (None, false) => Aftermath::Erred,
+        }
+    }
+}
+
+/// Bytes of a command's name and of its number of keys.
+const NAMES_BYTES: usize = 16;

@@ -1,0 +1,236 @@
+//! One worker's way to one server: a queue, batches of what is ready together, one supervised
+//! connection.
+//!
+//! A caller lays its plan in the `queue` and waits for the answer; it alone knows how long. The
+//! link's task takes what is ready, sends it as few calls (`batch`), and hands out the replies by
+//! their order on the connection, so that a late one never answers another request. When the
+//! connection breaks, what was sent on it ends at once, and `supervisor` makes another, without
+//! end. A plan that was sent may have been executed although no answer came; one that waited was not.
+
+mod batch;
+mod queue;
+mod supervisor;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use redis::Value;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::sentinel::Resolver;
+use super::wire::{Packed, Reply, Script};
+use crate::clock::Clock;
+use queue::{Call, Queue, Work};
+
+/// One worker's way to one server; lives on the worker's thread, and closes when it is dropped.
+#[derive(Debug)]
+pub(super) struct Link {
+    shared: Rc<Shared>,
+    supervisor: AbortHandle,
+}
+
+/// What a link is told besides which server it leads to.
+#[derive(Clone, Debug)]
+pub(super) struct Context {
+    /// A manual clock stands in place of the server's.
+    pub(super) clock: Clock,
+    /// Whether plans share a call.
+    pub(super) grouping: Grouping,
+    /// How long a decision may take; what the network is given is a multiple of it.
+    pub(super) timeout: Duration,
+    /// Whether the process has said that the server may evict keys.
+    pub(super) is_eviction_told: Arc<AtomicBool>,
+}
+
+/// Whether plans share a call of the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// Up to [`PLANS_PER_CALL`] in one call: their keys may live anywhere.
+    Together,
+    /// Each in its own call, as a Cluster wants it; the calls are pipelined.
+    Apart,
+}
+
+/// How a link stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// A first attempt is under way, at the start or after a connection broke: calls wait.
+    Connecting,
+    /// Connected.
+    Up,
+    /// An attempt failed: calls fail at once until one succeeds.
+    Down,
+}
+
+/// Why a call has no answer.
+///
+/// Nothing of this is retried but what says that it was not executed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LinkError {
+    /// There is no connection, or it broke before the answer came.
+    #[error("not connected")]
+    Disconnected,
+    /// As many calls wait as may.
+    #[error("too many calls wait")]
+    Overloaded,
+    /// The keys live elsewhere from now on; `host:port`, the host empty if it is the same.
+    #[error("moved to {0}")]
+    Moved(String),
+    /// The keys are on their way elsewhere; this call is to be made there, after `ASKING`.
+    #[error("asked to go to {0}")]
+    Ask(String),
+    /// Some of the keys are on their way elsewhere.
+    #[error("keys are being moved")]
+    TryAgain,
+    /// A replica: it takes no writes.
+    #[error("read only")]
+    ReadOnly,
+    /// What the server said: BUSY, OOM, LOADING, NOAUTH, …
+    #[error("{0}")]
+    Server(String),
+    /// The server said what no script says.
+    #[error("an answer that is none")]
+    BadReply,
+}
+
+/// What callers and the link's task share.
+#[derive(Debug)]
+struct Shared {
+    context: Context,
+    queue: Queue,
+    state: Cell<State>,
+    /// Where to; the task follows when `reconfigured` says so.
+    resolver: RefCell<Resolver>,
+    reconfigured: Notify,
+    /// Whether somebody has reason to think that the server is mute.
+    is_suspect: Cell<bool>,
+    /// Where the connection leads to, for people.
+    server: RefCell<Option<Arc<str>>>,
+}
+
+impl Link {
+    /// Opens a link: connects in a task of its own, on the runtime of this thread.
+    pub(super) fn open(resolver: Resolver, context: Context) -> Rc<Self> {
+        let shared = Rc::new(Shared {
+            context,
+            queue: Queue::default(),
+            state: Cell::new(State::Connecting),
+            resolver: RefCell::new(resolver),
+            reconfigured: Notify::new(),
+            is_suspect: Cell::new(false),
+            server: RefCell::new(None),
+        });
+        let supervising = supervisor::supervise(Rc::clone(&shared));
+        Rc::new(Self {
+            shared,
+            supervisor: tokio::task::spawn_local(supervising).abort_handle(),
+        })
+    }
+
+    /// Decides a plan, or the part of it that this server keeps.
+    ///
+    /// Dropped before the plan was sent, it is never sent.
+    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, LinkError> {
+        match self.ask(Work::Plan(packed)).await? {
+            Value::BulkString(bytes) => Ok(Reply(bytes)),
+            _ => Err(LinkError::BadReply),
+        }
+    }
+
+    /// Calls a script as it is, after `ASKING` if the keys are on their way here.
+    pub(super) async fn call(
+        &self,
+        script: Script,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        is_asking: bool,
+    ) -> Result<Value, LinkError> {
+        let owned = |slices: &[&[u8]]| slices.iter().map(|&slice| slice.into()).collect();
+        self.ask(Work::Call(Call {
+            script,
+            keys: owned(keys),
+            args: owned(args),
+            is_asking,
+        }))
+        .await
+    }
+
+    /// Leads the link elsewhere, or there with other credentials, once what was sent is answered.
+    pub(super) fn reconfigure(&self, resolver: Resolver) {
+        if *self.shared.resolver.borrow() != resolver {
+            *self.shared.resolver.borrow_mut() = resolver;
+            self.shared.reconfigured.notify_one();
+        }
+    }
+
+    /// Says that the server did not answer in time: if it says nothing at all, the connection is
+    /// replaced soon.
+    pub(super) fn suspect(&self) {
+        self.shared.is_suspect.set(true);
+    }
+
+    /// Says how the link stands.
+    pub(super) fn state(&self) -> State {
+        self.shared.state.get()
+    }
+
+    /// Says where the connection leads to, if one stands.
+    pub(super) fn server(&self) -> Option<Arc<str>> {
+        self.shared.server.borrow().clone()
+    }
+
+    async fn ask(&self, work: Work) -> Result<Value, LinkError> {
+        if self.state() == State::Down {
+            return Err(LinkError::Disconnected);
+        }
+        self.shared.queue.push(work)?.await
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
+}
+
+impl LinkError {
+    /// Reads what the server said.
+    fn from_server(error: &redis::ServerError) -> Self {
+        use redis::ServerErrorKind as Kind;
+        let details = error.details().unwrap_or_default();
+        let place = || details.split(' ').nth(1).unwrap_or_default().to_owned();
+        match error.kind() {
+            Some(Kind::Moved) => Self::Moved(place()),
+            Some(Kind::Ask) => Self::Ask(place()),
+            Some(Kind::TryAgain) => Self::TryAgain,
+            Some(Kind::ReadOnly) => Self::ReadOnly,
+            _ => {
+                let text: String = details.chars().take(ERROR_CHARS_MAX).collect();
+                Self::Server(format!("{} {}", error.code(), text.escape_debug()))
+            }
+        }
+    }
+
+    /// Says whether the connection is of no more use: another may be.
+    fn condemns_connection(&self) -> bool {
+        match self {
+            Self::ReadOnly | Self::BadReply => true,
+            Self::Server(text) => text.starts_with("NOAUTH"),
+            // Of a connection that broke, the driver's end tells.
+            Self::Disconnected
+            | Self::Overloaded
+            | Self::Moved(_)
+            | Self::Ask(_)
+            | Self::TryAgain => false,
+        }
+    }
+}
+
+/// Most plans in one call of the script.
+const PLANS_PER_CALL: usize = 32;
+/// Most characters kept of what a server says about an error.
+const ERROR_CHARS_MAX: usize = 200;

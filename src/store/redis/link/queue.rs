@@ -1,0 +1,228 @@
+//! What waits to be sent, and the answers its callers wait for.
+//!
+//! A caller that gives up while its job waits takes its place in the queue with it: such a job is
+//! never sent. All of it lives on one thread.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use redis::Value;
+
+use super::LinkError;
+use crate::store::redis::wire::{Packed, Script};
+
+/// Jobs in the order they came, at most [`QUEUE_MAX`] with a caller that waits.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    jobs: RefCell<VecDeque<Job>>,
+    /// Those of `jobs` whose caller still waits.
+    waiting: Cell<usize>,
+    /// Whoever sends them, while there is nothing to send.
+    sender: RefCell<Option<Waker>>,
+}
+
+/// Something to send, and who waits for the answer. Dropped without one: not connected.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) work: Work,
+    seat: Rc<Seat>,
+}
+
+/// What a job is.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A plan to decide; it shares a call with others.
+    Plan(Packed),
+    /// A call of its own.
+    Call(Call),
+}
+
+/// A call of a script that is made as it is.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) script: Script,
+    pub(super) keys: Vec<Box<[u8]>>,
+    pub(super) args: Vec<Box<[u8]>>,
+    /// Whether `ASKING` goes before it.
+    pub(super) is_asking: bool,
+}
+
+/// What is sent together.
+#[derive(Debug)]
+pub(super) enum Batch {
+    /// Plans only; at least one.
+    Plans(Vec<Job>),
+    /// One call.
+    Call(Job),
+}
+
+/// The caller's side of a job.
+#[derive(Debug)]
+pub(super) struct Waiting<'queue> {
+    queue: &'queue Queue,
+    seat: Rc<Seat>,
+}
+
+/// Where the answer is laid down.
+#[derive(Debug)]
+struct Seat {
+    is_queued: Cell<bool>,
+    answer: RefCell<Answer>,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Due(Option<Waker>),
+    Here(Result<Value, LinkError>),
+    Taken,
+}
+
+impl Queue {
+    /// Lets `work` wait for its turn.
+    ///
+    /// # Errors
+    /// [`LinkError::Overloaded`] if as many jobs wait as may: nothing was sent.
+    pub(super) fn push(&self, work: Work) -> Result<Waiting<'_>, LinkError> {
+        if self.waiting.get() >= QUEUE_MAX {
+            return Err(LinkError::Overloaded);
+        }
+        let mut jobs = self.jobs.borrow_mut();
+        if jobs.len() >= 2 * QUEUE_MAX {
+            jobs.retain(|job| !job.is_given_up());
+        }
+        let seat = Rc::new(Seat {
+            is_queued: Cell::new(true),
+            answer: RefCell::new(Answer::Due(None)),
+        });
+        jobs.push_back(Job {
+            work,
+            seat: Rc::clone(&seat),
+        });
+        self.waiting.set(self.waiting.get() + 1);
+        if let Some(sender) = self.sender.borrow_mut().take() {
+            sender.wake();
+        }
+        Ok(Waiting { queue: self, seat })
+    }
+
+    /// Takes what goes out next: one call, or up to `plans_max` plans that wait in a row.
+    pub(super) fn take(&self, plans_max: usize) -> Option<Batch> {
+        let mut plans = Vec::new();
+        while plans.len() < plans_max {
+            let Some(job) = self.next(!plans.is_empty()) else {
+                break;
+            };
+            match job.work {
+                Work::Call(_) => return Some(Batch::Call(job)),
+                Work::Plan(_) => plans.push(job),
+            }
+        }
+        (!plans.is_empty()).then_some(Batch::Plans(plans))
+    }
+
+    /// Ends when there is something to send.
+    pub(super) fn filled(&self) -> impl Future<Output = ()> {
+        poll_fn(|context| {
+            if self.waiting.get() > 0 {
+                return Poll::Ready(());
+            }
+            *self.sender.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Answers all that wait with [`LinkError::Disconnected`].
+    pub(super) fn clear(&self) {
+        self.waiting.set(0);
+        let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
+        for job in &jobs {
+            job.seat.is_queued.set(false);
+        }
+    }
+
+    /// Takes the next job whose caller still waits; with `is_plan`, only if it is a plan.
+    fn next(&self, is_plan: bool) -> Option<Job> {
+        let mut jobs = self.jobs.borrow_mut();
+        while jobs.front()?.is_given_up() {
+            jobs.pop_front();
+        }
+        if is_plan && matches!(jobs.front()?.work, Work::Call(_)) {
+            return None;
+        }
+        let job = jobs.pop_front()?;
+        job.seat.is_queued.set(false);
+        self.waiting.set(self.waiting.get() - 1);
+        Some(job)
+    }
+}
+
+impl Job {
+    /// Lays the answer down for the caller.
+    pub(super) fn answer(self, answer: Result<Value, LinkError>) {
+        self.seat.give(answer);
+    }
+
+    /// Says whether nobody waits for the answer any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        Rc::strong_count(&self.seat) == 1
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.seat.give(Err(LinkError::Disconnected));
+    }
+}
+
+impl Seat {
+    /// Lays the answer down, unless there was one.
+    fn give(&self, answer: Result<Value, LinkError>) {
+        let mut place = self.answer.borrow_mut();
+        if let Answer::Due(caller) = &mut *place {
+            let caller = caller.take();
+            *place = Answer::Here(answer);
+            if let Some(caller) = caller {
+                caller.wake();
+            }
+        }
+    }
+}
+
+impl Future for Waiting<'_> {
+    type Output = Result<Value, LinkError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut place = self.seat.answer.borrow_mut();
+        match &mut *place {
+            Answer::Due(caller) => {
+                match caller {
+                    Some(known) => known.clone_from(context.waker()),
+                    None => *caller = Some(context.waker().clone()),
+                }
+                Poll::Pending
+            }
+            Answer::Here(_) | Answer::Taken => {
+                match std::mem::replace(&mut *place, Answer::Taken) {
+                    Answer::Here(answer) => Poll::Ready(answer),
+                    Answer::Due(_) | Answer::Taken => Poll::Pending,
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.seat.is_queued.get() {
+            self.queue.waiting.set(self.queue.waiting.get() - 1);
+        }
+    }
+}
+
+/// Most jobs that wait for their turn, per worker and server. A worker decides some 100,000 a
+/// second, so this is tens of milliseconds of work: whoever came after it would wait in vain.
+pub(super) const QUEUE_MAX: usize = 4_096;

@@ -1,0 +1,289 @@
+//! Keeps a link connected, without end: connect, serve, say what broke, wait, connect again.
+//!
+//! A connection that broke after it had served is replaced at once, and calls wait for that one
+//! attempt. When it fails, calls fail at once too, and the pauses between attempts grow up to
+//! [`PAUSE_MAX`]. The client library does not end a connection whose server is mute; here it is
+//! ended when [`MUTE_LOOKS_MAX`] looks in a row see calls wait and no answer.
+
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::batch::{Aftermath, exchange};
+use super::{PLANS_PER_CALL, Shared, State};
+use crate::store::redis::connect::{ConnectError, Connected};
+use crate::store::redis::sentinel::Route;
+
+/// What is remembered from one connection to the next.
+struct Supervisor {
+    shared: Rc<Shared>,
+    route: Route,
+    /// Attempts in a row that led to no connection that served.
+    failures: u32,
+    /// What was last said to be wrong, until a connection serves again.
+    complaint: Option<String>,
+}
+
+/// Why there is no connection, or no longer.
+enum End {
+    /// None came about.
+    Failed(ConnectError),
+    /// It broke, or is of no use.
+    Broken(String),
+    /// Another server, or other credentials.
+    Reconfigured,
+    /// The sentinels name another primary.
+    Moved,
+}
+
+/// Whether the server says anything at all, looked at every [`LOOK_EVERY`].
+#[derive(Default)]
+struct Watch {
+    looks: u32,
+    /// Whether something was answered since the last look.
+    has_progress: bool,
+    /// Whether something waited for its answer at the last look.
+    was_waiting: bool,
+    /// Looks in a row that found something waiting, and nothing answered.
+    mute: u32,
+}
+
+/// Connects, serves the queue and connects again; never ends by itself.
+pub(super) async fn supervise(shared: Rc<Shared>) {
+    let route = Route::new(shared.resolver.borrow().clone());
+    let mut supervisor = Supervisor {
+        shared,
+        route,
+        failures: 0,
+        complaint: None,
+    };
+    loop {
+        let end = supervisor.live_once().await;
+        supervisor.follow(end).await;
+    }
+}
+
+impl Supervisor {
+    /// Makes one connection and serves with it until its end.
+    async fn live_once(&mut self) -> End {
+        let patience = self.shared.context.timeout;
+        let attempt = tokio::select! {
+            biased;
+            () = self.shared.reconfigured.notified() => return End::Reconfigured,
+            attempt = self.route.connect(patience) => attempt,
+        };
+        match attempt {
+            Ok(connected) => {
+                self.stand(&connected);
+                let end = self.serve(connected).await;
+                self.shared.server.borrow_mut().take();
+                end
+            }
+            Err(error) => End::Failed(error),
+        }
+    }
+
+    /// Sends what waits, as long as the connection is of use.
+    ///
+    /// When the link is led elsewhere, what was sent is answered first.
+    async fn serve(&mut self, connected: Connected) -> End {
+        let Connected {
+            connection,
+            mut driver,
+            ..
+        } = connected;
+        let shared = Rc::clone(&self.shared);
+        let Self {
+            route,
+            failures,
+            complaint,
+            ..
+        } = self;
+        let mut moved = pin!(route.moved(shared.context.timeout));
+        let mut in_flight = FuturesUnordered::new();
+        let mut watch = Watch::default();
+        let mut look = interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut leaving = None;
+        loop {
+            while leaving.is_none() && in_flight.len() < IN_FLIGHT_MAX {
+                let Some(batch) = shared.queue.take(PLANS_PER_CALL) else {
+                    break;
+                };
+                in_flight.push(exchange(connection.clone(), batch, &shared.context));
+            }
+            let (is_idle, has_room) = (in_flight.is_empty(), in_flight.len() < IN_FLIGHT_MAX);
+            if is_idle && let Some(end) = leaving {
+                return end;
+            }
+            tokio::select! {
+                biased;
+                Some(aftermath) = in_flight.next() => {
+                    watch.has_progress = true;
+                    shared.is_suspect.set(false);
+                    match aftermath {
+                        Aftermath::Served => prove(failures, complaint, &shared),
+                        Aftermath::Erred => {}
+                        Aftermath::Condemned(error) => {
+                            return leaving.unwrap_or(End::Broken(error.to_string()));
+                        }
+                    }
+                }
+                () = &mut driver => {
+                    // What was answered before the end has its answer; the rest ends here.
+                    while in_flight.next().await.is_some() {}
+                    return leaving.unwrap_or(End::Broken("the connection was closed".to_owned()));
+                }
+                () = shared.queue.filled(), if leaving.is_none() && has_room => {}
+                () = shared.reconfigured.notified(), if leaving.is_none() => {
+                    leaving = Some(End::Reconfigured);
+                }
+                () = &mut moved, if leaving.is_none() => leaving = Some(End::Moved),
+                _ = look.tick() => {
+                    let is_suspect = shared.is_suspect.get() || leaving.is_some();
+                    if watch.is_mute(!is_idle, is_suspect) {
+                        return leaving.unwrap_or(End::Broken("no answer".to_owned()));
+                    }
+                    if watch.looks == LOOKS_PROVING {
+                        prove(failures, complaint, &shared);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the link for callers.
+    fn stand(&mut self, connected: &Connected) {
+        let Shared {
+            context,
+            server,
+            state,
+            is_suspect,
+            ..
+        } = &*self.shared;
+        let name: Arc<str> = self.route.server().into();
+        if let Some(policy) = &connected.eviction
+            && !context.is_eviction_told.swap(true, Relaxed)
+        {
+            tracing::warn!(
+                server = &*name,
+                policy,
+                "Redis may evict keys: what clients spent is then forgotten"
+            );
+        }
+        if self.failures == 0 {
+            self.complaint = None;
+            tracing::info!(server = &*name, "connected to Redis");
+        }
+        *server.borrow_mut() = Some(name);
+        is_suspect.set(false);
+        state.set(State::Up);
+    }
+
+    /// Says what happened, and waits until it is time for the next attempt.
+    async fn follow(&mut self, end: End) {
+        self.complain(&end);
+        let pause = match &end {
+            End::Reconfigured => return self.lead(),
+            End::Moved => {
+                tracing::info!("the sentinels name another primary");
+                return self.shared.state.set(State::Connecting);
+            }
+            End::Broken(_) if self.failures == 0 => {
+                self.failures = 1;
+                return self.shared.state.set(State::Connecting);
+            }
+            End::Failed(error) if error.is_refusal() => PAUSE_REFUSED,
+            End::Failed(_) | End::Broken(_) => pause(self.failures),
+        };
+        self.failures = self.failures.saturating_add(1);
+        self.shared.state.set(State::Down);
+        self.shared.queue.clear();
+        tokio::select! {
+            biased;
+            () = self.shared.reconfigured.notified() => self.lead(),
+            () = sleep(pause) => {}
+        }
+    }
+
+    /// Follows where the link was led meanwhile.
+    fn lead(&mut self) {
+        self.route = Route::new(self.shared.resolver.borrow().clone());
+        self.failures = 0;
+        self.complaint = None;
+        self.shared.state.set(State::Connecting);
+    }
+
+    /// Says what is wrong, once.
+    fn complain(&mut self, end: &End) {
+        let (reason, is_refusal) = match end {
+            End::Failed(error) => (error.to_string(), error.is_refusal()),
+            End::Broken(reason) => (reason.clone(), false),
+            End::Reconfigured | End::Moved => return,
+        };
+        if self.complaint.as_ref() == Some(&reason) {
+            return;
+        }
+        let server = self.route.server();
+        if is_refusal {
+            tracing::error!(server, reason, "Redis refuses the gateway");
+        } else {
+            tracing::warn!(server, reason, "no connection to Redis");
+        }
+        self.complaint = Some(reason);
+    }
+}
+
+impl Watch {
+    /// Looks; says whether the server has been mute for too long.
+    fn is_mute(&mut self, is_waiting: bool, is_suspect: bool) -> bool {
+        self.looks = self.looks.saturating_add(1);
+        let is_silent = self.was_waiting && is_waiting && !self.has_progress;
+        self.mute = if is_silent { self.mute + 1 } else { 0 };
+        self.was_waiting = is_waiting;
+        self.has_progress = false;
+        self.mute >= if is_suspect { 1 } else { MUTE_LOOKS_MAX }
+    }
+}
+
+/// Notes that a connection is of use, and says so if one was missed.
+fn prove(failures: &mut u32, complaint: &mut Option<String>, shared: &Shared) {
+    *failures = 0;
+    if complaint.take().is_some() {
+        let server = shared.server.borrow().clone();
+        tracing::info!(server = server.as_deref(), "connected to Redis again");
+    }
+}
+
+/// How long to wait after so many failures: doubled each time, and up to half of it off by chance,
+/// so that the workers of a fleet do not come back together.
+fn pause(failures: u32) -> Duration {
+    let whole = PAUSE_MIN
+        .saturating_mul(1 << failures.min(16))
+        .min(PAUSE_MAX);
+    let chance = RandomState::new().hash_one(failures) % 1_000;
+    whole.mul_f64(1.0 - chance as f64 / 2_000.0)
+}
+
+/// Most batches under way on a connection. Beyond, callers wait and the batches get fuller.
+const IN_FLIGHT_MAX: usize = 64;
+/// How often it is looked whether the server says anything.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Looks in a row without an answer after which a connection is replaced; one is enough if
+/// somebody suspects the server.
+const MUTE_LOOKS_MAX: u32 = 4;
+/// A connection that stood for so many looks is of use, whether or not it was asked for anything.
+const LOOKS_PROVING: u32 = 4;
+/// Before the second attempt in a row.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// Before any other: so long at most a server is back before it is noticed.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// After the server refused the credentials: until somebody acts, trying is of no use.
+const PAUSE_REFUSED: Duration = Duration::from_secs(5);

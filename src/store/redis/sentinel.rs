@@ -1,0 +1,219 @@
+//! Which server is asked: one that is named, or the primary that sentinels name.
+//!
+//! Sentinels are asked in turn, those that failed last. What they name must call itself a primary;
+//! while it is in use they are asked again every [`ASK_EVERY`], so that a primary that was replaced,
+//! and does not know it yet, is left within that time. What is acknowledged by a primary that is cut
+//! off from its replicas is lost in a failover; `min-replicas-to-write` on the server bounds that.
+
+use std::future::pending;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tokio::time::{sleep, timeout};
+
+use super::Tls;
+use super::connect::{ConnectError, Connected, Dialer, Driver, Endpoint, Target, Wanted};
+use crate::store::settings::{Address, RedisSettings, Secret};
+
+/// How to find a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Resolver {
+    /// It is named.
+    Fixed(Target),
+    /// Sentinels name it.
+    Sentinel(Sentinels),
+}
+
+/// Who to ask for the primary, and how to be let in there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sentinels {
+    addresses: Vec<Address>,
+    name: Box<str>,
+    password: Option<Secret>,
+    tls: Option<Tls>,
+    /// The primary, but for its address.
+    primary: RedisSettings,
+}
+
+/// A resolver at work: what it knows, and what it is connected to.
+#[derive(Debug)]
+pub(super) enum Route {
+    Fixed(Dialer),
+    Sentinel(Search),
+}
+
+/// The search for a primary.
+#[derive(Debug)]
+pub(super) struct Search {
+    sentinels: Sentinels,
+    /// The next to ask is the first.
+    order: Vec<Address>,
+    /// The sentinel that answered last.
+    asked: Option<(MultiplexedConnection, Driver)>,
+    /// What it named.
+    primary: Option<Dialer>,
+    address: Option<Address>,
+}
+
+impl Sentinels {
+    pub(super) fn new(addresses: Vec<Address>, name: Box<str>, settings: &RedisSettings) -> Self {
+        Self {
+            addresses,
+            name,
+            password: settings.sentinel_password.clone(),
+            tls: settings.tls.clone(),
+            primary: settings.clone(),
+        }
+    }
+}
+
+impl Route {
+    pub(super) fn new(resolver: Resolver) -> Self {
+        match resolver {
+            Resolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
+            Resolver::Sentinel(sentinels) => Self::Sentinel(Search {
+                order: sentinels.addresses.clone(),
+                sentinels,
+                asked: None,
+                primary: None,
+                address: None,
+            }),
+        }
+    }
+
+    /// Connects to the server that is to be asked now.
+    pub(super) async fn connect(&mut self, patience: Duration) -> Result<Connected, ConnectError> {
+        match self {
+            Self::Fixed(dialer) => dialer.connect(Wanted::Any, patience).await,
+            Self::Sentinel(search) => search.connect(patience).await,
+        }
+    }
+
+    /// Ends when another server is to be asked.
+    pub(super) async fn moved(&mut self, patience: Duration) {
+        match self {
+            Self::Fixed(_) => pending().await,
+            Self::Sentinel(search) => search.moved(patience).await,
+        }
+    }
+
+    /// Names the server for people.
+    pub(super) fn server(&self) -> String {
+        let dialer = match self {
+            Self::Fixed(dialer) => Some(dialer),
+            Self::Sentinel(search) => search.primary.as_ref(),
+        };
+        match dialer.map(|dialer| &dialer.target().endpoint) {
+            Some(Endpoint::Tcp(address, _)) => address.to_string(),
+            Some(Endpoint::Unix(path)) => path.display().to_string(),
+            None => "none".to_owned(),
+        }
+    }
+}
+
+impl Search {
+    async fn connect(&mut self, patience: Duration) -> Result<Connected, ConnectError> {
+        let address = self.ask(patience).await?;
+        let dialer = match self.primary.take() {
+            Some(dialer) if self.address.as_ref() == Some(&address) => self.primary.insert(dialer),
+            _ => {
+                let endpoint = Endpoint::Tcp(address.clone(), self.sentinels.tls.clone());
+                let target = Target::new(endpoint, &self.sentinels.primary);
+                self.address = Some(address);
+                self.primary.insert(Dialer::new(target))
+            }
+        };
+        dialer.connect(Wanted::Primary, patience).await
+    }
+
+    async fn moved(&mut self, patience: Duration) {
+        loop {
+            sleep(ASK_EVERY).await;
+            // Sentinels that cannot be reached say nothing about the primary.
+            if let Ok(address) = self.ask(patience).await
+                && self.address.as_ref() != Some(&address)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Asks for the primary's address: the sentinel that answered last, or else all in turn.
+    async fn ask(&mut self, patience: Duration) -> Result<Address, ConnectError> {
+        let mut failure = ConnectError::NoSentinel("there is none".to_owned());
+        for _ in 0..=self.order.len() {
+            let was_connected = self.asked.is_some();
+            match timeout(SENTINEL_TIMEOUT, self.ask_one(patience)).await {
+                Ok(Ok(address)) => return Ok(address),
+                Ok(Err(error)) => failure = ConnectError::NoSentinel(error.to_string()),
+                Err(_) => failure = ConnectError::NoSentinel("no answer".to_owned()),
+            }
+            // A connection that broke meanwhile does not speak against the sentinel.
+            if !was_connected {
+                self.order.rotate_left(1);
+            }
+        }
+        Err(failure)
+    }
+
+    /// Asks the first sentinel in order; keeps the connection if it answered.
+    async fn ask_one(&mut self, patience: Duration) -> Result<Address, ConnectError> {
+        let (mut connection, driver) = match self.asked.take() {
+            Some(asked) => asked,
+            None => {
+                let Some(address) = self.order.first() else {
+                    return Err(ConnectError::NoSentinel("there is none".to_owned()));
+                };
+                let endpoint = Endpoint::Tcp(address.clone(), self.sentinels.tls.clone());
+                let target = Target {
+                    endpoint,
+                    username: None,
+                    password: self.sentinels.password.clone(),
+                    database: 0,
+                };
+                Dialer::new(target).open(patience).await?
+            }
+        };
+        let mut question = Cmd::new();
+        question
+            .arg("SENTINEL")
+            .arg("GET-MASTER-ADDR-BY-NAME")
+            .arg(&*self.sentinels.name);
+        let answer = connection.send_packed_command(&question).await?;
+        let address = read_address(&answer)?;
+        self.asked = Some((connection, driver));
+        Ok(address)
+    }
+}
+
+/// Reads a sentinel's answer.
+fn read_address(answer: &Value) -> Result<Address, ConnectError> {
+    let text = |value: &Value| match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        _ => None,
+    };
+    match answer {
+        Value::Nil => Err(ConnectError::Server("it knows no such primary".to_owned())),
+        Value::ServerError(error) => Err(ConnectError::from_server(error)),
+        Value::Array(parts) => match parts.as_slice() {
+            [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
+            _ => None,
+        }
+        .map(|(host, port)| Address {
+            host: host.into(),
+            port,
+        })
+        .ok_or_else(unreadable),
+        _ => Err(unreadable()),
+    }
+}
+
+fn unreadable() -> ConnectError {
+    ConnectError::Server("an address that is none".to_owned())
+}
+
+/// How often sentinels are asked while their primary is in use.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// From dialling a sentinel to its answer.
+const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);
