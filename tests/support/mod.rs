@@ -9,6 +9,7 @@ pub mod gateway;
 pub mod origin;
 pub mod process;
 pub mod ratelimit;
+pub mod redis;
 pub mod wire;
 
 pub use client::{Answer, Client, first_answered, get};

@@ -1,0 +1,256 @@
+//! A Redis Cluster: primaries that share the slots, and their replicas.
+
+use std::net::SocketAddr;
+
+use super::connection::Value;
+use super::server::{Encryption, Server};
+use super::wait_for;
+
+/// How long a node must be silent until the others call it dead. Shorter would find dead nodes on a
+/// busy machine.
+const NODE_TIMEOUT_MS: u32 = 2_000;
+/// How many looks at a replica's role until it is asked again to take over: about a second.
+const POLLS_PER_QUESTION: u32 = 100;
+const SLOTS: u32 = 16_384;
+
+/// A running Cluster; its nodes are killed when it is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The nodes: those that began as primaries, in the order of their slots, then the replicas, in
+    /// the order of their primaries.
+    pub nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts a Cluster with so many primaries and so many replicas of each.
+    #[track_caller]
+    pub fn start(primaries: usize, replicas: usize) -> Self {
+        Self::start_with(primaries, replicas, Encryption::None, &[])
+    }
+
+    /// Starts a Cluster whose ports speak that, with those lines of configuration in every node.
+    #[track_caller]
+    pub fn start_with(
+        primaries: usize,
+        replicas: usize,
+        encryption: Encryption<'_>,
+        lines: &[&str],
+    ) -> Self {
+        let start = || start_node(encryption, lines);
+        let count = primaries * (1 + replicas);
+        let cluster = Self {
+            nodes: (0..count).map(|_| start()).collect(),
+        };
+        cluster.share_slots(primaries);
+        for node in &cluster.nodes[1..] {
+            let bus = node.command(&["CONFIG", "GET", "cluster-port"]);
+            let (port, bus) = (node.port().to_string(), bus.named("cluster-port").text());
+            cluster.nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+        }
+        wait_for("the nodes know each other", || {
+            let knows = |node: &Server| node.figure_of_cluster("cluster_known_nodes") == count;
+            cluster.nodes.iter().all(knows).then_some(())
+        });
+        for (index, replica) in cluster.nodes[primaries..].iter().enumerate() {
+            let primary = cluster.nodes[index % primaries].id();
+            wait_for("the replica knows its primary", || {
+                let answer = replica.ask(&["CLUSTER", "REPLICATE", &primary]).ok()?;
+                answer.error().is_none().then_some(())
+            });
+        }
+        cluster.wait_until_whole();
+        cluster
+    }
+
+    fn share_slots(&self, primaries: usize) {
+        let count = u32::try_from(primaries).expect("few primaries");
+        for (node, index) in self.nodes.iter().zip(0..count) {
+            let first = SLOTS * index / count;
+            let last = SLOTS * (index + 1) / count - 1;
+            let (first, last) = (first.to_string(), last.to_string());
+            node.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+            // Ranks that differ from the start need not be settled by vote.
+            node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        }
+    }
+
+    /// Waits until every node that runs sees every slot served and every replica in step.
+    #[track_caller]
+    pub fn wait_until_whole(&self) {
+        wait_for("the Cluster is whole", || {
+            let mut alive = self.nodes.iter().filter(|node| node.is_running());
+            alive.all(Server::sees_whole_cluster).then_some(())
+        });
+    }
+
+    /// Returns the addresses of all nodes.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(Server::address).collect()
+    }
+
+    /// Returns the slot of a key.
+    #[track_caller]
+    pub fn slot_of(&self, key: &str) -> u16 {
+        let alive = self.any();
+        let slot = alive.command(&["CLUSTER", "KEYSLOT", key]).integer();
+        u16::try_from(slot).expect("a slot")
+    }
+
+    /// Returns the primary that serves a slot, as the nodes that run see it.
+    #[track_caller]
+    pub fn primary_of(&self, slot: u16) -> &Server {
+        let slots = self.any().command(&["CLUSTER", "SLOTS"]);
+        let slot = i64::from(slot);
+        let range = slots.list().iter().find(|range| {
+            let range = range.list();
+            (range[0].integer()..=range[1].integer()).contains(&slot)
+        });
+        let range = range.unwrap_or_else(|| panic!("slot {slot} is in nobody's hands: {slots:?}"));
+        self.at(range.list()[2].list()[1].integer())
+    }
+
+    /// Returns the node on a port.
+    #[track_caller]
+    pub fn at(&self, port: i64) -> &Server {
+        let mut nodes = self.nodes.iter();
+        let node = nodes.find(|node| i64::from(node.port()) == port);
+        node.unwrap_or_else(|| panic!("no node on port {port}"))
+    }
+
+    /// Returns the nodes that are replicas of that one.
+    #[track_caller]
+    pub fn replicas_of(&self, primary: &Server) -> Vec<&Server> {
+        let replicas = primary.command(&["CLUSTER", "REPLICAS", &primary.id()]);
+        let replicas = replicas.list().iter().map(|line| {
+            let line = line.text();
+            let address = line.split([' ', '@']).nth(1).expect("an address");
+            let (_, port) = address.rsplit_once(':').expect("a port");
+            self.at(port.parse().expect("a number"))
+        });
+        replicas.collect()
+    }
+
+    /// Has a replica take its primary's place in agreement with it, and waits until it has.
+    #[track_caller]
+    pub fn hand_over(&self, replica: &Server) {
+        let mut polls = 0_u32;
+        wait_for("the replica takes over", || {
+            if replica.role() == "master" {
+                return Some(());
+            }
+            // The question is lost where one of the two has just come back.
+            if polls.is_multiple_of(POLLS_PER_QUESTION) {
+                replica.ask(&["CLUSTER", "FAILOVER"]).ok()?;
+            }
+            polls += 1;
+            None
+        });
+        self.wait_for_primary(replica);
+        self.wait_until_whole();
+    }
+
+    /// Waits until that node is a primary, and every node that runs knows.
+    #[track_caller]
+    pub fn wait_for_primary(&self, node: &Server) {
+        let id = node.id();
+        wait_for("every node knows the new primary", || {
+            let knows = |other: &Server| {
+                let nodes = other.command(&["CLUSTER", "NODES"]).text();
+                let mut lines = nodes.lines();
+                lines.any(|line| line.starts_with(&id) && line.contains("master"))
+            };
+            let mut running = self.nodes.iter().filter(|node| node.is_running());
+            running.all(knows).then_some(())
+        });
+    }
+
+    /// Begins to move a slot: until [`Cluster::finish_move`] the old primary answers ASK for keys that
+    /// it no longer has, and TRYAGAIN for several keys of which it has some.
+    #[track_caller]
+    pub fn begin_move(&self, slot: u16, to: &Server) {
+        let (from, slot) = (self.primary_of(slot), slot.to_string());
+        to.command(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id()]);
+        from.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id()]);
+    }
+
+    /// Moves up to so many keys of a slot; returns how many there were to move.
+    #[track_caller]
+    pub fn move_keys(&self, slot: u16, to: &Server, count: usize) -> usize {
+        let (from, port) = (self.primary_of(slot), to.port().to_string());
+        let (slot, count) = (slot.to_string(), count.to_string());
+        let keys = from.command(&["CLUSTER", "GETKEYSINSLOT", &slot, &count]);
+        let keys: Vec<String> = keys.list().iter().map(Value::text).collect();
+        if !keys.is_empty() {
+            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            words.extend(keys.iter().map(String::as_str));
+            from.command(&words);
+        }
+        keys.len()
+    }
+
+    /// Moves the keys that are left, and gives the slot to its new primary.
+    #[track_caller]
+    pub fn finish_move(&self, slot: u16, to: &Server) {
+        let from = self.primary_of(slot);
+        while self.move_keys(slot, to, 100) > 0 {}
+        let (slot, id) = (slot.to_string(), to.id());
+        // The new primary first, so that nobody sends clients to one that does not know yet.
+        for node in [to, from] {
+            node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+        }
+        let others = self.nodes.iter().filter(|node| node.is_running());
+        for node in others.filter(|node| node.role() == "master") {
+            node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+        }
+    }
+
+    /// Moves a slot, keys and all.
+    #[track_caller]
+    pub fn move_slot(&self, slot: u16, to: &Server) {
+        self.begin_move(slot, to);
+        self.finish_move(slot, to);
+    }
+
+    fn any(&self) -> &Server {
+        let mut nodes = self.nodes.iter();
+        let node = nodes.find(|node| node.is_running() && node.sees_whole_cluster());
+        node.or_else(|| self.nodes.iter().find(|node| node.is_running()))
+            .expect("a node runs")
+    }
+}
+
+#[track_caller]
+fn start_node(encryption: Encryption<'_>, lines: &[&str]) -> Server {
+    let bus = super::host::free_address().port();
+    let timeout = format!("cluster-node-timeout {NODE_TIMEOUT_MS}");
+    let bus = format!("cluster-port {bus}");
+    let mut all = vec!["cluster-enabled yes", &timeout, &bus];
+    if !matches!(encryption, Encryption::None) {
+        all.extend(["tls-cluster yes", "tls-replication yes"]);
+    }
+    all.extend(lines);
+    Server::start_encrypted(encryption, &all)
+}
+
+impl Server {
+    fn id(&self) -> String {
+        self.command(&["CLUSTER", "MYID"]).text()
+    }
+
+    fn figure_of_cluster(&self, name: &str) -> usize {
+        let info = self.command(&["CLUSTER", "INFO"]).text();
+        let line = info.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.and_then(|rest| rest.strip_prefix(':')?.trim_end().parse().ok());
+        value.unwrap_or_else(|| panic!("no number {name} in {info}"))
+    }
+
+    fn sees_whole_cluster(&self) -> bool {
+        let info = self.command(&["CLUSTER", "INFO"]).text();
+        let nodes = self.command(&["CLUSTER", "NODES"]).text();
+        let in_step = self.role() == "master" || self.is_in_step();
+        info.contains("cluster_state:ok")
+            && info.contains("cluster_slots_ok:16384")
+            && !nodes.contains("handshake")
+            && in_step
+    }
+}

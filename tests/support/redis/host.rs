@@ -1,0 +1,88 @@
+//! What this machine gives a server: a process that cannot outlive the tests, and free ports.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Output};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+/// Ports of servers: below those that the kernel hands out to clients, and not those of gateways.
+const PORTS: std::ops::Range<u16> = 10_500..20_000;
+
+type Order = (Command, Sender<io::Result<Child>>);
+
+/// Returns a command that the kernel kills when this process ends.
+pub fn dependent(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", program]);
+    command
+}
+
+/// Starts a [`dependent`] program; a missing one fails the test and names its Debian package.
+///
+/// The signal comes when the *thread* that started the program ends, so one thread starts them all
+/// and never ends.
+#[track_caller]
+pub fn spawn(command: Command, program: &str, package: &str) -> Child {
+    static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
+    assert_installed("setpriv", "util-linux");
+    assert_installed(program, package);
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, ordered) = channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, reply) in ordered {
+                // Whoever ordered waits for it.
+                let _ = reply.send(command.spawn());
+            }
+        });
+        orders
+    });
+    let (reply, child) = channel();
+    spawner.send((command, reply)).expect("the thread is there");
+    let child = child.recv().expect("the thread replies");
+    child.unwrap_or_else(|error| panic!("{program} does not start: {error}"))
+}
+
+/// Runs a program to its end; a missing one or a failure fails the test.
+#[track_caller]
+pub fn run(command: &mut Command, package: &str) -> Output {
+    let program = command.get_program().to_string_lossy().into_owned();
+    assert_installed(&program, package);
+    let output = command.output().expect("an installed program runs");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
+}
+
+#[track_caller]
+fn assert_installed(program: &str, package: &str) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    assert!(
+        found,
+        "{program} is missing: install the Debian package {package}, or run scripts/test"
+    );
+}
+
+/// Returns an address that nothing listens on.
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    static FIRST: OnceLock<u16> = OnceLock::new();
+    let ports = PORTS.end - PORTS.start;
+    // Drawn, so that test processes side by side do not try the same ports.
+    let first = *FIRST.get_or_init(|| {
+        let drawn = RandomState::new().hash_one(std::process::id()) % u64::from(ports);
+        u16::try_from(drawn).expect("below the number of ports")
+    });
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::SeqCst) % ports;
+        let port = PORTS.start + (first + step) % ports;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Real Redis servers for tests and benches: alone, as a Cluster, under sentinels, behind a faulty network.
+//!
+//! Each server is a child process on ports and in a directory of its own. It is killed when dropped,
+//! and by the kernel when the test process ends in any other way (a panic, a `static`, SIGKILL). The
+//! module needs nothing of the rest of `support`, so that a bench can include it by its path.
+
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+#![allow(unused_imports, reason = "every test file uses its own part of this")]
+
+mod certificates;
+mod cluster;
+mod connection;
+mod host;
+mod proxy;
+mod sentinels;
+mod server;
+
+pub use certificates::{Authority, Certificate};
+pub use cluster::Cluster;
+pub use connection::{Connection, Value};
+pub use proxy::{Fault, Proxy};
+pub use sentinels::Sentinels;
+pub use server::{Encryption, Server};
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Longest that anything here is waited for; reaching it fails the test.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Tries until `attempt` returns something, or fails after [`PATIENCE`].
+#[track_caller]
+fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never happened: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,307 @@
+//! A TCP proxy in the test process whose network fails on demand.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::{Instant, sleep_until};
+
+use super::host::free_address;
+use super::wait_for;
+
+/// What the network between a client and its server does, from now on, to new connections and old.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// Every byte arrives later, half of it on each way, by this and up to `jitter` more, in order.
+    Latency { by: Duration, jitter: Duration },
+    /// Nothing arrives, either way, and nobody is told: what is sent meanwhile arrives when the fault
+    /// has gone.
+    BlackHole,
+    /// New connections are refused; those that stand work.
+    Refuse,
+    /// A connection ends after so many more bytes of answers.
+    Cut { after: usize },
+    /// Bytes arrive one at a time, either way.
+    Slices,
+}
+
+/// A proxy in front of one server; it ends when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    state: watch::Sender<State>,
+    open: Arc<AtomicUsize>,
+    accepted: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is wanted of the proxy.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    target: SocketAddr,
+    fault: Fault,
+    /// How often a fault was set: a cut counts anew.
+    changes: u64,
+    /// How often all connections were reset.
+    resets: u64,
+    ended: bool,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Questions,
+    Answers,
+}
+
+/// Bytes and when they are to arrive.
+type Parcel = (Instant, Vec<u8>);
+
+/// Most parcels under way on one connection and one way.
+const UNDER_WAY_MAX: usize = 1_024;
+
+impl Proxy {
+    /// Starts a proxy without a fault in front of a server.
+    #[track_caller]
+    pub fn to(target: SocketAddr) -> Self {
+        let address = free_address();
+        let state = State {
+            target,
+            fault: Fault::None,
+            changes: 0,
+            resets: 0,
+            ended: false,
+        };
+        let (state, wanted) = watch::channel(state);
+        let open = Arc::new(AtomicUsize::new(0));
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let thread = thread::spawn({
+            let (open, accepted) = (Arc::clone(&open), Arc::clone(&accepted));
+            move || run(address, wanted, &open, &accepted)
+        });
+        wait_for("the proxy listens", || {
+            std::net::TcpStream::connect(address).ok()
+        });
+        Self {
+            address,
+            state,
+            open,
+            accepted,
+            thread: Some(thread),
+        }
+    }
+
+    /// Returns where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sets the fault.
+    pub fn set(&self, fault: Fault) {
+        self.state.send_modify(|state| {
+            state.fault = fault;
+            state.changes += 1;
+        });
+    }
+
+    /// Sends new connections to another server.
+    pub fn redirect(&self, target: SocketAddr) {
+        self.state.send_modify(|state| state.target = target);
+    }
+
+    /// Resets every connection there is (RST), to both sides.
+    pub fn reset_all(&self) {
+        self.state.send_modify(|state| state.resets += 1);
+    }
+
+    /// Returns how many connections stand.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many connections were accepted so far, its own first one included.
+    pub fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.send_modify(|state| state.ended = true);
+        if let Some(thread) = self.thread.take() {
+            // What went wrong on that thread has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(
+    address: SocketAddr,
+    wanted: watch::Receiver<State>,
+    open: &Arc<AtomicUsize>,
+    accepted: &Arc<AtomicUsize>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    LocalSet::new().block_on(&runtime, accept(address, wanted, open, accepted));
+}
+
+/// Accepts connections until the end, and has no listener while they are to be refused.
+async fn accept(
+    address: SocketAddr,
+    mut wanted: watch::Receiver<State>,
+    open: &Arc<AtomicUsize>,
+    accepted: &Arc<AtomicUsize>,
+) {
+    let mut connections = JoinSet::new();
+    let mut listener = None;
+    loop {
+        let state = *wanted.borrow_and_update();
+        if state.ended {
+            return;
+        }
+        if state.fault == Fault::Refuse {
+            listener = None;
+            let changed = wanted.changed().await;
+            changed.expect("it ends before its handle goes");
+            continue;
+        }
+        if listener.is_none() {
+            let bound = TcpListener::bind(address).await;
+            listener = Some(bound.expect("the port is the proxy's own"));
+        }
+        let Some(listener) = &listener else { continue };
+        tokio::select! {
+            _ = wanted.changed() => {}
+            Some(_) = connections.join_next() => {}
+            client = listener.accept() => {
+                let Ok((client, _)) = client else { continue };
+                accepted.fetch_add(1, Ordering::SeqCst);
+                let (wanted, open) = (wanted.clone(), Arc::clone(open));
+                connections.spawn_local(async move {
+                    open.fetch_add(1, Ordering::SeqCst);
+                    // A connection that fails is what this is for.
+                    let _ = relay(client, wanted).await;
+                    open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        }
+    }
+}
+
+/// Carries one connection to its end, or resets it.
+async fn relay(mut client: TcpStream, mut wanted: watch::Receiver<State>) -> io::Result<()> {
+    let resets = wanted.borrow().resets;
+    let passable = |state: &State| state.fault != Fault::BlackHole;
+    let state = *wanted.wait_for(passable).await.map_err(io::Error::other)?;
+    let mut server = TcpStream::connect(state.target).await?;
+    for stream in [&client, &server] {
+        stream.set_nodelay(true)?;
+        // Closed early, it is reset; at its end it has been shut down before.
+        stream.set_zero_linger()?;
+    }
+    let (client_reader, client_writer) = client.split();
+    let (server_reader, server_writer) = server.split();
+    let questions = carry(client_reader, server_writer, wanted.clone(), Way::Questions);
+    let answers = carry(server_reader, client_writer, wanted.clone(), Way::Answers);
+    tokio::select! {
+        both = async { tokio::try_join!(questions, answers) } => both.map(|_| ()),
+        _ = wanted.wait_for(|state| state.resets != resets || state.ended) => Ok(()),
+    }
+}
+
+/// Carries one way of a connection to its end.
+async fn carry(
+    from: ReadHalf<'_>,
+    to: WriteHalf<'_>,
+    wanted: watch::Receiver<State>,
+    way: Way,
+) -> io::Result<()> {
+    let (sender, receiver) = mpsc::channel(UNDER_WAY_MAX);
+    let taken = take(from, sender, wanted.clone());
+    let delivered = deliver(to, receiver, wanted, way);
+    tokio::try_join!(taken, delivered).map(|_| ())
+}
+
+/// Reads bytes, unless they vanish, and says when they are to arrive.
+async fn take(
+    mut from: ReadHalf<'_>,
+    parcels: mpsc::Sender<Parcel>,
+    mut wanted: watch::Receiver<State>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1_024];
+    let random = RandomState::new();
+    let mut last = Instant::now();
+    for number in 0_u64.. {
+        let passable = |state: &State| state.fault != Fault::BlackHole;
+        wanted.wait_for(passable).await.map_err(io::Error::other)?;
+        let length = from.read(&mut buffer).await?;
+        if length == 0 {
+            break;
+        }
+        let mut due = Instant::now();
+        if let Fault::Latency { by, jitter } = wanted.borrow().fault {
+            let drawn = random.hash_one(number) % 1_001;
+            let drawn = u32::try_from(drawn).expect("up to 1,000");
+            due += (by + jitter * drawn / 1_000) / 2;
+        }
+        last = due.max(last);
+        let parcel = (last, buffer[..length].to_vec());
+        if parcels.send(parcel).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Writes bytes when they are due, as the fault of that time has it.
+async fn deliver(
+    mut to: WriteHalf<'_>,
+    mut parcels: mpsc::Receiver<Parcel>,
+    mut wanted: watch::Receiver<State>,
+    way: Way,
+) -> io::Result<()> {
+    let (mut changes, mut answered) = (0, 0);
+    while let Some((due, bytes)) = parcels.recv().await {
+        sleep_until(due).await;
+        let passable = |state: &State| state.fault != Fault::BlackHole;
+        let state = *wanted.wait_for(passable).await.map_err(io::Error::other)?;
+        if state.changes != changes {
+            (changes, answered) = (state.changes, 0);
+        }
+        match state.fault {
+            Fault::Cut { after } if way == Way::Answers => {
+                let rest = bytes.len().min(after.saturating_sub(answered));
+                to.write_all(&bytes[..rest]).await?;
+                answered += rest;
+                if answered >= after {
+                    to.shutdown().await?;
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+            Fault::Slices => {
+                for byte in bytes {
+                    to.write_all(&[byte]).await?;
+                    tokio::task::yield_now().await;
+                }
+            }
+            _ => to.write_all(&bytes).await?,
+        }
+    }
+    to.shutdown().await
+}

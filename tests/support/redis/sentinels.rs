@@ -1,0 +1,141 @@
+//! A primary, two replicas, and three sentinels that watch them.
+
+use std::net::SocketAddr;
+
+use super::server::Server;
+use super::wait_for;
+
+/// How long a server must be silent until a sentinel calls it dead.
+const DOWN_AFTER_MS: u32 = 1_000;
+
+/// Three servers under three sentinels; all are killed when it is dropped.
+#[derive(Debug)]
+pub struct Sentinels {
+    /// The servers; the first began as the primary.
+    pub servers: Vec<Server>,
+    /// The sentinels.
+    pub sentinels: Vec<Server>,
+}
+
+impl Sentinels {
+    /// What the sentinels call the primary.
+    pub const NAME: &str = "main";
+
+    /// Starts them and waits until everybody knows everybody.
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::start_with(&[], &[])
+    }
+
+    /// Starts them with those lines of configuration in every server and in every sentinel.
+    #[track_caller]
+    pub fn start_with(lines: &[&str], sentinel_lines: &[&str]) -> Self {
+        let primary = Server::start_with(lines);
+        let port = primary.port();
+        let replica_of = format!("replicaof 127.0.0.1 {port}");
+        let mut replica_lines = vec![replica_of.as_str()];
+        replica_lines.extend(lines);
+        let replica = || Server::start_with(&replica_lines);
+        let servers = vec![primary, replica(), replica()];
+        for replica in &servers[1..] {
+            wait_for("the replica is in step", || {
+                replica.is_in_step().then_some(())
+            });
+        }
+        let name = Self::NAME;
+        let watched = [
+            format!("sentinel monitor {name} 127.0.0.1 {port} 2"),
+            format!("sentinel down-after-milliseconds {name} {DOWN_AFTER_MS}"),
+            format!("sentinel failover-timeout {name} 5000"),
+        ];
+        let mut lines: Vec<&str> = watched.iter().map(String::as_str).collect();
+        lines.extend(sentinel_lines);
+        let sentinels = (0..3).map(|_| Server::start_sentinel(&lines)).collect();
+        let group = Self { servers, sentinels };
+        group.wait_until_whole();
+        group
+    }
+
+    /// Waits until every sentinel knows both replicas and both other sentinels.
+    #[track_caller]
+    fn wait_until_whole(&self) {
+        wait_for("the sentinels know everybody", || {
+            let knows = |sentinel: &Server| {
+                let facts = sentinel.command(&["SENTINEL", "MASTER", Self::NAME]);
+                ["num-slaves", "num-other-sentinels"].map(|name| facts.named(name).text())
+                    == ["2", "2"]
+            };
+            self.sentinels.iter().all(knows).then_some(())
+        });
+    }
+
+    /// Returns where the sentinels listen.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.sentinels.iter().map(Server::address).collect()
+    }
+
+    /// Returns the primary that the sentinels agree on; none while they do not.
+    pub fn primary(&self) -> Option<&Server> {
+        let named = |sentinel: &Server| {
+            let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::NAME];
+            let address = sentinel.ask(&words).ok()?;
+            Some(address.list()[1].integer())
+        };
+        let running = self.sentinels.iter().filter(|node| node.is_running());
+        let mut ports: Vec<_> = running.map(named).collect();
+        ports.dedup();
+        let [Some(port)] = ports[..] else { return None };
+        let mut servers = self.servers.iter();
+        servers.find(|server| i64::from(server.port()) == port)
+    }
+
+    /// Returns the address of the primary, once the sentinels agree on one.
+    #[track_caller]
+    pub fn primary_address(&self) -> SocketAddr {
+        wait_for("the sentinels agree", || self.primary()).address()
+    }
+
+    /// Has the sentinels put another server in the primary's place, and returns it once it is a
+    /// primary that all of them name, and the old one has become its replica.
+    #[track_caller]
+    pub fn fail_over(&self) -> &Server {
+        let old = wait_for("the sentinels agree", || self.primary());
+        wait_for("a sentinel begins", || {
+            // "NOGOODSLAVE" until it has heard of the replicas' state.
+            let answer = self.sentinels[0].ask(&["SENTINEL", "FAILOVER", Self::NAME]);
+            answer.ok()?.error().is_none().then_some(())
+        });
+        let new = self.wait_for_another_than(old);
+        if old.is_running() {
+            wait_for("the old primary gives way", || {
+                (old.role() == "slave").then_some(())
+            });
+        }
+        new
+    }
+
+    /// Waits until the sentinels agree on another primary than `old`, which serves as one.
+    #[track_caller]
+    pub fn wait_for_another_than(&self, old: &Server) -> &Server {
+        wait_for("the sentinels name another primary", || {
+            let new = self.primary()?;
+            (new.port() != old.port() && new.role() == "master").then_some(new)
+        })
+    }
+}
+
+impl Server {
+    /// Returns what it is at the moment: `master`, `slave` or `sentinel`.
+    #[track_caller]
+    pub fn role(&self) -> String {
+        self.command(&["ROLE"]).list()[0].text()
+    }
+
+    /// Whether it is a replica that has all of its primary's data and is linked to it.
+    #[track_caller]
+    pub fn is_in_step(&self) -> bool {
+        let role = self.command(&["ROLE"]);
+        let role = role.list();
+        role[0].text() == "slave" && role[3].text() == "connected"
+    }
+}

@@ -1,0 +1,335 @@
+//! One Redis server, which a test can kill, stop, continue, restart and ask.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::certificates::Certificate;
+use super::connection::{Connection, Value};
+use super::host::{dependent, free_address, run, spawn};
+use super::{PATIENCE, wait_for};
+
+/// Who the tests are to the server, whatever they do to the default user and its password.
+const HARNESS: (&str, &str) = ("harness", "a-password-of-the-tests");
+const PACKAGE: &str = "redis-server";
+/// What a server is told that a sentinel does not understand.
+const SERVER_LINES: &str =
+    "save \"\"\nappendonly no\nrepl-diskless-sync-delay 0\nenable-debug-command yes\n";
+/// Starts on other ports, where something else took those.
+const STARTS_MAX: usize = 5;
+/// How a connection fails that its server has closed.
+const CLOSED: [ErrorKind; 3] = [
+    ErrorKind::BrokenPipe,
+    ErrorKind::ConnectionReset,
+    ErrorKind::UnexpectedEof,
+];
+
+/// A running server; it is killed when dropped.
+///
+/// It listens on a port and on a Unix socket, keeps nothing on disk, and lets the tests in as a user
+/// of their own, by the Unix socket, so that no change of passwords or of TLS locks them out.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    directory: TempDir,
+    sentinel: bool,
+    child: Mutex<Option<Child>>,
+    control: Mutex<Option<Connection>>,
+}
+
+/// What the port of a server speaks.
+#[derive(Clone, Copy, Debug)]
+pub enum Encryption<'a> {
+    /// Plain RESP.
+    None,
+    /// TLS, with this certificate.
+    Tls(&'a Certificate),
+    /// TLS, with this certificate, and only with clients whose certificate is of the same authority.
+    Mutual(&'a Certificate),
+}
+
+impl Server {
+    /// Starts a server.
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with those lines of configuration besides its own.
+    #[track_caller]
+    pub fn start_with(lines: &[&str]) -> Self {
+        Self::start_encrypted(Encryption::None, lines)
+    }
+
+    /// Starts a server whose port speaks that, with those lines of configuration besides its own.
+    #[track_caller]
+    pub fn start_encrypted(encryption: Encryption<'_>, lines: &[&str]) -> Self {
+        for _ in 1..STARTS_MAX {
+            let server = Self::on(free_address(), false, encryption, lines);
+            match server.launch() {
+                Ok(()) => return server,
+                Err(log) if log.contains("Address already in use") => {}
+                Err(log) => panic!("redis-server ends at once:\n{log}"),
+            }
+        }
+        panic!("{STARTS_MAX} times the ports were taken");
+    }
+
+    /// Starts a sentinel with those lines of configuration.
+    #[track_caller]
+    pub(super) fn start_sentinel(lines: &[&str]) -> Self {
+        let server = Self::on(free_address(), true, Encryption::None, lines);
+        let started = server.launch();
+        started.unwrap_or_else(|log| panic!("the sentinel ends at once:\n{log}"));
+        server
+    }
+
+    fn on(address: SocketAddr, sentinel: bool, encryption: Encryption<'_>, lines: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for a server");
+        let server = Self {
+            address,
+            directory,
+            sentinel,
+            child: Mutex::default(),
+            control: Mutex::default(),
+        };
+        let mut text = server.configuration(encryption);
+        for line in lines {
+            writeln!(text, "{line}").expect("a string takes text");
+        }
+        fs::write(server.file(), text).expect("the directory is writable");
+        server
+    }
+
+    fn configuration(&self, encryption: Encryption<'_>) -> String {
+        let (folder, port) = (self.directory.path().display(), self.address.port());
+        let (user, password) = HARNESS;
+        let listening = match encryption {
+            Encryption::None => format!("port {port}"),
+            Encryption::Tls(certificate) => tls_lines(port, certificate, "no"),
+            Encryption::Mutual(certificate) => tls_lines(port, certificate, "yes"),
+        };
+        let of_servers = if self.sentinel { "" } else { SERVER_LINES };
+        format!(
+            "bind 127.0.0.1\nunixsocket {}\ndir {folder}\nlogfile {folder}/log\n{listening}\n\
+             user {user} on >{password} ~* &* +@all\n{of_servers}",
+            self.socket().display()
+        )
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("redis.conf")
+    }
+
+    /// Starts the process and waits until it serves; returns its log if it ends at once.
+    fn launch(&self) -> Result<(), String> {
+        let mut command = dependent("redis-server");
+        command.arg(self.file()).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::inherit());
+        if self.sentinel {
+            command.arg("--sentinel");
+        }
+        let mut child = spawn(command, "redis-server", PACKAGE);
+        let began = wait_for("redis-server answers PING", || {
+            if child
+                .try_wait()
+                .expect("a child can be waited for")
+                .is_some()
+            {
+                return Some(Err(self.log()));
+            }
+            let pong = self.ask(&["PING"]).ok()?;
+            (pong == Value::Status("PONG".to_owned())).then_some(Ok(()))
+        });
+        *self.child() = Some(child);
+        began
+    }
+
+    /// Returns where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns its port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Returns the path of its Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    /// Returns its own directory.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Returns what it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    /// Returns the id of its process.
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.child().as_ref().expect("the server runs").id()
+    }
+
+    /// Whether its process has not been killed.
+    pub fn is_running(&self) -> bool {
+        self.child().is_some()
+    }
+
+    /// Returns the CPU time so far, user and system, of all its threads.
+    #[track_caller]
+    pub fn cpu_time(&self) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the process lives");
+        let nanos = tasks.map(|task| {
+            let schedstat = task.expect("a task").path().join("schedstat");
+            let text = fs::read_to_string(schedstat).unwrap_or_default();
+            let first = text.split_whitespace().next();
+            first.and_then(|word| word.parse().ok()).unwrap_or(0)
+        });
+        Duration::from_nanos(nanos.sum())
+    }
+
+    /// Kills it (SIGKILL): what it held is gone, connections are reset.
+    pub fn kill(&self) {
+        if let Some(mut child) = self.child().take() {
+            child.kill().expect("a child can be killed");
+            child.wait().expect("a child can be waited for");
+        }
+        *self.control() = None;
+    }
+
+    /// Stops it (SIGSTOP): it keeps its connections, accepts new ones and answers none.
+    pub fn stop(&self) {
+        self.signal("STOP");
+    }
+
+    /// Continues it (SIGCONT).
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    /// Kills it if it runs, and starts it again, empty, on the same port.
+    #[track_caller]
+    pub fn restart(&self) {
+        self.kill();
+        let started = self.launch();
+        started.unwrap_or_else(|log| panic!("redis-server does not come back:\n{log}"));
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.pid().to_string();
+        run(Command::new("kill").args(["-s", name, &pid]), "procps");
+    }
+
+    /// Sends a command and returns its answer; an error of the server fails the test.
+    #[track_caller]
+    pub fn command(&self, words: &[&str]) -> Value {
+        let value = self.ask(words).expect("the server answers");
+        assert_eq!(value.error(), None, "answer to {words:?}");
+        value
+    }
+
+    /// Sends a command and returns its answer, which may be an error of the server.
+    pub fn ask(&self, words: &[&str]) -> io::Result<Value> {
+        let mut control = self.control();
+        // A server closes its connections when it changes its role.
+        let kept = control.take().and_then(|mut connection| {
+            let answer = connection.ask(words);
+            let is_closed = answer
+                .as_ref()
+                .is_err_and(|error| CLOSED.contains(&error.kind()));
+            (!is_closed).then_some((connection, answer))
+        });
+        let (connection, answer) = if let Some(kept) = kept {
+            kept
+        } else {
+            let mut connection = self.connect()?;
+            let answer = connection.ask(words);
+            (connection, answer)
+        };
+        let answer = answer?;
+        *control = Some(connection);
+        Ok(answer)
+    }
+
+    /// Waits until so many replicas have all that was written so far.
+    #[track_caller]
+    pub fn wait_for_replicas(&self, count: i64) {
+        // WAIT is about what was written on its own connection.
+        self.command(&["EVAL", "redis.call('PUBLISH', 'none', '')", "0"]);
+        let milliseconds = PATIENCE.as_millis().to_string();
+        let replicas = self.command(&["WAIT", &count.to_string(), &milliseconds]);
+        assert!(replicas.integer() >= count, "replicas that keep up");
+    }
+
+    /// Opens another connection as the tests' own user.
+    pub fn connect(&self) -> io::Result<Connection> {
+        let mut connection = Connection::unix(&self.socket(), PATIENCE)?;
+        let admitted = connection.ask(&["AUTH", HARNESS.0, HARNESS.1])?;
+        match admitted.error() {
+            Some(error) => Err(io::Error::other(error.to_owned())),
+            None => Ok(connection),
+        }
+    }
+
+    /// Returns a section of INFO.
+    #[track_caller]
+    pub fn info(&self, section: &str) -> BTreeMap<String, String> {
+        let text = self.command(&["INFO", section]).text();
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs
+            .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
+            .collect()
+    }
+
+    /// Returns a number of a section of INFO.
+    #[track_caller]
+    pub fn figure(&self, section: &str, name: &str) -> i64 {
+        let info = self.info(section);
+        let value = info.get(name).and_then(|value| value.parse().ok());
+        value.unwrap_or_else(|| panic!("no number {name} in {info:?}"))
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().expect("no test panics while it holds it")
+    }
+
+    fn control(&self) -> MutexGuard<'_, Option<Connection>> {
+        let control = self.control.lock();
+        control.expect("no test panics while it holds it")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let child = self.child.get_mut().ok().and_then(Option::take);
+        if let Some(mut child) = child {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn tls_lines(port: u16, certificate: &Certificate, wants_clients: &str) -> String {
+    format!(
+        "port 0\ntls-port {port}\ntls-auth-clients {wants_clients}\ntls-cert-file {}\n\
+         tls-key-file {}\ntls-ca-cert-file {}",
+        certificate.file.display(),
+        certificate.key.display(),
+        certificate.authority.display()
+    )
+}
