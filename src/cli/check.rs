@@ -6,9 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::EXIT_CONFIG;
+use crate::config::value::bytes_text;
 use crate::config::{self, Loaded, promise, words};
 use crate::limit::plan::Slot;
 use crate::snapshot::{Listener, Policy, Route, Snapshot};
+use crate::store::settings::{Deployment, Location, Settings};
 
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
 /// output. Exits with 0 or 78.
@@ -47,6 +49,8 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     let admin = snapshot.admin.address;
     let admin = admin.map_or_else(|| "off".to_owned(), |address| address.to_string());
     let _ = writeln!(out, "  admin port: {admin}");
+    out += "\nstore\n";
+    store(&mut out, &snapshot.store);
     out += "\nroutes\n";
     for one in &snapshot.routes {
         route(&mut out, snapshot, one);
@@ -75,6 +79,27 @@ fn listener(out: &mut String, listener: &Listener) {
         let _ = write!(out, ", client by {source} from {}", words::list(nets));
     }
     out.push('\n');
+}
+
+/// Says where counters live, and never who the gateway is there.
+fn store(out: &mut String, store: &Settings) {
+    let _ = write!(out, "  {}", words::store_url(&store.location));
+    let Location::Redis(redis) = &store.location else {
+        let most = bytes_text(store.memory_max);
+        let _ = writeln!(out, ", this process alone, at most {most}");
+        return;
+    };
+    let encryption = match (&redis.tls, &redis.deployment) {
+        (Some(_), _) => "encrypted, ",
+        (None, Deployment::Unix(_)) => "",
+        (None, _) => "not encrypted, ",
+    };
+    let timeout = words::duration(store.timeout);
+    let _ = writeln!(
+        out,
+        ", {encryption}keys `{}:…`, at most {timeout} for a decision",
+        redis.prefix
+    );
 }
 
 fn route(out: &mut String, snapshot: &Snapshot, route: &Route) {

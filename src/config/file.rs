@@ -10,13 +10,14 @@ use std::time::Duration;
 use http::{HeaderName, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::value::QuotaText;
+use super::value::{QuotaText, StoreUrl};
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Count, Leaving};
 use crate::snapshot::{
     AccessLog, AddressSource, ClientNames, EncodedSlash, LogFormat, Missing, Partition,
     RateLimitHeaders,
 };
+use crate::store::settings::Secret;
 
 /// A value and where it stands in the file, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,8 +116,56 @@ pub struct Log {
 /// `[store]`
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    /// `memory_max`; `url` can only be `memory:` and leaves no trace here
+    /// `url`
+    pub url: Option<At<StoreUrl>>,
+    /// `username`
+    pub username: Option<At<Box<str>>>,
+    /// `password`
+    pub password: Option<At<Secret>>,
+    /// `sentinel_password`
+    pub sentinel_password: Option<At<Secret>>,
+    /// `[store.tls]`
+    pub tls: Option<At<StoreTls>>,
+    /// `prefix`
+    pub prefix: Option<Box<str>>,
+    /// `key_secret`
+    pub key_secret: Option<Secret>,
+    /// `timeout`
+    pub timeout: Option<Duration>,
+    /// `memory_max`
     pub memory_max: Option<u64>,
+    /// `refusal_cache`
+    pub refusal_cache: Option<Duration>,
+    /// `[store.breaker]`
+    pub breaker: Breaker,
+    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
+    pub incomplete: bool,
+}
+
+/// `[store.tls]`
+#[derive(Clone, Debug, Default)]
+pub struct StoreTls {
+    /// `ca`
+    pub ca: Option<At<PathBuf>>,
+    /// `certificate`
+    pub certificate: Option<At<PathBuf>>,
+    /// `key`
+    pub key: Option<At<PathBuf>>,
+    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
+    pub incomplete: bool,
+}
+
+/// `[store.breaker]`
+#[derive(Clone, Debug, Default)]
+pub struct Breaker {
+    /// `failures`
+    pub failures: Option<u32>,
+    /// `failure_ratio`
+    pub failure_ratio: Option<f64>,
+    /// `window`
+    pub window: Option<Duration>,
+    /// `cooldown`
+    pub cooldown: Option<Duration>,
 }
 
 /// `[upstreams.NAME]`

@@ -7,11 +7,13 @@
 mod address;
 mod amount;
 mod request;
+mod store;
 mod time;
 
-pub use address::{admin_address, client_address, endpoint, network, socket_address, store_url};
-pub use amount::{bytes_text, size};
+pub use address::{admin_address, client_address, endpoint, network, socket_address};
+pub use amount::{bytes_text, ratio, size};
 pub use request::{header_after_prefix, header_name, header_value, method, part_choice};
+pub use store::{Encryption, RedisUrl, StoreUrl, prefix, secret, store_url, username};
 pub use time::{QuotaText, duration, duration_text, quota};
 
 /// Why a text is not what its key wants.

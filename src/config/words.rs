@@ -13,6 +13,7 @@ use crate::snapshot::{
     AccessLog, AddressSource, AppliedPolicy, ClientNames, EncodedSlash, Endpoint, LogFormat,
     Missing, Part, Partition, RateLimitHeaders, Snapshot, UpstreamKind,
 };
+use crate::store::settings::{Address, Deployment, Location};
 
 /// Writes a span of time: up to two minutes in seconds (`60s`, `1.8s`, `600ms`), above that in
 /// parts (`1h30m`).
@@ -222,6 +223,34 @@ pub fn applied(snapshot: &Snapshot, applied: &AppliedPolicy) -> String {
         1 => name.to_string(),
         cost => format!("{name} at cost {cost}"),
     }
+}
+
+/// Writes `[store] url`, without credentials.
+pub fn store_url(location: &Location) -> String {
+    let Location::Redis(redis) = location else {
+        return "memory:".to_owned();
+    };
+    let s = if redis.tls.is_some() { "s" } else { "" };
+    let joined = |hosts: &[Address]| {
+        let hosts = hosts.iter().map(ToString::to_string);
+        hosts.collect::<Vec<_>>().join(",")
+    };
+    let mut text = match &redis.deployment {
+        Deployment::Single(address) => format!("redis{s}://{address}"),
+        Deployment::Unix(path) => format!("unix:{}", path.display()),
+        Deployment::Cluster(hosts) => format!("redis{s}+cluster://{}", joined(hosts)),
+        Deployment::Sentinel { sentinels, name } => {
+            format!("redis{s}+sentinel://{}/{name}", joined(sentinels))
+        }
+    };
+    if redis.database > 0 {
+        let mark = match &redis.deployment {
+            Deployment::Unix(_) => "?db=",
+            _ => "/",
+        };
+        let _ = write!(text, "{mark}{}", redis.database);
+    }
+    text
 }
 
 /// Joins what is written already: `[a, b]`.

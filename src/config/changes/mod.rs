@@ -4,6 +4,7 @@
 //! algorithm's shape, window) and its partition stay; a line about a quota says which it is.
 
 mod policies;
+mod store;
 mod tables;
 
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub fn keep_until_restart(old: &Snapshot, mut new: Snapshot) -> Snapshot {
     new.listeners = listeners.collect();
     new.workers = old.workers;
     new.admin = old.admin.clone();
+    new.store.location = store::kept(&old.store.location, new.store.location);
     new
 }
 
@@ -105,6 +107,7 @@ fn restart(old: &Snapshot, new: &Snapshot, lines: &mut Vec<String>) {
         &new.admin.address,
         address,
     );
+    store::restart(&old.store, &new.store, lines);
 }
 
 /// Collects what differs between two tables of one name.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Diff;
+use super::{Diff, store};
 use crate::config::value::bytes_text;
 use crate::config::words;
 use crate::snapshot::{Listener, Log, Route, Snapshot, Upstream, UpstreamKind};
@@ -26,12 +26,7 @@ pub(super) fn top(old: &Snapshot, new: &Snapshot, lines: &mut Vec<String>) {
         &new.shutdown_grace,
         time,
     );
-    Diff::of("store: ", lines).key(
-        "memory_max",
-        &old.store.memory_max,
-        &new.store.memory_max,
-        |bytes| bytes_text(*bytes),
-    );
+    store::applied(&old.store, &new.store, lines);
     log(&old.log, &new.log, lines);
 }
 
@@ -196,7 +191,7 @@ fn applied(snapshot: &Snapshot, route: &Route) -> String {
     words::list(policies.map(|applied| words::applied(snapshot, applied)))
 }
 
-fn time(time: &Duration) -> String {
+pub(super) fn time(time: &Duration) -> String {
     words::duration(*time)
 }
 

@@ -18,7 +18,8 @@ pub const ADMIN_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCAL
 
 pub const LOG_LEVEL: tracing::Level = tracing::Level::INFO;
 
-pub const MEMORY_MAX: u64 = 256 << 20;
+/// What every key of a store begins with; the rest of `[store]` is `Settings::default`.
+pub const STORE_PREFIX: &str = "tollgate";
 
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);

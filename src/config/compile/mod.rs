@@ -11,6 +11,7 @@ mod names;
 mod policies;
 mod quotas;
 mod routes;
+mod store;
 mod upstreams;
 mod warnings;
 
@@ -27,7 +28,6 @@ use crate::limit::plan::Slot;
 use crate::proxy::route::Router;
 use crate::snapshot::{AddressSource, Admin, Listener, Log, Part, Policy, Snapshot};
 use crate::store::Series;
-use crate::store::settings::Settings;
 
 /// Compiles a file, or says everything that is wrong with it.
 ///
@@ -39,6 +39,7 @@ pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<
     let upstreams = upstreams::compile(file, &mut report);
     let mut policies = policies::compile(file, &mut report);
     let routing = routes::compile(file, &mut report);
+    let store = store::compile(&file.store, &mut report);
     if !report.is_empty() {
         return Err(report);
     }
@@ -64,10 +65,7 @@ pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<
         admin: Admin {
             address: listeners::admin_address(file),
         },
-        store: Settings {
-            memory_max: file.store.memory_max.unwrap_or(defaults::MEMORY_MAX),
-            ..Settings::default()
-        },
+        store,
         workers: file.workers.as_ref().map(|at| at.value),
         shutdown_delay: file.shutdown_delay.unwrap_or(defaults::SHUTDOWN_DELAY),
         shutdown_grace: file.shutdown_grace.unwrap_or(defaults::SHUTDOWN_GRACE),

@@ -1,5 +1,6 @@
 //! What is no mistake but hardly meant: said by `check` and at start, and nothing more.
 
+use super::store;
 use crate::config::file::File;
 use crate::limit::plan::Mode;
 use crate::snapshot::{ADDRESS_CLAIMS, AddressSource, Part, Policy, Route, Snapshot};
@@ -62,6 +63,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             "the admin port listens on {address}: others than this machine can reach it"
         ));
     }
+    store::warnings(&file.store, &snapshot.store, &mut found);
     found
 }
 

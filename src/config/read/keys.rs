@@ -40,8 +40,8 @@ pub(super) fn home_of(key: &str) -> Option<String> {
     }
 }
 
-pub(super) static TABLES: [&Keys; 9] = [
-    &TOP, &LISTENER, &ADMIN, &LOG, &STORE, &UPSTREAM, &POOL, &POLICY, &ROUTE,
+pub(super) static TABLES: [&Keys; 11] = [
+    &TOP, &LISTENER, &ADMIN, &LOG, &STORE, &STORE_TLS, &BREAKER, &UPSTREAM, &POOL, &POLICY, &ROUTE,
 ];
 
 pub(super) static TOP: Keys = Keys {
@@ -100,8 +100,8 @@ pub(super) static LOG: Keys = Keys {
 
 pub(super) static STORE: Keys = Keys {
     title: "[store]",
-    working: &["url", "memory_max"],
-    to_come: &[
+    working: &[
+        "url",
         "username",
         "password",
         "sentinel_password",
@@ -109,9 +109,23 @@ pub(super) static STORE: Keys = Keys {
         "prefix",
         "key_secret",
         "timeout",
+        "memory_max",
         "refusal_cache",
         "breaker",
     ],
+    to_come: &[],
+};
+
+pub(super) static STORE_TLS: Keys = Keys {
+    title: "[store.tls]",
+    working: &["ca", "certificate", "key"],
+    to_come: &[],
+};
+
+pub(super) static BREAKER: Keys = Keys {
+    title: "[store.breaker]",
+    working: &["failures", "failure_ratio", "window", "cooldown"],
+    to_come: &[],
 };
 
 pub(super) static UPSTREAM: Keys = Keys {

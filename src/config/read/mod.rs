@@ -12,6 +12,7 @@ mod policies;
 mod reference;
 mod routes;
 mod scalar;
+mod store;
 mod syntax;
 mod table;
 mod upstreams;
@@ -26,9 +27,9 @@ use tracing::Level;
 
 pub use variables::Env;
 
-use super::file::{Admin, File, Log, Store};
+use super::file::{Admin, File, Log};
 use super::report::Report;
-use super::value::{Wrong, admin_address, store_url};
+use super::value::{Wrong, admin_address};
 use crate::snapshot::{AccessLog, ClientNames, LogFormat, RateLimitHeaders};
 use table::{Source, Table, plain};
 
@@ -67,7 +68,7 @@ fn file(top: &mut Table<'_, '_>) -> File {
         listeners: top.named("listeners", &keys::LISTENER, listeners::listener),
         admin: top.table("admin", &keys::ADMIN, admin),
         log: top.table("log", &keys::LOG, log),
-        store: top.table("store", &keys::STORE, store),
+        store: top.table("store", &keys::STORE, store::store),
         upstreams: top.named("upstreams", &keys::UPSTREAM, upstreams::upstream),
         policies: top.named("policies", &keys::POLICY, policies::policy),
         routes: top.each("routes", &keys::ROUTE, routes::route),
@@ -112,19 +113,11 @@ fn log(table: &mut Table<'_, '_>) -> Log {
     }
 }
 
-fn store(table: &mut Table<'_, '_>) -> Store {
-    table.text("url", "memory:", store_url);
-    Store {
-        memory_max: plain(table.size("memory_max", MEMORY_RANGE)),
-    }
-}
-
 /// What a wait may be: no wait would be a wait without end or a failure at once, and says neither.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
 const UP_TO_A_DAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(24);
 /// What a body may be limited to; 0 allows none.
 const BODY_RANGE: RangeInclusive<u64> = 0..=1 << 40;
-const MEMORY_RANGE: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const WORKERS_MAX: u64 = 1024;
 
 #[cfg(test)]
@@ -187,8 +180,26 @@ file = "/var/log/tollgate.log"
 clients = "digest"
 
 [store]
-url = "memory:"
+url = "rediss+sentinel://me:hunter2@10.0.0.1,10.0.0.2/main"
+username = "tollgate"
+password = "hunter2"
+sentinel_password = "hunter2"
+prefix = "tollgate"
+key_secret = "0123456789abcdef"
+timeout = "50ms"
 memory_max = "256MiB"
+refusal_cache = "0s"
+
+[store.tls]
+ca = "ca.pem"
+certificate = "gateway.pem"
+key = "gateway.key"
+
+[store.breaker]
+failures = 5
+failure_ratio = "${HALF:-0.5}"
+window = "10s"
+cooldown = "2s"
 
 [upstreams.api.pool]
 max_idle = 16

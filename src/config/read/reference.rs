@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::keys::{ROUTE, TABLES, TOP};
+use super::keys::{ROUTE, STORE, TABLES, TOP};
 use crate::config::changes::{Changes, changes};
 use crate::config::{Loaded, load};
 use crate::limit::plan::Slot;
@@ -10,8 +10,21 @@ use crate::limit::plan::Slot;
 const REFERENCE: &str = include_str!("../../../gateway.toml");
 
 fn loaded(text: &str) -> Loaded {
-    let loaded = load(text, &|_| None, &mut |_| Slot(0));
+    let loaded = load(text, &variable, &mut |_| Slot(0));
     loaded.unwrap_or_else(|report| panic!("{}", report.render("gateway.toml", text, false)))
+}
+
+/// Only what is commented out names variables.
+fn variable(name: &str) -> Option<String> {
+    REFERENCE
+        .contains(&format!("= \"${{{name}}}\""))
+        .then(|| "sixteen or more bytes".to_owned())
+}
+
+/// Returns the title of a table, commented out or not.
+fn title(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("# ").unwrap_or(line);
+    line.strip_prefix('[')?.strip_suffix(']')
 }
 
 /// Returns the key that a line gives a value to, commented out or not.
@@ -21,12 +34,17 @@ fn key(line: &str) -> Option<&str> {
     key.chars().all(is_key).then_some(key)
 }
 
+/// Returns the reference with everything in force: credentials and TLS are for Redis only.
 fn uncommented() -> String {
-    let lines = REFERENCE.lines().map(|line| match key(line) {
-        Some(_) => line.trim_start_matches("# "),
-        None => line,
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    let lines = REFERENCE
+        .lines()
+        .map(|line| match (key(line), title(line)) {
+            (None, None) => line,
+            _ => line.trim_start_matches("# "),
+        });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.replace("memory:\"\n", "rediss+sentinel://10.0.0.1/main\"\n")
+        .replace("\"/etc/tollgate/", "\"tests/config/tls/")
 }
 
 #[test]
@@ -41,6 +59,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         &loaded(&uncommented()).snapshot,
     );
     let applied = [
+        "store: key_secret set, counters start afresh",
         "log: format text on a terminal, else json → json",
         "log: file standard output → /var/log/tollgate.log",
         "listener public: max_body_bytes none → 16MiB",
@@ -50,7 +69,10 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
     ];
     let expected = Changes {
         applied: applied.map(str::to_owned).into(),
-        needs_restart: vec!["workers one per core → 2".to_owned()],
+        needs_restart: vec![
+            "workers one per core → 2".to_owned(),
+            "store: url memory: → rediss+sentinel://10.0.0.1:26379/main".to_owned(),
+        ],
     };
     assert_eq!(changes, expected);
 }
@@ -62,12 +84,19 @@ fn the_reference_has_every_key_that_works() {
     for line in REFERENCE.lines() {
         if let Some(key) = key(line) {
             found.entry(title.clone()).or_default().insert(key);
-        } else if line.starts_with('[') {
+        } else if let Some(line) = self::title(line) {
             let mut parts = line.trim_matches(['[', ']']).split('.');
-            let (table, _name, inner) = (parts.next(), parts.next(), parts.next());
+            let (table, name, inner) = (parts.next(), parts.next(), parts.next());
             title = match (table, inner) {
                 (Some("routes"), _) => ROUTE.title.to_owned(),
-                (Some(table @ ("admin" | "log" | "store")), _) => format!("[{table}]"),
+                (Some("store"), _) => {
+                    found
+                        .entry(STORE.title.to_owned())
+                        .or_default()
+                        .extend(name);
+                    format!("[{line}]")
+                }
+                (Some(table @ ("admin" | "log")), _) => format!("[{table}]"),
                 (Some(table), None) => format!("[{table}.NAME]"),
                 (table, Some(inner)) => {
                     let outer = format!("[{}.NAME]", table.unwrap_or_default());

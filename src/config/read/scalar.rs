@@ -11,7 +11,7 @@ use super::variables::expand;
 use super::wording::{mistyped, said_of};
 use crate::config::file::At;
 use crate::config::report::{Mistake, Report};
-use crate::config::value::Wrong;
+use crate::config::value::{Wrong, ratio};
 
 /// A value that is to be one string, number or boolean.
 pub(super) struct Scalar<'t, 'r> {
@@ -100,6 +100,27 @@ impl<'t> Scalar<'t, '_> {
         };
         let digits = unsigned(integer).map_or_else(|| integer.to_string(), |n| n.to_string());
         self.checked(self.raw(), &digits, parse(&digits))
+    }
+
+    /// Reads a share of a whole.
+    pub(super) fn ratio(mut self) -> Option<f64> {
+        match self.node.get_ref() {
+            DeValue::Float(_) | DeValue::Integer(_) => {
+                let raw = self.raw();
+                self.checked(raw, raw, ratio(&raw.replace('_', "")))
+            }
+            DeValue::String(written) if has_variable(written) => {
+                let text = self.expand(written)?;
+                self.checked(written, &text, ratio(&text))
+            }
+            other => {
+                let is_ratio = other.as_str().is_some_and(|text| ratio(text).is_ok());
+                let hint = is_ratio.then(|| "leave the quotes out".to_owned());
+                self.mistyped("a number", "a number above 0 and up to 1", hint);
+                None
+            }
+        }
+        .map(|at| at.value)
     }
 
     /// Reads `true` or `false`.

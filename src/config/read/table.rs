@@ -167,6 +167,11 @@ impl<'t, 'r> Table<'t, 'r> {
         self.find(key)?.integer_or_text("64KiB", parse)
     }
 
+    /// Takes a share: a fraction, or a string with a variable.
+    pub(super) fn ratio(&mut self, key: &'static str) -> Option<f64> {
+        self.find(key)?.ratio()
+    }
+
     /// Takes `true` or `false`.
     pub(super) fn boolean(&mut self, key: &'static str) -> Option<bool> {
         self.find(key)?.boolean()
@@ -183,6 +188,19 @@ impl<'t, 'r> Table<'t, 'r> {
             Some(entries) => self.read(keys, entries, &read),
             None => T::default(),
         }
+    }
+
+    /// Reads a table in this one that may be absent; its place is its key's.
+    pub(super) fn table_at<T>(
+        &mut self,
+        key: &'static str,
+        keys: &'static Keys,
+        read: impl Fn(&mut Table<'t, '_>) -> T,
+    ) -> Option<At<T>> {
+        let entries = self.entries(key, keys.title)?;
+        let (written, _) = self.entries.get_key_value(key)?;
+        let (value, span) = (self.read(keys, entries, &read), written.span());
+        Some(At { value, span })
     }
 
     fn read<T>(

@@ -200,31 +200,6 @@ fn builtin(name: &str) -> Result<Endpoint, Wrong> {
     }
 }
 
-/// Checks the store's URL: only `memory:` is there.
-pub fn store_url(text: &str) -> Result<(), Wrong> {
-    if text == "memory:" {
-        return Ok(());
-    }
-    let scheme = text.split(':').next().unwrap_or_default();
-    let known = [
-        "redis",
-        "rediss",
-        "redis+cluster",
-        "rediss+cluster",
-        "redis+sentinel",
-        "unix",
-    ];
-    let wrong = if known.contains(&scheme) {
-        Wrong::to_come("`memory:`").hint("leave `url` out: counters are kept in this process")
-    } else {
-        let hint =
-            (text == "memory" || text == "memory://").then(|| "did you mean `memory:`?".to_owned());
-        Wrong::new("is not known here", "`memory:`").maybe_hint(hint)
-    };
-    // A store's URL may hold a password, and what is said here goes to the log.
-    Err(wrong.unquoted("this store"))
-}
-
 const HTTP_PORT: u16 = 80;
 const ENDPOINTS: &str = "a URL such as `http://127.0.0.1:9000`";
 
@@ -317,13 +292,8 @@ mod tests {
 
     #[test]
     fn credentials_are_not_repeated() {
-        for wrong in [
-            endpoint("http://me:hunter2@api").expect_err("credentials"),
-            store_url("redis://me:hunter2@db").expect_err("to come"),
-            store_url("hunter2@db").expect_err("no store"),
-        ] {
-            assert!(wrong.subject.is_some() && !format!("{wrong:?}").contains("hunter2"));
-        }
+        let wrong = endpoint("http://me:hunter2@api").expect_err("credentials");
+        assert!(wrong.subject.is_some() && !format!("{wrong:?}").contains("hunter2"));
     }
 
     #[test]

@@ -38,6 +38,18 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
     }
 }
 
+/// Parses a share such as `0.5`: more than none, and at most all.
+pub fn ratio(text: &str) -> Result<f64, Wrong> {
+    match text.trim().parse::<f64>() {
+        Ok(ratio) if ratio > 0.0 && ratio <= 1.0 => Ok(ratio),
+        Ok(_) => Err(Wrong::new("is out of range", RATIOS).maybe_hint(
+            text.ends_with('0')
+                .then(|| "half of all is `0.5`".to_owned()),
+        )),
+        Err(_) => Err(Wrong::new("is not a share", RATIOS)),
+    }
+}
+
 /// Spells a size as the file would: `64KiB`.
 pub fn bytes_text(bytes: u64) -> String {
     let exact = UNITS
@@ -50,6 +62,7 @@ pub fn bytes_text(bytes: u64) -> String {
     }
 }
 
+const RATIOS: &str = "a number above 0 and up to 1 such as `0.5`";
 const UNITS: [(&str, u64); 10] = [
     ("", 1),
     ("B", 1),

@@ -13,4 +13,4 @@ mod sentinel;
 mod tls;
 pub mod wire;
 
-pub use tls::Tls;
+pub use tls::{Tls, TlsFault, TlsMaterial};

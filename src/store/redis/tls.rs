@@ -1,16 +1,85 @@
 //! TLS to Redis: read and checked once, when the file is compiled.
+//!
+//! Nothing here opens a file or a connection. What is trusted is never empty and never everything:
+//! without authorities of its own a store trusts those of the system, and the server's name is
+//! always verified.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
+use rustls_platform_verifier::Verifier;
 
 /// How connections to Redis are encrypted.
 ///
 /// Equal if made of the same certificates and key.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Tls {
     /// Made once, so that sessions resume.
-    pub(super) config: Arc<rustls::ClientConfig>,
+    pub(super) config: Arc<ClientConfig>,
     /// Of everything it was made of.
     digest: blake3::Hash,
+}
+
+/// What TLS is made of: texts of PEM files.
+#[derive(Clone, Copy, Default)]
+pub struct TlsMaterial<'m> {
+    /// The authorities to trust; none: the system's.
+    pub ca: Option<&'m [u8]>,
+    /// This client's certificate with those that lead to an authority, and its key.
+    pub identity: Option<(&'m [u8], &'m [u8])>,
+}
+
+/// Which part of the material is of no use, and why: a predicate of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsFault {
+    /// The file of authorities.
+    #[error("{0}")]
+    Ca(&'static str),
+    /// The file of the client's certificate.
+    #[error("{0}")]
+    Certificate(&'static str),
+    /// The file of the client's key.
+    #[error("{0}")]
+    Key(&'static str),
+    /// The system's own authorities.
+    #[error("has no certificates of authorities")]
+    System,
+}
+
+impl Tls {
+    /// Makes TLS 1.2 and later of its material.
+    ///
+    /// # Errors
+    /// The first part that is of no use; there is no TLS without it.
+    pub fn new(material: TlsMaterial<'_>) -> Result<Self, TlsFault> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .expect("the provider has suites of both versions");
+        let builder = match material.ca {
+            Some(pem) => builder.with_root_certificates(authorities(pem)?),
+            None => builder
+                .dangerous()
+                .with_custom_certificate_verifier(system(&provider)?),
+        };
+        let config = match material.identity {
+            Some((certificate, key)) => {
+                let identity = identity(certificate, key, &provider)?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        Ok(Self {
+            config: Arc::new(config),
+            digest: digest(material),
+        })
+    }
 }
 
 impl PartialEq for Tls {
@@ -20,3 +89,150 @@ impl PartialEq for Tls {
 }
 
 impl Eq for Tls {}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+/// Reads the authorities of a file: all of them can be trusted, or the file is wrong.
+fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsFault> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem).map_err(TlsFault::Ca)? {
+        roots
+            .add(certificate)
+            .map_err(|_| TlsFault::Ca("holds a certificate that cannot be read"))?;
+    }
+    Ok(roots)
+}
+
+/// Returns the verifier of the system's authorities, which are read once in a process's life.
+fn system(provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, TlsFault> {
+    static SYSTEM: OnceLock<Option<Arc<Verifier>>> = OnceLock::new();
+    let verifier = SYSTEM.get_or_init(|| Verifier::new(Arc::clone(provider)).ok().map(Arc::new));
+    match verifier {
+        Some(verifier) => Ok(Arc::clone(verifier) as Arc<dyn ServerCertVerifier>),
+        None => Err(TlsFault::System),
+    }
+}
+
+fn identity(
+    certificate: &[u8],
+    key: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsFault> {
+    let chain = certificates(certificate).map_err(TlsFault::Certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+        TlsFault::Key(match error {
+            PemError::NoItemsFound => "holds no private key",
+            _ => "is no PEM file",
+        })
+    })?;
+    let key = (provider.key_provider)
+        .load_private_key(key)
+        .map_err(|_| TlsFault::Key("holds a private key that cannot be used"))?;
+    let identity = CertifiedKey::new(chain, key);
+    match identity.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(identity),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(TlsFault::Key(
+            "holds the private key of another certificate",
+        )),
+        Err(_) => Err(TlsFault::Certificate(
+            "holds a certificate that cannot be read; X.509 version 3 is needed",
+        )),
+    }
+}
+
+/// Reads the certificates of a file; there is one at least.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(certificates) if certificates.is_empty() => Err("holds no certificate"),
+        Ok(certificates) => Ok(certificates),
+        Err(_) => Err("is no PEM file"),
+    }
+}
+
+fn digest(material: TlsMaterial<'_>) -> blake3::Hash {
+    let (certificate, key) = material.identity.unzip();
+    let mut hasher = blake3::Hasher::new();
+    for part in [material.ca, certificate, key] {
+        // An absent part is told from an empty one, and no part runs into the next.
+        let length = part.map_or(u64::MAX, |part| part.len() as u64);
+        hasher.update(&length.to_le_bytes());
+        hasher.update(part.unwrap_or_default());
+    }
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CA: &[u8] = include_bytes!("../../../tests/config/tls/redis-ca.pem");
+    const CERTIFICATE: &[u8] = include_bytes!("../../../tests/config/tls/gateway.pem");
+    const KEY: &[u8] = include_bytes!("../../../tests/config/tls/gateway.key");
+    const OTHER_KEY: &[u8] = include_bytes!("../../../tests/config/tls/other.key");
+    const ENCRYPTED_KEY: &[u8] = include_bytes!("../../../tests/config/tls/encrypted.key");
+    const DER: &[u8] = include_bytes!("../../../tests/config/tls/gateway.der");
+    const VERSION_1: &[u8] = include_bytes!("../../../tests/config/tls/version-1.pem");
+    const CUT_SHORT: &[u8] = include_bytes!("../../../tests/config/tls/cut-short.pem");
+
+    fn made(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Tls, TlsFault> {
+        let ca = Some(ca);
+        Tls::new(TlsMaterial { ca, identity })
+    }
+
+    #[test]
+    fn material_of_no_use_makes_no_tls() {
+        use TlsFault::{Ca, Certificate, Key};
+        for (ca, identity, fault) in [
+            (&b""[..], None, Ca("holds no certificate")),
+            (KEY, None, Ca("holds no certificate")),
+            (DER, None, Ca("holds no certificate")),
+            (CUT_SHORT, None, Ca("is no PEM file")),
+            (CA, Some((KEY, KEY)), Certificate("holds no certificate")),
+            (
+                CA,
+                Some((CERTIFICATE, CERTIFICATE)),
+                Key("holds no private key"),
+            ),
+            (
+                CA,
+                Some((CERTIFICATE, ENCRYPTED_KEY)),
+                Key("holds no private key"),
+            ),
+            (
+                CA,
+                Some((CERTIFICATE, OTHER_KEY)),
+                Key("holds the private key of another certificate"),
+            ),
+            (
+                CA,
+                Some((VERSION_1, KEY)),
+                Certificate("holds a certificate that cannot be read; X.509 version 3 is needed"),
+            ),
+        ] {
+            assert_eq!(made(ca, identity).err(), Some(fault));
+        }
+        let broken = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+        let fault = Ca("holds a certificate that cannot be read");
+        assert_eq!(made(broken, None).err(), Some(fault));
+        let both = [CA, &broken[..]].concat();
+        assert_eq!(made(&both, None).err(), Some(fault));
+    }
+
+    #[test]
+    fn tls_is_equal_if_made_of_the_same_material() {
+        let plain = || made(CA, None).expect("good material");
+        let known = || made(CA, Some((CERTIFICATE, KEY))).expect("good material");
+        assert_eq!(plain(), plain());
+        assert_eq!(known(), known());
+        assert_ne!(plain(), known());
+        assert_ne!(plain(), made(CERTIFICATE, None).expect("good material"));
+        assert!(known().config.client_auth_cert_resolver.has_certs());
+        assert!(!plain().config.client_auth_cert_resolver.has_certs());
+        assert_eq!(format!("{:?}", known()), "Tls");
+    }
+}

@@ -1,0 +1,391 @@
+//! Where counters live: `memory:`, or the servers of Redis and who to be there.
+//!
+//! A URL may hold a password, so nothing that is said of one repeats any of it.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use super::{Wrong, nearest};
+use crate::store::settings::{Address, Deployment, Secret};
+
+/// `[store] url`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// `memory:`
+    Memory,
+    /// Any of the others.
+    Redis(RedisUrl),
+}
+
+/// Which servers of Redis, and who to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisUrl {
+    /// The servers.
+    pub deployment: Deployment,
+    /// The database; 0 unless the URL names one.
+    pub database: u32,
+    /// Whether it is to be spoken to in TLS.
+    pub encryption: Encryption,
+    /// The user before `@`.
+    pub username: Option<Box<str>>,
+    /// The password before `@`.
+    pub password: Option<Secret>,
+}
+
+/// Whether a scheme means TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// `rediss://` and the like.
+    Tls,
+    /// `redis://` and the like.
+    Plain,
+    /// `unix:`: nobody listens in on a socket of this machine.
+    Needless,
+}
+
+/// Parses `memory:`, `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or one of its kin.
+pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
+    if text == "memory:" {
+        return Ok(StoreUrl::Memory);
+    }
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(path).map(StoreUrl::Redis);
+    }
+    let known = text.split_once("://").and_then(|(scheme, rest)| {
+        let (_, kind, encryption) = SCHEMES.into_iter().find(|(name, ..)| *name == scheme)?;
+        Some((kind, encryption, rest))
+    });
+    let Some((kind, encryption, rest)) = known else {
+        return Err(wrong("is not known here").maybe_hint(meant(text)));
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if path.contains('@') {
+        return Err(wrong("has `/`, `?` or `#` before its `@`").hint(ESCAPES));
+    }
+    if path.contains(['?', '#']) {
+        return Err(wrong("has a query or a fragment").hint("options are keys of `[store]`"));
+    }
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (Some(user), hosts),
+        None => (None, authority),
+    };
+    let (username, password) = user.map(credentials).transpose()?.unwrap_or_default();
+    let (deployment, database) = kind.deployment(hosts, path.strip_prefix('/').unwrap_or(path))?;
+    Ok(StoreUrl::Redis(RedisUrl {
+        deployment,
+        database,
+        encryption,
+        username,
+        password,
+    }))
+}
+
+/// Checks what every key of the store begins with.
+pub fn prefix(text: &str) -> Result<Box<str>, Wrong> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+    if (1..=PREFIX_LEN_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
+        return Ok(text.into());
+    }
+    Err(Wrong::new(
+        "cannot begin a key",
+        "1 to 64 letters, digits, `-`, `_`, `.`, `:` or `/`",
+    ))
+}
+
+/// Checks a user's name.
+pub fn username(text: &str) -> Result<Box<str>, Wrong> {
+    if is_username(text) {
+        return Ok(text.into());
+    }
+    Err(Wrong::new(
+        "cannot be a user of Redis",
+        "a name without spaces and control characters",
+    )
+    .unquoted("this name"))
+}
+
+/// Checks a password, or the key of the partitions' digests.
+pub fn secret(text: &str) -> Result<Secret, Wrong> {
+    if text.is_empty() {
+        return Err(Wrong::new("is empty", "a secret")
+            .unquoted("this secret")
+            .hint("leave the key out if there is none"));
+    }
+    Ok(Secret(text.into()))
+}
+
+/// How the servers of a URL belong together.
+#[derive(Clone, Copy)]
+enum Kind {
+    Single,
+    Cluster,
+    Sentinel,
+}
+
+impl Kind {
+    /// Reads the servers, and what follows the first `/` behind them.
+    fn deployment(self, hosts: &str, path: &str) -> Result<(Deployment, u32), Wrong> {
+        match self {
+            Self::Single => {
+                let mut servers = addresses(hosts, REDIS_PORT)?;
+                let (Some(server), true) = (servers.pop(), servers.is_empty()) else {
+                    let hint = "several are a Cluster, `redis+cluster://`, or the sentinels of one \
+                                server, `redis+sentinel://`";
+                    return Err(wrong("has more than one host").hint(hint));
+                };
+                Ok((Deployment::Single(server), database(path)?))
+            }
+            Self::Cluster if path.is_empty() => {
+                Ok((Deployment::Cluster(addresses(hosts, REDIS_PORT)?), 0))
+            }
+            Self::Cluster => {
+                Err(wrong("has a database").hint("a Cluster has only one: leave it out"))
+            }
+            Self::Sentinel => {
+                let sentinels = addresses(hosts, SENTINEL_PORT)?;
+                let (name, path) = path.split_once('/').unwrap_or((path, ""));
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                if name.is_empty() || !name.bytes().all(is_plain) {
+                    let hint = "it is what `sentinel monitor NAME` calls it";
+                    return Err(wrong("lacks the name of the primary").hint(hint));
+                }
+                let name = name.into();
+                Ok((Deployment::Sentinel { sentinels, name }, database(path)?))
+            }
+        }
+    }
+}
+
+/// Reads `PATH[?db=DATABASE]`.
+fn unix(text: &str) -> Result<RedisUrl, Wrong> {
+    let (path, query) = text.split_once('?').unwrap_or((text, ""));
+    let path = match path.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => path,
+        Some(_) => {
+            let hint = "a path follows, as in `unix:/run/redis.sock`; who to be there is said by \
+                        `username` and `password`";
+            return Err(wrong("names a host").hint(hint));
+        }
+        None => path,
+    };
+    if path.is_empty() || path.contains(char::is_control) {
+        return Err(wrong("has no path of a socket"));
+    }
+    if path.len() > SOCKET_PATH_LEN_MAX {
+        return Err(wrong("has too long a path")
+            .hint("the system takes no path of a socket beyond 107 bytes"));
+    }
+    let database = match query.split_once('=') {
+        None if query.is_empty() => 0,
+        Some(("db", number)) if !number.is_empty() => self::database(number)?,
+        _ => {
+            return Err(wrong("has a query").hint("`?db=1` chooses a database; the rest is keys"));
+        }
+    };
+    Ok(RedisUrl {
+        deployment: Deployment::Unix(PathBuf::from(path)),
+        database,
+        encryption: Encryption::Needless,
+        username: None,
+        password: None,
+    })
+}
+
+type Credentials = (Option<Box<str>>, Option<Secret>);
+
+/// Reads `USER`, `USER:PASSWORD` or `:PASSWORD`.
+fn credentials(text: &str) -> Result<Credentials, Wrong> {
+    if text.contains('@') {
+        return Err(wrong("has more than one `@`").hint(ESCAPES));
+    }
+    let (user, password) = match text.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (text, None),
+    };
+    let user = decoded(user)?;
+    if user.is_empty() && password.is_none() {
+        return Err(wrong("has nothing before its `@`"));
+    }
+    if !user.is_empty() && !is_username(&user) {
+        return Err(wrong("has a user that Redis cannot have"));
+    }
+    let password = password.map(decoded).transpose()?;
+    if password.as_ref().is_some_and(String::is_empty) {
+        return Err(wrong("has an empty password").hint("leave `:` out if there is none"));
+    }
+    let user = (!user.is_empty()).then(|| user.into());
+    Ok((user, password.map(|password| Secret(password.into()))))
+}
+
+/// Reads hosts with commas between them; none twice.
+fn addresses(text: &str, default_port: u16) -> Result<Vec<Address>, Wrong> {
+    let mut addresses: Vec<Address> = Vec::new();
+    for text in text.split(',') {
+        let address = address(text, default_port)?;
+        if addresses.contains(&address) {
+            return Err(wrong("has a host twice"));
+        }
+        if addresses.len() == ADDRESSES_MAX {
+            return Err(wrong("has too many hosts").hint("a few of them lead to the others"));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+fn address(text: &str, default_port: u16) -> Result<Address, Wrong> {
+    let colons = text.matches(':').count();
+    let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((host, after))) if host.parse::<Ipv6Addr>().is_ok() => match after {
+            "" => (host, None),
+            _ => (host, Some(after.strip_prefix(':').unwrap_or_default())),
+        },
+        Some(_) => return Err(wrong("has no IPv6 address in its brackets")),
+        None if colons > 1 => {
+            return Err(wrong("has a host that cannot be one")
+                .hint("IPv6 addresses stand in brackets: `redis://[::1]:6379`"));
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() {
+        return Err(wrong("lacks a host"));
+    }
+    let port = match port {
+        None => default_port,
+        Some(digits) if is_digits(digits) && digits.parse().is_ok_and(|port: u16| port > 0) => {
+            digits.parse().unwrap_or(default_port)
+        }
+        Some(_) => return Err(wrong("has a port that is no number from 1 to 65535")),
+    };
+    let host = match host.parse::<Ipv6Addr>() {
+        Ok(address) => address.to_string(),
+        Err(_) if is_host(host) => host.to_ascii_lowercase(),
+        Err(_) => return Err(wrong("has a host that cannot be one")),
+    };
+    let host = host.into();
+    Ok(Address { host, port })
+}
+
+/// Whether it is an IPv4 address, or labels that a resolver takes.
+fn is_host(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(is_plain) && !label.starts_with('-')
+    };
+    let looks_like_v4 = text.rsplit('.').next().is_some_and(is_digits);
+    text.len() <= 253
+        && text.split('.').all(is_label)
+        && (!looks_like_v4 || text.parse::<Ipv4Addr>().is_ok())
+}
+
+fn database(text: &str) -> Result<u32, Wrong> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let number = text.parse().ok().filter(|_| is_digits(text));
+    match number {
+        Some(number @ 0..=DATABASE_MAX) => Ok(number),
+        _ => {
+            Err(wrong("has a database that is no number").hint("as in `redis://127.0.0.1:6379/0`"))
+        }
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_username(text: &str) -> bool {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    (1..=USERNAME_LEN_MAX).contains(&text.len()) && !text.contains(is_odd)
+}
+
+/// Decodes `%40` and the like.
+fn decoded(text: &str) -> Result<String, Wrong> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let hex = part
+            .get(..2)
+            .filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let byte = byte.ok_or_else(|| wrong("has a `%` that is no escape").hint(ESCAPES))?;
+        bytes.push(byte);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map_err(|_| wrong("has escapes that are no UTF-8"))
+}
+
+/// Guesses the scheme that was meant; never repeats what follows it.
+fn meant(text: &str) -> Option<String> {
+    if matches!(text, "memory" | "memory:/" | "memory://") {
+        return Some("did you mean `memory:`?".to_owned());
+    }
+    let Some((scheme, _)) = text.split_once(':') else {
+        return Some("it begins with a scheme, as `redis://127.0.0.1:6379` does".to_owned());
+    };
+    let names = SCHEMES.map(|(name, ..)| name);
+    let alias = ALIASES.into_iter().find(|(alias, _)| *alias == scheme);
+    let meant = alias
+        .map(|(_, name)| name)
+        .or_else(|| nearest(scheme, names));
+    let meant = match meant {
+        Some("unix") => "unix:/PATH".to_owned(),
+        Some(name) => format!("{name}://"),
+        None => {
+            return Some(format!(
+                "schemes are `memory:`, `unix:`, `{}://`",
+                names.join("://`, `")
+            ));
+        }
+    };
+    Some(format!("did you mean `{meant}`?"))
+}
+
+fn wrong(problem: &'static str) -> Wrong {
+    Wrong::new(
+        problem,
+        "`memory:`, or a URL such as `redis://127.0.0.1:6379`",
+    )
+    .unquoted("this URL")
+}
+
+const SCHEMES: [(&str, Kind, Encryption); 6] = [
+    ("redis", Kind::Single, Encryption::Plain),
+    ("rediss", Kind::Single, Encryption::Tls),
+    ("redis+cluster", Kind::Cluster, Encryption::Plain),
+    ("rediss+cluster", Kind::Cluster, Encryption::Tls),
+    ("redis+sentinel", Kind::Sentinel, Encryption::Plain),
+    ("rediss+sentinel", Kind::Sentinel, Encryption::Tls),
+];
+/// How others write them.
+const ALIASES: [(&str, &str); 8] = [
+    ("valkey", "redis"),
+    ("valkeys", "rediss"),
+    ("redis+tls", "rediss"),
+    ("tcp", "redis"),
+    ("redis+unix", "unix"),
+    ("unix+redis", "unix"),
+    ("redis-socket", "unix"),
+    ("sentinel", "redis+sentinel"),
+];
+const ESCAPES: &str = "in a user or a password write `@` as `%40`, `/` as `%2F`, `?` as `%3F`, `#` \
+                       as `%23`, `%` as `%25`; or set `password` instead";
+const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+/// Most hosts of a URL.
+const ADDRESSES_MAX: usize = 64;
+/// Largest database: Redis counts them in an `int`.
+const DATABASE_MAX: u32 = i32::MAX as u32;
+/// Longest path that fits `sockaddr_un` with its NUL.
+const SOCKET_PATH_LEN_MAX: usize = 107;
+const PREFIX_LEN_MAX: usize = 64;
+const USERNAME_LEN_MAX: usize = 256;
