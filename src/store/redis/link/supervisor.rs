@@ -141,11 +141,11 @@ impl Supervisor {
                     while in_flight.next().await.is_some() {}
                     return leaving.unwrap_or(End::Broken("the connection was closed".to_owned()));
                 }
-                () = shared.queue.filled(), if leaving.is_none() && has_room => {}
                 () = shared.reconfigured.notified(), if leaving.is_none() => {
                     leaving = Some(End::Reconfigured);
                 }
                 () = &mut moved, if leaving.is_none() => leaving = Some(End::Moved),
+                () = shared.queue.filled(), if leaving.is_none() && has_room => {}
                 _ = look.tick() => {
                     let is_suspect = shared.is_suspect.get() || leaving.is_some();
                     if watch.is_mute(!is_idle, is_suspect) {
