@@ -1,0 +1,300 @@
+//! The servers of the benchmark: how each is configured, started, watched and stopped.
+
+use std::env;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::support::{cpu_of, until};
+
+const ORIGIN: u16 = 19_100;
+pub const NGINX: u16 = 19_101;
+pub const TOLLGATE: u16 = 19_102;
+pub const NGINX_LUA: u16 = 19_103;
+pub const NGINX_REDIS: u16 = 19_113;
+
+/// A server and the process whose time counts.
+pub struct Process {
+    child: Child,
+    pid: u32,
+}
+
+impl Process {
+    /// CPU time so far, user and system.
+    pub fn cpu(&self) -> Duration {
+        cpu_of(self.pid)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(
+            Command::new("kill")
+                .arg(self.child.id().to_string())
+                .status(),
+        );
+        drop(self.child.wait());
+    }
+}
+
+/// A Redis of one gateway's own, reached by TCP, that writes nothing to disk.
+pub struct Redis {
+    process: Process,
+    port: u16,
+}
+
+impl Redis {
+    pub fn start(port: u16) -> Self {
+        let mut command = pinned(1, "redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no"]);
+        let process = alone(command.stdout(Stdio::null()));
+        await_port(port);
+        Self { process, port }
+    }
+
+    /// CPU time so far, user and system, of all its threads.
+    pub fn cpu(&self) -> Duration {
+        self.process.cpu()
+    }
+
+    /// Scripts run so far.
+    pub fn calls(&self) -> u64 {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("Redis listens");
+        socket
+            .write_all(b"INFO commandstats\r\nQUIT\r\n")
+            .expect("Redis reads");
+        let mut text = String::new();
+        socket.read_to_string(&mut text).expect("Redis answers");
+        text.lines()
+            .filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="))
+            .filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok())
+            .sum()
+    }
+}
+
+/// Ends the process when something that the benchmark runs is not installed, and says what.
+pub fn check_packages() {
+    let lua = "/usr/share/lua/5.1/nginx/redis.lua";
+    let needs = [
+        (program("taskset").is_some(), "util-linux"),
+        (program("wrk").is_some(), "wrk"),
+        (program("nginx").is_some(), "nginx-light"),
+        (lua_module().is_some(), "libnginx-mod-http-lua"),
+        (Path::new(lua).exists(), "lua-nginx-redis"),
+        (program("redis-server").is_some(), "redis-server"),
+    ];
+    let missing: Vec<&str> = needs
+        .iter()
+        .filter(|(is_there, _)| !is_there)
+        .map(|(_, package)| *package)
+        .collect();
+    if !missing.is_empty() {
+        eprintln!("missing; apt-get install {}", missing.join(" "));
+        std::process::exit(1);
+    }
+}
+
+/// Where a program is; Debian keeps nginx where only root looks.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin".into()])
+        .map(|folder| folder.join(name))
+        .find(|file| file.exists())
+}
+
+/// Where nginx keeps its modules, if the one for Lua is among them.
+fn lua_module() -> Option<PathBuf> {
+    let output = Command::new(program("nginx")?).arg("-V").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let folder = text
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("--modules-path="))?;
+    let folder = PathBuf::from(folder);
+    folder
+        .join("ngx_http_lua_module.so")
+        .exists()
+        .then_some(folder)
+}
+
+pub fn await_port(port: u16) {
+    until(|| TcpStream::connect(("127.0.0.1", port)).ok()).expect("the port opens");
+}
+
+fn pinned(core: u32, name: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", &core.to_string()])
+        .arg(program(name).expect("what is needed was looked for"));
+    command
+}
+
+/// Starts a server that is one process.
+fn alone(command: &mut Command) -> Process {
+    let child = command.spawn().expect("the server runs");
+    // taskset replaces itself with what it starts.
+    let pid = child.id();
+    Process { child, pid }
+}
+
+/// Starts Tollgate with what `[store]` and its two policies are to say besides.
+pub fn tollgate(folder: &Path, name: &str, port: u16, store: &str, policy: &str) -> Process {
+    let file = folder.join(format!("{name}.toml"));
+    fs::write(&file, tollgate_conf(port, store, policy)).expect("a configuration");
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", env!("CARGO_BIN_EXE_tollgate"), "run", "--config"]);
+    let process = alone(command.arg(&file).stdout(Stdio::null()));
+    await_port(port);
+    process
+}
+
+pub fn origin(folder: &Path) -> Process {
+    let process = nginx(folder, "origin", 1, &origin_conf());
+    await_port(ORIGIN);
+    process
+}
+
+pub fn nginx_alone(folder: &Path) -> Process {
+    nginx(folder, "nginx", 0, &nginx_conf())
+}
+
+pub fn nginx_lua(folder: &Path) -> Process {
+    let here = folder.display().to_string();
+    let limiter = include_str!("limiter.lua")
+        .replace("FOLDER", &here)
+        .replace("REDIS", &NGINX_REDIS.to_string());
+    fs::write(folder.join("limiter.lua"), limiter).expect("the limiter");
+    fs::write(folder.join("window.lua"), include_str!("window.lua")).expect("its script");
+    nginx(folder, "nginx-lua", 0, &nginx_lua_conf())
+}
+
+fn nginx(folder: &Path, name: &str, core: u32, conf: &str) -> Process {
+    let file = folder.join(format!("{name}.conf"));
+    fs::write(
+        &file,
+        conf.replace("FOLDER", &folder.display().to_string())
+            .replace("NAME", name),
+    )
+    .expect("a configuration");
+    let child = pinned(core, "nginx")
+        .arg("-c")
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nginx runs");
+    let master = child.id();
+    let worker = || -> Option<u32> {
+        let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    };
+    let pid = until(worker).expect("nginx has a worker");
+    Process { child, pid }
+}
+
+fn origin_conf() -> String {
+    let body = "x".repeat(100);
+    nginx_frame(
+        "",
+        &format!(
+            "server {{ listen 127.0.0.1:{ORIGIN} backlog=4096; location / {{ return 200 '{body}'; }} }}"
+        ),
+    )
+}
+
+fn nginx_conf() -> String {
+    nginx_frame(
+        "",
+        &format!(
+            "limit_req_zone $binary_remote_addr zone=open:10m rate=1000000r/s;
+             limit_req_zone $binary_remote_addr zone=shut:10m rate=1r/m;
+             limit_req_status 429;
+             {}",
+            nginx_proxy(
+                NGINX,
+                "limit_req zone=open burst=1000000 nodelay;",
+                "limit_req zone=shut;"
+            )
+        ),
+    )
+}
+
+fn nginx_lua_conf() -> String {
+    let modules = lua_module().expect("what is needed was looked for");
+    let modules = modules.display();
+    nginx_frame(
+        &format!(
+            "load_module {modules}/ndk_http_module.so; load_module {modules}/ngx_http_lua_module.so;"
+        ),
+        &format!(
+            "lua_package_path 'FOLDER/?.lua;/usr/share/lua/5.1/?.lua;;';
+             init_by_lua_block {{ limiter = require 'limiter' }}
+             {}",
+            nginx_proxy(
+                NGINX_LUA,
+                "access_by_lua_block { limiter.check('open', 1000000000, 60) }",
+                "access_by_lua_block { limiter.check('shut', 1, 3600) }"
+            )
+        ),
+    )
+}
+
+/// A server with a quota that is never spent and one that always is.
+fn nginx_proxy(port: u16, open: &str, shut: &str) -> String {
+    format!(
+        "upstream origin {{ server 127.0.0.1:{ORIGIN}; keepalive 256; keepalive_requests 1000000000; }}
+         server {{
+             listen 127.0.0.1:{port} backlog=4096;
+             proxy_http_version 1.1;
+             proxy_set_header Connection '';
+             proxy_set_header Host $host;
+             proxy_set_header X-Forwarded-For $remote_addr;
+             proxy_set_header X-Forwarded-Proto $scheme;
+             location /open {{ {open} proxy_pass http://origin; }}
+             location /shut {{ {shut} proxy_pass http://origin; }}
+         }}"
+    )
+}
+
+fn nginx_frame(modules: &str, http: &str) -> String {
+    format!(
+        "{modules}
+         worker_processes 1; daemon off; pid FOLDER/NAME.pid; error_log FOLDER/NAME.log crit;
+         events {{ worker_connections 4096; }}
+         http {{ access_log off; keepalive_requests 1000000000; {http} }}"
+    )
+}
+
+fn tollgate_conf(port: u16, store: &str, policy: &str) -> String {
+    format!(
+        "workers = 1
+         [listeners.public]
+         address = '127.0.0.1:{port}'
+         [admin]
+         address = 'off'
+         [log]
+         access = 'off'
+         [store]
+         {store}
+         [upstreams.origin]
+         endpoints = ['http://127.0.0.1:{ORIGIN}']
+         [policies.open]
+         quota = '1000000000 per minute'
+         {policy}
+         [policies.shut]
+         quota = '1 per hour'
+         {policy}
+         [[routes]]
+         path = '/open'
+         upstream = 'origin'
+         policies = ['open']
+         [[routes]]
+         path = '/shut'
+         upstream = 'origin'
+         policies = ['shut']
+         "
+    )
+}
