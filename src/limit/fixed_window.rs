@@ -13,6 +13,13 @@ pub struct FixedWindow {
     used: u64,
 }
 
+impl FixedWindow {
+    /// Makes the state of a window that begins at `start` and of which so much is used.
+    pub fn new(start: Timestamp, used: u64) -> Self {
+        Self { start, used }
+    }
+}
+
 impl State for FixedWindow {
     fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
         let current = window_start(quota, now);

@@ -19,6 +19,16 @@ pub struct Gcra {
 }
 
 impl Gcra {
+    /// Makes the state of a bucket that is full again at `tat`.
+    pub fn new(tat: Timestamp) -> Self {
+        Self { tat }
+    }
+
+    /// Returns when the bucket is full again.
+    pub fn tat(self) -> Timestamp {
+        self.tat
+    }
+
     /// Returns how far `tat` is ahead of `at`: the time until the bucket is full.
     fn debt_us(self, at: Timestamp) -> u64 {
         self.tat.since(at).0

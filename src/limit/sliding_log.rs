@@ -32,6 +32,17 @@ struct Entry {
 }
 
 impl SlidingLog {
+    /// Makes the state of entries, oldest first: the time and the units of each.
+    pub fn new(entries: impl IntoIterator<Item = (Timestamp, u64)>) -> Self {
+        let entry = |(at, units)| Entry { at, units };
+        let entries: SmallVec<[Entry; 1]> = entries.into_iter().map(entry).collect();
+        Self {
+            sum: entries.iter().map(|entry| entry.units).sum(),
+            dead: 0,
+            entries,
+        }
+    }
+
     fn live(&self) -> &[Entry] {
         &self.entries[self.dead..]
     }

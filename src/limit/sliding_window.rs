@@ -40,6 +40,16 @@ struct Grid {
 }
 
 impl SlidingWindow {
+    /// Makes the state of buckets, oldest first: the index and the units of each.
+    pub fn new(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut window = Self::default();
+        for (index, units) in buckets {
+            window.buckets.push(Bucket::new(index, units));
+            window.newest = index;
+        }
+        window
+    }
+
     /// Iterates over index and units of the buckets, oldest first.
     fn buckets(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
         (self.buckets.iter()).map(|bucket| (bucket.index(self.newest), bucket.units()))

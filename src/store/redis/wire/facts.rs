@@ -1,0 +1,162 @@
+//! What the scripts say of a state, as the state that the pure functions know.
+
+use super::BadReply;
+use crate::clock::{Micros, Timestamp};
+use crate::limit::fixed_window::FixedWindow;
+use crate::limit::gcra::Gcra;
+use crate::limit::sliding_log::SlidingLog;
+use crate::limit::sliding_window::SlidingWindow;
+use crate::limit::{Algorithm, Decision, Quota, State};
+
+/// The state of one ask after a step, as a script described it.
+#[derive(Debug)]
+pub(super) enum Facts {
+    FixedWindow(FixedWindow),
+    SlidingWindow(SlidingWindow),
+    /// Entries that age together may be one.
+    SlidingLog(SlidingLog),
+    Gcra(Gcra),
+}
+
+/// Calls a method of whichever state there is.
+macro_rules! state {
+    ($facts:expr, $state:ident => $call:expr) => {
+        match $facts {
+            Facts::FixedWindow($state) => $call,
+            Facts::SlidingWindow($state) => $call,
+            Facts::SlidingLog($state) => $call,
+            Facts::Gcra($state) => $call,
+        }
+    };
+}
+
+impl Facts {
+    /// Reads what a script says of a quota's state.
+    pub(super) fn read(quota: &Quota, bytes: &[u8]) -> Result<Self, BadReply> {
+        let mut reader = Reader(bytes);
+        let facts = match quota.algorithm {
+            Algorithm::FixedWindow if bytes.is_empty() => Self::FixedWindow(FixedWindow::default()),
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if bytes.is_empty() => {
+                Self::Gcra(Gcra::default())
+            }
+            Algorithm::FixedWindow => {
+                Self::FixedWindow(FixedWindow::new(reader.time()?, reader.number(7)?))
+            }
+            Algorithm::SlidingWindow { .. } => Self::SlidingWindow(sliding_window(&mut reader)?),
+            Algorithm::SlidingLog => Self::SlidingLog(sliding_log(&mut reader)?),
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+                Self::Gcra(Gcra::new(reader.time()?))
+            }
+        };
+        reader.end()?;
+        Ok(facts)
+    }
+
+    /// Brings the state to the server's time and says at what time it is decided.
+    pub(super) fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
+        state!(self, state => state.arrive(quota, now))
+    }
+
+    pub(super) fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+        state!(self, state => state.admits(quota, cost, at))
+    }
+
+    pub(super) fn decision(
+        &self,
+        quota: &Quota,
+        cost: u64,
+        at: Timestamp,
+        admit: bool,
+    ) -> Decision {
+        state!(self, state => state.decision(quota, cost, at, admit))
+    }
+
+    /// Returns how long a request is to be held that was charged `cost` in the step.
+    pub(super) fn wait(&self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
+        match (self, quota.algorithm) {
+            (Self::Gcra(gcra), Algorithm::LeakyBucket { .. }) if cost > 0 => {
+                let taken = Micros(cost.saturating_mul(quota.interval_us()));
+                Micros(gcra.tat().since(at).0.saturating_sub(taken.0))
+            }
+            _ => Micros(0),
+        }
+    }
+}
+
+/// As the value in `lua/sliding_window.lua`.
+fn sliding_window(reader: &mut Reader<'_>) -> Result<SlidingWindow, BadReply> {
+    if reader.0.is_empty() {
+        return Ok(SlidingWindow::default());
+    }
+    let units_bytes = match reader.number(1)? {
+        4 => 4,
+        7 => 7,
+        _ => return Err(BadReply),
+    };
+    let newest = reader.number(7)?;
+    let _total = reader.number(7)?;
+    let mut buckets = Vec::new();
+    while !reader.0.is_empty() {
+        let low = reader.number(1)?;
+        let age = newest.wrapping_sub(low) & 0xff;
+        let index = newest.checked_sub(age).ok_or(BadReply)?;
+        buckets.push((index, reader.number(units_bytes)?));
+    }
+    if buckets.last().is_none_or(|&(index, _)| index != newest) || !buckets.is_sorted() {
+        return Err(BadReply);
+    }
+    Ok(SlidingWindow::new(buckets))
+}
+
+/// As `sliding_log_facts` in `lua/sliding_log.lua`.
+fn sliding_log(reader: &mut Reader<'_>) -> Result<SlidingLog, BadReply> {
+    if reader.0.is_empty() {
+        return Ok(SlidingLog::default());
+    }
+    let sum = reader.number(7)?;
+    let newest = reader.time()?;
+    let mut entries = Vec::new();
+    let mut rest = sum;
+    while !reader.0.is_empty() {
+        let entry = (reader.time()?, reader.number(7)?);
+        rest = rest.checked_sub(entry.1).ok_or(BadReply)?;
+        entries.push(entry);
+    }
+    if rest > 0 {
+        entries.push((newest, rest));
+    }
+    if entries.is_empty() || !entries.iter().map(|(at, _)| at).is_sorted() {
+        return Err(BadReply);
+    }
+    Ok(SlidingLog::new(entries))
+}
+
+/// Reads big-endian numbers.
+pub(super) struct Reader<'b>(pub(super) &'b [u8]);
+
+impl<'b> Reader<'b> {
+    pub(super) fn bytes(&mut self, count: usize) -> Result<&'b [u8], BadReply> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or(BadReply)?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    /// Reads a number of at most seven bytes.
+    pub(super) fn number(&mut self, bytes: usize) -> Result<u64, BadReply> {
+        let digits = self.bytes(bytes)?;
+        Ok(digits
+            .iter()
+            .fold(0, |number, &digit| number << 8 | u64::from(digit)))
+    }
+
+    pub(super) fn time(&mut self) -> Result<Timestamp, BadReply> {
+        self.number(7).map(Timestamp)
+    }
+
+    pub(super) fn end(self) -> Result<(), BadReply> {
+        match self.0 {
+            [] => Ok(()),
+            _ => Err(BadReply),
+        }
+    }
+}

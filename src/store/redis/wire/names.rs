@@ -1,0 +1,138 @@
+//! Key names: `prefix:{tag}:` and the series, of which the policy's name comes last.
+//!
+//! Only digests of partitions and what the file says get into a name. All quotas of a partition
+//! share the tag, so a Cluster keeps them in one slot.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::limit::plan::Slot;
+use crate::limit::{Leaving, Tag};
+use crate::store::{Series, Shape};
+
+/// Renders the keys of a store; shared by the workers.
+#[derive(Debug)]
+pub struct Names {
+    /// With the colon and the brace that follow it.
+    prefix: Box<str>,
+    /// What follows the tag, by slot; empty where no series is known.
+    series: ArcSwap<Vec<Arc<str>>>,
+}
+
+impl Names {
+    /// Makes names that begin with `prefix`; no series is known yet.
+    pub fn new(prefix: &str) -> Self {
+        Self {
+            prefix: format!("{prefix}:{{").into(),
+            series: ArcSwap::default(),
+        }
+    }
+
+    /// Notes where the states of a slot are kept.
+    pub fn note(&self, slot: Slot, series: &Series) {
+        let index = slot.0 as usize;
+        let name: Arc<str> = name(series).into();
+        self.series.rcu(|known| {
+            let mut known = known.to_vec();
+            if known.len() <= index {
+                known.resize_with(index + 1, || Arc::from(""));
+            }
+            known[index] = Arc::clone(&name);
+            known
+        });
+    }
+
+    /// Renders the key of one partition's states of a slot that was noted.
+    pub fn key(&self, slot: Slot, tag: Tag) -> Box<[u8]> {
+        let series = self.series.load();
+        let name = series.get(slot.0 as usize).map_or("", |name| name);
+        debug_assert!(!name.is_empty(), "a slot is noted before it is asked for");
+        let mut key = Vec::with_capacity(self.prefix.len() + TAG_CHARS + name.len());
+        key.extend_from_slice(self.prefix.as_bytes());
+        key.extend_from_slice(&tag_chars(tag));
+        key.extend_from_slice(name.as_bytes());
+        key.into_boxed_slice()
+    }
+
+    /// Renders the key under which the nodes of a fleet announce themselves.
+    pub fn nodes(&self) -> Box<[u8]> {
+        format!("{}nodes}}", self.prefix).into_bytes().into()
+    }
+}
+
+/// Renders what follows the tag: role and version of the value, algorithm and shape, window, policy.
+fn name(series: &Series) -> String {
+    let mut name = format!("}}:r{LAYOUT}:");
+    let written = match series.shape {
+        Shape::FixedWindow => write!(name, "fixed"),
+        Shape::SlidingWindow { buckets, leaving } => {
+            let leaving = match leaving {
+                Leaving::Weighted => "weighted",
+                Leaving::Whole => "whole",
+                Leaving::Dropped => "dropped",
+            };
+            write!(name, "{leaving}{buckets}")
+        }
+        Shape::SlidingLog => write!(name, "log"),
+        Shape::Gcra => write!(name, "gcra"),
+        Shape::LeakyBucket => write!(name, "leaky"),
+    };
+    written.expect("a string takes all");
+    write!(name, ":{}:{}", series.window.0, series.policy).expect("a string takes all");
+    name
+}
+
+/// Renders the 128 bits in base64url, highest first.
+fn tag_chars(tag: Tag) -> [u8; TAG_CHARS] {
+    let mut bits = tag.bits();
+    let mut chars = [0; TAG_CHARS];
+    // The last character has the two lowest bits, as in the encoding of sixteen bytes.
+    chars[TAG_CHARS - 1] = ALPHABET[(bits << 4 & 63) as usize];
+    bits >>= 2;
+    for place in chars[..TAG_CHARS - 1].iter_mut().rev() {
+        *place = ALPHABET[(bits & 63) as usize];
+        bits >>= 6;
+    }
+    chars
+}
+
+const TAG_CHARS: usize = 22;
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// Version of what values look like: gateways of another one must not read them.
+const LAYOUT: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Micros;
+
+    #[test]
+    fn key_has_the_tag_in_braces_and_the_policy_last() {
+        let names = Names::new("tollgate");
+        let series = |shape| Series {
+            policy: Arc::from("per-client"),
+            shape,
+            window: Micros(60_000_000),
+        };
+        let sliding = Shape::SlidingWindow {
+            buckets: 10,
+            leaving: Leaving::Weighted,
+        };
+        names.note(Slot(1), &series(sliding));
+        names.note(Slot(0), &series(Shape::SlidingLog));
+        let bits = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
+        assert_eq!(
+            [Slot(0), Slot(1)].map(|slot| names.key(slot, Tag::new(bits))),
+            [*b"tollgate:{AQIDBAUGBwgJCgsMDQ4PEA}:r1:log:60000000:per-client",]
+                .iter()
+                .map(|key| Box::from(&key[..]))
+                .chain([Box::from(
+                    &b"tollgate:{AQIDBAUGBwgJCgsMDQ4PEA}:r1:weighted10:60000000:per-client"[..]
+                )])
+                .collect::<Vec<Box<[u8]>>>()[..]
+        );
+        assert_eq!(&*names.nodes(), b"tollgate:{nodes}");
+    }
+}

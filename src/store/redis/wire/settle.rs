@@ -1,0 +1,125 @@
+//! What comes after a decision: giving back, spending more, forgetting; and nodes that announce
+//! themselves.
+
+use redis::Value;
+
+use super::decide::{put_ask, put_number};
+use super::facts::{Facts, Reader};
+use super::{BadReply, Names, time_argument};
+use crate::clock::{Micros, Timestamp};
+use crate::limit::plan::Slot;
+use crate::limit::{Charged, Decision, Quota, Tag};
+
+/// What happens to one quota of one partition after its decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Settlement<'s> {
+    /// The quota.
+    pub quota: &'s Quota,
+    /// Where the store keeps its states.
+    pub slot: Slot,
+    /// Whose quota it is.
+    pub tag: Tag,
+    /// What happens.
+    pub step: Step,
+}
+
+/// What a settlement does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Gives back `amount` of a charge; at most what still stands of it.
+    Release {
+        /// What still stands.
+        charged: Charged,
+        /// What comes back.
+        amount: u64,
+    },
+    /// Spends so much more without asking.
+    Spend(u64),
+    /// Makes the quota whole.
+    Reset,
+}
+
+/// Keys and arguments of a call of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its keys; on a Cluster all of one tag.
+    pub keys: Vec<Box<[u8]>>,
+    /// Its arguments.
+    pub arguments: Vec<Vec<u8>>,
+}
+
+/// Makes the call that settles these; all of one server.
+pub fn settle(settlements: &[Settlement<'_>], names: &Names, at: Option<Timestamp>) -> Call {
+    let mut arguments = Vec::with_capacity(1 + settlements.len());
+    arguments.push(time_argument(at));
+    arguments.extend(settlements.iter().map(argument));
+    Call {
+        keys: (settlements.iter())
+            .map(|settlement| names.key(settlement.slot, settlement.tag))
+            .collect(),
+        arguments,
+    }
+}
+
+/// Reads what each settlement left of its quota: the decision of a look that costs nothing.
+///
+/// An entry that could not be settled is an error, and does not concern the others.
+pub fn settled(
+    settlements: &[Settlement<'_>],
+    reply: &Value,
+) -> Result<Vec<Result<Decision, BadReply>>, BadReply> {
+    let Value::Array(entries) = reply else {
+        return Err(BadReply);
+    };
+    if entries.len() != settlements.len() {
+        return Err(BadReply);
+    }
+    let decisions = (settlements.iter().zip(entries)).map(|(settlement, entry)| match entry {
+        Value::BulkString(bytes) => described(settlement.quota, bytes),
+        _ => Err(BadReply),
+    });
+    Ok(decisions.collect())
+}
+
+/// Makes the call by which a node announces itself for so long.
+pub fn announce(names: &Names, node: &str, lifetime: Micros) -> Call {
+    let lifetime_ms = lifetime.0.div_ceil(1000);
+    Call {
+        keys: vec![names.nodes()],
+        arguments: vec![node.into(), lifetime_ms.to_string().into_bytes()],
+    }
+}
+
+/// Reads how many nodes there are.
+pub fn nodes(reply: &Value) -> Result<u64, BadReply> {
+    match reply {
+        Value::Int(nodes) => u64::try_from(*nodes).map_err(|_| BadReply),
+        _ => Err(BadReply),
+    }
+}
+
+/// Renders one entry as `lua/settle.lua` describes it.
+fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
+    let nothing = Charged {
+        at: Timestamp(0),
+        amount: 0,
+    };
+    let (step, charged, amount) = match settlement.step {
+        Step::Release { charged, amount } => (1, charged, amount.min(charged.amount)),
+        Step::Spend(amount) => (2, nothing, amount),
+        Step::Reset => (3, nothing, 0),
+    };
+    let mut argument = vec![step];
+    put_ask(&mut argument, settlement.quota, amount, 0);
+    put_number(&mut argument, charged.at.0);
+    put_number(&mut argument, charged.amount);
+    argument
+}
+
+fn described(quota: &Quota, bytes: &[u8]) -> Result<Decision, BadReply> {
+    let mut reader = Reader(bytes);
+    let now = reader.time()?;
+    let mut facts = Facts::read(quota, reader.0)?;
+    let at = facts.arrive(quota, now);
+    Ok(facts.decision(quota, 0, at, facts.admits(quota, 0, at)))
+}
