@@ -71,9 +71,12 @@ pub(super) enum State {
 /// Nothing of this is retried but what says that it was not executed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LinkError {
-    /// There is no connection, or it broke before the answer came.
+    /// The connection broke before the answer came: the call may have been executed.
     #[error("not connected")]
     Disconnected,
+    /// There is no connection: the call was never sent.
+    #[error("not connected, and not sent")]
+    Unsent,
     /// As many calls wait as may.
     #[error("too many calls wait")]
     Overloaded,
@@ -185,7 +188,7 @@ impl Link {
 
     async fn ask(&self, work: Work) -> Result<Value, LinkError> {
         if self.state() == State::Down {
-            return Err(LinkError::Disconnected);
+            return Err(LinkError::Unsent);
         }
         self.shared.queue.push(work)?.await
     }
@@ -199,7 +202,7 @@ impl Drop for Link {
 
 impl LinkError {
     /// Reads what the server said.
-    fn from_server(error: &redis::ServerError) -> Self {
+    pub(super) fn from_server(error: &redis::ServerError) -> Self {
         use redis::ServerErrorKind as Kind;
         let details = error.details().unwrap_or_default();
         let place = || details.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -222,6 +225,7 @@ impl LinkError {
             Self::Server(text) => text.starts_with("NOAUTH"),
             // Of a connection that broke, the driver's end tells.
             Self::Disconnected
+            | Self::Unsent
             | Self::Overloaded
             | Self::Moved(_)
             | Self::Ask(_)

@@ -135,12 +135,13 @@ impl Queue {
         })
     }
 
-    /// Answers all that wait with [`LinkError::Disconnected`].
+    /// Answers all that wait with [`LinkError::Unsent`].
     pub(super) fn clear(&self) {
         self.waiting.set(0);
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
-        for job in &jobs {
+        for job in jobs {
             job.seat.is_queued.set(false);
+            job.answer(Err(LinkError::Unsent));
         }
     }
 
