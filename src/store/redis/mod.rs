@@ -7,6 +7,7 @@
 //! `wire` turns plans into arguments of the scripts in `lua/` and their replies into answers;
 //! `link` sends them to one server; `cluster` and `sentinel` say which server that is.
 
+mod cluster;
 mod connect;
 mod link;
 mod sentinel;

@@ -1,0 +1,209 @@
+//! Which node a slot's calls go to: the slots as last learned, and one node per primary.
+//!
+//! A node that stays from one map to the next stays the same value, with its connection; what
+//! nobody names any more is dropped. A node that `ASK` names may have no slot yet: it is a guest,
+//! and stays as long as calls are sent there. What a node is, the map does not care.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::slots::{NODES_MAX, Slots};
+use crate::store::settings::Address;
+
+/// Slots, and the nodes that have them.
+#[derive(Debug)]
+pub struct Map<N> {
+    slots: Slots,
+    /// In the order of `slots.nodes()`.
+    primaries: Vec<Rc<N>>,
+    guests: HashMap<Address, Guest<N>>,
+}
+
+#[derive(Debug)]
+struct Guest<N> {
+    node: Rc<N>,
+    /// Whether it was called since the map was last replaced.
+    is_called: bool,
+}
+
+impl<N> Map<N> {
+    /// A map in which nobody has anything.
+    pub fn none() -> Self {
+        Self {
+            slots: Slots::none(),
+            primaries: Vec::new(),
+            guests: HashMap::new(),
+        }
+    }
+
+    /// Returns who has a slot.
+    pub fn owner(&self, slot: u16) -> Option<&Rc<N>> {
+        self.primaries.get(usize::from(self.slots.index(slot)?))
+    }
+
+    /// Returns the node of an address, made if it is not known; none if there are too many.
+    pub fn node(&mut self, address: &Address, make: impl FnOnce(&Address) -> N) -> Option<Rc<N>> {
+        if let Some(node) = self.primary(address) {
+            return Some(Rc::clone(node));
+        }
+        if let Some(guest) = self.guests.get_mut(address) {
+            guest.is_called = true;
+            return Some(Rc::clone(&guest.node));
+        }
+        if self.guests.len() >= NODES_MAX {
+            return None;
+        }
+        let node = Rc::new(make(address));
+        let guest = Guest {
+            node: Rc::clone(&node),
+            is_called: true,
+        };
+        self.guests.insert(address.clone(), guest);
+        Some(node)
+    }
+
+    /// Gives one slot to the node of an address, made if it is not known; says whether there was
+    /// room for it.
+    pub fn learn(
+        &mut self,
+        slot: u16,
+        address: &Address,
+        make: impl FnOnce(&Address) -> N,
+    ) -> bool {
+        if self.slots.assign(slot, slot, address.clone()).is_err() {
+            return false;
+        }
+        if self.slots.nodes().len() > self.primaries.len() {
+            let guest = self.guests.remove(address);
+            let node = guest.map_or_else(|| Rc::new(make(address)), |guest| guest.node);
+            self.primaries.push(node);
+        }
+        true
+    }
+
+    /// Takes new slots; nodes that are neither in them nor called guests are dropped.
+    pub fn adopt(&mut self, slots: Slots, make: impl Fn(&Address) -> N) {
+        let primaries = (slots.nodes().iter())
+            .map(|address| match self.primary(address) {
+                Some(node) => Rc::clone(node),
+                None => match self.guests.remove(address) {
+                    Some(guest) => guest.node,
+                    None => Rc::new(make(address)),
+                },
+            })
+            .collect();
+        self.guests
+            .retain(|_, guest| std::mem::take(&mut guest.is_called));
+        self.primaries = primaries;
+        self.slots = slots;
+    }
+
+    /// The slots as they are known.
+    pub fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Rc<N>> {
+        let guests = self.guests.values().map(|guest| &guest.node);
+        self.primaries.iter().chain(guests)
+    }
+
+    /// The nodes that have slots.
+    pub fn primaries(&self) -> &[Rc<N>] {
+        &self.primaries
+    }
+
+    fn primary(&self, address: &Address) -> Option<&Rc<N>> {
+        self.primaries.get(usize::from(self.slots.place(address)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> Address {
+        let host = "127.0.0.1".into();
+        Address { host, port }
+    }
+
+    fn slots(of: &[(u16, u16, u16)]) -> Slots {
+        let mut slots = Slots::none();
+        for (first, last, port) in of {
+            slots.assign(*first, *last, at(*port)).expect("room");
+        }
+        slots
+    }
+
+    /// A node that knows its port.
+    fn make(address: &Address) -> u16 {
+        address.port
+    }
+
+    fn map(of: &[(u16, u16, u16)]) -> Map<u16> {
+        let mut map = Map::none();
+        map.adopt(slots(of), make);
+        map
+    }
+
+    #[test]
+    fn nobody_has_anything_before_the_first_map() {
+        assert_eq!(Map::<u16>::none().owner(0), None);
+    }
+
+    #[test]
+    fn node_that_stays_is_the_same_and_one_that_leaves_is_dropped() {
+        let mut map = map(&[(0, 99, 1), (100, 16_383, 2)]);
+        let stays = Rc::clone(map.owner(100).expect("an owner"));
+        let leaves = Rc::downgrade(map.owner(0).expect("an owner"));
+        map.adopt(slots(&[(0, 99, 3), (100, 16_383, 2)]), make);
+        assert!(Rc::ptr_eq(&stays, map.owner(16_383).expect("an owner")));
+        assert_eq!(map.owner(0).map(|node| **node), Some(3));
+        assert!(leaves.upgrade().is_none());
+    }
+
+    #[test]
+    fn redirected_slot_goes_to_its_new_owner_at_once_and_alone() {
+        let mut map = map(&[(0, 99, 1), (100, 16_383, 2)]);
+        assert!(map.learn(7, &at(2), make));
+        assert!(map.learn(8, &at(4), make));
+        let owners = [6, 7, 8, 9].map(|slot| map.owner(slot).map(|node| **node));
+        assert_eq!(owners, [1, 2, 4, 1].map(Some));
+        assert_eq!(map.primaries().len(), 3);
+    }
+
+    #[test]
+    fn guest_stays_while_it_is_called_and_becomes_a_primary() {
+        let mut map = map(&[(0, 16_383, 1)]);
+        let guest = map.node(&at(5), make).expect("room");
+        map.adopt(slots(&[(0, 16_383, 1)]), make);
+        let again = map.node(&at(5), make).expect("room");
+        assert!(Rc::ptr_eq(&guest, &again));
+        map.adopt(slots(&[(0, 16_382, 1), (16_383, 16_383, 5)]), make);
+        assert!(Rc::ptr_eq(&guest, map.owner(16_383).expect("an owner")));
+    }
+
+    #[test]
+    fn guest_that_is_not_called_any_more_is_dropped() {
+        let mut map = map(&[(0, 16_383, 1)]);
+        let guest = Rc::downgrade(&map.node(&at(5), make).expect("room"));
+        map.adopt(slots(&[(0, 16_383, 1)]), make);
+        assert!(guest.upgrade().is_some(), "it was called meanwhile");
+        map.adopt(slots(&[(0, 16_383, 1)]), make);
+        assert!(guest.upgrade().is_none());
+    }
+
+    #[test]
+    fn guests_are_bounded() {
+        let mut map = map(&[(0, 16_383, 1)]);
+        let ports = 2..2 + u16::try_from(NODES_MAX).expect("a port");
+        assert!(
+            ports
+                .clone()
+                .all(|port| map.node(&at(port), make).is_some())
+        );
+        assert_eq!(map.node(&at(ports.end), make), None);
+        assert!(map.node(&at(1), make).is_some(), "a primary is no guest");
+    }
+}

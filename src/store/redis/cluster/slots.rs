@@ -1,0 +1,250 @@
+//! Which slot a key is in, and which primary has which slots: the arithmetic and the texts.
+//!
+//! A slot is CRC16 of a key's hash tag, modulo 16384. [`Slots::read`] understands what
+//! `CLUSTER SLOTS` says (every version since Redis 3 knows it, and Valkey), [`redirected`] where `MOVED` and
+//! `ASK` lead to. Nothing here speaks to a server.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use crate::store::settings::Address;
+
+/// Slots of a Cluster.
+pub const SLOTS: u16 = 16_384;
+/// Most primaries that a map may have: as many as Redis recommends at most.
+pub const NODES_MAX: usize = 1_000;
+
+/// Which primary has which slots, as one node of the Cluster sees it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Slots {
+    /// An index into `nodes` per slot, or [`NOBODY`].
+    owners: Box<[u16]>,
+    nodes: Vec<Address>,
+    /// Where in `nodes` a node is.
+    places: HashMap<Address, u16>,
+}
+
+/// Why a map could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Not what `CLUSTER SLOTS` says.
+    #[error("the reply is not a list of slots")]
+    Shape,
+    /// No slot belongs to anybody.
+    #[error("no slot has a node")]
+    Empty,
+    /// More than [`NODES_MAX`].
+    #[error("more than {NODES_MAX} nodes")]
+    TooMany,
+}
+
+/// Says in which slot a key is.
+///
+/// What is between the first `{` and the first `}` after it decides alone, unless it is empty.
+pub fn slot_of(key: &[u8]) -> u16 {
+    crc16(hash_tag(key)) % SLOTS
+}
+
+/// Reads where `MOVED` or `ASK` lead to; `asked` is who said it, and the host where none is named.
+///
+/// None if the node has a name that the asked one does not know.
+pub fn redirected(endpoint: &str, asked: &Address) -> Option<Address> {
+    // An IPv6 address stands here without brackets.
+    let (host, port) = endpoint.trim_end().rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    let host = match host {
+        UNKNOWN_HOST => None,
+        "" => Some(asked.host.clone()),
+        host => Some(host.into()),
+    };
+    host.map(|host| Address { host, port })
+}
+
+impl Slots {
+    /// A map in which nobody has anything.
+    pub fn none() -> Self {
+        Self {
+            owners: vec![NOBODY; usize::from(SLOTS)].into_boxed_slice(),
+            nodes: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// Reads the reply to `CLUSTER SLOTS`; `asked` is whom it came from, which is also the host of
+    /// nodes that are named without one.
+    ///
+    /// Ranges whose node has no known name are left to nobody.
+    pub fn read(reply: &Value, asked: &Address) -> Result<Self, Unreadable> {
+        let mut slots = Self::none();
+        for range in list(reply).ok_or(Unreadable::Shape)? {
+            let [first, last, primary, ..] = list(range).ok_or(Unreadable::Shape)? else {
+                return Err(Unreadable::Shape);
+            };
+            let (first, last) = (slot(first), slot(last));
+            let (Some(first), Some(last)) = (first, last) else {
+                return Err(Unreadable::Shape);
+            };
+            if let Some(node) = node(primary, asked)? {
+                slots.assign(first, last, node)?;
+            }
+        }
+        match slots.nodes.is_empty() {
+            true => Err(Unreadable::Empty),
+            false => Ok(slots),
+        }
+    }
+
+    /// Returns who has a slot.
+    pub fn owner(&self, slot: u16) -> Option<&Address> {
+        self.nodes.get(usize::from(self.index(slot)?))
+    }
+
+    /// Returns the place in [`nodes`](Self::nodes) of who has a slot.
+    pub fn index(&self, slot: u16) -> Option<u16> {
+        let owner = self.owners[usize::from(slot % SLOTS)];
+        (owner != NOBODY).then_some(owner)
+    }
+
+    /// Returns the place in [`nodes`](Self::nodes) of a node.
+    pub fn place(&self, node: &Address) -> Option<u16> {
+        self.places.get(node).copied()
+    }
+
+    /// The nodes, each once.
+    pub fn nodes(&self) -> &[Address] {
+        &self.nodes
+    }
+
+    /// Whether some slot has nobody.
+    pub fn has_gaps(&self) -> bool {
+        self.owners.contains(&NOBODY)
+    }
+
+    /// Gives the slots from `first` to `last` to `node`.
+    pub fn assign(&mut self, first: u16, last: u16, node: Address) -> Result<(), Unreadable> {
+        let range = usize::from(first)..=usize::from(last);
+        let owners = self.owners.get_mut(range).ok_or(Unreadable::Shape)?;
+        let place = match self.places.get(&node).copied() {
+            Some(place) => place,
+            None => {
+                let next = (self.nodes.len() < NODES_MAX).then_some(self.nodes.len());
+                let place = next.and_then(|next| u16::try_from(next).ok());
+                let place = place.ok_or(Unreadable::TooMany)?;
+                self.places.insert(node.clone(), place);
+                self.nodes.push(node);
+                place
+            }
+        };
+        owners.fill(place);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Slots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.nodes).finish()
+    }
+}
+
+/// What decides a key's slot.
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let inside = memchr::memchr(b'{', key).map(|open| &key[open + 1..]);
+    let length = inside.and_then(|inside| memchr::memchr(b'}', inside));
+    match (inside, length) {
+        (Some(inside), Some(length)) if length > 0 => &inside[..length],
+        _ => key,
+    }
+}
+
+/// CRC-16/XMODEM: polynomial 0x1021, starts at 0, no reflection (Redis Cluster specification,
+/// appendix A).
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        let [high, _] = crc.to_be_bytes();
+        (crc << 8) ^ CRC16[usize::from(high ^ byte)]
+    })
+}
+
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut index: u16 = 0;
+    while index < 256 {
+        let mut crc = index << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+            bit += 1;
+        }
+        table[index as usize] = crc;
+        index += 1;
+    }
+    table
+};
+
+/// The primary of a range: its endpoint and its port, and after its id perhaps what else it is
+/// called.
+fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, Unreadable> {
+    let [endpoint, port, rest @ ..] = list(primary).ok_or(Unreadable::Shape)? else {
+        return Err(Unreadable::Shape);
+    };
+    let port = match port {
+        Value::Int(port) => u16::try_from(*port).ok().filter(|port| *port > 0),
+        _ => None,
+    };
+    let port = port.ok_or(Unreadable::Shape)?;
+    let host = match (endpoint, text(endpoint)) {
+        (_, Some(UNKNOWN_HOST)) => rest.get(1).and_then(|names| named(names, "ip")),
+        (Value::Nil, _) | (_, Some("")) => Some(&*asked.host),
+        (_, Some(host)) => Some(host),
+        (_, None) => return Err(Unreadable::Shape),
+    };
+    Ok(host.map(|host| Address {
+        host: host.into(),
+        port,
+    }))
+}
+
+/// A name's value in a map (RESP3) or in a list of names and values (RESP2).
+fn named<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
+    let value = match names {
+        Value::Map(pairs) => pairs
+            .iter()
+            .find(|(key, _)| text(key) == Some(name))
+            .map(|(_, value)| value),
+        _ => (list(names)?.chunks_exact(2))
+            .find(|pair| text(&pair[0]) == Some(name))
+            .map(|pair| &pair[1]),
+    };
+    text(value?).filter(|value| !value.is_empty())
+}
+
+fn list(value: &Value) -> Option<&[Value]> {
+    match value {
+        Value::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+fn slot(value: &Value) -> Option<u16> {
+    match value {
+        Value::Int(slot) => u16::try_from(*slot).ok().filter(|slot| *slot < SLOTS),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// The owner of a slot that has none.
+const NOBODY: u16 = u16::MAX;
+/// How a node calls one whose name it does not know (`cluster-preferred-endpoint-type hostname`).
+const UNKNOWN_HOST: &str = "?";
+
+#[cfg(test)]
+mod tests;

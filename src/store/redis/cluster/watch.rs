@@ -1,0 +1,239 @@
+//! Keeps a worker's map near the truth: asks a node for it at the start, when a call finds it wrong
+//! or a node gone, and now and then.
+//!
+//! One node is asked at a time, over a connection of its own that stays until it fails, or until
+//! what it said proved wrong; then another primary is asked, and then the seeds. The old map is in
+//! use meanwhile.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+use std::time::Duration;
+
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::slots::{Slots, Unreadable};
+use super::{Node, View};
+use crate::store::redis::connect::{ConnectError, Dialer, Driver, Endpoint, Target};
+use crate::store::redis::link::State;
+use crate::store::settings::Address;
+
+/// What the watcher is told, and what it tells.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Told when somebody has reason to doubt the map.
+    wanted: Notify,
+    /// Told to all that wait when an attempt has ended.
+    ended: Notify,
+    /// Whether the node that was asked last should not be asked next.
+    is_contradicted: Cell<bool>,
+    phase: Cell<Phase>,
+}
+
+/// Whether waiting for another map is worth a call's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// A map is asked for, or would be at once.
+    #[default]
+    Ready,
+    /// The map is as new as it may be.
+    Fresh,
+    /// Nobody answered.
+    Deaf,
+}
+
+/// Asks nodes for their map.
+#[derive(Debug, Default)]
+struct Scout {
+    /// Who answered last, and will be asked next.
+    asked: Option<Asked>,
+    /// Begins with another node each time.
+    turn: usize,
+}
+
+#[derive(Debug)]
+struct Asked {
+    address: Address,
+    connection: MultiplexedConnection,
+    _driver: Driver,
+}
+
+/// Why a node did not say who has which slots.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("it took longer than {ASK_TIMEOUT:?}")]
+    Elapsed,
+    #[error("{0}")]
+    Server(String),
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+}
+
+impl Watch {
+    /// Asks for another map soon.
+    pub(super) fn want(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Asks for another map soon, from another node: the last one was wrong.
+    pub(super) fn contradicted(&self) {
+        self.is_contradicted.set(true);
+        self.want();
+    }
+
+    /// Waits for another map; says whether one came, at once if none is to be expected.
+    pub(super) async fn news(&self) -> bool {
+        if self.phase.get() != Phase::Ready {
+            return false;
+        }
+        let ended = self.ended.notified();
+        self.want();
+        ended.await;
+        self.phase.get() == Phase::Fresh
+    }
+}
+
+/// Asks for maps, as long as it is not aborted.
+pub(super) async fn watch(view: Rc<View>) {
+    let mut scout = Scout::default();
+    let mut is_told = None;
+    loop {
+        let outcome = scout.ask(&view).await;
+        tell(&mut is_told, &outcome);
+        let (phase, pause) = match outcome {
+            Ok(slots) => {
+                view.map.borrow_mut().adopt(slots, Node::new);
+                (Phase::Fresh, GAP)
+            }
+            Err(_) => (Phase::Deaf, DEAF_EVERY),
+        };
+        view.watch.phase.set(phase);
+        view.watch.ended.notify_waiters();
+        sleep(spread(pause)).await;
+        if phase == Phase::Fresh {
+            view.watch.phase.set(Phase::Ready);
+            let idle = match view.is_troubled() {
+                true => TROUBLED_EVERY,
+                false => QUIET_EVERY,
+            };
+            // Either way it is time.
+            let _ = timeout(spread(idle), view.watch.wanted.notified()).await;
+        }
+    }
+}
+
+/// Tells operators when the Cluster is found, and when nobody of it answers any more.
+fn tell(is_told: &mut Option<bool>, outcome: &Result<Slots, String>) {
+    let is_known = outcome.is_ok();
+    if is_told.replace(is_known) == Some(is_known) {
+        return;
+    }
+    match outcome {
+        Ok(slots) => tracing::info!(
+            primaries = slots.nodes().len(),
+            "the Redis Cluster's slots are known"
+        ),
+        Err(error) => tracing::warn!(
+            error,
+            "nobody says which node of the Redis Cluster has which slots"
+        ),
+    }
+}
+
+impl Scout {
+    /// Asks nodes in turn until one says who has which slots; else says who failed last, and how.
+    async fn ask(&mut self, view: &View) -> Result<Slots, String> {
+        let is_contradicted = view.watch.is_contradicted.take();
+        if let Some(asked) = self.asked.as_mut().filter(|_| !is_contradicted) {
+            if let Ok(Ok(slots)) = timeout(ASK_TIMEOUT, asked.slots()).await {
+                return Ok(slots);
+            }
+        }
+        let before = self.asked.take().map(|asked| asked.address);
+        let mut failure = "there is no node to ask".to_owned();
+        for address in self.candidates(view, before.as_ref()) {
+            let attempt = timeout(ASK_TIMEOUT, Asked::open(view, &address)).await;
+            match attempt.unwrap_or(Err(Failure::Elapsed)) {
+                Ok((asked, slots)) => {
+                    self.asked = Some(asked);
+                    return Ok(slots);
+                }
+                Err(error) => failure = format!("{address}: {error}"),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Who to ask: some primaries, those that can be reached first and the one asked before last,
+    /// then the seeds; each time in another order.
+    fn candidates(&mut self, view: &View, before: Option<&Address>) -> Vec<Address> {
+        let map = view.map.borrow();
+        let mut primaries: Vec<_> = map.primaries().iter().map(Rc::clone).collect();
+        let mut seeds: Vec<&Address> = view.seeds.iter().collect();
+        let (primaries_len, seeds_len) = (primaries.len().max(1), seeds.len().max(1));
+        primaries.rotate_left(self.turn % primaries_len);
+        seeds.rotate_left(self.turn % seeds_len);
+        self.turn = self.turn.wrapping_add(1);
+        primaries.sort_by_key(|node| {
+            let link = node.link.get();
+            let is_down = link.is_some_and(|link| link.state() == State::Down);
+            (is_down, before == Some(&node.address))
+        });
+        let primaries = primaries.iter().map(|node| &node.address);
+        (primaries.take(PRIMARIES_ASKED_MAX).chain(seeds))
+            .cloned()
+            .collect()
+    }
+}
+
+impl Asked {
+    async fn open(view: &View, address: &Address) -> Result<(Self, Slots), Failure> {
+        let target = {
+            let settings = view.settings.borrow();
+            let endpoint = Endpoint::Tcp(address.clone(), settings.tls.clone());
+            Target::new(endpoint, &settings)
+        };
+        let (connection, driver) = Dialer::new(target).open(view.context.timeout).await?;
+        let mut asked = Self {
+            address: address.clone(),
+            connection,
+            _driver: driver,
+        };
+        let slots = asked.slots().await?;
+        Ok((asked, slots))
+    }
+
+    async fn slots(&mut self) -> Result<Slots, Failure> {
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let reply = self.connection.send_packed_command(&command).await;
+        match reply.and_then(Value::extract_error) {
+            Ok(reply) => Ok(Slots::read(&reply, &self.address)?),
+            Err(error) => Err(Failure::Server(error.to_string())),
+        }
+    }
+}
+
+/// A span between three quarters of it and all, so that workers do not ask in step.
+fn spread(span: Duration) -> Duration {
+    let [drawn, ..] = RandomState::new().hash_one(span).to_le_bytes();
+    span.mul_f64(0.75 + f64::from(drawn) / 1024.0)
+}
+
+/// Most primaries that are asked before the seeds are.
+const PRIMARIES_ASKED_MAX: usize = 3;
+/// Longest that one node may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest from one map to the next where nothing is wrong with it.
+const QUIET_EVERY: Duration = Duration::from_secs(10);
+/// Longest from one map to the next while a primary cannot be reached or a slot has none.
+const TROUBLED_EVERY: Duration = Duration::from_secs(1);
+/// Longest from one round to the next while nobody answers.
+const DEAF_EVERY: Duration = Duration::from_secs(1);
+/// Maps are asked for no closer together than about this.
+const GAP: Duration = Duration::from_millis(500);
