@@ -34,6 +34,33 @@ fn bad_files_have_exactly_these_reports() {
 }
 
 #[test]
+fn no_report_shows_a_secret_of_the_store() {
+    for (text, secret) in [
+        ("password = hunter2", "hunter2"),
+        ("password = ['hunter2']", "hunter2"),
+        ("password = { a = 'hunter2' }", "hunter2"),
+        ("sentinel_password = 0x5eed2", "0x5eed2"),
+        ("key_secret = 512.25", "512.25"),
+        ("key_secret = 1979-05-27", "1979"),
+        ("url = 'redis://:hunter2@h/x'", "hunter2"),
+        ("url = 'redis://hunter2@h:0'", "hunter2"),
+        ("url = 'redis://me:%zzhunter2@h'", "hunter2"),
+        ("url = 'redis://:hunter2/@h'", "hunter2"),
+        ("url = 'rediss+cluster://:hunter2@@h'", "hunter2"),
+        ("url = 'redis+sentinel://:hunter2@h'", "hunter2"),
+        ("url = \"redis://:hunter2@h\\u0001\"", "hunter2"),
+        ("url = 'valkey://:hunter2@h'", "hunter2"),
+    ] {
+        let text = format!("[store]\n{text}\n");
+        let (_, report) = read(&text, &variable);
+        assert!(!report.is_empty(), "{text} has no mistake");
+        let lines = report.lines("a.toml", &text).join("\n");
+        let shown = report.render("a.toml", &text, false) + &lines;
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+#[test]
 fn a_report_in_color_says_the_same() {
     let text = "workers = 0\n";
     let (_, report) = read(text, &variable);

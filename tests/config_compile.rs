@@ -29,7 +29,11 @@ fn bad_files_get_exactly_the_report_beside_them() {
 fn good_files_get_exactly_the_summary_beside_them() {
     golden("tests/config/good", "", 10, |name, text| {
         match load(text, &|_| None, &mut |_| Slot(0)) {
-            Ok(loaded) => summary(name, &loaded),
+            Ok(loaded) => {
+                let inside = format!("{loaded:?}");
+                assert!(!inside.contains("hunter2"), "{inside}");
+                summary(name, &loaded)
+            }
             Err(report) => panic!("{}", report.render(name, text, false)),
         }
     });
@@ -48,6 +52,10 @@ fn golden(folder: &str, prefix: &str, least: usize, outcome: impl Fn(&str, &str)
         let text = fs::read_to_string(&file).expect("a readable file");
         let name = file.file_name().expect("a file").to_string_lossy();
         let is = outcome(&name, &text);
+        assert!(
+            !is.contains("hunter2"),
+            "{name} gives a password away: {is}"
+        );
         let beside = file.with_extension("txt");
         if std::env::var("GOLDEN").is_ok_and(|how| how == "write") {
             fs::write(&beside, &is).expect("a writable folder");

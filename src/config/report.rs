@@ -177,6 +177,7 @@ impl Report {
                 mistake.message = message;
                 mistake.hint = None;
             }
+            (mistake.hint).take_if(|hint| secrets.left_out(hint, &mistake.span).is_some());
         }
         mistakes
     }

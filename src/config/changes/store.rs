@@ -17,8 +17,7 @@ pub(super) fn applied(old: &Settings, new: &Settings, lines: &mut Vec<String>) {
         access(was, is, lines);
     }
     let mut diff = Diff::of("store: ", lines);
-    let secrets = (old.key_secret.as_ref(), new.key_secret.as_ref());
-    if let Some(how) = how(secrets) {
+    if let Some(how) = how(&old.key_secret, &new.key_secret) {
         diff.line(&format!("key_secret {how}, counters start afresh"));
     }
     diff.key("timeout", &old.timeout, &new.timeout, time);
@@ -80,23 +79,14 @@ fn same_servers(old: &RedisSettings, new: &RedisSettings) -> bool {
 
 /// Adds what changed of who to be and whom to trust.
 fn access(old: &RedisSettings, new: &RedisSettings, lines: &mut Vec<String>) {
+    let sentinels = (&old.sentinel_password, &new.sentinel_password);
+    // Whether there is TLS at all is said by the URL.
+    let tls = how(&old.tls, &new.tls).filter(|_| old.tls.is_some() && new.tls.is_some());
     let changes = [
-        (
-            "username",
-            how((old.username.as_ref(), new.username.as_ref())),
-        ),
-        (
-            "password",
-            how((old.password.as_ref(), new.password.as_ref())),
-        ),
-        (
-            "sentinel_password",
-            how((
-                old.sentinel_password.as_ref(),
-                new.sentinel_password.as_ref(),
-            )),
-        ),
-        ("tls", how((old.tls.as_ref(), new.tls.as_ref()))),
+        ("username", how(&old.username, &new.username)),
+        ("password", how(&old.password, &new.password)),
+        ("sentinel_password", how(sentinels.0, sentinels.1)),
+        ("tls", tls),
     ];
     let mut diff = Diff::of("store: ", lines);
     for (key, how) in changes {
@@ -107,7 +97,8 @@ fn access(old: &RedisSettings, new: &RedisSettings, lines: &mut Vec<String>) {
 }
 
 /// Says how a value is another, without the value.
-fn how<T: PartialEq>((old, new): (Option<&T>, Option<&T>)) -> Option<&'static str> {
+#[expect(clippy::ref_option, reason = "the shape that settings have")]
+fn how<T: PartialEq>(old: &Option<T>, new: &Option<T>) -> Option<&'static str> {
     match (old, new) {
         (Some(old), Some(new)) if old != new => Some("changed"),
         (None, Some(_)) => Some("set"),

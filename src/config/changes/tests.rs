@@ -1,5 +1,7 @@
 //! What a reload is said to change, whole words.
 
+mod store;
+
 use super::*;
 use crate::config;
 use crate::limit::plan::Slot;

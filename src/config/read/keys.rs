@@ -20,12 +20,22 @@ impl Keys {
     pub(super) fn all(&self) -> impl Iterator<Item = &'static str> {
         self.working.iter().chain(self.to_come).copied()
     }
+
+    /// Returns the title of the table that this one stands in, if it stands in one.
+    fn outer(&self) -> Option<&'static str> {
+        let (outer, _) = self.title.rsplit_once('.')?;
+        let outer = (TABLES.iter()).find(|table| table.title.strip_suffix(']') == Some(outer));
+        outer.map(|table| table.title)
+    }
 }
 
-/// Says where a key that is unknown in one table would be at home.
-pub(super) fn home_of(key: &str) -> Option<String> {
+/// Says where a key that is unknown in the table `here` would be at home.
+///
+/// A table within another is looked for from there only: elsewhere its keys mean something else.
+pub(super) fn home_of(here: &Keys, key: &str) -> Option<String> {
     let homes: Vec<_> = TABLES
         .iter()
+        .filter(|table| table.outer().is_none_or(|outer| outer == here.title))
         .filter(|table| table.all().any(|known| known == key))
         .collect();
     match homes[..] {

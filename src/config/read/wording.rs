@@ -32,7 +32,7 @@ pub(super) fn mistyped(subject: &str, wanted: &str, node: &Spanned<DeValue<'_>>)
 
 /// Says what to do about a key that a table does not have.
 pub(super) fn unknown(keys: &Keys, key: &str, span: Range<usize>) -> Mistake {
-    let hint = home_of(key)
+    let hint = home_of(keys, key)
         .or_else(|| did_you_mean(key, keys.all()))
         .unwrap_or_else(|| {
             format!(

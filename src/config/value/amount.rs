@@ -42,10 +42,10 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
 pub fn ratio(text: &str) -> Result<f64, Wrong> {
     match text.trim().parse::<f64>() {
         Ok(ratio) if ratio > 0.0 && ratio <= 1.0 => Ok(ratio),
-        Ok(_) => Err(Wrong::new("is out of range", RATIOS).maybe_hint(
-            text.ends_with('0')
-                .then(|| "half of all is `0.5`".to_owned()),
-        )),
+        Ok(ratio) => {
+            let hint = (ratio > 1.0).then(|| "half of all is `0.5`".to_owned());
+            Err(Wrong::new("is out of range", RATIOS).maybe_hint(hint))
+        }
         Err(_) => Err(Wrong::new("is not a share", RATIOS)),
     }
 }
@@ -93,6 +93,17 @@ mod tests {
         }
         assert_eq!(bytes_text(64 << 10), "64KiB");
         assert_eq!(bytes_text(1500), "1500");
+    }
+
+    #[test]
+    fn a_share_is_more_than_none_and_at_most_all() {
+        for (text, share) in [("0.5", 0.5), ("1", 1.0), (" 1e-3 ", 0.001)] {
+            assert_eq!(ratio(text), Ok(share));
+        }
+        for text in ["0", "-0.5", "1.1", "50", "nan", "inf", "-0.0"] {
+            assert_eq!(ratio(text).expect_err(text).problem, "is out of range");
+        }
+        assert_eq!(ratio("50%").expect_err("%").problem, "is not a share");
     }
 
     #[test]

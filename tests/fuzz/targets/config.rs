@@ -3,8 +3,11 @@
 use tollgate::cli::check::summary;
 use tollgate::config::changes::{Changes, changes, keep_until_restart};
 use tollgate::config::report::Report;
+use tollgate::config::value::{Encryption, StoreUrl, store_url};
+use tollgate::config::words;
 use tollgate::config::{Loaded, load};
 use tollgate::limit::plan::Slot;
+use tollgate::store::settings::{Location, RedisSettings, Secret};
 
 /// The input is the file's text.
 pub fn holds(data: &[u8]) {
@@ -77,11 +80,39 @@ fn accepted(text: &str, loaded: &Loaded) {
     assert_eq!(changes(one, &other), Changes::default(), "{anew}");
     assert_eq!(changes(&other, one), Changes::default(), "{anew}");
     let shipped = read(include_str!("../../../gateway.toml")).expect("a good file");
-    for change in changes(&shipped.snapshot, one).applied {
+    let from_shipped = changes(&shipped.snapshot, one);
+    let lines = || (from_shipped.applied.iter()).chain(&from_shipped.needs_restart);
+    for change in lines() {
         assert!(!change.contains(char::is_control), "{change:?}");
+    }
+    if let Location::Redis(redis) = &one.store.location {
+        same_servers(redis, &words::store_url(&one.store.location));
+        // Said once and taken for a password, it is said nowhere else.
+        let is_secret = |secret: &Secret| secret.0.contains(SECRET);
+        if redis.password.as_ref().is_some_and(is_secret)
+            && text.matches("SECRET").count() == 1
+            && !text.contains(SECRET)
+        {
+            let inside = format!("{loaded:?}");
+            for said in lines().chain([&said, &inside]) {
+                assert!(!said.contains(SECRET), "{said}");
+            }
+        }
     }
     let kept = keep_until_restart(one, other);
     assert_eq!(changes(one, &kept), Changes::default());
+}
+
+/// What is said of a store's servers names the same ones.
+fn same_servers(redis: &RedisSettings, said: &str) {
+    let Ok(StoreUrl::Redis(url)) = store_url(said) else {
+        panic!("{said:?} names no servers");
+    };
+    let is_encrypted = url.encryption == Encryption::Tls;
+    assert_eq!(url.deployment, redis.deployment, "{said}");
+    assert_eq!(url.database, redis.database, "{said}");
+    assert_eq!(is_encrypted, redis.tls.is_some(), "{said}");
+    assert_eq!((url.username, url.password), (None, None), "{said}");
 }
 
 const SECRET: &str = "hunter2";

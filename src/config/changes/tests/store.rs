@@ -1,0 +1,154 @@
+//! What a reload is said to change about the store, and what of it waits.
+
+use super::*;
+
+/// The base file with a `[store]`, whose TLS trusts an authority of the tests.
+fn with_store(store: &str) -> Snapshot {
+    let store = format!("[store]\n{store}\n[listeners.public]");
+    snapshot(
+        &BASE
+            .replacen("[listeners.public]", &store, 1)
+            .replace("CA.pem", "tests/config/tls/redis-ca.pem")
+            .replace("CERT.pem", "tests/config/tls/gateway.pem")
+            .replace("CERT.key", "tests/config/tls/gateway.key"),
+    )
+}
+
+#[test]
+fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
+    let cases: [(&str, &str, &[&str]); 8] = [
+        (
+            "url = 'redis://:secret@h'",
+            "url = 'redis://:hidden@h:6379/0'",
+            &["store: password changed"],
+        ),
+        (
+            "url = 'redis://h'",
+            "url = 'redis://h'\nusername = 'me'\npassword = 'secret'",
+            &["store: username set", "store: password set"],
+        ),
+        (
+            "url = 'redis://me:secret@h'",
+            "url = 'redis://h'",
+            &["store: username removed", "store: password removed"],
+        ),
+        (
+            "url = 'redis://me:secret@h'",
+            "url = 'redis://h'\nusername = 'me'\npassword = 'secret'",
+            &[],
+        ),
+        (
+            "url = 'redis+sentinel://h/m'\nsentinel_password = 'secret'",
+            "url = 'redis+sentinel://h/m'\nsentinel_password = 'hidden'",
+            &["store: sentinel_password changed"],
+        ),
+        (
+            "url = 'rediss://h'\ntls = { ca = 'CA.pem' }",
+            "url = 'rediss://h'\ntls = { ca = 'CA.pem', certificate = 'CERT.pem', key = 'CERT.key' }",
+            &["store: tls changed"],
+        ),
+        (
+            "key_secret = 'secret'",
+            "key_secret = 'hidden'",
+            &["store: key_secret changed, counters start afresh"],
+        ),
+        (
+            "",
+            "key_secret = 'hidden'",
+            &["store: key_secret set, counters start afresh"],
+        ),
+    ];
+    for (old, new, lines) in cases {
+        let (old, new) = (with_store(old), with_store(new));
+        assert_eq!(changes(&old, &new), applied(lines));
+        let settings = new.store.clone();
+        assert_eq!(keep_until_restart(&old, new).store, settings);
+    }
+}
+
+#[test]
+fn numbers_of_a_store_apply_at_once() {
+    let new = "timeout = '100ms'\nmemory_max = '1GiB'\nrefusal_cache = '0s'\n\
+               breaker = { failures = 9, failure_ratio = 0.25, window = '1m', cooldown = '500ms' }";
+    assert_eq!(
+        changes(&with_store(""), &with_store(new)),
+        applied(&[
+            "store: timeout 50ms → 100ms",
+            "store: memory_max 256MiB → 1GiB",
+            "store: refusal_cache 1s → 0s",
+            "store: breaker.failures 5 → 9",
+            "store: breaker.failure_ratio 0.5 → 0.25",
+            "store: breaker.window 10s → 60s",
+            "store: breaker.cooldown 2s → 500ms",
+        ])
+    );
+}
+
+#[test]
+fn servers_of_a_store_and_its_prefix_wait_for_a_restart() {
+    let cases: [(&str, &str, &[&str]); 8] = [
+        (
+            "",
+            "url = 'redis://me:secret@h'\nprefix = 'a'",
+            &["store: url memory: → redis://h:6379"],
+        ),
+        (
+            "url = 'unix:/run/redis.sock?db=2'",
+            "",
+            &["store: url unix:/run/redis.sock?db=2 → memory:"],
+        ),
+        (
+            "url = 'redis://h/1'",
+            "url = 'redis://[::1]:7/2'",
+            &["store: url redis://h:6379/1 → redis://[::1]:7/2"],
+        ),
+        (
+            "url = 'redis://h'",
+            "url = 'rediss://h'\ntls = { ca = 'CA.pem' }",
+            &["store: url redis://h:6379 → rediss://h:6379"],
+        ),
+        (
+            "url = 'redis+cluster://:secret@a'",
+            "url = 'redis+cluster://:hidden@a,b'",
+            &[
+                "store: url redis+cluster://a:6379 → redis+cluster://a:6379,b:6379",
+                "store: password changed",
+            ],
+        ),
+        (
+            "url = 'redis+sentinel://a/m'",
+            "url = 'redis+sentinel://a/n/1'",
+            &["store: url redis+sentinel://a:26379/m → redis+sentinel://a:26379/n/1"],
+        ),
+        (
+            "url = 'redis://h'",
+            "url = 'redis://h'\nprefix = 'other'",
+            &["store: prefix tollgate → other"],
+        ),
+        (
+            "url = 'redis://h'",
+            "url = 'redis+cluster://h'\nprefix = 'other'",
+            &[
+                "store: url redis://h:6379 → redis+cluster://h:6379",
+                "store: prefix tollgate → other",
+            ],
+        ),
+    ];
+    for (old, new, lines) in cases {
+        let (old, new) = (with_store(old), with_store(new));
+        assert_eq!(changes(&old, &new), restart(lines));
+        let kept = keep_until_restart(&old, new);
+        assert_eq!(kept.store, old.store);
+    }
+}
+
+#[test]
+fn a_prefix_that_waits_does_not_keep_a_password_waiting() {
+    let old = with_store("url = 'redis://:secret@h'");
+    let new = with_store("url = 'redis://:hidden@h'\nprefix = 'other'\ntimeout = '1s'");
+    let kept = keep_until_restart(&old, new);
+    assert_eq!(
+        kept.store,
+        with_store("url = 'redis://:hidden@h'\ntimeout = '1s'").store
+    );
+}
