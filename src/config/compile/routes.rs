@@ -297,9 +297,10 @@ fn name(route: &file::Route) -> String {
         .flatten()
     {
         for character in text.value.chars() {
-            match character.is_control() {
-                true => name.extend(character.escape_default()),
-                false => name.push(character),
+            if character.is_control() {
+                name.extend(character.escape_default());
+            } else {
+                name.push(character);
             }
         }
     }
