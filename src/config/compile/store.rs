@@ -48,7 +48,9 @@ fn location(store: &Store, report: &mut Report) -> Location {
         },
         // A URL that is wrong may be the one that the other keys go with.
         None if store.incomplete => {
-            tls(store.tls.as_ref(), &(0..0), report);
+            if let Some(table) = &store.tls {
+                tls(Some(table), &table.span, report);
+            }
             return Location::Memory;
         }
         _ => {

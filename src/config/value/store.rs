@@ -59,7 +59,7 @@ pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
         Some((kind, encryption, rest))
     });
     let Some((kind, encryption, rest)) = known else {
-        return Err(wrong("is not known here").maybe_hint(meant(text)));
+        return Err(wrong("is not known here").hint(meant(text)));
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if path.contains('@') {
@@ -325,29 +325,26 @@ fn decoded(text: &str) -> Result<String, Wrong> {
 }
 
 /// Guesses the scheme that was meant; never repeats what follows it.
-fn meant(text: &str) -> Option<String> {
+fn meant(text: &str) -> String {
     if matches!(text, "memory" | "memory:/" | "memory://") {
-        return Some("did you mean `memory:`?".to_owned());
+        return "did you mean `memory:`?".to_owned();
     }
     let Some((scheme, _)) = text.split_once(':') else {
-        return Some("it begins with a scheme, as `redis://127.0.0.1:6379` does".to_owned());
+        return "it begins with a scheme, as `redis://127.0.0.1:6379` does".to_owned();
     };
     let names = SCHEMES.map(|(name, ..)| name);
     let alias = ALIASES.into_iter().find(|(alias, _)| *alias == scheme);
-    let meant = alias
+    match alias
         .map(|(_, name)| name)
-        .or_else(|| nearest(scheme, names));
-    let meant = match meant {
-        Some("unix") => "unix:/PATH".to_owned(),
-        Some(name) => format!("{name}://"),
-        None => {
-            return Some(format!(
-                "schemes are `memory:`, `unix:`, `{}://`",
-                names.join("://`, `")
-            ));
-        }
-    };
-    Some(format!("did you mean `{meant}`?"))
+        .or_else(|| nearest(scheme, names))
+    {
+        Some("unix") => "did you mean `unix:/PATH`?".to_owned(),
+        Some(name) => format!("did you mean `{name}://`?"),
+        None => format!(
+            "schemes are `memory:`, `unix:`, `{}://`",
+            names.join("://`, `")
+        ),
+    }
 }
 
 fn wrong(problem: &'static str) -> Wrong {

@@ -109,12 +109,13 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsFault> {
 
 /// Returns the verifier of the system's authorities, which are read once in a process's life.
 fn system(provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, TlsFault> {
-    static SYSTEM: OnceLock<Option<Arc<Verifier>>> = OnceLock::new();
-    let verifier = SYSTEM.get_or_init(|| Verifier::new(Arc::clone(provider)).ok().map(Arc::new));
-    match verifier {
-        Some(verifier) => Ok(Arc::clone(verifier) as Arc<dyn ServerCertVerifier>),
-        None => Err(TlsFault::System),
+    static SYSTEM: OnceLock<Arc<Verifier>> = OnceLock::new();
+    if let Some(verifier) = SYSTEM.get() {
+        return Ok(Arc::clone(verifier) as Arc<dyn ServerCertVerifier>);
     }
+    // A system without any may have some at the next reload.
+    let verifier = Verifier::new(Arc::clone(provider)).map_err(|_| TlsFault::System)?;
+    Ok(Arc::clone(SYSTEM.get_or_init(|| Arc::new(verifier))) as Arc<dyn ServerCertVerifier>)
 }
 
 fn identity(
