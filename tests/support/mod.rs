@@ -4,6 +4,7 @@
 #![allow(unused_imports, reason = "every test file uses its own part of this")]
 
 pub mod client;
+pub mod fleet;
 pub mod garden;
 pub mod gateway;
 pub mod origin;
@@ -13,6 +14,7 @@ pub mod redis;
 pub mod wire;
 
 pub use client::{Answer, Client, first_answered, get};
+pub use fleet::Fleet;
 pub use garden::{Garden, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};

@@ -1,0 +1,337 @@
+//! Judges what clients saw: did the limiter admit more than it may, or refuse what it must admit?
+//!
+//! A client knows that its request was decided between sending and receiving, and no more. So a law
+//! is broken only if *every* choice of times within those intervals breaks it:
+//!
+//! - too many were admitted if those that were certainly decided within a stretch (sent after its
+//!   beginning, answered before its end) sum to more than the law allows there;
+//! - one was wrongly refused if there was room for it although everything counts that may have been
+//!   spent before, and may still count.
+//!
+//! A correct limiter is therefore never accused, however slow the answers are; a broken one may get
+//! away. Requests without an answer may have been spent: they excuse refusals and accuse nobody.
+
+use std::collections::BTreeMap;
+
+use tollgate::limit::{Algorithm, Count, Leaving, Quota};
+
+/// What clients saw of a limiter.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub requests: Vec<Request>,
+    /// By how much the clients' clock and the limiter's may differ, in microseconds.
+    pub tolerance: i64,
+    pub loss: Option<Loss>,
+}
+
+/// One request; times are microseconds since 1970 by a clock that never steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub key: u32,
+    pub cost: u64,
+    pub sent: i64,
+    pub received: i64,
+    pub answer: Answer,
+}
+
+/// What the client was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Admitted,
+    Refused,
+    /// Nothing that says whether it was spent.
+    Unknown,
+}
+
+/// A time in which the limiter may have forgotten so many units of each key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub since: i64,
+    pub until: i64,
+    pub units: u64,
+}
+
+/// What a limiter cannot be excused for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// More was admitted within a stretch than the law allows.
+    Excess {
+        key: u32,
+        since: i64,
+        until: i64,
+        admitted: u64,
+        allowed: u64,
+    },
+    /// A request was refused although at most so much was spent of the quota.
+    Refusal {
+        request: Request,
+        spent_at_most: u64,
+    },
+}
+
+/// Returns what a limiter of that quota cannot be excused for: at most one excess and one refusal of
+/// each key.
+pub fn violations(history: &History, quota: &Quota) -> Vec<Violation> {
+    let mut keys = BTreeMap::<u32, Vec<Request>>::new();
+    for request in &history.requests {
+        assert!(request.sent <= request.received, "{request:?}");
+        keys.entry(request.key).or_default().push(*request);
+    }
+    let judged = keys.into_values().flat_map(|requests| {
+        let case = Case::new(requests, history, quota);
+        [case.excess(), case.refusal()]
+    });
+    judged.flatten().collect()
+}
+
+/// The requests of one key.
+struct Case<'a> {
+    key: u32,
+    quota: &'a Quota,
+    tolerance: i64,
+    loss: Option<Loss>,
+    /// Those that were admitted, in the order of their answers.
+    admitted: Vec<Request>,
+    refused: Vec<Request>,
+    /// Those that may have spent something: costs in the order of sending, and of answers, each
+    /// with the sum up to and with it.
+    by_sent: Vec<(i64, u64)>,
+    by_received: Vec<(i64, u64)>,
+    /// When each of those was sent and answered.
+    spending: Vec<(i64, i64)>,
+}
+
+impl<'a> Case<'a> {
+    fn new(mut requests: Vec<Request>, history: &History, quota: &'a Quota) -> Self {
+        requests.sort_by_key(|request| request.received);
+        let of = |answer| {
+            let chosen = requests.iter().filter(move |x| x.answer == answer);
+            chosen.copied().collect::<Vec<_>>()
+        };
+        let counts_all = quota.count == Count::All;
+        let spending = requests
+            .iter()
+            .filter(|x| counts_all || x.answer != Answer::Refused);
+        let spending: Vec<Request> = spending.copied().collect();
+        Self {
+            key: requests[0].key,
+            quota,
+            tolerance: history.tolerance,
+            loss: history.loss,
+            admitted: of(Answer::Admitted),
+            refused: of(Answer::Refused),
+            by_sent: sums(&spending, |request| request.sent),
+            by_received: sums(&spending, |request| request.received),
+            spending: spending.iter().map(|x| (x.sent, x.received)).collect(),
+        }
+    }
+
+    /// Finds a stretch in which more was admitted than may be.
+    fn excess(&self) -> Option<Violation> {
+        let window = micros(self.quota.window.0);
+        let sent = self.admitted.iter().map(|request| request.sent);
+        match self.quota.algorithm {
+            Algorithm::FixedWindow => self.excess_of_runs(window, 1),
+            Algorithm::SlidingWindow { buckets, leaving } => {
+                let (bucket, run) = (window / i64::from(buckets), i64::from(buckets));
+                let run = run + i64::from(leaving == Leaving::Whole);
+                let of_runs = self.excess_of_runs(bucket, run);
+                of_runs.or_else(|| match leaving {
+                    Leaving::Weighted => self.excess_beside_leaving(bucket, run),
+                    Leaving::Whole | Leaving::Dropped => None,
+                })
+            }
+            Algorithm::SlidingLog => {
+                let mut since: Vec<i64> = sent.collect();
+                since.sort_unstable();
+                let last = window - self.tolerance - 1;
+                self.excess_of(since.into_iter().map(|since| (since, since + last)))
+            }
+            Algorithm::Gcra { burst } => self.excess_of_rate(burst),
+            Algorithm::LeakyBucket { queue } => self.excess_of_rate(queue + 1),
+        }
+    }
+
+    /// Law: at most the quota in `run` neighbouring parts of a time that is cut at multiples of `part`.
+    fn excess_of_runs(&self, part: i64, run: i64) -> Option<Violation> {
+        let parts = self.admitted.iter().map(|x| self.earliest_part(x, part));
+        let mut parts: Vec<i64> = parts.collect();
+        parts.sort_unstable();
+        parts.dedup();
+        self.excess_of(parts.into_iter().map(|first| {
+            let (since, until) = (first * part, (first + run) * part);
+            (since + self.tolerance, until - 1 - self.tolerance)
+        }))
+    }
+
+    /// Law: at most the quota in each of those stretches, whose beginnings and ends both rise.
+    fn excess_of(&self, stretches: impl Iterator<Item = (i64, i64)>) -> Option<Violation> {
+        let mut by_sent = self.admitted.clone();
+        by_sent.sort_by_key(|request| request.sent);
+        let (mut leaving, mut coming) =
+            (by_sent.iter().peekable(), self.admitted.iter().peekable());
+        let (mut units, mut last_until) = (0, i64::MIN);
+        for (since, until) in stretches {
+            while let Some(gone) = leaving.next_if(|request| request.sent < since) {
+                // It was counted only if it lay in an earlier stretch.
+                let was_counted = gone.received <= last_until;
+                units -= if was_counted { gone.cost } else { 0 };
+            }
+            while let Some(new) = coming.next_if(|request| request.received <= until) {
+                units += if new.sent >= since { new.cost } else { 0 };
+            }
+            last_until = until;
+            let excess = self.judge(since, until, units, self.quota.limit);
+            if excess.is_some() {
+                return excess;
+            }
+        }
+        None
+    }
+
+    /// Law: at most `burst` and one more for each whole interval, in any stretch.
+    fn excess_of_rate(&self, burst: u64) -> Option<Violation> {
+        let interval = self.interval();
+        for first in &self.admitted {
+            let since = first.sent;
+            let mut units = 0;
+            for request in self.admitted.iter().filter(|x| x.sent >= since) {
+                units += request.cost;
+                let stretch = request.received - since + self.tolerance;
+                let allowed = burst + units_of(stretch / interval);
+                let excess = self.judge(since, request.received, units, allowed);
+                if excess.is_some() {
+                    return excess;
+                }
+            }
+        }
+        None
+    }
+
+    /// Law: a request is admitted only beside what is left of the leaving part, as if spread evenly.
+    fn excess_beside_leaving(&self, part: i64, run: i64) -> Option<Violation> {
+        self.admitted.iter().find_map(|request| {
+            let at = self.earliest_part(request, part);
+            let latest = request.received + self.tolerance;
+            if latest.div_euclid(part) != at {
+                return None;
+            }
+            let (since, until) = (request.sent, request.received);
+            let spent_within = |from: i64, to: i64| -> u64 {
+                let certain = self.admitted.iter().filter(|x| {
+                    x.sent >= from * part + self.tolerance
+                        && x.received < to * part - self.tolerance
+                        && x.received < since
+                });
+                certain.map(|x| x.cost).sum()
+            };
+            let left = u64::try_from((at + 1) * part - latest).expect("it is in that part");
+            let part = u64::try_from(part).expect("a positive length");
+            let leaving = spent_within(at - run, at - run + 1) * left / part;
+            let units = spent_within(at - run + 1, at + 1) + leaving + request.cost;
+            self.judge(since, until, units, self.quota.limit)
+        })
+    }
+
+    fn judge(&self, since: i64, until: i64, admitted: u64, allowed: u64) -> Option<Violation> {
+        let reach = micros(self.quota.capacity()) * self.interval() * 2;
+        let lost = self.loss.filter(|loss| {
+            // What was lost may have been spent before the stretch, and would have counted in it.
+            since - reach <= loss.until && until >= loss.since
+        });
+        let allowed = allowed + lost.map_or(0, |loss| loss.units);
+        (admitted > allowed).then_some(Violation::Excess {
+            key: self.key,
+            since,
+            until,
+            admitted,
+            allowed,
+        })
+    }
+
+    /// Finds a request that was refused although there was room.
+    fn refusal(&self) -> Option<Violation> {
+        self.refused.iter().find_map(|request| {
+            let counted_itself = self.quota.count == Count::All;
+            let itself = if counted_itself { request.cost } else { 0 };
+            let (spent_at_most, most) = match self.quota.algorithm {
+                Algorithm::Gcra { burst } => (self.backlog(request), burst),
+                Algorithm::LeakyBucket { queue } => (self.backlog(request), queue + 1),
+                _ => (self.spent_at_most(request), self.quota.limit),
+            };
+            let spent_at_most = spent_at_most - itself.min(spent_at_most);
+            (spent_at_most + request.cost <= most).then_some(Violation::Refusal {
+                request: *request,
+                spent_at_most,
+            })
+        })
+    }
+
+    /// The most that a window may have held when that request was decided.
+    fn spent_at_most(&self, request: &Request) -> u64 {
+        let window = micros(self.quota.window.0);
+        let earliest = request.sent - self.tolerance;
+        // Whatever was answered before that time counts no more.
+        let since = match self.quota.algorithm {
+            Algorithm::FixedWindow => earliest.div_euclid(window) * window,
+            Algorithm::SlidingWindow { buckets, .. } => {
+                let bucket = window / i64::from(buckets);
+                (earliest.div_euclid(bucket) - i64::from(buckets)) * bucket
+            }
+            _ => earliest - window,
+        };
+        let spent = sum_up_to(&self.by_sent, request.received + self.tolerance);
+        spent - sum_up_to(&self.by_received, since - self.tolerance - 1)
+    }
+
+    /// The most units that gcra may still have had to work off when that request was decided.
+    ///
+    /// It works off one unit an interval while there are any. Whichever request was the last to find
+    /// none: what is left is at most what came from it on, less what was worked off since.
+    fn backlog(&self, request: &Request) -> u64 {
+        let interval = self.interval();
+        let spent = sum_up_to(&self.by_sent, request.received + self.tolerance);
+        let before = self.spending.iter();
+        let before = before.filter(|(sent, _)| *sent <= request.received + self.tolerance);
+        let left = before.map(|(sent, received)| {
+            let since = spent - sum_up_to(&self.by_received, sent - self.tolerance - 1);
+            let passed = (request.sent - received - self.tolerance).max(0);
+            // Rounded up: a part of a unit may be what is missing.
+            (micros(since) * interval - passed + interval - 1).div_euclid(interval)
+        });
+        units_of(left.max().unwrap_or(0).max(0))
+    }
+
+    fn interval(&self) -> i64 {
+        micros(self.quota.interval_us())
+    }
+
+    fn earliest_part(&self, request: &Request, part: i64) -> i64 {
+        (request.sent - self.tolerance).div_euclid(part)
+    }
+}
+
+fn sums(requests: &[Request], time: impl Fn(&Request) -> i64) -> Vec<(i64, u64)> {
+    let mut sums: Vec<_> = requests.iter().map(|x| (time(x), x.cost)).collect();
+    sums.sort_unstable();
+    let mut sum = 0;
+    for (_, cost) in &mut sums {
+        sum += *cost;
+        *cost = sum;
+    }
+    sums
+}
+
+/// The sum of what came at that time or before.
+fn sum_up_to(sums: &[(i64, u64)], time: i64) -> u64 {
+    let count = sums.partition_point(|(at, _)| *at <= time);
+    count.checked_sub(1).map_or(0, |last| sums[last].1)
+}
+
+fn micros(value: u64) -> i64 {
+    i64::try_from(value).expect("times are small")
+}
+
+fn units_of(value: i64) -> u64 {
+    u64::try_from(value).expect("units are not negative")
+}

@@ -1,0 +1,11 @@
+//! Histories of requests, judged: what clients saw is what the limits' laws allow.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod law;
+mod limiter;
+mod recording;
+
+mod judging;
+mod stores;

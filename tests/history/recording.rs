@@ -1,0 +1,160 @@
+//! Clients that ask gateways and write down when they asked, when they heard, and what.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tollgate::limit::Quota;
+
+use super::law::{Answer, History, Request};
+use super::limiter::Draws;
+use crate::support::Client;
+use crate::support::fleet::CLIENT;
+
+/// Clients that ask at the same time.
+const THREADS: u64 = 12;
+/// Names that they go by.
+const KEYS: i64 = 3;
+/// What a clock that is disciplined may be off by, besides what is measured.
+const TOLERANCE: Duration = Duration::from_millis(1);
+
+/// A clock that never steps, in microseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    epoch: i64,
+    began: Instant,
+}
+
+/// Asks `gateways` about every quota, in bursts with enough quiet between them for a quota to be whole
+/// again, and returns a history of each quota.
+pub fn record(gateways: &[SocketAddr], quotas: &[Quota], bursts: u32) -> Vec<History> {
+    let watch = Watch::start();
+    let histories: Vec<_> = quotas.iter().map(|_| Mutex::new(Vec::new())).collect();
+    let window = quotas.iter().map(|quota| quota.window).max();
+    let window = Duration::from(window.expect("a quota"));
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let histories = &histories;
+            scope.spawn(move || {
+                let mut asker = Asker::new(gateways, watch, thread);
+                for burst in 0..bursts {
+                    // A burst lasts one and a half windows, and quiet follows for as long.
+                    let begin = window * 3 * burst;
+                    thread::sleep(begin.saturating_sub(watch.elapsed()));
+                    while watch.elapsed() < begin + window * 3 / 2 {
+                        let path = asker.draw(quotas.len());
+                        let request = asker.ask(path);
+                        let history = histories[path].lock();
+                        history.expect("clients do not panic").push(request);
+                        asker.pause();
+                    }
+                }
+            });
+        }
+    });
+    let tolerance = micros(TOLERANCE) + 2 * watch.drift();
+    let requests = histories.into_iter().map(|requests| History {
+        requests: requests.into_inner().expect("clients do not panic"),
+        tolerance,
+        loss: None,
+    });
+    requests.collect()
+}
+
+/// One client, with a connection to each gateway.
+struct Asker<'a> {
+    gateways: &'a [SocketAddr],
+    connections: Vec<Option<Client>>,
+    watch: Watch,
+    draws: Draws,
+}
+
+impl<'a> Asker<'a> {
+    fn new(gateways: &'a [SocketAddr], watch: Watch, seed: u64) -> Self {
+        Self {
+            gateways,
+            connections: gateways.iter().map(|_| None).collect(),
+            watch,
+            draws: Draws(seed),
+        }
+    }
+
+    fn draw(&mut self, bound: usize) -> usize {
+        let bound = i64::try_from(bound).expect("few");
+        usize::try_from(self.draws.below(bound)).expect("not negative")
+    }
+
+    /// Asks some gateway, as one of the clients.
+    fn ask(&mut self, path: usize) -> Request {
+        let gateway = self.draw(self.gateways.len());
+        let key = u32::try_from(self.draws.below(KEYS)).expect("few");
+        let bytes = format!("GET /{path} HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: key-{key}\r\n\r\n");
+        let sent = self.watch.now();
+        let status = self.exchange(gateway, &bytes);
+        Request {
+            key,
+            cost: 1,
+            sent,
+            received: self.watch.now(),
+            answer: match status {
+                Some(200) => Answer::Admitted,
+                Some(429) => Answer::Refused,
+                _ => Answer::Unknown,
+            },
+        }
+    }
+
+    /// Sends a request and returns the status; none if the connection fails.
+    fn exchange(&mut self, gateway: usize, bytes: &str) -> Option<u16> {
+        let mut client = match self.connections[gateway].take() {
+            Some(client) => client,
+            None => Client::try_connect(self.gateways[gateway]).ok()?,
+        };
+        client.wire.write(bytes.as_bytes()).ok()?;
+        let answer = client.try_answer().ok()?;
+        if !answer.says_close() {
+            self.connections[gateway] = Some(client);
+        }
+        Some(answer.status)
+    }
+
+    /// Lets up now and then, so that requests come at all distances.
+    fn pause(&mut self) {
+        if self.draws.below(4) == 0 {
+            let micros = self.draws.below(20_000).unsigned_abs();
+            thread::sleep(Duration::from_micros(micros));
+        }
+    }
+}
+
+impl Watch {
+    pub fn start() -> Self {
+        Self {
+            epoch: epoch_us(),
+            began: Instant::now(),
+        }
+    }
+
+    pub fn now(&self) -> i64 {
+        self.epoch + micros(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// By how much the machine's clock, which Redis goes by, has moved away from this one.
+    fn drift(&self) -> i64 {
+        (epoch_us() - self.now()).abs()
+    }
+}
+
+fn epoch_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    micros(since.expect("a time after 1970"))
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).expect("a time of this age")
+}

@@ -1,0 +1,75 @@
+//! Several gateway processes with the same file, and their policies written from quotas.
+
+use std::net::SocketAddr;
+
+use tollgate::limit::{Algorithm, Count, Leaving, Quota};
+
+use super::{Config, Process};
+
+/// Field of a request that names its client to the policies here.
+pub const CLIENT: &str = "X-Api-Key";
+
+/// Gateways that share a store.
+#[derive(Debug)]
+pub struct Fleet {
+    pub gateways: Vec<Process>,
+}
+
+impl Fleet {
+    /// Starts so many gateways, with a route `/N` under each of those quotas, and `[store]` lines.
+    #[track_caller]
+    pub fn start(count: usize, quotas: &[Quota], policy: &str, store: &str) -> Self {
+        let config = config(quotas, policy, store);
+        let gateways = (0..count).map(|_| Process::start(&config));
+        Self {
+            gateways: gateways.collect(),
+        }
+    }
+
+    /// Returns where they listen.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.gateways.iter().map(|gateway| gateway.public).collect()
+    }
+}
+
+/// Returns a file with a route `/N` under each of those quotas; `policy` lines go to each of them.
+pub fn config(quotas: &[Quota], policy: &str, store: &str) -> Config {
+    let mut config = Config::to("builtin:echo").with(&format!(
+        "[log]\naccess = 'off'\nformat = 'json'\n[store]\n{store}"
+    ));
+    for (index, quota) in quotas.iter().enumerate() {
+        let lines = format!("{}\n{policy}", lines(quota));
+        config = config
+            .policy(&format!("p{index}"), &lines)
+            .route(&format!("/{index}"), &format!("policies = ['p{index}']"));
+    }
+    config
+}
+
+/// Returns the lines of a policy with that quota, of each client its own.
+fn lines(quota: &Quota) -> String {
+    let algorithm = match quota.algorithm {
+        Algorithm::FixedWindow => "'fixed-window'".to_owned(),
+        Algorithm::SlidingWindow { buckets, leaving } => {
+            let leaving = match leaving {
+                Leaving::Weighted => "weighted",
+                Leaving::Whole => "whole",
+                Leaving::Dropped => "dropped",
+            };
+            format!("'sliding-window'\nbuckets = {buckets}\nleaving = '{leaving}'")
+        }
+        Algorithm::SlidingLog => "'sliding-log'".to_owned(),
+        Algorithm::Gcra { burst } => format!("'gcra'\nburst = {burst}"),
+        Algorithm::LeakyBucket { queue } => format!("'leaky-bucket'\nqueue = {queue}"),
+    };
+    let count = match quota.count {
+        Count::Admitted => "",
+        Count::All => "count = 'all'\n",
+    };
+    let milliseconds = quota.window.0 / 1_000;
+    format!(
+        "quota = '{} per {milliseconds}ms'\nalgorithm = {algorithm}\n{count}\
+         partition = ['header:{CLIENT}']",
+        quota.limit
+    )
+}
