@@ -4,6 +4,9 @@
 //! The cases of a single algorithm are plans of one quota. A [`Subject`] is what is under test.
 
 mod ledger;
+#[path = "support/redis/mod.rs"]
+mod redis;
+mod scripted;
 mod vectors;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +20,7 @@ use tollgate::limit::{Ask, Charged, Quota, Verdict};
 use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
 
 use ledger::{Quotas, ask};
+use scripted::Scripted;
 use vectors::{Case, Expected, File, Step};
 
 #[test]
@@ -30,6 +34,11 @@ fn pure_functions_reproduce_every_vector() {
 #[test]
 fn memory_store_reproduces_every_vector() {
     run(InMemory::new);
+}
+
+#[test]
+fn scripts_reproduce_every_vector_on_redis() {
+    run(Scripted::new);
 }
 
 /// Something that decides a plan of fixed quotas, at times that may go back.
@@ -124,6 +133,20 @@ impl Subject for InMemory {
         let charge = self.charges.last().expect("a decision comes first");
         let spent = self.session.spend(charge, amount).now_or_never();
         spent.expect("the memory store spends at once");
+    }
+}
+
+impl Subject for Scripted {
+    fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
+        Self::decide(self, now, cost)
+    }
+
+    fn release(&mut self, now: Timestamp, decision: usize, amount: u64) {
+        Self::release(self, now, decision, amount);
+    }
+
+    fn spend(&mut self, now: Timestamp, amount: u64) {
+        Self::spend(self, now, amount);
     }
 }
 
