@@ -1,0 +1,155 @@
+//! What TLS is made of, and whom it then believes.
+
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConnection, ServerConfig, ServerConnection};
+
+use super::*;
+
+const CA: &[u8] = include_bytes!("../../../../tests/config/tls/redis-ca.pem");
+const CERTIFICATE: &[u8] = include_bytes!("../../../../tests/config/tls/gateway.pem");
+const KEY: &[u8] = include_bytes!("../../../../tests/config/tls/gateway.key");
+const OTHER_CA: &[u8] = include_bytes!("../../../../tests/config/tls/other-ca.pem");
+const SERVER: &[u8] = include_bytes!("../../../../tests/config/tls/server.pem");
+const SERVER_KEY: &[u8] = include_bytes!("../../../../tests/config/tls/server.key");
+const OTHER_KEY: &[u8] = include_bytes!("../../../../tests/config/tls/other.key");
+const ENCRYPTED_KEY: &[u8] = include_bytes!("../../../../tests/config/tls/encrypted.key");
+const DER: &[u8] = include_bytes!("../../../../tests/config/tls/gateway.der");
+const VERSION_1: &[u8] = include_bytes!("../../../../tests/config/tls/version-1.pem");
+const CUT_SHORT: &[u8] = include_bytes!("../../../../tests/config/tls/cut-short.pem");
+
+fn made(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Tls, TlsFault> {
+    let ca = Some(ca);
+    Tls::new(TlsMaterial { ca, identity })
+}
+
+#[test]
+fn material_of_no_use_makes_no_tls() {
+    use TlsFault::{Ca, Certificate, Key};
+    for (ca, identity, fault) in [
+        (&b""[..], None, Ca("holds no certificate")),
+        (KEY, None, Ca("holds no certificate")),
+        (DER, None, Ca("holds no certificate")),
+        (CUT_SHORT, None, Ca("is no PEM file")),
+        (CA, Some((KEY, KEY)), Certificate("holds no certificate")),
+        (
+            CA,
+            Some((CERTIFICATE, CERTIFICATE)),
+            Key("holds no private key"),
+        ),
+        (
+            CA,
+            Some((CERTIFICATE, ENCRYPTED_KEY)),
+            Key("holds no private key"),
+        ),
+        (
+            CA,
+            Some((CERTIFICATE, OTHER_KEY)),
+            Key("holds the private key of another certificate"),
+        ),
+        (
+            CA,
+            Some((VERSION_1, KEY)),
+            Certificate("holds a certificate that cannot be read; X.509 version 3 is needed"),
+        ),
+    ] {
+        assert_eq!(made(ca, identity).err(), Some(fault));
+    }
+    let broken = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    let fault = Ca("holds a certificate that cannot be read");
+    assert_eq!(made(broken, None).err(), Some(fault));
+    let both = [CA, &broken[..]].concat();
+    assert_eq!(made(&both, None).err(), Some(fault));
+}
+
+#[test]
+fn tls_is_equal_if_made_of_the_same_material() {
+    let plain = || made(CA, None).expect("good material");
+    let known = || made(CA, Some((CERTIFICATE, KEY))).expect("good material");
+    assert_eq!(plain(), plain());
+    assert_eq!(known(), known());
+    assert_ne!(plain(), known());
+    assert_ne!(plain(), made(CERTIFICATE, None).expect("good material"));
+    assert!(known().config.client_auth_cert_resolver.has_certs());
+    assert!(!plain().config.client_auth_cert_resolver.has_certs());
+    assert_eq!(format!("{:?}", known()), "Tls");
+}
+
+/// Says whether the server asks for a certificate of the authority.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clients {
+    Any,
+    Known,
+}
+
+/// Shakes hands with a server whose certificate is for `localhost` and `127.0.0.1`.
+fn handshake(tls: &Tls, name: &str, clients: Clients) -> Result<(), rustls::Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("versions");
+    let builder = match clients {
+        Clients::Any => builder.with_no_client_auth(),
+        Clients::Known => {
+            let roots = Arc::new(authorities(CA).expect("an authority"));
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            builder.with_client_cert_verifier(verifier.build().expect("an authority"))
+        }
+    };
+    let key = PrivateKeyDer::from_pem_slice(SERVER_KEY).expect("a key");
+    let chain = certificates(SERVER).expect("a certificate");
+    let config = builder.with_single_cert(chain, key).expect("a server");
+    let mut server = ServerConnection::new(Arc::new(config))?;
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    let mut client = ClientConnection::new(Arc::clone(&tls.config), name)?;
+    while client.is_handshaking() || server.is_handshaking() {
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).expect("memory takes bytes");
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).expect("memory has bytes");
+            server.process_new_packets()?;
+        }
+        let mut bytes = Vec::new();
+        server.write_tls(&mut bytes).expect("memory takes bytes");
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).expect("memory has bytes");
+            client.process_new_packets()?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn only_the_named_server_of_a_trusted_authority_is_spoken_to() {
+    let trusting = made(CA, None).expect("good material");
+    for name in ["localhost", "127.0.0.1"] {
+        assert_eq!(handshake(&trusting, name, Clients::Any), Ok(()));
+    }
+    let both = made(&[OTHER_CA, CA].concat(), None).expect("good material");
+    assert_eq!(handshake(&both, "localhost", Clients::Any), Ok(()));
+    let system = Tls::new(TlsMaterial::default());
+    let others = [made(OTHER_CA, None).ok(), system.ok()];
+    for tls in others.into_iter().flatten() {
+        let refused = handshake(&tls, "localhost", Clients::Any).expect_err("an unknown authority");
+        assert!(matches!(refused, rustls::Error::InvalidCertificate(_)));
+    }
+    for name in ["redis.internal", "127.0.0.2", "::1"] {
+        let refused = handshake(&trusting, name, Clients::Any).expect_err("another server");
+        assert!(
+            matches!(refused, rustls::Error::InvalidCertificate(_)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_asks_who_is_there_is_told() {
+    let nobody = made(CA, None).expect("good material");
+    let gateway = made(CA, Some((CERTIFICATE, KEY))).expect("good material");
+    assert!(handshake(&nobody, "localhost", Clients::Known).is_err());
+    assert_eq!(handshake(&gateway, "localhost", Clients::Known), Ok(()));
+}
