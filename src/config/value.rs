@@ -19,7 +19,8 @@ pub use time::{QuotaText, duration, duration_text, quota};
 /// Why a text is not what its key wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Stands for the text where it must not be repeated, as it may hold a password.
+    /// Stands for the text where it must not be repeated, as it may hold a password; the hint
+    /// does not repeat it then either.
     pub subject: Option<&'static str>,
     /// What is wrong with it, as a predicate: `is not a duration`.
     pub problem: &'static str,

@@ -183,7 +183,7 @@ impl<'t> Scalar<'t, '_> {
         match parsed {
             Ok(value) => Some(At { value, span }),
             Err(mut wrong) => {
-                if written != text && has_variable(written) {
+                if wrong.subject.is_none() && written != text && has_variable(written) {
                     wrong.hint = Some("what a variable stands for is not shown".to_owned());
                 }
                 self.report.add(said_of(wrong, written, span));

@@ -59,7 +59,7 @@ pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
         Some((kind, encryption, rest))
     });
     let Some((kind, encryption, rest)) = known else {
-        return Err(wrong("is not known here").hint(meant(text)));
+        return Err(wrong("has no scheme that is known here").hint(meant(text)));
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if path.contains('@') {

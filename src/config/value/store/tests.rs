@@ -166,12 +166,12 @@ fn servers_that_cannot_be_are_refused() {
 fn a_url_that_means_nothing_says_why() {
     let long = format!("unix:/{}", "a".repeat(107));
     refused(&[
-        ("", "is not known here"),
-        ("localhost:6379", "is not known here"),
-        ("http://h", "is not known here"),
-        ("memory://", "is not known here"),
-        ("redis:h", "is not known here"),
-        ("REDIS://h", "is not known here"),
+        ("", "has no scheme that is known here"),
+        ("localhost:6379", "has no scheme that is known here"),
+        ("http://h", "has no scheme that is known here"),
+        ("memory://", "has no scheme that is known here"),
+        ("redis:h", "has no scheme that is known here"),
+        ("REDIS://h", "has no scheme that is known here"),
         ("redis://h/x", "has a database that is no number"),
         ("redis://h/-1", "has a database that is no number"),
         ("redis://h/1/2", "has a database that is no number"),
