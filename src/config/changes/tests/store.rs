@@ -152,3 +152,29 @@ fn a_prefix_that_waits_does_not_keep_a_password_waiting() {
         with_store("url = 'redis://:hidden@h'\ntimeout = '1s'").store
     );
 }
+
+#[test]
+fn a_password_and_certificates_are_read_again_each_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ca, password) = (folder.path().join("ca.pem"), folder.path().join("password"));
+    let write = |authority: &str, secret: &str| {
+        let authority = format!("tests/config/tls/{authority}");
+        std::fs::copy(authority, &ca).expect("a copy");
+        std::fs::write(&password, secret).expect("a file");
+    };
+    let read = || {
+        with_store(&format!(
+            "url = 'rediss://h'\npassword = '${{file:{}}}'\ntls = {{ ca = '{}' }}",
+            password.display(),
+            ca.display()
+        ))
+    };
+    write("redis-ca.pem", "secret");
+    let old = read();
+    assert_eq!(changes(&old, &read()), Changes::default());
+    write("other-ca.pem", "hidden\n");
+    assert_eq!(
+        changes(&old, &read()),
+        applied(&["store: password changed", "store: tls changed"])
+    );
+}
