@@ -1,0 +1,188 @@
+//! Rust and Lua decide, settle and look in lock-step, on random plans under random clocks.
+
+use proptest::prelude::*;
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Algorithm, Charged, Count, Decision, Leaving, Quota};
+
+use crate::ledger::Quotas;
+use crate::scripted::Scripted;
+use crate::traffic::{Cost, Gap, START};
+
+/// One thing that happens to a plan.
+#[derive(Clone, Debug)]
+enum Event {
+    Decide(Cost),
+    Look(Cost),
+    /// Gives back a share of an earlier charge.
+    Release(proptest::sample::Index, Cost),
+    Spend(Spend),
+    Reset,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Spend {
+    Cost(Cost),
+    Absurd(u64),
+}
+
+/// Where the clock goes before an event.
+#[derive(Clone, Copy, Debug)]
+enum Tick {
+    On(Gap),
+    /// Back by so many thousandths of the window.
+    Back(u64),
+    /// Back by one window and so many microseconds.
+    BackOver(u64),
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Both give the same verdict, to the microsecond, whatever happened before: charges, refusals,
+    /// looks, releases, spends, resets, clocks that jump either way.
+    #[test]
+    fn rust_and_lua_agree(
+        quotas in plans(),
+        events in proptest::collection::vec((tick(), event()), 1..50),
+    ) {
+        let mut lua = Scripted::new(quotas.clone());
+        let mut rust = Quotas::new(quotas.clone());
+        let mut charges: Vec<Vec<Option<Charged>>> = Vec::new();
+        let mut now = START;
+        for (tick, event) in events {
+            now = tick.from(now, &quotas[0].0);
+            match event {
+                Event::Decide(cost) => {
+                    let cost = cost.of(&quotas[0].0);
+                    let verdict = rust.decide(now, cost);
+                    charges.push(verdict.answers.iter().map(|answer| answer.charged).collect());
+                    prop_assert_eq!(lua.decide(now, cost), verdict);
+                }
+                Event::Look(cost) => {
+                    let cost = cost.of(&quotas[0].0);
+                    prop_assert_eq!(lua.look(now, cost).to_vec(), looks(&rust, now, cost));
+                }
+                Event::Release(index, amount) if !charges.is_empty() => {
+                    let decision = index.index(charges.len());
+                    let amount = amount.of(&quotas[0].0);
+                    let came_back: Vec<_> =
+                        charges[decision].iter().map(Option::is_some).collect();
+                    rust.release(now, &mut charges[decision], amount);
+                    let mut settled = lua.release(now, decision, amount).into_iter();
+                    let after = looks(&rust, now, 0);
+                    for (came_back, after) in came_back.into_iter().zip(after) {
+                        if came_back {
+                            prop_assert_eq!(settled.next(), Some(after));
+                        }
+                    }
+                }
+                Event::Release(..) => {}
+                Event::Spend(spend) => {
+                    let amount = spend.of(&quotas[0].0);
+                    rust.spend(now, amount);
+                    prop_assert_eq!(lua.spend(now, amount), looks(&rust, now, 0));
+                }
+                Event::Reset => {
+                    rust = Quotas::new(quotas.clone());
+                    prop_assert_eq!(lua.reset(now), looks(&rust, now, 0));
+                }
+            }
+        }
+    }
+}
+
+/// Returns what each quota would answer, and spends nothing.
+fn looks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
+    let mut rust = rust.clone();
+    let look = |((quota, _), counter): (&(Quota, Mode), &mut crate::ledger::Counter)| {
+        let at = counter.arrive(quota, now);
+        counter.decision(quota, cost, at, counter.admits(quota, cost, at))
+    };
+    (rust.asked.iter().zip(&mut rust.counters))
+        .map(look)
+        .collect()
+}
+
+impl Tick {
+    fn from(self, now: Timestamp, quota: &Quota) -> Timestamp {
+        match self {
+            Self::On(gap) => now + gap.of(quota),
+            Self::Back(permille) => now - Micros(quota.window.0 * permille / 1000),
+            Self::BackOver(us) => now - Micros(quota.window.0 + us),
+        }
+    }
+}
+
+impl Spend {
+    fn of(self, quota: &Quota) -> u64 {
+        match self {
+            Self::Cost(cost) => cost.of(quota),
+            Self::Absurd(amount) => amount,
+        }
+    }
+}
+
+fn tick() -> impl Strategy<Value = Tick> {
+    prop_oneof![
+        30 => any::<Gap>().prop_map(Tick::On),
+        2 => (0..1000_u64).prop_map(Tick::Back),
+        1 => (0..4_u64).prop_map(Tick::BackOver),
+        1 => (0..5000_u64).prop_map(Tick::Back),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        24 => any::<Cost>().prop_map(Event::Decide),
+        3 => any::<Cost>().prop_map(Event::Look),
+        6 => any::<(proptest::sample::Index, Cost)>()
+            .prop_map(|(index, amount)| Event::Release(index, amount)),
+        2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
+        1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
+            .prop_map(|amount| Event::Spend(Spend::Absurd(amount))),
+        1 => Just(Event::Reset),
+    ]
+}
+
+/// Makes plans of one to three quotas.
+fn plans() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
+    let mode = prop_oneof![3 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
+    proptest::collection::vec((quota(), mode), 1..4)
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    let leaving = [Leaving::Weighted, Leaving::Whole, Leaving::Dropped];
+    let sliding = (
+        proptest::sample::select(vec![1, 2, 10, 100]),
+        proptest::sample::select(leaving.to_vec()),
+    );
+    let algorithm = prop_oneof![
+        1 => Just(Algorithm::FixedWindow),
+        3 => sliding.prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+        3 => Just(Algorithm::SlidingLog),
+        1 => (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
+        1 => (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+    ];
+    let limit = prop_oneof![
+        8 => 1..30_u64,
+        1 => 1..2_000_000_u64,
+        1 => (1_u64 << 40)..=(1 << 52),
+    ];
+    // No shorter than what a test takes: the server's own clock ends what is over by a second.
+    let window_us =
+        proptest::sample::select(vec![60_000_000, 2_592_000_000_000, 31_536_000_000_000]);
+    let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];
+    (limit, window_us, algorithm, count).prop_map(|(limit, window_us, algorithm, count)| {
+        let never_all = matches!(
+            algorithm,
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+        );
+        Quota {
+            limit,
+            window: Micros(window_us),
+            algorithm,
+            count: if never_all { Count::Admitted } else { count },
+        }
+    })
+}
