@@ -57,8 +57,9 @@ fn all() {
         let hot = Bench::new(algorithm, 1);
         let many = Bench::new(algorithm, 1);
         let plan = Bench::new(algorithm, 3);
+        let session = many.store.session();
         for tag in &tags {
-            black_box(many.decide(*tag));
+            black_box(many.decide(&session, *tag));
         }
         println!(
             "{name:>15} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1}",
@@ -75,7 +76,6 @@ fn all() {
 /// A store with a plan of one or more quotas.
 struct Bench {
     store: Store,
-    session: Session,
     quotas: Vec<(Quota, Slot)>,
 }
 
@@ -98,14 +98,10 @@ impl Bench {
                 (quota, store.slot(&series))
             })
             .collect();
-        Self {
-            session: store.session(),
-            store,
-            quotas,
-        }
+        Self { store, quotas }
     }
 
-    fn decide(&self, tag: Tag) -> Outcome {
+    fn decide(&self, session: &Session, tag: Tag) -> Outcome {
         let plan: smallvec::SmallVec<[Ask<'_>; 4]> = (self.quotas.iter())
             .map(|(quota, slot)| Ask {
                 quota,
@@ -116,16 +112,17 @@ impl Bench {
                 on_store_failure: OnStoreFailure::Local,
             })
             .collect();
-        let outcome = self.session.decide(&plan).now_or_never();
+        let outcome = session.decide(&plan).now_or_never();
         outcome.expect("memory never waits")
     }
 
     fn ns_per_decision(&self, threads: usize, tags: &[Tag]) -> f64 {
         let run = |first: usize| {
+            let session = self.store.session();
             let started = Stopwatch::start();
             let mut index = first;
             for _ in 0..DECISIONS {
-                black_box(self.decide(tags[index]));
+                black_box(self.decide(&session, tags[index]));
                 // A stride that is prime to the number of keys visits them in no order.
                 index = (index + 7_919) % tags.len();
             }
@@ -167,18 +164,22 @@ impl Stopwatch {
 fn bytes_per_key(keys: u64) {
     // What the process and its allocator need at all is not the keys'.
     let warm_up = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
+    let session = warm_up.store.session();
     for key in 0..WARM_UP_KEYS {
-        black_box(warm_up.decide(tag(key)));
+        black_box(warm_up.decide(&session, tag(key)));
     }
     settle();
     let before = resident_bytes();
     let bench = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
+    let session = bench.store.session();
     for key in 0..keys {
-        black_box(bench.decide(tag(key)));
+        black_box(bench.decide(&session, tag(key)));
     }
     settle();
     let resident = resident_bytes().saturating_sub(before);
-    let Store::Memory(memory) = &bench.store;
+    let Store::Memory(memory) = &bench.store else {
+        unreachable!("it was made so");
+    };
     let counted = memory.usage().bytes;
     println!("{keys:>15} {:>9} {:>9}", counted / keys, resident / keys);
     drop(warm_up);

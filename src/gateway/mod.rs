@@ -89,15 +89,15 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]: none of them is worth a second try without a change.
     pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
-        let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), u64::MAX)));
-        let loaded =
-            load(text, &environment, &mut |series| store.slot(series)).map_err(StartError::File)?;
-        Self::run(loaded, store, clock)
+        // The file says where counters live; it is read with slots that every store goes by.
+        let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
+        let loaded = load(text, &environment, &mut |series| memory.slot(series))
+            .map_err(StartError::File)?;
+        Self::run(loaded, memory, clock)
     }
 
-    fn run(loaded: Loaded, store: Store, clock: Clock) -> Result<Self, StartError> {
+    fn run(loaded: Loaded, memory: Arc<MemoryStore>, clock: Clock) -> Result<Self, StartError> {
         let snapshot = loaded.snapshot;
-        store.set_bytes_max(snapshot.store.memory_max);
         let listeners = bind_all(&snapshot)?;
         let admin_listener = bind_admin(&snapshot)?;
         let worker_count = worker_count(&snapshot);
@@ -113,6 +113,7 @@ impl Gateway {
             .map(TcpListener::local_addr)
             .transpose()?;
         let process_key = process_key();
+        let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
         let live = Live::new(snapshot, &metrics, &process_key);
         let shared = Arc::new(Shared::new(live, clock, store, metrics, process_key));
         // Nobody has set it before.
@@ -260,7 +261,7 @@ impl Gateway {
         let changes = changes(&old.snapshot, &loaded.snapshot);
         let snapshot = keep_until_restart(&old.snapshot, loaded.snapshot);
         let slots = slots(&snapshot);
-        self.shared.store.set_bytes_max(snapshot.store.memory_max);
+        self.shared.store.reload(&snapshot.store);
         let old = self.shared.swap(Live::new(
             snapshot,
             &self.shared.metrics,

@@ -191,6 +191,7 @@ impl Worker {
         self.sweep.sweep();
         self.pools.sweep(now);
         self.access_log.flush();
+        self.store.tend();
         self.connections.tend();
     }
 

@@ -16,10 +16,25 @@ pub struct Charge {
 /// Where one quota was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
+    /// The quota as it was decided: this node's share of it, if it was charged here in place of Redis.
     pub(super) quota: Quota,
     pub(super) slot: Slot,
     /// The tag that was charged: the partition's own, or the overflow partition's.
     pub(super) tag: Tag,
     /// What can still be given back, if anything.
     pub(super) charged: Option<Charged>,
+    pub(super) place: Place,
+}
+
+/// Who keeps what was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The memory store, as it was since it was cleared so many times: what it was cleared of
+    /// cannot be given back.
+    Memory {
+        /// How often it had been cleared.
+        clearings: u32,
+    },
+    /// Redis.
+    Redis,
 }

@@ -4,28 +4,38 @@
 //! journey's business. [`Charge`] is what a decision spent: dropped, the units stay spent; handed
 //! to [`Store::release`], they come back.
 
+mod breaker;
 mod charge;
+mod fallback;
+mod guarded;
 mod memory;
 pub mod redis;
+mod refusals;
 pub mod settings;
 
 pub use charge::Charge;
 pub use memory::MemoryStore;
-pub use redis::Tls;
+pub use redis::{RedisStore, RedisUsage, Tls};
 pub use settings::Settings;
+
+use std::rc::Rc;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::clock::Micros;
+use crate::clock::{Clock, Micros};
+
 use crate::limit::plan::Slot;
 use crate::limit::{Algorithm, Ask, Decision, Leaving, Tag, Verdict};
-use std::sync::Arc;
+use settings::Location;
 
 /// The stores there are: a closed set. What the workers of a process share of it.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// This process's memory, shared by its workers.
     Memory(Arc<MemoryStore>),
+    /// Redis, shared by a fleet.
+    Redis(Arc<RedisStore>),
 }
 
 /// A worker's way to the store; lives on the worker's thread.
@@ -33,6 +43,8 @@ pub enum Store {
 pub enum Session {
     /// Asks at once.
     Memory(Arc<MemoryStore>),
+    /// Asks over connections of its own.
+    Redis(Rc<redis::Session>),
 }
 
 /// Which quota's states: what keeps its counters across a reload, and what starts afresh.
@@ -120,15 +132,12 @@ impl From<Algorithm> for Shape {
     }
 }
 
-#[allow(
-    clippy::unused_async,
-    reason = "memory answers at once; a store elsewhere is waited for"
-)]
 impl Session {
     /// Decides a plan, all or nothing, in one atomic step.
     pub async fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
         match self {
             Self::Memory(memory) => memory.decide(plan),
+            Self::Redis(session) => guarded::decide(session, plan).await,
         }
     }
 
@@ -136,6 +145,7 @@ impl Session {
     pub async fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
         match self {
             Self::Memory(memory) => memory.look(plan),
+            Self::Redis(session) => guarded::look(session, plan).await,
         }
     }
 
@@ -143,6 +153,7 @@ impl Session {
     pub async fn release(&self, charge: Charge, amount: u64) -> Charge {
         match self {
             Self::Memory(memory) => memory.release(charge, amount),
+            Self::Redis(session) => guarded::release(session, charge, amount).await,
         }
     }
 
@@ -150,6 +161,15 @@ impl Session {
     pub async fn spend(&self, charge: &Charge, amount: u64) {
         match self {
             Self::Memory(memory) => memory.spend(charge, amount),
+            Self::Redis(session) => guarded::spend(session, charge, amount).await,
+        }
+    }
+
+    /// What a worker does a few times a second for its way to the store.
+    pub fn tend(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(session) => session.tend(),
         }
     }
 
@@ -157,15 +177,36 @@ impl Session {
     pub async fn reset(&self, slot: Slot, tag: Tag) {
         match self {
             Self::Memory(memory) => memory.reset(slot, tag),
+            Self::Redis(session) => guarded::reset(session, slot, tag).await,
         }
     }
 }
 
 impl Store {
+    /// Opens the store that the settings say.
+    ///
+    /// `memory` has named the slots so far, and `secret` is what no one outside knows.
+    pub fn open(
+        settings: &Settings,
+        memory: Arc<MemoryStore>,
+        clock: Clock,
+        secret: &[u8; 32],
+    ) -> Self {
+        memory.set_bytes_max(settings.memory_max);
+        match &settings.location {
+            Location::Memory => Self::Memory(memory),
+            Location::Redis(redis) => {
+                let store = RedisStore::new(redis, settings, memory, clock, secret);
+                Self::Redis(Arc::new(store))
+            }
+        }
+    }
+
     /// Opens a worker's way to the store; on that worker's runtime.
     pub fn session(&self) -> Session {
         match self {
             Self::Memory(memory) => Session::Memory(Arc::clone(memory)),
+            Self::Redis(store) => Session::Redis(Rc::new(redis::Session::open(store))),
         }
     }
 
@@ -173,6 +214,7 @@ impl Store {
     pub fn slot(&self, series: &Series) -> Slot {
         match self {
             Self::Memory(memory) => memory.slot(series),
+            Self::Redis(store) => store.slot(series),
         }
     }
 
@@ -181,6 +223,7 @@ impl Store {
     pub fn sweep(&self) {
         match self {
             Self::Memory(memory) => memory.sweep(),
+            Self::Redis(store) => store.sweep(),
         }
     }
 
@@ -188,13 +231,23 @@ impl Store {
     pub fn usage(&self) -> Usage {
         match self {
             Self::Memory(memory) => memory.usage(),
+            Self::Redis(store) => store.memory.usage(),
         }
     }
 
-    /// Changes how many bytes the store may hold.
-    pub fn set_bytes_max(&self, bytes_max: u64) {
+    /// Says what was asked of Redis and how it went; nothing of a store in memory.
+    pub fn redis_usage(&self) -> Option<RedisUsage> {
         match self {
-            Self::Memory(memory) => memory.set_bytes_max(bytes_max),
+            Self::Memory(_) => None,
+            Self::Redis(store) => Some(store.usage()),
+        }
+    }
+
+    /// Goes by what of `settings` may change while the process runs.
+    pub fn reload(&self, settings: &Settings) {
+        match self {
+            Self::Memory(memory) => memory.set_bytes_max(settings.memory_max),
+            Self::Redis(store) => store.reload(settings),
         }
     }
 
@@ -202,6 +255,7 @@ impl Store {
     pub fn retain(&self, live: &[Slot]) {
         match self {
             Self::Memory(memory) => memory.retain(live),
+            Self::Redis(store) => store.retain(live),
         }
     }
 }

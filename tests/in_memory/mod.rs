@@ -22,7 +22,6 @@ const WHOLE_SWEEP: usize = 33;
 
 pub struct Gateway {
     pub store: Store,
-    pub session: Session,
     pub clock: Clock,
 }
 
@@ -31,16 +30,18 @@ impl Gateway {
         // A window's start, so that nothing ages unless a test says so.
         let clock = Clock::manual(Timestamp(1_700_000_040 * 1_000_000));
         let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), bytes_max)));
-        let session = store.session();
-        Self {
-            store,
-            session,
-            clock,
-        }
+        Self { store, clock }
+    }
+
+    /// Opens a session of the thread that calls.
+    fn session(&self) -> Session {
+        self.store.session()
     }
 
     pub fn memory(&self) -> &MemoryStore {
-        let Store::Memory(memory) = &self.store;
+        let Store::Memory(memory) = &self.store else {
+            unreachable!("it was made so");
+        };
         memory
     }
 
@@ -72,7 +73,7 @@ impl Gateway {
     }
 
     pub fn outcome(&self, plan: &[Ask<'_>]) -> Outcome {
-        let outcome = self.session.decide(plan).now_or_never();
+        let outcome = self.session().decide(plan).now_or_never();
         outcome.expect("memory never waits")
     }
 
@@ -81,7 +82,7 @@ impl Gateway {
     }
 
     pub fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
-        let looks = self.session.look(plan).now_or_never();
+        let looks = self.session().look(plan).now_or_never();
         looks.expect("memory never waits")
     }
 
@@ -90,17 +91,17 @@ impl Gateway {
     }
 
     pub fn release(&self, charge: Charge, amount: u64) -> Charge {
-        let rest = self.session.release(charge, amount).now_or_never();
+        let rest = self.session().release(charge, amount).now_or_never();
         rest.expect("memory never waits")
     }
 
     pub fn spend(&self, charge: &Charge, amount: u64) {
-        let spent = self.session.spend(charge, amount).now_or_never();
+        let spent = self.session().spend(charge, amount).now_or_never();
         spent.expect("memory never waits");
     }
 
     pub fn reset(&self, ask: Ask<'_>) {
-        let reset = self.session.reset(ask.slot, ask.tag).now_or_never();
+        let reset = self.session().reset(ask.slot, ask.tag).now_or_never();
         reset.expect("memory never waits");
     }
 

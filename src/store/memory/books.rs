@@ -5,6 +5,7 @@
 //! out to have no room.
 
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
@@ -15,7 +16,7 @@ use super::{MemoryStore, OVERFLOW, OVERFLOW_SHARD, shard_of};
 use crate::clock::Timestamp;
 use crate::limit::plan::{Ledger, Look, Mode, OnStoreFailure, Slot, Step};
 use crate::limit::{Answer, Ask, Decision, Quota, Tag};
-use crate::store::charge::{Charge, Entry};
+use crate::store::charge::{Charge, Entry, Place as Keeper};
 
 /// What a plan holds of the store while it is decided, settled or given back.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Books<'s> {
     places: SmallVec<[Place; 4]>,
     /// Read once the locks are held, so that no partition ever sees an earlier time than before.
     pub(super) now: Timestamp,
+    /// Likewise: a clearing locks what it clears after it was counted.
+    clearings: u32,
 }
 
 /// A locked shard.
@@ -71,6 +74,7 @@ impl<'s> Books<'s> {
             shards,
             places: SmallVec::new(),
             now: store.clock.now(),
+            clearings: store.clearings.load(Relaxed),
         }
     }
 
@@ -128,6 +132,7 @@ impl<'s> Books<'s> {
     /// Lets go of the shards, and notes what the decided plan spent and where.
     pub(super) fn close(&mut self, plan: &[Ask<'_>], answers: &[Answer]) -> Charge {
         self.shards.clear();
+        let clearings = self.clearings;
         let entries = (plan.iter().zip(answers).zip(&self.places))
             .filter_map(|((ask, answer), place)| {
                 let (_, spot) = place.spot(ask)?;
@@ -136,6 +141,7 @@ impl<'s> Books<'s> {
                     slot: ask.slot,
                     tag: spot.tag,
                     charged: answer.charged,
+                    place: Keeper::Memory { clearings },
                 })
             })
             .collect();
@@ -148,6 +154,14 @@ impl<'s> Books<'s> {
             return;
         };
         let amount = amount.min(charged.amount);
+        if (entry.place)
+            != (Keeper::Memory {
+                clearings: self.clearings,
+            })
+        {
+            entry.charged = None;
+            return;
+        }
         let (now, held) = (self.now, self.held(entry.tag));
         if let Some(table) = self.shards[held].shard.table(entry.slot) {
             let meter = &self.store.meter;

@@ -23,7 +23,7 @@ mod shard;
 mod table;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
@@ -50,6 +50,8 @@ pub struct MemoryStore {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     /// The shard that the next sweep begins with.
     next_sweep: AtomicUsize,
+    /// How often all states were dropped.
+    clearings: AtomicU32,
     slots: Mutex<HashMap<Series, Slot>>,
 }
 
@@ -64,6 +66,7 @@ impl MemoryStore {
                 .map(|_| CachePadded::default())
                 .collect(),
             next_sweep: AtomicUsize::new(0),
+            clearings: AtomicU32::new(0),
             slots: Mutex::default(),
         }
     }
@@ -163,9 +166,11 @@ impl MemoryStore {
         }
     }
 
+    /// Returns the slot of a series: the same as long as the store lives.
+    ///
     /// Slots are dense and never given to another series, so a request that still holds an old
     /// snapshot cannot touch a new series' states.
-    pub(super) fn slot(&self, series: &Series) -> Slot {
+    pub fn slot(&self, series: &Series) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(series) {
             return *slot;
@@ -183,6 +188,22 @@ impl MemoryStore {
             let taken = self.lock(index).take_all_but(&live, &self.meter);
             drop(taken);
         }
+    }
+
+    /// Drops every state. What was charged before cannot be given back any more.
+    pub(super) fn clear(&self) {
+        self.clearings.fetch_add(1, Relaxed);
+        self.retain(&[]);
+        // Nor what was charged meanwhile: it may be gone.
+        self.clearings.fetch_add(1, Relaxed);
+    }
+
+    /// Returns every series that has a slot, by slot.
+    pub(super) fn series(&self) -> Vec<Series> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut series: Vec<_> = slots.iter().map(|(of, slot)| (*slot, of.clone())).collect();
+        series.sort_unstable_by_key(|(slot, _)| *slot);
+        series.into_iter().map(|(_, of)| of).collect()
     }
 
     /// Locks a shard. A panic under the lock has ended one connection; what it left is sound,

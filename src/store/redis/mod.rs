@@ -2,7 +2,8 @@
 //!
 //! [`RedisStore`] is the process's part: key names, breakers, remembered refusals, this node's own
 //! counts for when Redis is away. [`Session`] is a worker's part: its connections, which live on its
-//! thread, and what it asks over them.
+//! thread, and what it asks over them. What a request is answered when Redis is not is
+//! [`guarded`](super::guarded)'s business.
 //!
 //! `wire` turns plans into arguments of the scripts in `lua/` and their replies into answers;
 //! `link` sends them to one server; `cluster` and `sentinel` say which server that is.
@@ -10,8 +11,209 @@
 mod cluster;
 mod connect;
 mod link;
+mod nodes;
+mod route;
 mod sentinel;
+mod session;
+mod tally;
 mod tls;
 pub mod wire;
 
+pub use session::Session;
+pub(super) use tally::Lost;
+pub use tally::{ROUND_TRIP_BOUNDS_US, RedisUsage};
 pub use tls::{Tls, TlsFault, TlsMaterial};
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+
+use self::nodes::Nodes;
+use self::tally::Tally;
+use self::wire::Names;
+use super::breaker::{Breaker, BreakerState, Change};
+use super::fallback::Fallback;
+use super::refusals::Refusals;
+use super::settings::{Location, RedisSettings, Settings};
+use super::{MemoryStore, Series};
+use crate::clock::{Clock, Micros};
+use crate::limit::plan::Slot;
+
+/// Counters in Redis: what the workers of a process share of it.
+#[derive(Debug)]
+pub struct RedisStore {
+    pub(super) clock: Clock,
+    settings: ArcSwap<InForce>,
+    /// Counts changes of the settings, for sessions to see.
+    changes: AtomicU64,
+    names: Names,
+    /// This node's own counts, for what Redis cannot decide; it names the slots, too.
+    pub(super) memory: Arc<MemoryStore>,
+    pub(super) refusals: Refusals,
+    breakers: Mutex<BTreeMap<Arc<str>, Weak<Breaker>>>,
+    nodes: Nodes,
+    /// What no one outside knows.
+    secret: [u8; 32],
+    tallies: Mutex<Vec<Arc<Tally>>>,
+    is_eviction_told: Arc<AtomicBool>,
+}
+
+/// The settings that may change while the process runs.
+#[derive(Debug)]
+pub(super) struct InForce {
+    redis: RedisSettings,
+    breaker: super::settings::BreakerSettings,
+    pub(super) timeout: Duration,
+    pub(super) refusal_cache: Micros,
+}
+
+impl RedisStore {
+    /// Makes a store over Redis; nothing is connected before a worker opens a session.
+    ///
+    /// `memory` is what decides in its place, and has named the slots so far; `secret` is what no
+    /// one outside knows, and no other process has.
+    pub fn new(
+        redis: &RedisSettings,
+        settings: &Settings,
+        memory: Arc<MemoryStore>,
+        clock: Clock,
+        secret: &[u8; 32],
+    ) -> Self {
+        let names = Names::new(&redis.prefix);
+        for (slot, series) in (0..).map(Slot).zip(memory.series()) {
+            names.note(slot, &series);
+        }
+        Self {
+            clock,
+            settings: ArcSwap::from_pointee(InForce::new(redis, settings)),
+            changes: AtomicU64::new(0),
+            names,
+            memory,
+            refusals: Refusals::new(),
+            breakers: Mutex::default(),
+            nodes: Nodes::new(secret),
+            secret: blake3::derive_key("tollgate 2026-11 tags of this node's own counts", secret),
+            tallies: Mutex::default(),
+            is_eviction_told: Arc::default(),
+        }
+    }
+
+    /// Goes by other settings from now on: all but the servers and the prefix.
+    pub fn reload(&self, settings: &Settings) {
+        self.memory.set_bytes_max(settings.memory_max);
+        if let Location::Redis(redis) = &settings.location {
+            let in_force = InForce::new(redis, settings);
+            for breaker in self.breakers() {
+                breaker.set(in_force.breaker);
+            }
+            self.settings.store(Arc::new(in_force));
+            self.changes.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Says what was asked of Redis and how it went.
+    pub fn usage(&self) -> RedisUsage {
+        let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = RedisUsage::of(tallies.iter().map(|tally| &**tally));
+        drop(tallies);
+        usage.refusals_remembered = self.refusals.len();
+        usage.nodes = self.nodes.count();
+        usage.breakers = (self.breakers().iter())
+            .map(|breaker| (Arc::clone(breaker.server()), breaker.state()))
+            .collect();
+        usage
+    }
+
+    pub(super) fn slot(&self, series: &Series) -> Slot {
+        let slot = self.memory.slot(series);
+        self.names.note(slot, series);
+        slot
+    }
+
+    pub(super) fn sweep(&self) {
+        self.memory.sweep();
+        self.refusals.sweep(self.clock.now());
+        for breaker in self.breakers() {
+            breaker.sweep();
+        }
+    }
+
+    /// Forgets what was remembered under the configuration before.
+    pub(super) fn retain(&self, live: &[Slot]) {
+        self.refusals.clear();
+        self.memory.retain(live);
+    }
+
+    /// Counts the changes of the settings so far.
+    fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    pub(super) fn in_force(&self) -> Guard<Arc<InForce>> {
+        self.settings.load()
+    }
+
+    /// Returns what decides when Redis does not.
+    pub(super) fn fallback(&self) -> Fallback<'_> {
+        Fallback {
+            memory: &self.memory,
+            tag_key: &self.secret,
+            nodes: self.nodes.count(),
+            cooldown: self.cooldown(),
+        }
+    }
+
+    /// Returns how long a server that fails is not asked.
+    pub(super) fn cooldown(&self) -> Micros {
+        self.in_force().breaker.cooldown.into()
+    }
+
+    /// Returns the breaker of a server, which lives as long as a session goes by it.
+    fn breaker(&self, server: &str) -> Arc<Breaker> {
+        let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(breaker) = breakers.get(server).and_then(Weak::upgrade) {
+            return breaker;
+        }
+        breakers.retain(|_, breaker| breaker.strong_count() > 0);
+        let name: Arc<str> = server.into();
+        let settings = self.in_force().breaker;
+        let breaker = Breaker::new(Arc::clone(&name), settings, self.clock.clone());
+        let breaker = Arc::new(breaker);
+        breakers.insert(name, Arc::downgrade(&breaker));
+        breaker
+    }
+
+    /// Drops this node's own counts once every server is asked again.
+    pub(super) fn note(&self, change: Change) {
+        let is_closed = |breaker: &Arc<Breaker>| breaker.state() == BreakerState::Closed;
+        if change == Change::Closed && self.breakers().iter().all(is_closed) {
+            self.memory.clear();
+        }
+    }
+
+    fn open_tally(&self) -> (usize, Arc<Tally>) {
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let tally = Arc::new(Tally::default());
+        tallies.push(Arc::clone(&tally));
+        (tallies.len() - 1, tally)
+    }
+
+    fn breakers(&self) -> Vec<Arc<Breaker>> {
+        let breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        breakers.values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl InForce {
+    fn new(redis: &RedisSettings, settings: &Settings) -> Self {
+        Self {
+            redis: redis.clone(),
+            breaker: settings.breaker,
+            timeout: settings.timeout,
+            refusal_cache: settings.refusal_cache.into(),
+        }
+    }
+}

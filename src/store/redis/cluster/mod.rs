@@ -132,6 +132,28 @@ impl Cluster {
             .map(|node| node.address.clone())
     }
 
+    /// Says whether there is a primary at this address, as last learned.
+    pub(super) fn has_primary(&self, address: &Address) -> bool {
+        let map = self.view.map.borrow();
+        map.primaries().iter().any(|node| node.address == *address)
+    }
+
+    /// Says whether any primary is known.
+    pub(super) fn is_known(&self) -> bool {
+        !self.view.map.borrow().primaries().is_empty()
+    }
+
+    /// Counts the connections that stand.
+    pub(super) fn connections(&self) -> u64 {
+        let map = self.view.map.borrow();
+        let is_up = |node: &Rc<Node>| {
+            node.link
+                .get()
+                .is_some_and(|link| link.state() == State::Up)
+        };
+        map.nodes().map(|node| u64::from(is_up(node))).sum()
+    }
+
     /// Says that the primary that has a key did not answer in time.
     pub(super) fn suspect(&self, key: &[u8]) {
         let map = self.view.map.borrow();

@@ -1,0 +1,289 @@
+//! A circuit breaker: a server that fails is not asked for a while, so that nobody waits for it.
+//!
+//! Closed it lets every call pass. So many failures in a row, or too large a share of the calls of
+//! the last while, open it: no call passes. After the cooldown it is half-open: one call at a time
+//! passes as a probe, the first one that succeeds closes it, each that fails opens it for another
+//! cooldown. Only a probe can close it; what was asked before it changed says nothing any more.
+//!
+//! There is one per process and server, so while it is closed a success costs one uncontended add.
+//! What is looked at only when a call fails is behind a lock.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_utils::CachePadded;
+
+use super::settings::BreakerSettings;
+use crate::clock::{Clock, Micros, Timestamp};
+
+/// Decides whether a server is asked; shared by all workers.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    /// For people.
+    server: Arc<str>,
+    clock: Clock,
+    /// When it may be probed, in microseconds since 1970; 0 while it is closed.
+    probe_from_us: AtomicU64,
+    /// Counts its changes: what belongs to an earlier period is no news.
+    period: AtomicU32,
+    is_probed: AtomicBool,
+    failures_in_row: AtomicU32,
+    /// Successes since the start, by worker.
+    successes: [CachePadded<AtomicU64>; LANES],
+    book: Mutex<Book>,
+}
+
+/// Leave to ask the server. Say how it went; dropped, the call went neither way.
+#[derive(Debug)]
+#[must_use = "the breaker goes by what becomes of the call"]
+pub(super) struct Permit<'b> {
+    breaker: &'b Breaker,
+    period: u32,
+    lane: usize,
+    is_probe: bool,
+}
+
+/// What a breaker lets pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Every call.
+    Closed,
+    /// None.
+    Open,
+    /// One at a time.
+    HalfOpen,
+}
+
+/// What a success changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Nothing.
+    None,
+    /// The breaker was not closed, and is now.
+    Closed,
+}
+
+/// What failures are judged by.
+#[derive(Debug)]
+struct Book {
+    settings: BreakerSettings,
+    /// Failures since the start.
+    failures: u64,
+    /// How the counts stood at times past, oldest first: the first is what the window begins with.
+    marks: VecDeque<Mark>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Timestamp,
+    successes: u64,
+    failures: u64,
+}
+
+impl Breaker {
+    /// Makes a closed one for `server`.
+    pub(super) fn new(server: Arc<str>, settings: BreakerSettings, clock: Clock) -> Self {
+        let start = Mark {
+            at: clock.now(),
+            successes: 0,
+            failures: 0,
+        };
+        Self {
+            server,
+            clock,
+            probe_from_us: AtomicU64::new(0),
+            period: AtomicU32::new(0),
+            is_probed: AtomicBool::new(false),
+            failures_in_row: AtomicU32::new(0),
+            successes: Default::default(),
+            book: Mutex::new(Book {
+                settings,
+                failures: 0,
+                marks: VecDeque::from([start]),
+            }),
+        }
+    }
+
+    /// Returns leave to ask, unless the server is not to be asked now.
+    ///
+    /// `worker` is any number; those of threads that call at the same time better differ.
+    pub(super) fn permit(&self, worker: usize) -> Option<Permit<'_>> {
+        let period = self.period.load(Relaxed);
+        let is_probe = match self.probe_from_us.load(Relaxed) {
+            0 => false,
+            from_us if self.clock.now() < Timestamp(from_us) => return None,
+            _ if self.is_probed.swap(true, Relaxed) => return None,
+            _ => true,
+        };
+        let permit = Permit {
+            breaker: self,
+            period,
+            lane: worker % LANES,
+            is_probe,
+        };
+        // Between the two looks another probe may have ended; its word stands.
+        let is_stale = is_probe && self.state() != BreakerState::HalfOpen;
+        (!is_stale).then_some(permit)
+    }
+
+    /// Says what it lets pass.
+    pub(super) fn state(&self) -> BreakerState {
+        match self.probe_from_us.load(Relaxed) {
+            0 => BreakerState::Closed,
+            from_us if self.clock.now() < Timestamp(from_us) => BreakerState::Open,
+            _ => BreakerState::HalfOpen,
+        }
+    }
+
+    /// Returns the server that it is for.
+    pub(super) fn server(&self) -> &Arc<str> {
+        &self.server
+    }
+
+    /// Judges by other settings from now on.
+    pub(super) fn set(&self, settings: BreakerSettings) {
+        self.book().settings = settings;
+    }
+
+    /// Lets the window slide; called several times a second.
+    pub(super) fn sweep(&self) {
+        let now = self.clock.now();
+        self.book().slide(now, self.successes());
+    }
+
+    fn succeeded(&self, permit: &Permit<'_>) -> Change {
+        if permit.is_probe {
+            return self.close(permit.period);
+        }
+        self.successes[permit.lane].fetch_add(1, Relaxed);
+        if self.failures_in_row.load(Relaxed) != 0 {
+            self.failures_in_row.store(0, Relaxed);
+        }
+        Change::None
+    }
+
+    fn failed(&self, permit: &Permit<'_>, error: &dyn Display) {
+        let now = self.clock.now();
+        let mut book = self.book();
+        if self.period.load(Relaxed) != permit.period {
+            return;
+        }
+        if permit.is_probe {
+            let cooldown = Micros::from(book.settings.cooldown);
+            self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
+            return;
+        }
+        let in_row = self.failures_in_row.fetch_add(1, Relaxed) + 1;
+        book.slide(now, self.successes());
+        book.failures += 1;
+        let is_share_too_large = book.is_share_too_large(self.successes());
+        if in_row < book.settings.failures && !is_share_too_large {
+            return;
+        }
+        let cooldown = Micros::from(book.settings.cooldown);
+        self.period.fetch_add(1, Relaxed);
+        self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
+        drop(book);
+        let server = &*self.server;
+        tracing::warn!(server, %error, "the store fails: it is not asked for a while");
+    }
+
+    fn close(&self, period: u32) -> Change {
+        let mut book = self.book();
+        if self.period.load(Relaxed) != period {
+            return Change::None;
+        }
+        self.period.fetch_add(1, Relaxed);
+        self.failures_in_row.store(0, Relaxed);
+        let start = Mark {
+            at: self.clock.now(),
+            successes: self.successes(),
+            failures: book.failures,
+        };
+        book.marks.clear();
+        book.marks.push_back(start);
+        self.probe_from_us.store(0, Relaxed);
+        drop(book);
+        tracing::info!(server = &*self.server, "the store answers again");
+        Change::Closed
+    }
+
+    fn successes(&self) -> u64 {
+        self.successes.iter().map(|lane| lane.load(Relaxed)).sum()
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permit<'_> {
+    /// The server answered.
+    pub(super) fn succeed(self) -> Change {
+        self.breaker.succeeded(&self)
+    }
+
+    /// The server did not answer, or in no way that helps.
+    pub(super) fn fail(self, error: &dyn Display) {
+        self.breaker.failed(&self, error);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.is_probe {
+            self.breaker.is_probed.store(false, Relaxed);
+        }
+    }
+}
+
+impl Book {
+    /// Notes how the counts stand, and forgets what is older than the window and not its beginning.
+    fn slide(&mut self, now: Timestamp, successes: u64) {
+        let window = Micros::from(self.settings.window);
+        let step = Micros(window.0 / STEPS);
+        let newest = self.marks.back().expect("there is always one");
+        if now.since(newest.at) >= step {
+            self.marks.push_back(Mark {
+                at: now,
+                successes,
+                failures: self.failures,
+            });
+        }
+        while self.marks.len() > 1 && now.since(self.marks[1].at) >= window {
+            self.marks.pop_front();
+        }
+    }
+
+    fn is_share_too_large(&self, successes: u64) -> bool {
+        let start = self.marks.front().expect("there is always one");
+        let failures = self.failures - start.failures;
+        let calls = failures + successes.saturating_sub(start.successes);
+        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+        let is_over = failures as f64 > calls as f64 * self.settings.failure_ratio;
+        calls >= CALLS_MIN && is_over
+    }
+}
+
+impl BreakerState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::HalfOpen];
+
+    /// Returns the state's word in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// Counters of successes: as many workers as this never meet in one.
+const LANES: usize = 16;
+/// Fewer calls than this make no share.
+const CALLS_MIN: u64 = 20;
+/// Steps in which the window slides.
+const STEPS: u64 = 10;

@@ -1,0 +1,97 @@
+//! Which gateways share a Redis: each says every few seconds that it is there, and is told how many
+//! did so lately.
+//!
+//! The number decides each node's share of a quota when Redis is away. It is what was last seen, so
+//! that a fleet which loses Redis does not count itself as one.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::clock::{Micros, Timestamp};
+
+/// This process among those that share a Redis.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    id: Box<str>,
+    /// When it announces itself next, in microseconds since 1970.
+    due_us: AtomicU64,
+    /// Nodes that were there when it did so last; 0: it never did.
+    seen: AtomicU32,
+}
+
+impl Nodes {
+    /// Knows of itself only; `secret` is what no other process has.
+    pub(super) fn new(secret: &[u8; 32]) -> Self {
+        let digest = blake3::derive_key("tollgate 2026-11 name of a node", secret);
+        let hex = blake3::Hash::from_bytes(digest).to_hex();
+        Self {
+            id: hex[..ID_CHARS].into(),
+            due_us: AtomicU64::new(0),
+            seen: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns what it is called: the same as long as the process lives.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Says whether the caller is to announce it now; nobody else is told so for [`EVERY`].
+    pub(super) fn take_turn(&self, now: Timestamp) -> bool {
+        let due_us = self.due_us.load(Relaxed);
+        let next_us = (now + EVERY).0;
+        // A clock that was set back must not silence it.
+        let is_due = now.0 >= due_us || due_us > next_us;
+        is_due
+            && (self.due_us)
+                .compare_exchange(due_us, next_us, Relaxed, Relaxed)
+                .is_ok()
+    }
+
+    /// Notes how many there are.
+    pub(super) fn saw(&self, nodes: u32) {
+        self.seen.store(nodes.max(1), Relaxed);
+    }
+
+    /// Returns how many there were when Redis was last reached; 1 if it never was.
+    pub(super) fn count(&self) -> u32 {
+        self.seen.load(Relaxed).max(1)
+    }
+}
+
+/// Hex digits of a node's name.
+const ID_CHARS: usize = 32;
+/// How often a node says that it is there.
+const EVERY: Micros = Micros::from_secs(5);
+/// How long it counts after it last said so: two of its calls may be lost.
+pub(super) const LIFETIME: Micros = Micros::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Timestamp = Timestamp(1_700_000_000_000_000);
+
+    #[test]
+    fn one_of_many_announces_the_node_each_time() {
+        let nodes = Nodes::new(&[1; 32]);
+        assert!(nodes.take_turn(START));
+        assert!(!nodes.take_turn(START));
+        assert!(!nodes.take_turn(START + EVERY - Micros(1)));
+        assert!(nodes.take_turn(START + EVERY));
+    }
+
+    #[test]
+    fn clock_that_was_set_back_does_not_silence_a_node() {
+        let nodes = Nodes::new(&[1; 32]);
+        assert!(nodes.take_turn(START));
+        assert!(nodes.take_turn(START - Micros::from_secs(3_600)));
+    }
+
+    #[test]
+    fn node_that_never_reached_redis_counts_itself() {
+        let nodes = Nodes::new(&[1; 32]);
+        assert_eq!(nodes.count(), 1);
+        nodes.saw(3);
+        assert_eq!(nodes.count(), 3);
+    }
+}

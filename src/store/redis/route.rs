@@ -1,0 +1,159 @@
+//! Where a worker's calls go: to one server, or to whichever primary of a Cluster has the key.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use redis::Value;
+use smallvec::SmallVec;
+
+use super::RedisStore;
+use super::cluster::Cluster;
+use super::connect::{Endpoint, Target};
+use super::link::{Context, Grouping, Link, LinkError, State};
+use super::sentinel::{Resolver, Sentinels};
+use super::wire::{Call, Packed, Reply, Script};
+use crate::store::breaker::Breaker;
+use crate::store::settings::{Address, Deployment, RedisSettings};
+
+/// A worker's connections.
+#[derive(Debug)]
+pub(super) enum Route {
+    /// All counters are on one server.
+    One {
+        link: Rc<Link>,
+        breaker: Arc<Breaker>,
+    },
+    /// Each tag is on some primary.
+    Cluster {
+        cluster: Cluster,
+        /// Those of the primaries that were asked; under none, of a Cluster that nobody knows yet.
+        breakers: RefCell<BTreeMap<Option<Address>, Arc<Breaker>>>,
+    },
+}
+
+impl Route {
+    /// Opens the connections, on the runtime of this thread.
+    pub(super) fn open(store: &RedisStore) -> Self {
+        let in_force = store.in_force();
+        let settings = &in_force.redis;
+        let context = |grouping| Context {
+            clock: store.clock.clone(),
+            grouping,
+            timeout: in_force.timeout,
+            is_eviction_told: Arc::clone(&store.is_eviction_told),
+        };
+        match resolver(settings) {
+            Ok((resolver, name)) => Self::One {
+                link: Link::open(resolver, context(Grouping::Together)),
+                breaker: store.breaker(&name),
+            },
+            Err(seeds) => Self::Cluster {
+                cluster: Cluster::open(seeds, settings.clone(), context(Grouping::Apart)),
+                breakers: RefCell::default(),
+            },
+        }
+    }
+
+    /// Has the server of a plan's keys decide it.
+    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, LinkError> {
+        match self {
+            Self::One { link, .. } => link.decide(packed).await,
+            Self::Cluster { cluster, .. } => cluster.decide(&packed).await,
+        }
+    }
+
+    /// Calls a script on the server of its keys.
+    pub(super) async fn call(&self, script: Script, call: &Call) -> Result<Value, LinkError> {
+        let keys: SmallVec<[&[u8]; 4]> = call.keys.iter().map(|key| &**key).collect();
+        let arguments: SmallVec<[&[u8]; 4]> = call.arguments.iter().map(Vec::as_slice).collect();
+        match self {
+            Self::One { link, .. } => link.call(script, &keys, &arguments, false).await,
+            Self::Cluster { cluster, .. } => cluster.call(script, &keys, &arguments).await,
+        }
+    }
+
+    /// Returns the breaker of the server that has a key.
+    pub(super) fn breaker(&self, key: &[u8], store: &RedisStore) -> Arc<Breaker> {
+        match self {
+            Self::One { breaker, .. } => Arc::clone(breaker),
+            Self::Cluster { cluster, breakers } => {
+                let primary = cluster.primary(key);
+                let mut breakers = breakers.borrow_mut();
+                if let Some(breaker) = breakers.get(&primary) {
+                    return Arc::clone(breaker);
+                }
+                let name = (primary.as_ref()).map_or_else(|| NOBODY.to_owned(), Address::to_string);
+                let breaker = store.breaker(&name);
+                breakers.insert(primary, Arc::clone(&breaker));
+                breaker
+            }
+        }
+    }
+
+    /// Says that the server that has a key did not answer in time.
+    pub(super) fn suspect(&self, key: &[u8]) {
+        match self {
+            Self::One { link, .. } => link.suspect(),
+            Self::Cluster { cluster, .. } => cluster.suspect(key),
+        }
+    }
+
+    /// Says whether two tags are kept in one place, so that one step can decide both.
+    pub(super) fn is_one_place(&self) -> bool {
+        matches!(self, Self::One { .. })
+    }
+
+    /// Counts the connections that stand.
+    pub(super) fn connections(&self) -> u64 {
+        match self {
+            Self::One { link, .. } => u64::from(link.state() == State::Up),
+            Self::Cluster { cluster, .. } => cluster.connections(),
+        }
+    }
+
+    /// Goes by other credentials from now on.
+    pub(super) fn reconfigure(&self, settings: &RedisSettings) {
+        match (self, resolver(settings)) {
+            (Self::One { link, .. }, Ok((resolver, _))) => link.reconfigure(resolver),
+            (Self::Cluster { cluster, .. }, _) => cluster.reconfigure(settings.clone()),
+            // The servers are what they were: a change of them needs a restart.
+            (Self::One { .. }, Err(_)) => {}
+        }
+    }
+
+    /// Lets go of the breakers of what is no primary any more.
+    pub(super) fn tend(&self) {
+        if let Self::Cluster { cluster, breakers } = self {
+            breakers.borrow_mut().retain(|address, _| match address {
+                Some(address) => cluster.has_primary(address),
+                None => !cluster.is_known(),
+            });
+        }
+    }
+}
+
+/// Says how to find the one server that keeps all counters, and what it is called; an error is a
+/// Cluster's seeds.
+fn resolver(settings: &RedisSettings) -> Result<(Resolver, String), Vec<Address>> {
+    let fixed = |endpoint| Resolver::Fixed(Target::new(endpoint, settings));
+    match &settings.deployment {
+        Deployment::Single(address) => {
+            let endpoint = Endpoint::Tcp(address.clone(), settings.tls.clone());
+            Ok((fixed(endpoint), address.to_string()))
+        }
+        Deployment::Unix(path) => {
+            let name = path.display().to_string();
+            Ok((fixed(Endpoint::Unix(path.clone())), name))
+        }
+        Deployment::Sentinel { sentinels, name } => {
+            let sentinels = Sentinels::new(sentinels.clone(), name.clone(), settings);
+            Ok((Resolver::Sentinel(sentinels), name.to_string()))
+        }
+        Deployment::Cluster(seeds) => Err(seeds.clone()),
+    }
+}
+
+/// What a Cluster of which no primary is known is called.
+const NOBODY: &str = "cluster";

@@ -1,0 +1,206 @@
+//! A worker's way to Redis: what it asks there, each call with leave of a breaker and a deadline.
+//!
+//! An answer that is there when its deadline is noticed late is taken all the same: a worker that
+//! stood still for a while must not take that for a fault of the server.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use redis::Value;
+use smallvec::SmallVec;
+
+use super::RedisStore;
+use super::link::LinkError;
+use super::nodes::LIFETIME;
+use super::route::Route;
+use super::tally::{Lost, Tally};
+use super::wire::{self, Call, Intent, Reply, Script, Settlement};
+use crate::limit::{Ask, Decision, Tag, Verdict};
+use crate::store::breaker::BreakerState;
+
+/// A worker's way to Redis; lives on the worker's thread.
+#[derive(Debug)]
+pub struct Session {
+    store: Arc<RedisStore>,
+    route: Route,
+    /// Which worker this is, for what is counted by worker.
+    worker: usize,
+    tally: Arc<Tally>,
+    /// The change of the settings that was applied last.
+    applied: Cell<u64>,
+    /// The key under which nodes announce themselves.
+    nodes_key: Box<[u8]>,
+}
+
+impl Session {
+    /// Opens the worker's connections; on its runtime.
+    pub(in crate::store) fn open(store: &Arc<RedisStore>) -> Self {
+        let applied = Cell::new(store.changes());
+        let (worker, tally) = store.open_tally();
+        Self {
+            store: Arc::clone(store),
+            route: Route::open(store),
+            worker,
+            tally,
+            applied,
+            nodes_key: store.names.nodes(),
+        }
+    }
+
+    pub(in crate::store) fn store(&self) -> &RedisStore {
+        &self.store
+    }
+
+    /// Counts a plan that a remembered refusal answered.
+    pub(in crate::store) fn note_remembered(&self) {
+        self.tally.remembered();
+    }
+
+    /// Says whether what has these tags is kept apart, so that no one step decides it.
+    pub(in crate::store) fn is_apart(&self, one: Tag, other: Tag) -> bool {
+        one != other && !self.route.is_one_place()
+    }
+
+    /// Says whether Redis would not be asked for this now.
+    pub(in crate::store) fn is_barred(&self, ask: &Ask<'_>) -> bool {
+        let key = self.store.names.key(ask.slot, ask.tag);
+        self.route.breaker(&key, &self.store).state() == BreakerState::Open
+    }
+
+    /// Has Redis decide a plan that is kept in one place.
+    pub(in crate::store) async fn decide(&self, plan: &[Ask<'_>]) -> Result<Verdict, Lost> {
+        let reply = self.ask(plan, Intent::Decide).await?;
+        wire::verdict(plan, &reply).map_err(|_| Lost::Failed)
+    }
+
+    /// Has Redis say what a plan that is kept in one place would be answered.
+    pub(in crate::store) async fn look(
+        &self,
+        plan: &[Ask<'_>],
+    ) -> Result<SmallVec<[Decision; 4]>, Lost> {
+        let reply = self.ask(plan, Intent::Look).await?;
+        wire::looks(plan, &reply).map_err(|_| Lost::Failed)
+    }
+
+    /// Settles what is kept in one place.
+    pub(in crate::store) async fn settle(
+        &self,
+        settlements: &[Settlement<'_>],
+    ) -> Result<(), Lost> {
+        let now = self.store.clock.manual_now();
+        let call = wire::settle(settlements, &self.store.names, now);
+        let key = call.keys.first().map_or(&*self.nodes_key, |key| key);
+        self.guarded(key, self.route.call(Script::Settle, &call))
+            .await?;
+        Ok(())
+    }
+
+    /// What is done a few times a second instead of per request.
+    pub(in crate::store) fn tend(self: &Rc<Self>) {
+        let changes = self.store.changes();
+        if self.applied.replace(changes) != changes {
+            self.route.reconfigure(&self.store.in_force().redis);
+        }
+        self.route.tend();
+        let connections = self.route.connections();
+        self.tally.connected(connections);
+        if connections == 0 {
+            return;
+        }
+        // A call that no request waits for is the best probe.
+        let breaker = self.route.breaker(&self.nodes_key, &self.store);
+        let is_probe = breaker.state() == BreakerState::HalfOpen;
+        if is_probe || self.store.nodes.take_turn(self.store.clock.now()) {
+            tokio::task::spawn_local(Rc::clone(self).announce());
+        }
+    }
+
+    /// Says that this node is there, and notes how many are.
+    async fn announce(self: Rc<Self>) {
+        let nodes = &self.store.nodes;
+        let call: Call = wire::announce(&self.store.names, nodes.id(), LIFETIME);
+        let calling = self.route.call(Script::Announce, &call);
+        let reply: Result<Value, Lost> = self.guarded(&self.nodes_key, calling).await;
+        if let Some(count) = reply.ok().and_then(|reply| wire::nodes(&reply).ok()) {
+            nodes.saw(u32::try_from(count).unwrap_or(u32::MAX));
+        }
+    }
+
+    async fn ask(&self, plan: &[Ask<'_>], intent: Intent) -> Result<Reply, Lost> {
+        let packed = wire::pack(plan, &self.store.names, intent);
+        let Some(key) = packed.keys.first().cloned() else {
+            return Err(Lost::Unsent);
+        };
+        let began = self.store.clock.now();
+        let answer = self.guarded(&key, self.route.decide(packed)).await;
+        match &answer {
+            Ok(_) => self.tally.answered(self.store.clock.now().since(began)),
+            Err(lost) => self.tally.lost(*lost),
+        }
+        answer
+    }
+
+    /// Makes a call if its server may be asked, waits for it no longer than a decision may take,
+    /// and has the breaker know.
+    async fn guarded<T>(
+        &self,
+        key: &[u8],
+        call: impl Future<Output = Result<T, LinkError>>,
+    ) -> Result<T, Lost> {
+        let timeout = self.store.in_force().timeout;
+        let breaker = self.route.breaker(key, &self.store);
+        let permit = breaker.permit(self.worker).ok_or(Lost::Unasked)?;
+        match within(timeout, call).await {
+            Some(Ok(answer)) => {
+                self.store.note(permit.succeed());
+                Ok(answer)
+            }
+            Some(Err(error)) if is_of_the_plan(&error) => {
+                self.store.note(permit.succeed());
+                Err(Lost::Failed)
+            }
+            Some(Err(error)) => {
+                permit.fail(&error);
+                Err(match error {
+                    LinkError::Unsent | LinkError::Overloaded => Lost::Unsent,
+                    _ => Lost::Failed,
+                })
+            }
+            None => {
+                permit.fail(&"no answer in time");
+                self.route.suspect(key);
+                Err(Lost::Late)
+            }
+        }
+    }
+}
+
+/// Waits for `call` no longer than `timeout`, and for a few turns of the runtime more, in which
+/// what has arrived already is read.
+async fn within<F: Future>(timeout: Duration, call: F) -> Option<F::Output> {
+    let mut call = pin!(call);
+    if let Ok(output) = tokio::time::timeout(timeout, call.as_mut()).await {
+        return Some(output);
+    }
+    for _ in 0..LAST_TURNS {
+        tokio::task::yield_now().await;
+        let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context)));
+        if let Poll::Ready(output) = polled.await {
+            return Some(output);
+        }
+    }
+    None
+}
+
+/// Says whether the server is well, and cannot decide this plan alone: a key of it is taken.
+fn is_of_the_plan(error: &LinkError) -> bool {
+    matches!(error, LinkError::Server(text) if text.starts_with("WRONGTYPE"))
+}
+
+/// Turns of the runtime in which an answer that has arrived makes its way to whoever waits.
+const LAST_TURNS: u32 = 4;

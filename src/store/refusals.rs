@@ -1,0 +1,315 @@
+//! Remembered refusals: who was refused is refused again without a question, until it may change.
+//!
+//! A refusal says when the same cost would be admitted with no other traffic, and other traffic
+//! only makes it later: until then the same plan, at that cost or a higher one, must be refused.
+//! The one quota that refuses longest is what the entry stands on. The rest of the answer is shown
+//! as it was, counted down. What comes back to a quota early (a reset, units given back) is seen
+//! when the entry is over, so entries live no longer than the configuration says.
+//!
+//! Not for plans with a quota that counts refused requests: each of them must be counted.
+//!
+//! Entries are spread over [`SHARDS`] locks. An empty memory costs a relaxed load.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crossbeam_utils::CachePadded;
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+
+use crate::clock::{Micros, Timestamp};
+use crate::limit::plan::{Mode, Slot};
+use crate::limit::quota::Count;
+use crate::limit::{Answer, Ask, Decision, Quota, Retry, Tag, Verdict};
+
+/// Refusals of the last moment; shared by all workers.
+#[derive(Debug)]
+pub(super) struct Refusals {
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// Asks of all entries: what is bounded.
+    asks: AtomicUsize,
+    /// The shard that is swept next.
+    next_sweep: AtomicUsize,
+    hasher: RandomState,
+}
+
+/// When a plan was sent to the store, and when its answer was here: it was decided in between.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interval {
+    pub(super) sent: Timestamp,
+    pub(super) received: Timestamp,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    entries: HashTable<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    hash: u64,
+    /// One per ask of the plan, in order.
+    asks: Box<[Remembered]>,
+    /// Which ask it stands on, and the quota as it was.
+    binding: usize,
+    quota: Quota,
+    cost: u64,
+    retry: Retry,
+    /// When the answer was as it is remembered, at the latest.
+    received: Timestamp,
+    /// From then on the store is asked.
+    until: Timestamp,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    slot: Slot,
+    tag: Tag,
+    decision: Option<Decision>,
+}
+
+impl Refusals {
+    /// Remembers none.
+    pub(super) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            asks: AtomicUsize::new(0),
+            next_sweep: AtomicUsize::new(0),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Returns the answer of a plan that must still be refused.
+    pub(super) fn find(
+        &self,
+        plan: &[Ask<'_>],
+        now: impl FnOnce() -> Timestamp,
+    ) -> Option<Verdict> {
+        if self.asks.load(Relaxed) == 0 || plan.iter().any(counts_refused) {
+            return None;
+        }
+        let hash = self.hash(plan);
+        let shard = self.lock(hash);
+        let entry = (shard.entries).find(hash, |entry| entry.is_of(hash, plan))?;
+        let ask = &plan[entry.binding];
+        let is_binding =
+            ask.mode == Mode::Enforce && *ask.quota == entry.quota && ask.cost >= entry.cost;
+        let now = is_binding.then(now)?;
+        (now < entry.until).then(|| entry.verdict(plan, now))
+    }
+
+    /// Remembers that the store refused a plan, for at most `cap`.
+    pub(super) fn remember(
+        &self,
+        plan: &[Ask<'_>],
+        verdict: &Verdict,
+        asked: Interval,
+        cap: Micros,
+    ) {
+        if cap == Micros(0) || verdict.admit || plan.iter().any(counts_refused) {
+            return;
+        }
+        let Some((binding, decision)) = binding(plan, verdict) else {
+            return;
+        };
+        let lifetime = match decision.retry {
+            // The store's clock may be a little faster than this node's.
+            Retry::After(retry) => Micros(retry.0 - retry.0 / DRIFT_SHARE).min(cap),
+            Retry::Never => cap,
+        };
+        let until = asked.sent + lifetime;
+        if until <= asked.received {
+            return;
+        }
+        let hash = self.hash(plan);
+        let ask = &plan[binding];
+        let entry = Entry {
+            hash,
+            asks: (plan.iter().zip(&verdict.answers))
+                .map(|(ask, answer)| Remembered {
+                    slot: ask.slot,
+                    tag: ask.tag,
+                    decision: answer.decision,
+                })
+                .collect(),
+            binding,
+            quota: *ask.quota,
+            cost: ask.cost,
+            retry: decision.retry,
+            received: asked.received,
+            until,
+        };
+        self.insert(entry, plan);
+    }
+
+    /// Forgets what stands on one partition's quota.
+    pub(super) fn forget(&self, slot: Slot, tag: Tag) {
+        let is_of = |asked: &Remembered| (asked.slot, asked.tag) == (slot, tag);
+        self.retain(|entry| !entry.asks.iter().any(is_of));
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&self) {
+        self.retain(|_| false);
+    }
+
+    /// Forgets what is over, a part of it at a time; called several times a second.
+    pub(super) fn sweep(&self, now: Timestamp) {
+        if self.asks.load(Relaxed) == 0 {
+            return;
+        }
+        let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
+        for index in first..first + SHARDS_PER_SWEEP {
+            self.retain_in(index % SHARDS, |entry| now < entry.until);
+        }
+    }
+
+    /// Counts the entries.
+    pub(super) fn len(&self) -> u64 {
+        let len = |shard: &CachePadded<Mutex<Shard>>| lock(shard).entries.len() as u64;
+        self.shards.iter().map(len).sum()
+    }
+
+    fn insert(&self, entry: Entry, plan: &[Ask<'_>]) {
+        let hash = entry.hash;
+        let mut shard = self.lock(hash);
+        let known = (shard.entries).find_mut(hash, |other| other.is_of(hash, plan));
+        if let Some(known) = known {
+            // The lowest cost that is refused speaks for the others too, while it is good.
+            let is_better = entry.until > known.until || entry.cost < known.cost;
+            if is_better || known.quota != entry.quota {
+                *known = entry;
+            }
+            return;
+        }
+        let asks = entry.asks.len();
+        if self.asks.fetch_add(asks, Relaxed) + asks > ASKS_MAX {
+            self.asks.fetch_sub(asks, Relaxed);
+            return;
+        }
+        (shard.entries).insert_unique(hash, entry, |entry| entry.hash);
+    }
+
+    fn retain(&self, stays: impl Fn(&Entry) -> bool) {
+        for index in 0..SHARDS {
+            self.retain_in(index, &stays);
+        }
+    }
+
+    fn retain_in(&self, index: usize, stays: impl Fn(&Entry) -> bool) {
+        let mut shard = lock(&self.shards[index]);
+        let mut dropped = 0;
+        shard.entries.retain(|entry| {
+            let is_kept = stays(entry);
+            if !is_kept {
+                dropped += entry.asks.len();
+            }
+            is_kept
+        });
+        if shard.entries.len() < shard.entries.capacity() / 4 {
+            shard.entries.shrink_to_fit(|entry| entry.hash);
+        }
+        self.asks.fetch_sub(dropped, Relaxed);
+    }
+
+    /// Nobody outside knows the key, so nobody can choose partitions that meet in one place.
+    fn hash(&self, plan: &[Ask<'_>]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for ask in plan {
+            (ask.slot, ask.tag).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // Tables take the lowest and the highest bits.
+        lock(&self.shards[(hash >> 32) as usize % SHARDS])
+    }
+}
+
+impl Entry {
+    fn is_of(&self, hash: u64, plan: &[Ask<'_>]) -> bool {
+        self.hash == hash
+            && self.asks.len() == plan.len()
+            && (self.asks.iter().zip(plan))
+                .all(|(asked, ask)| (asked.slot, asked.tag) == (ask.slot, ask.tag))
+    }
+
+    /// Returns the answer as it is shown at `now`: what it was, counted down.
+    fn verdict(&self, plan: &[Ask<'_>], now: Timestamp) -> Verdict {
+        let elapsed = now.since(self.received);
+        let is_beyond = plan[self.binding].cost > self.quota.capacity();
+        let mut answers: SmallVec<[Answer; 4]> = (self.asks.iter())
+            .map(|asked| Answer {
+                decision: asked.decision.map(|decision| aged(decision, elapsed)),
+                charged: None,
+            })
+            .collect();
+        let mut retry = aged_retry(self.retry, elapsed);
+        if is_beyond {
+            retry = Retry::Never;
+            if let Some(decision) = &mut answers[self.binding].decision {
+                decision.retry = retry;
+            }
+        }
+        Verdict {
+            admit: false,
+            retry,
+            wait: Micros(0),
+            answers,
+        }
+    }
+}
+
+/// Returns the quota that refuses longest, if the plan's refusal stands on one.
+fn binding(plan: &[Ask<'_>], verdict: &Verdict) -> Option<(usize, Decision)> {
+    (plan.iter().zip(&verdict.answers).enumerate())
+        .filter(|(_, (ask, _))| ask.mode == Mode::Enforce)
+        .filter_map(|(index, (_, answer))| Some((index, answer.decision?)))
+        .filter(|(_, decision)| !decision.admit)
+        .max_by_key(|(_, decision)| decision.retry)
+}
+
+fn counts_refused(ask: &Ask<'_>) -> bool {
+    ask.quota.count == Count::All
+}
+
+fn aged(decision: Decision, elapsed: Micros) -> Decision {
+    Decision {
+        next: decision.next.map(|next| counted_down(next, elapsed)),
+        reset: counted_down(decision.reset, elapsed),
+        retry: match decision.admit {
+            true => decision.retry,
+            false => aged_retry(decision.retry, elapsed),
+        },
+        ..decision
+    }
+}
+
+fn aged_retry(retry: Retry, elapsed: Micros) -> Retry {
+    match retry {
+        Retry::After(retry) => Retry::After(counted_down(retry, elapsed)),
+        Retry::Never => Retry::Never,
+    }
+}
+
+/// What was not 0 does not become it: that is the store's to say.
+fn counted_down(span: Micros, elapsed: Micros) -> Micros {
+    Micros(span.0.saturating_sub(elapsed.0).max(span.0.min(1)))
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Parts that are locked apart.
+const SHARDS: usize = 64;
+/// Parts that one sweep looks at: all within 0.8 s.
+const SHARDS_PER_SWEEP: usize = 8;
+/// Most asks of all remembered plans: with the tables 24 MB at most. Who finds no room is asked for
+/// at the store.
+const ASKS_MAX: usize = 1 << 16;
+/// A store's clock that runs faster than this node's by less than this part (0.8 %) makes no
+/// refusal outlive its reason; this node's clock is corrected by at most 0.5 %.
+const DRIFT_SHARE: u64 = 128;
