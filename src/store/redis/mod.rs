@@ -14,6 +14,9 @@ mod link;
 mod nodes;
 mod route;
 mod sentinel;
+#[cfg(test)]
+#[path = "../../../tests/support/redis/mod.rs"]
+mod servers;
 mod session;
 mod tally;
 mod tls;

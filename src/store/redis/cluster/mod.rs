@@ -11,6 +11,8 @@
 
 mod map;
 pub mod slots;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::cell::{OnceCell, RefCell};

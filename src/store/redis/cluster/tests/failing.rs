@@ -1,0 +1,105 @@
+//! Nodes that go away.
+
+use super::*;
+
+#[tokio::test(flavor = "local")]
+async fn handing_over_to_a_replica_loses_no_decision() {
+    let servers = Arc::new(servers::Cluster::start(3, 1));
+    let bench = Bench::open([servers.nodes[0].address()]);
+    let tags: Vec<u128> = (0..60).collect();
+    let handing = Arc::clone(&servers);
+    let load = under_load(&bench, &tags, 2, move || {
+        handing.hand_over(&handing.nodes[3]);
+    })
+    .await;
+    assert_eq!(load.errors, []);
+    for (tag, decided) in tags.iter().zip(&load.decided) {
+        assert_eq!(bench.spent(*tag).await, [*decided; 2], "{tag}");
+    }
+    let left = &servers.nodes[0];
+    until(async || clients(left) == 0).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn only_the_keys_of_a_lost_primary_fail_until_its_replica_takes_over() {
+    let line = "cluster-require-full-coverage no";
+    let servers = servers::Cluster::start_with(3, 1, Encryption::None, &[line]);
+    let bench = Bench::open([servers.nodes[0].address()]);
+    let primaries: Vec<&Server> = servers.nodes[..3].iter().collect();
+    let tags = bench.tags_of(&servers, &primaries);
+    for tag in tags.iter().flatten() {
+        bench.decide(*tag, 1).await.expect("an answer");
+    }
+    let replica = &servers.nodes[3];
+    until(async || replica.figure("replication", "master_repl_offset") > 0).await;
+    primaries[0].kill();
+    let lost = bench.decide(tags[0][0], 1).await;
+    assert!(lost.is_err(), "{lost:?}");
+    let mut turn = 0;
+    until(async || {
+        turn += 1;
+        for tags in &tags[1..] {
+            let tag = tags[turn % tags.len()];
+            bench.decide(tag, 1).await.expect("a primary that lives");
+        }
+        bench.decide(tags[0][0], 1).await.is_ok()
+    })
+    .await;
+    for tag in &tags[0] {
+        bench.decide(*tag, 1).await.expect("the promoted one");
+    }
+    assert_eq!(bench.spent(tags[0][1]).await, [2, 0]);
+}
+
+#[tokio::test(flavor = "local")]
+async fn seeds_that_are_dead_are_passed_over() {
+    let servers = servers::Cluster::start(3, 0);
+    let gone = Server::start();
+    gone.kill();
+    let seeds = [gone.address(), servers.nodes[2].address()];
+    let bench = Bench::open(seeds);
+    for tag in 0..30 {
+        bench.decide(tag, 1).await.expect("an answer");
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn calls_fail_at_once_while_nobody_knows_the_slots_and_go_on_when_somebody_does() {
+    let node = Server::start_with(&["cluster-enabled yes"]);
+    let bench = Bench::open([node.address()]);
+    for _ in 0..100 {
+        assert_eq!(bench.decide(1, 1).await, Err(LinkError::Unsent));
+    }
+    node.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    until(async || bench.decide(1, 1).await.is_ok()).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn slot_that_nobody_has_fails_alone_and_heals() {
+    let line = "cluster-require-full-coverage no";
+    let servers = servers::Cluster::start_with(3, 0, Encryption::None, &[line]);
+    let bench = Bench::open([servers.nodes[0].address()]);
+    let slot = bench.slot(5);
+    let owner = servers.primary_of(slot);
+    let other = (0..)
+        .find(|tag| bench.slot(*tag) != slot && owner_of(&servers, &bench, *tag) == owner.port());
+    let other = other.expect("another of that primary");
+    for node in &servers.nodes {
+        node.command(&["CLUSTER", "DELSLOTS", &slot.to_string()]);
+    }
+    assert!(bench.decide(5, 1).await.is_err());
+    bench.decide(other, 1).await.expect("an answer");
+    owner.command(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
+    until(async || bench.decide(5, 1).await.is_ok()).await;
+}
+
+fn owner_of(servers: &servers::Cluster, bench: &Bench, tag: u128) -> u16 {
+    servers.primary_of(bench.slot(tag)).port()
+}
+
+/// Connections by the network that are no other node's.
+fn clients(node: &Server) -> usize {
+    let list = node.command(&["CLIENT", "LIST", "TYPE", "NORMAL"]).text();
+    let is_ours = |line: &&str| line.contains("evalsha") || line.contains("cluster|slots");
+    list.lines().filter(is_ours).count()
+}

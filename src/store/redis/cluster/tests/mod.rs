@@ -1,0 +1,353 @@
+//! Views of real Clusters.
+
+mod failing;
+mod moving;
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use super::*;
+use crate::clock::{Clock, Micros, Timestamp};
+use crate::limit::plan::{Mode, OnStoreFailure, Slot};
+use crate::limit::{Algorithm, Ask, Count, Quota, Tag};
+use crate::store::redis::link::Grouping;
+use crate::store::redis::servers::{self, Authority, Encryption, Server};
+use crate::store::redis::wire::{self, Intent, Names};
+use crate::store::redis::{Tls, TlsMaterial};
+use crate::store::settings::{Deployment, Secret};
+use crate::store::{Series, Shape};
+
+/// A view, and plans of one or two quotas that nothing exhausts.
+struct Bench {
+    cluster: Cluster,
+    names: Names,
+    quotas: [Quota; 2],
+}
+
+impl Bench {
+    /// Opens a view of the Cluster that these are of.
+    fn open(seeds: impl IntoIterator<Item = SocketAddr>) -> Rc<Self> {
+        Self::open_with(seeds, |_| ())
+    }
+
+    fn open_with(
+        seeds: impl IntoIterator<Item = SocketAddr>,
+        change: impl FnOnce(&mut RedisSettings),
+    ) -> Rc<Self> {
+        let seeds: Vec<Address> = seeds.into_iter().map(address).collect();
+        let mut settings = RedisSettings {
+            deployment: Deployment::Cluster(seeds.clone()),
+            database: 0,
+            username: None,
+            password: None,
+            sentinel_password: None,
+            tls: None,
+            prefix: "tollgate".into(),
+        };
+        change(&mut settings);
+        let names = Names::new("tollgate");
+        let quotas = [3_600, 86_400].map(|secs| Quota {
+            limit: QUOTA,
+            window: Micros::from_secs(secs),
+            algorithm: Algorithm::FixedWindow,
+            count: Count::Admitted,
+        });
+        for (slot, quota) in (0..).map(Slot).zip(&quotas) {
+            let series = Series {
+                policy: "per-client".into(),
+                shape: Shape::FixedWindow,
+                window: quota.window,
+            };
+            names.note(slot, &series);
+        }
+        // A clock that stands still, so that no window ends.
+        let context = Context {
+            clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
+            grouping: Grouping::Apart,
+            timeout: Duration::from_millis(50),
+            is_eviction_told: Arc::new(AtomicBool::new(false)),
+        };
+        Rc::new(Self {
+            cluster: Cluster::open(seeds, settings, context),
+            names,
+            quotas,
+        })
+    }
+
+    fn plan(&self, tag: u128, quotas: usize, cost: u64) -> Vec<Ask<'_>> {
+        let asks = (0..).map(Slot).zip(&self.quotas[..quotas]);
+        asks.map(|(slot, quota)| Ask {
+            quota,
+            slot,
+            tag: Tag::new(tag),
+            cost,
+            mode: Mode::Enforce,
+            on_store_failure: OnStoreFailure::Local,
+        })
+        .collect()
+    }
+
+    /// Spends one unit of each quota of a partition.
+    async fn decide(&self, tag: u128, quotas: usize) -> Result<(), LinkError> {
+        let plan = self.plan(tag, quotas, 1);
+        let part = wire::pack(&plan, &self.names, Intent::Decide);
+        let reply = self.cluster.decide(&part).await?;
+        let verdict = wire::verdict(&plan, &reply).expect("a verdict");
+        assert!(verdict.admit);
+        Ok(())
+    }
+
+    /// Returns what was spent of each quota of a partition.
+    async fn spent(&self, tag: u128) -> [u64; 2] {
+        let plan = self.plan(tag, 2, 0);
+        let part = wire::pack(&plan, &self.names, Intent::Look);
+        let reply = self.cluster.decide(&part).await.expect("an answer");
+        let looks = wire::looks(&plan, &reply).expect("what is left");
+        [0, 1].map(|index| QUOTA - looks[index].remaining)
+    }
+
+    fn key(&self, tag: u128) -> Box<[u8]> {
+        self.names.key(Slot(0), Tag::new(tag))
+    }
+
+    /// Returns the slot of a partition.
+    fn slot(&self, tag: u128) -> u16 {
+        slots::slot_of(&self.key(tag))
+    }
+
+    /// Returns some partitions of each of these primaries.
+    fn tags_of(&self, all: &servers::Cluster, primaries: &[&Server]) -> Vec<Vec<u128>> {
+        let primary = |tag: u128| all.primary_of(self.slot(tag)).port();
+        let tags: Vec<_> = (0..60).map(|tag| (tag, primary(tag))).collect();
+        let of = |port| (tags.iter()).filter(move |(_, primary)| *primary == port);
+        (primaries.iter())
+            .map(|node| of(node.port()).map(|(tag, _)| *tag).collect())
+            .collect()
+    }
+
+    /// Returns so many partitions of a slot.
+    fn tags_in(&self, slot: u16, count: usize) -> Vec<u128> {
+        let is_in = |tag: &u128| self.slot(*tag) == slot;
+        (0..).filter(is_in).take(count).collect()
+    }
+}
+
+/// What became of decisions that were made while something happened.
+#[derive(Debug)]
+struct Load {
+    /// How often each partition was decided.
+    decided: Vec<u64>,
+    errors: Vec<LinkError>,
+}
+
+/// Decides plans of so many quotas for these partitions, in turn and many at once, while `work` is
+/// done on a thread of its own.
+async fn under_load(
+    bench: &Rc<Bench>,
+    tags: &[u128],
+    quotas: usize,
+    work: impl FnOnce() + Send + 'static,
+) -> Load {
+    let is_over = Rc::new(Cell::new(false));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|first| {
+            let (bench, is_over, tags) = (Rc::clone(bench), Rc::clone(&is_over), tags.to_vec());
+            spawn_local(async move {
+                let mut load = Load::of(&tags);
+                let mut turns = (first..tags.len()).chain((0..tags.len()).cycle());
+                while !is_over.get() {
+                    let turn = turns.next().expect("a turn");
+                    match bench.decide(tags[turn], quotas).await {
+                        Ok(()) => load.decided[turn] += 1,
+                        Err(error) => load.errors.push(error),
+                    }
+                    sleep(Duration::from_micros(500)).await;
+                }
+                load
+            })
+        })
+        .collect();
+    // Decisions before and after, too.
+    sleep(Duration::from_millis(50)).await;
+    aside(work).await;
+    sleep(Duration::from_millis(50)).await;
+    is_over.set(true);
+    let mut all = Load::of(tags);
+    for caller in callers {
+        let load = caller.await.expect("a caller");
+        for (sum, decided) in all.decided.iter_mut().zip(load.decided) {
+            *sum += decided;
+        }
+        all.errors.extend(load.errors);
+    }
+    all
+}
+
+impl Load {
+    fn of(tags: &[u128]) -> Self {
+        Self {
+            decided: vec![0; tags.len()],
+            errors: Vec::new(),
+        }
+    }
+}
+
+/// Does what blocks on a thread of its own.
+async fn aside(work: impl FnOnce() + Send + 'static) {
+    let working = thread::spawn(work);
+    while !working.is_finished() {
+        sleep(Duration::from_millis(2)).await;
+    }
+    working.join().expect("the work is done");
+}
+
+/// Waits until something is so.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let waited = timeout(Duration::from_secs(30), wait).await;
+    waited.expect("it never became so");
+}
+
+#[tokio::test(flavor = "local")]
+async fn every_key_is_in_the_slot_that_a_server_says() {
+    let server = Server::start_with(&["cluster-enabled yes"]);
+    let bench = Bench::open([server.address()]);
+    let keys = (0..200).map(|tag| bench.key(tag));
+    let odd = [
+        "", "{}", "{}{a}", "{a", "a}{b}c", "a{b}{c}", "{{a}}", "{a}{b}",
+    ];
+    for key in keys.chain(odd.map(|key| key.as_bytes().into())) {
+        let text = std::str::from_utf8(&key).expect("text");
+        let said = server.command(&["CLUSTER", "KEYSLOT", text]).integer();
+        assert_eq!(i64::from(slots::slot_of(&key)), said, "{text}");
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn each_decision_is_one_call_to_the_primary_of_its_slot() {
+    let servers = servers::Cluster::start(3, 0);
+    let bench = Bench::open([servers.nodes[1].address()]);
+    let primaries: Vec<&Server> = servers.nodes.iter().collect();
+    for (node, tags) in primaries.iter().zip(bench.tags_of(&servers, &primaries)) {
+        let before = calls(node);
+        for tag in &tags {
+            bench.decide(*tag, 2).await.expect("an answer");
+        }
+        let calls = calls(node) - before;
+        assert_eq!(calls, tags.len());
+        assert_eq!(errors(node, "MOVED"), 0);
+        assert_eq!(bench.spent(tags[0]).await, [1, 1]);
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn nodes_that_have_no_name_are_where_the_asked_one_is() {
+    let line = "cluster-preferred-endpoint-type unknown-endpoint";
+    let servers = Arc::new(servers::Cluster::start_with(
+        3,
+        0,
+        Encryption::None,
+        &[line],
+    ));
+    let bench = Bench::open([servers.nodes[0].address()]);
+    for tag in 0..30 {
+        bench.decide(tag, 1).await.expect("an answer");
+    }
+    let slot = bench.slot(0);
+    let moving = Arc::clone(&servers);
+    aside(move || {
+        let from = moving.primary_of(slot).port();
+        let to = moving.nodes.iter().find(|node| node.port() != from);
+        moving.move_slot(slot, to.expect("another"));
+    })
+    .await;
+    bench.decide(0, 1).await.expect("an answer");
+    assert_eq!(bench.spent(0).await, [2, 0]);
+}
+
+#[tokio::test(flavor = "local")]
+async fn every_node_is_spoken_to_encrypted() {
+    let authority = Authority::new();
+    let certificate = authority.sign_local();
+    let servers = servers::Cluster::start_with(3, 0, Encryption::Tls(&certificate), &[]);
+    let ca = std::fs::read(authority.file()).expect("the authority");
+    let material = TlsMaterial {
+        ca: Some(&ca),
+        identity: None,
+    };
+    let tls = Tls::new(material).expect("a configuration");
+    let bench = Bench::open_with([servers.nodes[0].address()], |settings| {
+        settings.tls = Some(tls);
+    });
+    for tag in 0..30 {
+        bench.decide(tag, 1).await.expect("an answer");
+    }
+}
+
+/// What a user needs besides what it needs on one server.
+#[tokio::test(flavor = "local")]
+async fn user_of_a_cluster_needs_two_more_commands() {
+    let servers = Arc::new(servers::Cluster::start(3, 0));
+    for node in &servers.nodes {
+        let mut words = vec!["ACL", "SETUSER", "tollgate", "on", ">secret", "~tollgate:*"];
+        words.extend(USER.split(' '));
+        node.command(&words);
+    }
+    let bench = Bench::open_with([servers.nodes[0].address()], |settings| {
+        settings.username = Some("tollgate".into());
+        settings.password = Some(Secret("secret".into()));
+    });
+    let slot = bench.slot(7);
+    bench.decide(7, 1).await.expect("an answer");
+    let from = servers.primary_of(slot).port();
+    let to = servers.nodes.iter().find(|node| node.port() != from);
+    servers.begin_move(slot, to.expect("another"));
+    for tag in bench.tags_in(slot, 3) {
+        bench
+            .decide(tag, 1)
+            .await
+            .expect("an answer of the new node");
+    }
+}
+
+/// Calls that a server has executed.
+fn calls(node: &Server) -> usize {
+    let stats = node.info("commandstats");
+    let line = stats.get("cmdstat_evalsha");
+    let calls = line.and_then(|line| line.split_once("calls=")?.1.split_once(',')?.0.parse().ok());
+    calls.unwrap_or(0)
+}
+
+/// Errors of a kind that a server has answered.
+fn errors(node: &Server, kind: &str) -> usize {
+    let stats = node.info("errorstats");
+    let line = stats.get(&format!("errorstat_{kind}"));
+    line.map_or(0, |line| {
+        line.strip_prefix("count=")
+            .expect("a count")
+            .parse()
+            .expect("a number")
+    })
+}
+
+fn address(of: SocketAddr) -> Address {
+    let host = of.ip().to_string().into();
+    let port = of.port();
+    Address { host, port }
+}
+
+const QUOTA: u64 = 1_000_000;
+const CALLERS: usize = 16;
+/// What a user may do that decides on a Cluster.
+const USER: &str = "+eval +evalsha +script|load +info +time +get +set +del +pexpire +incrby +hincrby \
+                    +cluster|slots +asking";
