@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use tollgate::limit::{Algorithm, Count, Quota};
 
 use super::law::{Answer, History, Loss, Request, Violation, violations};
-use super::limiter::{Flaw, Load, WINDOW, algorithms, history, quota};
+use super::limiter::{Flaw, Load, WINDOW, history, quota};
+use crate::support::fleet::algorithms;
 
 /// Histories that a broken limiter may look sound in, one after the other, until it is found out.
 const HISTORIES: u64 = 20;

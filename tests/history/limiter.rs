@@ -65,21 +65,6 @@ pub fn quota(algorithm: Algorithm, limit: u64, count: Count) -> Quota {
     }
 }
 
-/// Every algorithm and shape.
-pub fn algorithms(limit: u64) -> Vec<Algorithm> {
-    let sliding = |buckets, leaving| Algorithm::SlidingWindow { buckets, leaving };
-    vec![
-        Algorithm::FixedWindow,
-        sliding(10, Leaving::Weighted),
-        sliding(1, Leaving::Weighted),
-        sliding(5, Leaving::Whole),
-        sliding(5, Leaving::Dropped),
-        Algorithm::SlidingLog,
-        Algorithm::Gcra { burst: limit },
-        Algorithm::LeakyBucket { queue: limit - 1 },
-    ]
-}
-
 /// Returns what clients see of a limiter under that load.
 pub fn history(quota: &Quota, flaw: Flaw, load: &Load, seed: u64) -> History {
     let mut draws = Draws(seed);

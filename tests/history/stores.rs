@@ -4,9 +4,9 @@ use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, Count, Quota};
 
 use super::law::{Answer, History, Violation, violations};
-use super::limiter::algorithms;
 use super::recording::record;
 use crate::support::Fleet;
+use crate::support::fleet::algorithms;
 
 /// Small, so that clients on a busy machine reach it too.
 const LIMIT: u64 = 6;

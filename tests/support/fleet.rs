@@ -32,6 +32,21 @@ impl Fleet {
     }
 }
 
+/// Every algorithm and shape.
+pub fn algorithms(limit: u64) -> Vec<Algorithm> {
+    let sliding = |buckets, leaving| Algorithm::SlidingWindow { buckets, leaving };
+    vec![
+        Algorithm::FixedWindow,
+        sliding(10, Leaving::Weighted),
+        sliding(1, Leaving::Weighted),
+        sliding(5, Leaving::Whole),
+        sliding(5, Leaving::Dropped),
+        Algorithm::SlidingLog,
+        Algorithm::Gcra { burst: limit },
+        Algorithm::LeakyBucket { queue: limit - 1 },
+    ]
+}
+
 /// Returns a file with a route `/N` under each of those quotas; `policy` lines go to each of them.
 pub fn config(quotas: &[Quota], policy: &str, store: &str) -> Config {
     let mut config = Config::to("builtin:echo").with(&format!(
