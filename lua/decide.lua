@@ -1,55 +1,68 @@
+
 -- Decides plans, each all or nothing, or looks at what they would be answered.
 --
--- KEYS     the keys of all asks of all plans, in order.
--- ARGV[1]  the time in µs since 1970, in digits; empty: the server's TIME.
+-- KEYS      the keys of all asks of all plans, in order.
+-- ARGV[1]   the time in µs since 1970, in digits; empty: the server's TIME.
 -- ARGV[1+i] plan i: flags (1 byte; 1 = look only), asks (1), then each ask (prelude.lua).
--- Reply    per plan a string, or an error if it could not be decided, which leaves the other plans
---          alone: time in µs (7 bytes), admitted (1), then per ask: whether its cost fits (1),
---          length of its facts (2), facts: its value after the step, or what that algorithm says.
--- Redis    7.0 or later; 6.2 lacks nothing that is used.
--- Work     per ask as its algorithm says. All keys of a plan are read before the first is written.
+-- Reply     per plan a string, or an error if it could not be decided, which leaves the other plans
+--           alone: time in µs (7 bytes), admitted (1), then per ask: whether its cost fits (1),
+--           length of its facts (2), facts: its value after the step, gcra its tat in µs (7), a log
+--           what `sliding_log_facts` says.
+-- Redis     7.0 or later.
+-- Work      per ask as its algorithm says. All keys of a plan are read before the first is written.
 
--- What the looks of the plan at hand found.
-local fit, views = {}, {}
+local LOOK = {
+  fixed_window_look, sliding_window_look, sliding_window_look, sliding_window_look,
+  sliding_log_look, gcra_look,
+}
+local COMMIT = {
+  fixed_window_commit, sliding_window_commit, sliding_window_commit, sliding_window_commit,
+  sliding_log_commit, gcra_commit,
+}
+local SHOW = { value_show, value_show, value_show, value_show, sliding_log_show, gcra_show }
 
-local function show(key, view, algorithm, room, y)
-  if algorithm == GCRA then
-    return pack(">I7", view.tat)
-  elseif algorithm == SLIDING_LOG then
-    return sliding_log_facts(key, view, view.aged, y, room)
-  end
-  return view.stored or ""
-end
+-- What the looks of the plan at hand found; the tables are used again by the next plan.
+local fits, views = {}, {}
 
 -- Decides a plan whose first key is the one after `before`.
 local function decide(plan, before, asks)
-  local is_look = byte(plan, 1) == 1
   local is_admitted, position = 1, 3
+  local algorithm, flags, cost, room, x, y
   for ask = 1, asks do
-    local algorithm, flags, _, room, x, y
-    algorithm, flags, _, room, x, y, position = unpack(ASK, plan, position)
-    local fits, view = look(KEYS[before + ask], algorithm, room, x, y)
-    fit[ask], views[ask] = fits, view
-    if not fits and flags % 2 < SHADOW then
+    algorithm, flags, cost, room, x, y, position = unpack(ASK, plan, position)
+    local view = views[ask]
+    if not view then
+      view = {}
+      views[ask] = view
+    end
+    local does_fit = LOOK[algorithm](view, KEYS[before + ask], room, x, y, algorithm)
+    fits[ask] = does_fit
+    if not does_fit and flags % 2 == 0 then
       is_admitted = 0
     end
   end
 
-  local reply = pack(">I7B", now, is_admitted)
+  local is_look, facts = byte(plan) == 1, nil
+  local reply = asks == 0 and pack(">I7B", now, 1)
   position = 3
   for ask = 1, asks do
-    local algorithm, flags, cost, room, x, y
-    algorithm, flags, cost, room, x, y, position = unpack(ASK, plan, position)
-    local key, view, facts = KEYS[before + ask], views[ask], nil
+    if asks > 1 then
+      algorithm, flags, cost, room, x, y, position = unpack(ASK, plan, position)
+    end
+    local does_fit = fits[ask]
     if is_look then
-      facts = show(key, view, algorithm, room, y)
+      facts = SHOW[algorithm](views[ask], KEYS[before + ask], room, y)
     else
-      if flags < COUNT_ALL and not (is_admitted == 1 and fit[ask]) then
+      if flags < COUNTS_ALL and (is_admitted == 0 or not does_fit) then
         cost = 0
       end
-      facts = commit(key, view, algorithm, flags, cost, room, x, y)
+      facts = COMMIT[algorithm](views[ask], KEYS[before + ask], cost, room, x, y, flags)
     end
-    reply = reply .. pack(">BI2c0", fit[ask] and 1 or 0, #facts, facts)
+    if ask == 1 then
+      reply = pack(">I7BBI2c0", now, is_admitted, does_fit and 1 or 0, #facts, facts)
+    else
+      reply = reply .. pack(">BI2c0", does_fit and 1 or 0, #facts, facts)
+    end
   end
   return reply
 end
@@ -58,10 +71,7 @@ local replies, before = {}, 0
 for plan = 2, #ARGV do
   local asks = byte(ARGV[plan], 2) or 0
   local is_decided, reply = pcall(decide, ARGV[plan], before, asks)
-  if not is_decided then
-    reply = failed(reply)
-  end
-  replies[plan - 1] = reply
+  replies[plan - 1] = is_decided and reply or failed(reply)
   before = before + asks
 end
 return replies

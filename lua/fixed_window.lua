@@ -1,36 +1,40 @@
+
 -- fixed-window: units used in one window, and that window's start.
 --
--- Value: a string, start (7 bytes, µs) and used (7 bytes), big-endian. No value: nothing used.
+-- Value: a string, start (7 bytes, µs) and used (7), big-endian. No value: nothing used.
 -- The window's start is in the value, so no key name is ever built from a time.
 -- x = window in µs. Work: one read and at most one write.
 
-local function fixed_window_look(key, now, room, window)
-  local start, used = now - now % window, 0
-  local at, old, changed = now, nil, false
+local function fixed_window_look(view, key, room, window)
+  local start, used, old = now - now % window, 0, nil
   local value = call("GET", key)
+  view.at, view.is_changed = now, false
   if value then
     old, used = unpack(">I7I7", value)
-    if old > now then
-      if old - now <= window then
-        at, start = old, old
-      else
-        changed = true
-      end
+    if old > now and old - now <= window then
+      view.at, start = old, old
+    elseif old > now then
+      view.is_changed = true
     elseif old < start then
-      used, changed = 0, true
+      used, view.is_changed = 0, true
     end
   end
-  return used <= room, {
-    stored = value, at = at, start = start, used = used, changed = changed, is_new = old ~= start,
-  }
+  view.value, view.start, view.used, view.is_new = value or "", start, used, old ~= start
+  return used <= room
 end
 
-local function fixed_window_write(key, view, now, window)
-  if view.used == 0 then
+local function fixed_window_commit(view, key, cost, _, window)
+  local used = view.used
+  if cost > 0 then
+    used = min(used + cost, COUNT_MAX)
+  elseif not view.is_changed then
+    return view.value
+  end
+  if used == 0 then
     call("DEL", key)
     return ""
   end
-  local value = pack(">I7I7", view.start, view.used)
+  local value = pack(">I7I7", view.start, used)
   if view.is_new then
     call("SET", key, value, "PX", lifetime(view.start + window - now))
   else
@@ -39,19 +43,13 @@ local function fixed_window_write(key, view, now, window)
   return value
 end
 
-local function fixed_window_commit(key, view, now, cost, window)
-  if cost > 0 then
-    view.used = min(view.used + cost, COUNT_MAX)
-  elseif not view.changed then
-    return view.stored or ""
+local function fixed_window_release(view, key, amount, charged_at, _, room, window)
+  if view.used > 0 and charged_at - charged_at % window == view.start then
+    view.used, view.is_changed = max(view.used - amount, 0), true
   end
-  return fixed_window_write(key, view, now, window)
+  return fixed_window_commit(view, key, 0, room, window)
 end
 
-local function fixed_window_release(key, view, now, amount, charged_at, _, window)
-  if view.used > 0 and charged_at - charged_at % window == view.start then
-    view.used = max(view.used - amount, 0)
-    view.changed = true
-  end
-  return fixed_window_commit(key, view, now, 0, window)
+local function value_show(view)
+  return view.value
 end

@@ -1,35 +1,44 @@
+
 -- gcra and leaky-bucket: the time when the bucket is full again (tat).
 --
--- Value: that time in µs, in decimal digits. No value: full.
+-- Value: a string, that time in µs (7 bytes, big-endian). No value: full.
 -- cost = what the cost takes in µs, room = burst less cost in µs, x = furthest that tat may be
--- ahead (2 * burst), in µs.
--- Work: one read and at most one write.
+-- ahead (2 * burst), in µs. Work: one read and at most one write.
 
-local function gcra_look(key, now, room, ahead_max)
+local function gcra_look(view, key, room, ahead_max)
   local value = call("GET", key)
-  local tat = value and tonumber(value) or 0
-  local changed = tat > now + ahead_max
-  if changed then
-    tat = now + ahead_max
+  local ahead = value and unpack(">I7", value) - now or -now
+  view.is_changed = ahead > ahead_max
+  if ahead > ahead_max then
+    ahead = ahead_max
   end
-  return max(tat - now, 0) <= room, { at = now, tat = tat, changed = changed }
+  view.tat = now + ahead
+  if ahead < 0 then
+    ahead = 0
+  end
+  return ahead <= room
 end
 
-local function gcra_commit(key, view, now, cost, ahead_max)
+local function gcra_commit(view, key, cost, _, ahead_max)
   local tat = view.tat
   if cost > 0 then
-    tat = min(max(tat, now) + cost, now + ahead_max)
+    tat = min((tat > now and tat or now) + cost, now + ahead_max)
+  elseif not view.is_changed then
+    return pack(">I7", tat)
   end
-  if cost > 0 or view.changed then
-    call("SET", key, tat, "PX", lifetime(max(tat - now, 0)))
-  end
-  return pack(">I7", tat)
+  local value = pack(">I7", tat)
+  call("SET", key, value, "PX", lifetime(tat > now and tat - now or 0))
+  return value
 end
 
-local function gcra_release(key, view, now, amount, charged_at, _, ahead_max)
+local function gcra_release(view, key, amount, charged_at, _, room, ahead_max)
   local back = amount - max(now - charged_at, 0)
   if view.tat > now and back > 0 then
-    view.tat, view.changed = max(view.tat - back, now), true
+    view.tat, view.is_changed = max(view.tat - back, now), true
   end
-  return gcra_commit(key, view, now, 0, ahead_max)
+  return gcra_commit(view, key, 0, room, ahead_max)
+end
+
+local function gcra_show(view)
+  return pack(">I7", view.tat)
 end

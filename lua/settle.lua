@@ -1,3 +1,4 @@
+
 -- Gives back, spends more, or forgets, for any number of entries, each by itself.
 --
 -- KEYS[i]   the key of entry i.
@@ -5,36 +6,35 @@
 -- ARGV[1+i] entry i: step (1 byte: 1 = release, 2 = spend, 3 = reset), an ask (prelude.lua) whose
 --           cost is the amount and whose room is that of a look, then of the charge that a release
 --           gives back: its time in µs (7) and the units that still stand (7).
--- Reply     per entry a string, or an error if it could not be settled: time in µs (7 bytes), then
---           facts: its value after the step, or what that algorithm says.
+-- Reply     per entry a string, or an error if it could not be settled, which leaves the others
+--           alone: time in µs (7 bytes), then facts as in decide.lua.
 -- Redis     7.0 or later.
 -- Work      as decide; a release from a log looks at the entries that are newer than its own.
 
+local LOOK = {
+  fixed_window_look, sliding_window_look, sliding_window_look, sliding_window_look,
+  sliding_log_look, gcra_look,
+}
+local COMMIT = {
+  fixed_window_commit, sliding_window_commit, sliding_window_commit, sliding_window_commit,
+  sliding_log_commit, gcra_commit,
+}
+local RETURN = {
+  fixed_window_release, sliding_window_release, sliding_window_release, sliding_window_release,
+  sliding_log_release, gcra_release,
+}
 local RELEASE, SPEND = 1, 2
 
-local function release(key, view, algorithm, ...)
-  if algorithm == GCRA then
-    return gcra_release(key, view, now, ...)
-  elseif algorithm == FIXED_WINDOW then
-    return fixed_window_release(key, view, now, ...)
-  elseif algorithm == SLIDING_LOG then
-    return sliding_log_release(key, view, now, ...)
-  end
-  return sliding_window_release(key, view, now, ...)
-end
-
 local function settle(key, entry)
-  local step, position = byte(entry, 1), 2
-  local algorithm, flags, amount, room, x, y
-  algorithm, flags, amount, room, x, y, position = unpack(ASK, entry, position)
-  local at, charged = unpack(">I7I7", entry, position)
-  local facts = ""
+  local step, algorithm, flags, amount, room, x, y, charged_at, charged =
+    unpack(">BBBI7i8I7I7I7I7", entry)
+  local view, facts = {}, ""
   if step == RELEASE then
-    local _, view = look(key, algorithm, room, x, y)
-    facts = release(key, view, algorithm, amount, at, charged, x, y, room)
+    LOOK[algorithm](view, key, room, x, y, algorithm)
+    facts = RETURN[algorithm](view, key, amount, charged_at, charged, room, x, y)
   elseif step == SPEND then
-    local _, view = look(key, algorithm, room, x, y)
-    facts = commit(key, view, algorithm, flags, amount, room, x, y)
+    LOOK[algorithm](view, key, room, x, y, algorithm)
+    facts = COMMIT[algorithm](view, key, amount, room, x, y, flags)
   else
     call("DEL", key)
   end
@@ -44,9 +44,6 @@ end
 local replies = {}
 for entry = 1, #KEYS do
   local is_settled, reply = pcall(settle, KEYS[entry], ARGV[entry + 1])
-  if not is_settled then
-    reply = failed(reply)
-  end
-  replies[entry] = reply
+  replies[entry] = is_settled and reply or failed(reply)
 end
 return replies

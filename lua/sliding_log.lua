@@ -1,3 +1,4 @@
+
 -- sliding-log: every spent cost with its time.
 --
 -- Value: a list, oldest first: an entry of one unit is its time in µs (7 bytes, big-endian), of
@@ -55,33 +56,34 @@ local function forget_while(key, view, is_spent)
   end)
 end
 
-local function sliding_log_look(key, now, room, window)
-  local view = { at = now, sum = 0, aged = 0, newest = 0 }
+local function sliding_log_look(view, key, room, window)
   local head = call("LINDEX", key, "-1")
+  view.at, view.sum, view.aged, view.newest = now, 0, 0, 0
+  view.is_kept, view.is_over, view.is_ahead = false, false, false
   if not head then
-    return room >= 0, view
+    return room >= 0
   end
   local sum, newest, oldest, units = unpack(HEAD, head)
   if newest - now > window then
     newest, view.is_ahead = now, true
   end
-  local at = max(newest, now)
+  local at = newest > now and newest or now
   if at - newest >= window then
     view.is_over = true
-    return room >= 0, view
+    return room >= 0
   end
-  view.at, view.sum, view.newest, view.oldest, view.units = at, sum, newest, min(oldest, at), units
-  view.is_kept = true
+  view.at, view.sum, view.newest, view.is_kept = at, sum, newest, true
+  view.oldest, view.units = min(oldest, at), units
   if at - oldest >= window then
     forget_while(key, view, function(entry)
       return at - entry >= window
     end)
   end
-  return view.sum <= room, view
+  return view.sum <= room
 end
 
 -- Brings the list to what the view shows, with one more entry if there is one.
-local function sliding_log_write(key, view, now, window, entry)
+local function sliding_log_write(view, key, window, entry)
   if view.is_over or view.sum == 0 then
     call("DEL", key)
     if view.sum == 0 then
@@ -122,7 +124,7 @@ end
 
 -- Returns the sum, the time of the newest entry, and as one entry each those that have to age until
 -- the sum is at most one target and then the other.
-local function sliding_log_facts(key, view, first, limit, room)
+local function sliding_log_facts(view, key, first, room, limit)
   local sum = view.sum
   if sum == 0 then
     return ""
@@ -150,15 +152,14 @@ local function sliding_log_facts(key, view, first, limit, room)
   return facts
 end
 
-local function sliding_log_commit(key, view, now, cost, window, limit, room, counts_all)
+local function sliding_log_commit(view, key, cost, room, window, limit, flags)
   local units = min(cost, COUNT_MAX - view.sum)
-  local entry
-  local is_changed = view.is_over or view.is_ahead or view.aged > 0
+  local is_changed, first, entry = view.is_over or view.is_ahead or view.aged > 0, view.aged, nil
   if units > 0 then
     view.sum, view.newest = view.sum + units, view.at
     if view.sum == units then
       view.oldest, view.units = view.at, units
-    elseif counts_all then
+    elseif flags >= COUNTS_ALL then
       forget_while(key, view, function(_, oldest, sum)
         return sum - oldest > limit
       end)
@@ -168,17 +169,16 @@ local function sliding_log_commit(key, view, now, cost, window, limit, room, cou
     end
     entry, is_changed = entry_of(view.at, units), true
   end
-  local first = view.aged
   if is_changed then
-    sliding_log_write(key, view, now, window, entry)
+    sliding_log_write(view, key, window, entry)
     first = 0
   end
-  return sliding_log_facts(key, view, first, limit, room)
+  return sliding_log_facts(view, key, first, room, limit)
 end
 
-local function sliding_log_release(key, view, now, amount, charged_at, charged, window, limit, room)
+local function sliding_log_release(view, key, amount, charged_at, charged, room, window, limit)
   if view.is_over or view.is_ahead or view.aged > 0 then
-    sliding_log_write(key, view, now, window)
+    sliding_log_write(view, key, window)
   end
   if view.sum > 0 and charged_at >= view.oldest then
     -- What still stands of a charge is its entry: time and units find it, from the newest on.
@@ -201,5 +201,9 @@ local function sliding_log_release(key, view, now, amount, charged_at, charged, 
       end
     end
   end
-  return sliding_log_facts(key, view, 0, limit, room)
+  return sliding_log_facts(view, key, 0, room, limit)
+end
+
+local function sliding_log_show(view, key, room, limit)
+  return sliding_log_facts(view, key, view.aged, room, limit)
 end

@@ -1,15 +1,17 @@
+
 -- sliding-window: the window in equal buckets, of which the oldest is leaving.
 --
 -- Value: a string, big-endian: bytes per count (1 byte: 4 or 7), index of the newest bucket (7),
--- units of all buckets (7), then the buckets that hold units, oldest first: index modulo 256 (1)
--- and units (4 or 7). No value: nothing used.
--- x = bucket in µs, y = buckets, algorithm = WEIGHTED, WHOLE or DROPPED.
+-- units of all buckets (7; means nothing where counts have 7 bytes), then the buckets that hold
+-- units, oldest first: index modulo 256 (1) and units (4 or 7). No value: nothing used.
+-- x = bucket in µs, y = buckets.
 -- Work: one read and at most one write; at most y + 1 buckets are looked at, mostly two.
 
 -- Returns floor(units * inside / width), by long division where the product passes 2^53.
 local function part(units, inside, width)
-  if units * inside <= 9007199254740992 then
-    return floor(units * inside / width)
+  local product = units * inside
+  if product <= 9007199254740992 then
+    return floor(product / width)
   end
   -- Limbs of k bits, with 2^(k+1) * width <= 2^53.
   local _, bits = frexp(width)
@@ -29,66 +31,67 @@ local function part(units, inside, width)
   return quotient
 end
 
--- Adds up the buckets from a position on; where the sum passes 2^53 so does the result.
-local function sum_from(value, first, bytes)
-  local form, sum = bytes == 4 and ">I4" or ">I7", 0
-  for position = first, #value, bytes + 1 do
-    sum = sum + unpack(form, value, position + 1)
+-- Adds up wide buckets from a position on; where the sum passes 2^53, so does the result.
+local function wide_sum(value, first)
+  local sum = 0
+  for position = first, #value, 8 do
+    sum = sum + unpack(">I7", value, position + 1)
   end
   return sum
 end
 
--- Returns what a window without a value shows.
-local function sliding_window_empty(now, changed)
-  return { at = now, value = "", first = 1, bytes = 4, newest = 0, total = 0, changed = changed }
+-- Makes the view that of nothing used.
+local function sliding_window_empty(view, is_changed)
+  view.at, view.buckets, view.first, view.bytes = now, "", 1, 4
+  view.newest, view.total, view.is_changed = 0, 0, is_changed
 end
 
-local function sliding_window_look(key, now, room, width, buckets, algorithm)
+local function sliding_window_look(view, key, room, width, buckets, algorithm)
   local value = call("GET", key)
+  view.value, view.gathered = value or "", 0
   if not value then
-    return room >= 0, sliding_window_empty(now, false)
+    sliding_window_empty(view, false)
+    return room >= 0
   end
-  local bytes, newest, total, low, units = unpack(byte(value) == 4 and ">BI7I7BI4" or ">BI7I7BI7", value)
-  local at = max(newest * width, now)
-  if at - now > width * buckets then
+  local bytes, newest, total, low, units = unpack(">BI7I7BI4", value)
+  if bytes == 7 then
+    units, total = unpack(">I7", value, 17), wide_sum(value, 16)
+  end
+  local at = newest * width
+  if at < now then
+    at = now
+  elseif at - now > width * buckets then
     -- Everything counts as spent now.
-    if bytes == 7 then
-      total = min(sum_from(value, 16, bytes), COUNT_MAX)
-    end
-    local view = sliding_window_empty(now, true)
-    view.stored, view.gathered = value, total
-    return total <= room, view
+    sliding_window_empty(view, true)
+    view.gathered = min(total, COUNT_MAX)
+    return total <= room
   end
 
   local index = floor(at / width)
   local leaving = index - buckets
-  local first, age = 16, (newest - low) % 256
-  while newest - age < leaving or (newest - age == leaving and algorithm == DROPPED) do
+  local first, oldest = 16, newest - (newest - low) % 256
+  while oldest < leaving or (oldest == leaving and algorithm == DROPPED) do
     first, total = first + bytes + 1, total - units
     if first > #value then
-      local view = sliding_window_empty(now, true)
-      view.stored = value
-      return room >= 0, view
+      sliding_window_empty(view, true)
+      return room >= 0
     end
     low, units = unpack(bytes == 4 and ">BI4" or ">BI7", value, first)
-    age = (newest - low) % 256
-  end
-  if bytes == 7 then
-    total = sum_from(value, first, bytes)
+    oldest = newest - (newest - low) % 256
   end
 
-  local used = total
-  if newest - age == leaving and algorithm == WEIGHTED then
-    local rest = total - units
-    if bytes == 7 then
-      rest = sum_from(value, first + 8, bytes)
-    end
-    used = rest + part(units, (index + 1) * width - at, width)
+  local others = total - units
+  if bytes == 7 then
+    -- The sum of all may have been rounded.
+    others = wide_sum(value, first + 8)
+    total = others + units
   end
-  return used <= room, {
-    at = at, stored = value, value = value, first = first, bytes = bytes, newest = newest, total = total,
-    changed = first > 16,
-  }
+  view.at, view.buckets, view.first, view.bytes = at, value, first, bytes
+  view.newest, view.total, view.is_changed = newest, total, first > 16
+  if oldest == leaving and algorithm == WEIGHTED then
+    return others + part(units, (index + 1) * width - at, width) <= room
+  end
+  return total <= room
 end
 
 -- Writes the four bytes of every count as seven.
@@ -100,48 +103,50 @@ local function widened(buckets)
   return table.concat(wide)
 end
 
-local function sliding_window_commit(key, view, now, cost, width, buckets)
-  local index = floor(view.at / width)
-  if view.gathered then
-    cost = min(view.gathered + cost, COUNT_MAX)
+-- Returns the value of a view with so many more units in the bucket of its time.
+local function sliding_window_value(view, cost, index)
+  local buckets, bytes, units = view.buckets, view.bytes, min(cost, COUNT_MAX)
+  local last = #buckets
+  if view.newest == index then
+    units = unpack(bytes == 4 and ">I4" or ">I7", buckets, last + 1 - bytes) + cost
+    last = last - bytes - 1
+    if units > COUNT_MAX then
+      units = COUNT_MAX
+    end
   end
-  if cost == 0 and not view.changed then
+  local others = sub(buckets, view.first, last)
+  if bytes == 4 and units > 4294967295 then
+    bytes, others = 7, widened(others)
+  end
+  local form = bytes == 4 and ">BI7I7c0BI4" or ">BI7I7c0BI7"
+  return pack(form, bytes, index, view.total + cost, others, index % 256, units)
+end
+
+local function sliding_window_commit(view, key, cost, _, width, buckets)
+  cost = view.gathered + cost
+  if cost > 0 then
+    local index = floor(view.at / width)
+    local value = sliding_window_value(view, cost, index)
+    if view.newest == index then
+      call("SET", key, value, "KEEPTTL")
+    else
+      call("SET", key, value, "PX", lifetime((index + buckets + 1) * width - now))
+    end
+    return value
+  elseif not view.is_changed then
     return view.value
+  elseif view.buckets == "" then
+    call("DEL", key)
+    return ""
   end
-  local value, bytes, newest, total = view.value, view.bytes, view.newest, view.total
-  local is_new = true
-  if cost == 0 then
-    if value == "" then
-      call("DEL", key)
-      return ""
-    end
-    is_new = false
-    value = pack(">BI7I7c0", bytes, newest, total, sub(value, view.first))
-  else
-    local units, last = cost, #value
-    if value ~= "" and newest == index then
-      units = min(unpack(bytes == 4 and ">I4" or ">I7", value, last + 1 - bytes) + cost, COUNT_MAX)
-      last = last - bytes - 1
-      is_new = false
-    end
-    local others = sub(value, view.first, last)
-    if units > 4294967295 and bytes == 4 then
-      bytes, others = 7, widened(others)
-    end
-    total = min(total + cost, COUNT_MAX)
-    value = pack(bytes == 4 and ">BI7I7c0BI4" or ">BI7I7c0BI7", bytes, index, total, others, index % 256, units)
-    newest = index
-  end
-  if is_new then
-    call("SET", key, value, "PX", lifetime((newest + buckets + 1) * width - now))
-  else
-    call("SET", key, value, "KEEPTTL")
-  end
+  local total = min(view.total, COUNT_MAX)
+  local value = pack(">BI7I7c0", view.bytes, view.newest, total, sub(view.buckets, view.first))
+  call("SET", key, value, "KEEPTTL")
   return value
 end
 
-local function sliding_window_release(key, view, now, amount, charged_at, _, width, buckets)
-  local value = sliding_window_commit(key, view, now, 0, width, buckets)
+local function sliding_window_release(view, key, amount, charged_at, _, room, width, buckets)
+  local value = sliding_window_commit(view, key, 0, room, width, buckets)
   if value == "" then
     return value
   end

@@ -87,7 +87,6 @@ macro_rules! script {
             include_str!("../../../../lua/sliding_window.lua"),
             include_str!("../../../../lua/sliding_log.lua"),
             include_str!("../../../../lua/gcra.lua"),
-            include_str!("../../../../lua/ask.lua"),
             include_str!($driver),
         )
     };
