@@ -7,19 +7,9 @@
 -- Reply     per plan a string, or an error if it could not be decided, which leaves the other plans
 --           alone: time in µs (7 bytes), admitted (1), then per ask: whether its cost fits (1),
 --           length of its facts (2), facts: its value after the step, gcra its tat in µs (7), a log
---           what `sliding_log_facts` says.
+--           what `facts` in sliding_log.lua says.
 -- Redis     7.0 or later.
 -- Work      per ask as its algorithm says. All keys of a plan are read before the first is written.
-
-local LOOK = {
-  fixed_window_look, sliding_window_look, sliding_window_look, sliding_window_look,
-  sliding_log_look, gcra_look,
-}
-local COMMIT = {
-  fixed_window_commit, sliding_window_commit, sliding_window_commit, sliding_window_commit,
-  sliding_log_commit, gcra_commit,
-}
-local SHOW = { value_show, value_show, value_show, value_show, sliding_log_show, gcra_show }
 
 -- What the looks of the plan at hand found; the tables are used again by the next plan.
 local fits, views = {}, {}
@@ -27,15 +17,15 @@ local fits, views = {}, {}
 -- Decides a plan whose first key is the one after `before`.
 local function decide(plan, before, asks)
   local is_admitted, position = 1, 3
-  local algorithm, flags, cost, room, x, y
+  local number, flags, cost, room, x, y
   for ask = 1, asks do
-    algorithm, flags, cost, room, x, y, position = unpack(ASK, plan, position)
+    number, flags, cost, room, x, y, position = unpack(ASK, plan, position)
     local view = views[ask]
     if not view then
       view = {}
       views[ask] = view
     end
-    local does_fit = LOOK[algorithm](view, KEYS[before + ask], room, x, y, algorithm)
+    local does_fit = (made[number] or make(number)).look(view, KEYS[before + ask], room, x, y)
     fits[ask] = does_fit
     if not does_fit and flags % 2 == 0 then
       is_admitted = 0
@@ -47,16 +37,16 @@ local function decide(plan, before, asks)
   position = 3
   for ask = 1, asks do
     if asks > 1 then
-      algorithm, flags, cost, room, x, y, position = unpack(ASK, plan, position)
+      number, flags, cost, room, x, y, position = unpack(ASK, plan, position)
     end
     local does_fit = fits[ask]
     if is_look then
-      facts = SHOW[algorithm](views[ask], KEYS[before + ask], room, y)
+      facts = made[number].show(views[ask], KEYS[before + ask], room, y)
     else
       if flags < COUNTS_ALL and (is_admitted == 0 or not does_fit) then
         cost = 0
       end
-      facts = COMMIT[algorithm](views[ask], KEYS[before + ask], cost, room, x, y, flags)
+      facts = made[number].commit(views[ask], KEYS[before + ask], cost, room, x, y, flags)
     end
     if ask == 1 then
       reply = pack(">I7BBI2c0", now, is_admitted, does_fit and 1 or 0, #facts, facts)

@@ -5,40 +5,44 @@
 -- cost = what the cost takes in µs, room = burst less cost in µs, x = furthest that tat may be
 -- ahead (2 * burst), in µs. Work: one read and at most one write.
 
-local function gcra_look(view, key, room, ahead_max)
-  local value = call("GET", key)
-  local ahead = value and unpack(">I7", value) - now or -now
-  view.is_changed = ahead > ahead_max
-  if ahead > ahead_max then
-    ahead = ahead_max
+local function gcra()
+  local function look(view, key, room, ahead_max)
+    local value = call("GET", key)
+    local ahead = value and unpack(">I7", value) - now or -now
+    view.is_changed = ahead > ahead_max
+    if ahead > ahead_max then
+      ahead = ahead_max
+    end
+    view.tat = now + ahead
+    if ahead < 0 then
+      ahead = 0
+    end
+    return ahead <= room
   end
-  view.tat = now + ahead
-  if ahead < 0 then
-    ahead = 0
-  end
-  return ahead <= room
-end
 
-local function gcra_commit(view, key, cost, _, ahead_max)
-  local tat = view.tat
-  if cost > 0 then
-    tat = min((tat > now and tat or now) + cost, now + ahead_max)
-  elseif not view.is_changed then
-    return pack(">I7", tat)
+  local function commit(view, key, cost, _, ahead_max)
+    local tat = view.tat
+    if cost > 0 then
+      tat = min((tat > now and tat or now) + cost, now + ahead_max)
+    elseif not view.is_changed then
+      return pack(">I7", tat)
+    end
+    local value = pack(">I7", tat)
+    call("SET", key, value, "PX", lifetime(tat > now and tat - now or 0))
+    return value
   end
-  local value = pack(">I7", tat)
-  call("SET", key, value, "PX", lifetime(tat > now and tat - now or 0))
-  return value
-end
 
-local function gcra_release(view, key, amount, charged_at, _, room, ahead_max)
-  local back = amount - max(now - charged_at, 0)
-  if view.tat > now and back > 0 then
-    view.tat, view.is_changed = max(view.tat - back, now), true
+  local function release(view, key, amount, charged_at, _, room, ahead_max)
+    local back = amount - max(now - charged_at, 0)
+    if view.tat > now and back > 0 then
+      view.tat, view.is_changed = max(view.tat - back, now), true
+    end
+    return commit(view, key, 0, room, ahead_max)
   end
-  return gcra_commit(view, key, 0, room, ahead_max)
-end
 
-local function gcra_show(view)
-  return pack(">I7", view.tat)
+  local function show(view)
+    return pack(">I7", view.tat)
+  end
+
+  return { look = look, commit = commit, release = release, show = show }
 end

@@ -20,8 +20,8 @@ local COUNT_MAX = 4503599627370496
 local ASK = ">BBI7i8I7I7"
 -- Flags: 1 = shadow, 2 = counts refused requests too.
 local COUNTS_ALL = 2
--- Algorithms: fixed-window, sliding-window by what it does with the leaving bucket, log, gcra.
-local WEIGHTED, DROPPED = 2, 4
+-- Algorithms; 2 to 4 are sliding-window: leaving weighted, whole, dropped.
+local FIXED_WINDOW, WEIGHTED, DROPPED, SLIDING_LOG, GCRA = 1, 2, 4, 5, 6
 
 -- The time in µs since 1970.
 local now

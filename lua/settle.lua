@@ -11,32 +11,21 @@
 -- Redis     7.0 or later.
 -- Work      as decide; a release from a log looks at the entries that are newer than its own.
 
-local LOOK = {
-  fixed_window_look, sliding_window_look, sliding_window_look, sliding_window_look,
-  sliding_log_look, gcra_look,
-}
-local COMMIT = {
-  fixed_window_commit, sliding_window_commit, sliding_window_commit, sliding_window_commit,
-  sliding_log_commit, gcra_commit,
-}
-local RETURN = {
-  fixed_window_release, sliding_window_release, sliding_window_release, sliding_window_release,
-  sliding_log_release, gcra_release,
-}
-local RELEASE, SPEND = 1, 2
+local RELEASE, RESET = 1, 3
 
 local function settle(key, entry)
-  local step, algorithm, flags, amount, room, x, y, charged_at, charged =
+  local step, number, flags, amount, room, x, y, charged_at, charged =
     unpack(">BBBI7i8I7I7I7I7", entry)
-  local view, facts = {}, ""
-  if step == RELEASE then
-    LOOK[algorithm](view, key, room, x, y, algorithm)
-    facts = RETURN[algorithm](view, key, amount, charged_at, charged, room, x, y)
-  elseif step == SPEND then
-    LOOK[algorithm](view, key, room, x, y, algorithm)
-    facts = COMMIT[algorithm](view, key, amount, room, x, y, flags)
-  else
+  local algorithm, view, facts = made[number] or make(number), {}, ""
+  if step == RESET then
     call("DEL", key)
+  else
+    algorithm.look(view, key, room, x, y)
+    if step == RELEASE then
+      facts = algorithm.release(view, key, amount, charged_at, charged, room, x, y)
+    else
+      facts = algorithm.commit(view, key, amount, room, x, y, flags)
+    end
   end
   return pack(">I7", now) .. facts
 end

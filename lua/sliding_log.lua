@@ -8,202 +8,206 @@
 -- Work: one read, and four writes if a cost is logged; the entries that have aged since the last
 -- step are read in chunks, and those that have to age until a larger cost fits.
 
-local HEAD, ENTRY = ">I7I7I7I7", ">I7I7"
+local function sliding_log()
+  local HEAD, ENTRY = ">I7I7I7I7", ">I7I7"
 
-local function entry_of(at, units)
-  if units == 1 then
-    return pack(">I7", at)
+  local function entry_of(at, units)
+    if units == 1 then
+      return pack(">I7", at)
+    end
+    return pack(ENTRY, at, units)
   end
-  return pack(ENTRY, at, units)
-end
 
-local function entry_in(value)
-  if #value == 7 then
-    return unpack(">I7", value), 1
+  local function entry_in(value)
+    if #value == 7 then
+      return unpack(">I7", value), 1
+    end
+    return unpack(ENTRY, value)
   end
-  return unpack(ENTRY, value)
-end
 
--- Calls `visit` with number, time and units of each entry from a number on, until it returns true.
-local function walk(key, number, visit)
-  local chunk = 8
-  while true do
-    local values = call("LRANGE", key, number, number + chunk - 1)
-    for position = 1, #values do
-      local value = values[position]
-      if #value > 14 or visit(number, entry_in(value)) then
-        return
+  -- Calls `visit` with number, time and units of each entry from a number on, until it returns true.
+  local function walk(key, number, visit)
+    local chunk = 8
+    while true do
+      local values = call("LRANGE", key, number, number + chunk - 1)
+      for position = 1, #values do
+        local value = values[position]
+        if #value > 14 or visit(number, entry_in(value)) then
+          return
+        end
+        number = number + 1
       end
-      number = number + 1
+      chunk = min(chunk * 4, 512)
     end
-    chunk = min(chunk * 4, 512)
   end
-end
 
--- Forgets the oldest entry for as long as `is_spent` says so of its time, its units and the sum.
-local function forget_while(key, view, is_spent)
-  if not is_spent(view.oldest, view.units, view.sum) then
-    return
-  end
-  view.sum, view.aged = view.sum - view.units, view.aged + 1
-  view.oldest = nil
-  walk(key, view.aged, function(_, at, units)
-    if not is_spent(at, units, view.sum) then
-      view.oldest, view.units = min(at, view.at), units
-      return true
-    end
-    view.sum, view.aged = view.sum - units, view.aged + 1
-  end)
-end
-
-local function sliding_log_look(view, key, room, window)
-  local head = call("LINDEX", key, "-1")
-  view.at, view.sum, view.aged, view.newest = now, 0, 0, 0
-  view.is_kept, view.is_over, view.is_ahead = false, false, false
-  if not head then
-    return room >= 0
-  end
-  local sum, newest, oldest, units = unpack(HEAD, head)
-  if newest - now > window then
-    newest, view.is_ahead = now, true
-  end
-  local at = newest > now and newest or now
-  if at - newest >= window then
-    view.is_over = true
-    return room >= 0
-  end
-  view.at, view.sum, view.newest, view.is_kept = at, sum, newest, true
-  view.oldest, view.units = min(oldest, at), units
-  if at - oldest >= window then
-    forget_while(key, view, function(entry)
-      return at - entry >= window
-    end)
-  end
-  return view.sum <= room
-end
-
--- Brings the list to what the view shows, with one more entry if there is one.
-local function sliding_log_write(view, key, window, entry)
-  if view.is_over or view.sum == 0 then
-    call("DEL", key)
-    if view.sum == 0 then
+  -- Forgets the oldest entry for as long as `is_spent` says so of its time, its units and the sum.
+  local function forget_while(key, view, is_spent)
+    if not is_spent(view.oldest, view.units, view.sum) then
       return
     end
-  end
-  local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units)
-  if view.is_ahead then
-    -- Entries from ahead become entries of now: all are written again, behind the old ones.
-    local length = call("LLEN", key)
-    for first = view.aged, length - 2, 256 do
-      local values = call("LRANGE", key, first, min(first + 255, length - 2))
-      for position = 1, #values do
-        local at, units = entry_in(values[position])
-        values[position] = entry_of(min(at, now), units)
+    view.sum, view.aged = view.sum - view.units, view.aged + 1
+    view.oldest = nil
+    walk(key, view.aged, function(_, at, units)
+      if not is_spent(at, units, view.sum) then
+        view.oldest, view.units = min(at, view.at), units
+        return true
       end
-      call("RPUSH", key, unpack_list(values))
+      view.sum, view.aged = view.sum - units, view.aged + 1
+    end)
+  end
+
+  local function look(view, key, room, window)
+    local head = call("LINDEX", key, "-1")
+    view.at, view.sum, view.aged, view.newest = now, 0, 0, 0
+    view.is_kept, view.is_over, view.is_ahead = false, false, false
+    if not head then
+      return room >= 0
     end
-    call("LTRIM", key, length, "-1")
-  elseif view.is_kept then
-    if view.aged > 0 then
-      call("LTRIM", key, view.aged, "-1")
+    local sum, newest, oldest, units = unpack(HEAD, head)
+    if newest - now > window then
+      newest, view.is_ahead = now, true
     end
-    call("LSET", key, "-1", entry or head)
+    local at = newest > now and newest or now
+    if at - newest >= window then
+      view.is_over = true
+      return room >= 0
+    end
+    view.at, view.sum, view.newest, view.is_kept = at, sum, newest, true
+    view.oldest, view.units = min(oldest, at), units
+    if at - oldest >= window then
+      forget_while(key, view, function(entry)
+        return at - entry >= window
+      end)
+    end
+    return view.sum <= room
+  end
+
+  -- Brings the list to what the view shows, with one more entry if there is one.
+  local function write(view, key, window, entry)
+    if view.is_over or view.sum == 0 then
+      call("DEL", key)
+      if view.sum == 0 then
+        return
+      end
+    end
+    local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units)
+    if view.is_ahead then
+      -- Entries from ahead become entries of now: all are written again, behind the old ones.
+      local length = call("LLEN", key)
+      for first = view.aged, length - 2, 256 do
+        local values = call("LRANGE", key, first, min(first + 255, length - 2))
+        for position = 1, #values do
+          local at, units = entry_in(values[position])
+          values[position] = entry_of(min(at, now), units)
+        end
+        call("RPUSH", key, unpack_list(values))
+      end
+      call("LTRIM", key, length, "-1")
+    elseif view.is_kept then
+      if view.aged > 0 then
+        call("LTRIM", key, view.aged, "-1")
+      end
+      call("LSET", key, "-1", entry or head)
+      if entry then
+        call("RPUSH", key, head)
+      end
+      entry = nil
+      head = nil
+    end
     if entry then
+      call("RPUSH", key, entry, head)
+    elseif head then
       call("RPUSH", key, head)
     end
-    entry = nil
-    head = nil
+    call("PEXPIRE", key, lifetime(view.newest + window - now))
   end
-  if entry then
-    call("RPUSH", key, entry, head)
-  elseif head then
-    call("RPUSH", key, head)
-  end
-  call("PEXPIRE", key, lifetime(view.newest + window - now))
-end
 
--- Returns the sum, the time of the newest entry, and as one entry each those that have to age until
--- the sum is at most one target and then the other.
-local function sliding_log_facts(view, key, first, room, limit)
-  local sum = view.sum
-  if sum == 0 then
-    return ""
-  end
-  local facts = pack(ENTRY, sum, view.newest)
-  local target, last = min(sum, limit) - 1, nil
-  if room >= 0 and sum > room then
-    target, last = max(target, room), min(target, room)
-  end
-  local together = 0
-  local function visit(_, at, units)
-    sum, together = sum - units, together + units
-    while target and sum <= target do
-      if together > 0 then
-        facts = facts .. pack(ENTRY, min(at, view.at), together)
-      end
-      together = 0
-      target, last = last, nil
+  -- Returns the sum, the time of the newest entry, and as one entry each those that have to age until
+  -- the sum is at most one target and then the other.
+  local function facts(view, key, first, room, limit)
+    local sum = view.sum
+    if sum == 0 then
+      return ""
     end
-    return not target
+    local facts = pack(ENTRY, sum, view.newest)
+    local target, last = min(sum, limit) - 1, nil
+    if room >= 0 and sum > room then
+      target, last = max(target, room), min(target, room)
+    end
+    local together = 0
+    local function visit(_, at, units)
+      sum, together = sum - units, together + units
+      while target and sum <= target do
+        if together > 0 then
+          facts = facts .. pack(ENTRY, min(at, view.at), together)
+        end
+        together = 0
+        target, last = last, nil
+      end
+      return not target
+    end
+    if not visit(first, view.oldest, view.units) then
+      walk(key, first + 1, visit)
+    end
+    return facts
   end
-  if not visit(first, view.oldest, view.units) then
-    walk(key, first + 1, visit)
-  end
-  return facts
-end
 
-local function sliding_log_commit(view, key, cost, room, window, limit, flags)
-  local units = min(cost, COUNT_MAX - view.sum)
-  local is_changed, first, entry = view.is_over or view.is_ahead or view.aged > 0, view.aged, nil
-  if units > 0 then
-    view.sum, view.newest = view.sum + units, view.at
-    if view.sum == units then
-      view.oldest, view.units = view.at, units
-    elseif flags >= COUNTS_ALL then
-      forget_while(key, view, function(_, oldest, sum)
-        return sum - oldest > limit
-      end)
-      if not view.oldest then
+  local function commit(view, key, cost, room, window, limit, flags)
+    local units = min(cost, COUNT_MAX - view.sum)
+    local is_changed, first, entry = view.is_over or view.is_ahead or view.aged > 0, view.aged, nil
+    if units > 0 then
+      view.sum, view.newest = view.sum + units, view.at
+      if view.sum == units then
         view.oldest, view.units = view.at, units
+      elseif flags >= COUNTS_ALL then
+        forget_while(key, view, function(_, oldest, sum)
+          return sum - oldest > limit
+        end)
+        if not view.oldest then
+          view.oldest, view.units = view.at, units
+        end
       end
+      entry, is_changed = entry_of(view.at, units), true
     end
-    entry, is_changed = entry_of(view.at, units), true
+    if is_changed then
+      write(view, key, window, entry)
+      first = 0
+    end
+    return facts(view, key, first, room, limit)
   end
-  if is_changed then
-    sliding_log_write(view, key, window, entry)
-    first = 0
-  end
-  return sliding_log_facts(view, key, first, room, limit)
-end
 
-local function sliding_log_release(view, key, amount, charged_at, charged, room, window, limit)
-  if view.is_over or view.is_ahead or view.aged > 0 then
-    sliding_log_write(view, key, window)
-  end
-  if view.sum > 0 and charged_at >= view.oldest then
-    -- What still stands of a charge is its entry: time and units find it, from the newest on.
-    local entry, is_found = entry_of(charged_at, charged), false
-    amount = min(amount, charged)
-    if amount == charged then
-      is_found = call("LREM", key, "-1", entry) == 1
-    else
-      local number = call("LPOS", key, entry, "RANK", "-1")
-      is_found = number and call("LSET", key, number, entry_of(charged_at, charged - amount))
+  local function release(view, key, amount, charged_at, charged, room, window, limit)
+    if view.is_over or view.is_ahead or view.aged > 0 then
+      write(view, key, window)
     end
-    if is_found then
-      view.sum = view.sum - amount
-      if view.sum == 0 then
-        call("DEL", key)
+    if view.sum > 0 and charged_at >= view.oldest then
+      -- What still stands of a charge is its entry: time and units find it, from the newest on.
+      local entry, is_found = entry_of(charged_at, charged), false
+      amount = min(amount, charged)
+      if amount == charged then
+        is_found = call("LREM", key, "-1", entry) == 1
       else
-        view.oldest, view.units = entry_in(call("LINDEX", key, "0"))
-        view.newest = entry_in(call("LINDEX", key, "-2"))
-        call("LSET", key, "-1", pack(HEAD, view.sum, view.newest, view.oldest, view.units))
+        local number = call("LPOS", key, entry, "RANK", "-1")
+        is_found = number and call("LSET", key, number, entry_of(charged_at, charged - amount))
+      end
+      if is_found then
+        view.sum = view.sum - amount
+        if view.sum == 0 then
+          call("DEL", key)
+        else
+          view.oldest, view.units = entry_in(call("LINDEX", key, "0"))
+          view.newest = entry_in(call("LINDEX", key, "-2"))
+          call("LSET", key, "-1", pack(HEAD, view.sum, view.newest, view.oldest, view.units))
+        end
       end
     end
+    return facts(view, key, 0, room, limit)
   end
-  return sliding_log_facts(view, key, 0, room, limit)
-end
 
-local function sliding_log_show(view, key, room, limit)
-  return sliding_log_facts(view, key, view.aged, room, limit)
+  local function show(view, key, room, limit)
+    return facts(view, key, view.aged, room, limit)
+  end
+
+  return { look = look, commit = commit, release = release, show = show }
 end

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
-use tollgate::clock::Timestamp;
+use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{Mode, Slot};
-use tollgate::limit::{Ask, Charged, Decision, Quota, Tag, Verdict};
+use tollgate::limit::{Algorithm, Ask, Charged, Count, Decision, Leaving, Quota, Tag, Verdict};
 use tollgate::store::Series;
 use tollgate::store::redis::wire::{
     self, Call, Intent, Names, Packed, Reply, Script, Settlement, Step, time_argument,
@@ -181,6 +181,35 @@ impl Scripted {
         let value = self.connection.ask(words).expect("the server answers");
         assert_eq!(value.error(), None);
         value
+    }
+}
+
+/// One of each.
+pub fn algorithms() -> [Algorithm; 5] {
+    [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow {
+            buckets: 10,
+            leaving: Leaving::Weighted,
+        },
+        Algorithm::SlidingLog,
+        Algorithm::Gcra { burst: 1 },
+        Algorithm::LeakyBucket { queue: 0 },
+    ]
+}
+
+/// Makes a quota of so many a minute, all of which fit at once.
+pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
+    let algorithm = match algorithm {
+        Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },
+        Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
+        other => other,
+    };
+    Quota {
+        limit,
+        window: Micros::from_secs(60),
+        algorithm,
+        count: Count::Admitted,
     }
 }
 

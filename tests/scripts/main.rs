@@ -9,4 +9,5 @@ mod scripted;
 #[path = "../traffic/mod.rs"]
 mod traffic;
 
+mod batches;
 mod lockstep;

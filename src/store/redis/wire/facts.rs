@@ -1,5 +1,7 @@
 //! What the scripts say of a state, as the state that the pure functions know.
 
+use smallvec::SmallVec;
+
 use super::BadReply;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::fixed_window::FixedWindow;
@@ -42,7 +44,10 @@ impl Facts {
             Algorithm::FixedWindow => {
                 Self::FixedWindow(FixedWindow::new(reader.time()?, reader.number(7)?))
             }
-            Algorithm::SlidingWindow { .. } => Self::SlidingWindow(sliding_window(&mut reader)?),
+            Algorithm::SlidingWindow { buckets, .. } => {
+                let width_us = quota.window.0 / u64::from(buckets);
+                Self::SlidingWindow(sliding_window(&mut reader, width_us)?)
+            }
             Algorithm::SlidingLog => Self::SlidingLog(sliding_log(&mut reader)?),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
                 Self::Gcra(Gcra::new(reader.time()?))
@@ -84,7 +89,7 @@ impl Facts {
 }
 
 /// As the value in `lua/sliding_window.lua`.
-fn sliding_window(reader: &mut Reader<'_>) -> Result<SlidingWindow, BadReply> {
+fn sliding_window(reader: &mut Reader<'_>, width_us: u64) -> Result<SlidingWindow, BadReply> {
     if reader.0.is_empty() {
         return Ok(SlidingWindow::default());
     }
@@ -95,27 +100,31 @@ fn sliding_window(reader: &mut Reader<'_>) -> Result<SlidingWindow, BadReply> {
     };
     let newest = reader.number(7)?;
     let _total = reader.number(7)?;
-    let mut buckets = Vec::new();
+    let mut buckets = SmallVec::<[(u64, u64); 12]>::new();
     while !reader.0.is_empty() {
         let low = reader.number(1)?;
         let age = newest.wrapping_sub(low) & 0xff;
         let index = newest.checked_sub(age).ok_or(BadReply)?;
         buckets.push((index, reader.number(units_bytes)?));
     }
-    if buckets.last().is_none_or(|&(index, _)| index != newest) || !buckets.is_sorted() {
-        return Err(BadReply);
+    let is_newest_last = buckets.last().is_some_and(|&(index, _)| index == newest);
+    let is_sound = is_newest_last
+        && buckets.is_sorted_by(|one, next| one.0 < next.0)
+        && newest <= TIME_MAX / width_us;
+    match is_sound {
+        true => Ok(SlidingWindow::new(buckets)),
+        false => Err(BadReply),
     }
-    Ok(SlidingWindow::new(buckets))
 }
 
-/// As `sliding_log_facts` in `lua/sliding_log.lua`.
+/// As `facts` in `lua/sliding_log.lua`.
 fn sliding_log(reader: &mut Reader<'_>) -> Result<SlidingLog, BadReply> {
     if reader.0.is_empty() {
         return Ok(SlidingLog::default());
     }
     let sum = reader.number(7)?;
     let newest = reader.time()?;
-    let mut entries = Vec::new();
+    let mut entries = SmallVec::<[(Timestamp, u64); 3]>::new();
     let mut rest = sum;
     while !reader.0.is_empty() {
         let entry = (reader.time()?, reader.number(7)?);
@@ -125,10 +134,13 @@ fn sliding_log(reader: &mut Reader<'_>) -> Result<SlidingLog, BadReply> {
     if rest > 0 {
         entries.push((newest, rest));
     }
-    if entries.is_empty() || !entries.iter().map(|(at, _)| at).is_sorted() {
-        return Err(BadReply);
+    let is_sound = !entries.is_empty()
+        && entries.iter().all(|&(_, units)| units > 0)
+        && entries.is_sorted_by_key(|&(at, _)| at);
+    match is_sound {
+        true => Ok(SlidingLog::new(entries)),
+        false => Err(BadReply),
     }
-    Ok(SlidingLog::new(entries))
 }
 
 /// Reads big-endian numbers.
@@ -160,3 +172,6 @@ impl<'b> Reader<'b> {
         }
     }
 }
+
+/// The last time that a bucket may begin: what a double holds.
+const TIME_MAX: u64 = 1 << 53;

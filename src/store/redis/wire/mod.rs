@@ -87,6 +87,7 @@ macro_rules! script {
             include_str!("../../../../lua/sliding_window.lua"),
             include_str!("../../../../lua/sliding_log.lua"),
             include_str!("../../../../lua/gcra.lua"),
+            include_str!("../../../../lua/algorithms.lua"),
             include_str!($driver),
         )
     };
