@@ -6,6 +6,7 @@ use tollgate::limit::plan::Mode;
 use tollgate::limit::{Algorithm, Charged, Count, Decision, Leaving, Quota};
 
 use crate::ledger::Quotas;
+use crate::redis::Value;
 use crate::scripted::Scripted;
 use crate::traffic::{Cost, Gap, START};
 
@@ -89,7 +90,47 @@ proptest! {
                 }
             }
         }
+        for index in 0..quotas.len() {
+            prop_assert!(is_sound(&mut lua, index), "quota {index}");
+        }
     }
+}
+
+/// Says whether a key expires, and what its value says of all units is what its parts hold.
+fn is_sound(lua: &mut Scripted, index: usize) -> bool {
+    let key = lua.key(index);
+    let lifetime_ms = lua.command(&[b"PTTL".as_slice(), &key]).integer();
+    match lua.quotas[index].0.algorithm {
+        _ if lifetime_ms == -2 => true,
+        Algorithm::SlidingWindow { .. } => {
+            let Value::Bytes(value) = lua.command(&[b"GET".as_slice(), &key]) else {
+                return false;
+            };
+            let units_bytes = usize::from(value[0]);
+            let buckets = value[15..].chunks(1 + units_bytes);
+            let sum: u64 = buckets.map(|bucket| number(&bucket[1..])).sum();
+            lifetime_ms > 0 && (units_bytes == 7 || number(&value[8..15]) == sum)
+        }
+        Algorithm::SlidingLog => {
+            let values = lua.command(&[b"LRANGE".as_slice(), &key, b"0", b"-1"]);
+            let Some((Value::Bytes(head), entries)) = values.list().split_last() else {
+                return false;
+            };
+            let units = |entry: &Value| match entry {
+                Value::Bytes(bytes) if bytes.len() == 7 => 1,
+                Value::Bytes(bytes) => number(&bytes[7..]),
+                _ => 0,
+            };
+            lifetime_ms > 0 && number(&head[..7]) == entries.iter().map(units).sum::<u64>()
+        }
+        _ => lifetime_ms > 0,
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// Returns what each quota would answer, and spends nothing.

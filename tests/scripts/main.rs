@@ -11,3 +11,4 @@ mod traffic;
 
 mod batches;
 mod lockstep;
+mod state;
