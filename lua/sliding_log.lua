@@ -5,8 +5,9 @@
 -- more units its time and those (7 and 7). The last element is no entry but the head: units of all
 -- entries, time of the newest, time and units of the oldest (7 bytes each). No value: nothing used.
 -- x = window in µs, y = limit.
--- Work: one read, and four writes if a cost is logged; the entries that have aged since the last
--- step are read in chunks, and those that have to age until a larger cost fits.
+-- Work: one read, and four writes if a cost is logged. Entries that have aged since the last step, or
+-- have to until a larger cost fits, are read in chunks; where all are of one unit, their number says
+-- what they sum up to, and O(log) of them are read.
 
 local function sliding_log()
   local HEAD, ENTRY = ">I7I7I7I7", ">I7I7"
@@ -25,36 +26,60 @@ local function sliding_log()
     return unpack(ENTRY, value)
   end
 
-  -- Calls `visit` with number, time and units of each entry from a number on, until it returns true.
-  local function walk(key, number, visit)
+  -- Calls `visit` with time and units of each entry from a number on, until it returns true. After
+  -- each chunk, `skip` is told the number of the next entry and returns where to go on.
+  local function walk(key, number, visit, skip)
     local chunk = 8
     while true do
       local values = call("LRANGE", key, number, number + chunk - 1)
       for position = 1, #values do
         local value = values[position]
-        if #value > 14 or visit(number, entry_in(value)) then
+        if #value > 14 or visit(entry_in(value)) then
           return
         end
-        number = number + 1
       end
-      chunk = min(chunk * 4, 512)
+      if #values == 0 then
+        error("a log without a head", 0)
+      end
+      number, chunk = skip(number + #values), min(chunk * 4, 512)
     end
   end
 
-  -- Forgets the oldest entry for as long as `is_spent` says so of its time, its units and the sum.
-  local function forget_while(key, view, is_spent)
+  -- Says whether the entries from a number on are of one unit each, given what they sum up to.
+  local function are_units(key, number, sum)
+    return call("LLEN", key) - 1 - number == sum
+  end
+
+  -- Forgets the oldest entry for as long as `is_spent` says so of its time, its units and the sum, of
+  -- which so much is not in the list yet.
+  local function forget_while(key, view, unlisted, is_spent)
     if not is_spent(view.oldest, view.units, view.sum) then
       return
     end
-    view.sum, view.aged = view.sum - view.units, view.aged + 1
+    local sum, aged = view.sum - view.units, view.aged + 1
     view.oldest = nil
-    walk(key, view.aged, function(_, at, units)
-      if not is_spent(at, units, view.sum) then
+    walk(key, aged, function(at, units)
+      if not is_spent(at, units, sum) then
         view.oldest, view.units = min(at, view.at), units
         return true
       end
-      view.sum, view.aged = view.sum - units, view.aged + 1
+      sum, aged = sum - units, aged + 1
+    end, function(number)
+      if are_units(key, number, sum - unlisted) then
+        local low, high = number, number + sum - unlisted
+        while low < high do
+          local middle = floor((low + high) / 2)
+          if is_spent(entry_in(call("LINDEX", key, middle)), 1, sum - (middle - number)) then
+            low = middle + 1
+          else
+            high = middle
+          end
+        end
+        sum, aged = sum - (low - number), low
+      end
+      return aged
     end)
+    view.sum, view.aged = sum, aged
   end
 
   local function look(view, key, room, window)
@@ -76,7 +101,7 @@ local function sliding_log()
     view.at, view.sum, view.newest, view.is_kept = at, sum, newest, true
     view.oldest, view.units = min(oldest, at), units
     if at - oldest >= window then
-      forget_while(key, view, function(entry)
+      forget_while(key, view, 0, function(entry)
         return at - entry >= window
       end)
     end
@@ -136,7 +161,7 @@ local function sliding_log()
       target, last = max(target, room), min(target, room)
     end
     local together = 0
-    local function visit(_, at, units)
+    local function visit(at, units)
       sum, together = sum - units, together + units
       while target and sum <= target do
         if together > 0 then
@@ -147,8 +172,14 @@ local function sliding_log()
       end
       return not target
     end
-    if not visit(first, view.oldest, view.units) then
-      walk(key, first + 1, visit)
+    if not visit(view.oldest, view.units) then
+      walk(key, first + 1, visit, function(number)
+        if are_units(key, number, sum) then
+          local skipped = sum - target - 1
+          number, sum, together = number + skipped, sum - skipped, together + skipped
+        end
+        return number
+      end)
     end
     return facts
   end
@@ -161,7 +192,7 @@ local function sliding_log()
       if view.sum == units then
         view.oldest, view.units = view.at, units
       elseif flags >= COUNTS_ALL then
-        forget_while(key, view, function(_, oldest, sum)
+        forget_while(key, view, units, function(_, oldest, sum)
           return sum - oldest > limit
         end)
         if not view.oldest then
