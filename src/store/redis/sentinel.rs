@@ -40,7 +40,7 @@ pub(super) struct Sentinels {
 #[derive(Debug)]
 pub(super) enum Route {
     Fixed(Dialer),
-    Sentinel(Search),
+    Sentinel(Box<Search>),
 }
 
 /// The search for a primary.
@@ -72,13 +72,13 @@ impl Route {
     pub(super) fn new(resolver: Resolver) -> Self {
         match resolver {
             Resolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
-            Resolver::Sentinel(sentinels) => Self::Sentinel(Search {
+            Resolver::Sentinel(sentinels) => Self::Sentinel(Box::new(Search {
                 order: sentinels.addresses.clone(),
                 sentinels,
                 asked: None,
                 primary: None,
                 address: None,
-            }),
+            })),
         }
     }
 
@@ -159,21 +159,20 @@ impl Search {
 
     /// Asks the first sentinel in order; keeps the connection if it answered.
     async fn ask_one(&mut self, patience: Duration) -> Result<Address, ConnectError> {
-        let (mut connection, driver) = match self.asked.take() {
-            Some(asked) => asked,
-            None => {
-                let Some(address) = self.order.first() else {
-                    return Err(ConnectError::NoSentinel("there is none".to_owned()));
-                };
-                let endpoint = Endpoint::Tcp(address.clone(), self.sentinels.tls.clone());
-                let target = Target {
-                    endpoint,
-                    username: None,
-                    password: self.sentinels.password.clone(),
-                    database: 0,
-                };
-                Dialer::new(target).open(patience).await?
-            }
+        let (mut connection, driver) = if let Some(asked) = self.asked.take() {
+            asked
+        } else {
+            let Some(address) = self.order.first() else {
+                return Err(ConnectError::NoSentinel("there is none".to_owned()));
+            };
+            let endpoint = Endpoint::Tcp(address.clone(), self.sentinels.tls.clone());
+            let target = Target {
+                endpoint,
+                username: None,
+                password: self.sentinels.password.clone(),
+                database: 0,
+            };
+            Dialer::new(target).open(patience).await?
         };
         let mut question = Cmd::new();
         question

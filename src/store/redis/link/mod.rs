@@ -10,6 +10,8 @@
 mod batch;
 mod queue;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

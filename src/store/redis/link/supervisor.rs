@@ -268,8 +268,8 @@ fn pause(failures: u32) -> Duration {
     let whole = PAUSE_MIN
         .saturating_mul(1 << failures.min(16))
         .min(PAUSE_MAX);
-    let chance = RandomState::new().hash_one(failures) % 1_000;
-    whole.mul_f64(1.0 - chance as f64 / 2_000.0)
+    let permille = u32::try_from(RandomState::new().hash_one(failures) % 1_000).unwrap_or(0);
+    whole * (2_000 - permille) / 2_000
 }
 
 /// Most batches under way on a connection. Beyond, callers wait and the batches get fuller.
@@ -287,3 +287,44 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// After the server refused the credentials: until somebody acts, trying is of no use.
 const PAUSE_REFUSED: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_their_bound_and_are_shortened_by_half_at_most() {
+        for failures in 0..100 {
+            let whole = PAUSE_MIN * 2_u32.pow(failures.min(10));
+            let whole = whole.min(PAUSE_MAX);
+            let pause = pause(failures);
+            assert!(
+                whole / 2 <= pause && pause <= whole,
+                "{failures}: {pause:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn server_is_mute_only_if_something_waits_and_nothing_is_answered() {
+        let looks = |seen: &[(bool, bool)], is_suspect: bool| {
+            let mut watch = Watch::default();
+            seen.iter()
+                .map(|&(is_waiting, has_progress)| {
+                    watch.has_progress = has_progress;
+                    watch.is_mute(is_waiting, is_suspect)
+                })
+                .collect::<Vec<_>>()
+        };
+        let (idle, busy, silent) = ((false, false), (true, true), (true, false));
+        assert_eq!(looks(&[idle; 9], true), [false; 9]);
+        assert_eq!(looks(&[busy; 9], true), [false; 9]);
+        let most = [busy, silent, silent, silent, busy, silent, silent, silent];
+        assert_eq!(looks(&most, false), [false; 8]);
+        assert_eq!(
+            looks(&[silent; 5], false),
+            [false, false, false, false, true]
+        );
+        assert_eq!(looks(&[silent; 2], true), [false, true]);
+    }
+}

@@ -8,6 +8,8 @@
 //! The server must permit `SCRIPT LOAD`, `EVALSHA` and `EVAL`; `SELECT` if a database is named, `ROLE`
 //! behind Sentinel. `INFO` is asked whether keys may be evicted, and may be refused.
 
+mod prepare;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError,
-    Value,
-};
+use redis::{AsyncConnectionConfig, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,8 +29,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::Tls;
-use super::wire::Script;
 use crate::store::settings::{Address, RedisSettings, Secret};
+use prepare::prepare;
 
 /// One server, and how to be let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -330,57 +329,6 @@ where
         .set_write_backpressure_boundary(WRITE_BYTES_MAX);
     let (connection, driver) = MultiplexedConnection::new_with_config(info, stream, config).await?;
     Ok((connection, Driver(tokio::task::spawn_local(driver))))
-}
-
-/// Loads the scripts, and asks the server what it is; returns how it evicts keys, if it may.
-async fn prepare(
-    connection: &mut MultiplexedConnection,
-    wanted: Wanted,
-) -> Result<Option<String>, ConnectError> {
-    let mut pipeline = Pipeline::new();
-    for script in Script::ALL {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.source());
-    }
-    pipeline.cmd("INFO").arg("memory");
-    if wanted == Wanted::Primary {
-        pipeline.cmd("ROLE");
-    }
-    let asked = pipeline.len();
-    let mut replies = connection
-        .send_packed_commands(&pipeline, 0, asked)
-        .await?
-        .into_iter();
-    for script in Script::ALL {
-        match replies.next() {
-            Some(Value::BulkString(sha)) if sha == script.sha().as_bytes() => {}
-            Some(Value::ServerError(error)) => return Err(ConnectError::from_server(&error)),
-            _ => return Err(ConnectError::Server("a script has another SHA".into())),
-        }
-    }
-    let eviction = replies.next().as_ref().and_then(eviction);
-    match replies.next() {
-        None => Ok(eviction),
-        Some(Value::Array(role)) if role.first().is_some_and(is_primary) => Ok(eviction),
-        Some(Value::ServerError(error)) => Err(ConnectError::from_server(&error)),
-        Some(_) => Err(ConnectError::NotPrimary),
-    }
-}
-
-/// Reads from `INFO` how keys are evicted; a server that does not tell is taken to evict none.
-fn eviction(info: &Value) -> Option<String> {
-    let text = match info {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
-        Value::VerbatimString { text, .. } => text,
-        _ => return None,
-    };
-    let policy = text
-        .lines()
-        .find_map(|line| line.strip_prefix("maxmemory_policy:"))?;
-    (policy != "noeviction").then(|| policy.to_owned())
-}
-
-fn is_primary(role: &Value) -> bool {
-    matches!(role, Value::BulkString(role) if role == b"master")
 }
 
 /// From the name's look-up to the last script loaded.

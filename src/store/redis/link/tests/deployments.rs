@@ -1,0 +1,260 @@
+//! The servers a link leads to: by Unix socket, TLS, RESP2, behind sentinels, as a user of few rights.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::*;
+use crate::limit::{Charged, Leaving};
+use crate::store::redis::sentinel::Sentinels as Group;
+use crate::store::redis::servers::{Authority, Encryption, Sentinels};
+use crate::store::redis::{Tls, TlsMaterial};
+use crate::store::settings::{Deployment, RedisSettings, Secret};
+
+/// What a user must be allowed to do: what a link does, and what the scripts do.
+const RIGHTS: &str = "-@all +evalsha +eval +script|load +time +get +set +del +pexpire \
+    +rpush +ltrim +lset +llen +lrange +lindex +lpos +lrem +zadd +zcard +zremrangebyscore";
+
+#[tokio::test(flavor = "local")]
+async fn server_is_reached_by_its_unix_socket() {
+    let server = Server::start();
+    decides_at(Target {
+        endpoint: Endpoint::Unix(server.socket()),
+        ..target(server.address())
+    })
+    .await;
+    assert_eq!(spent(&server, "k"), 1);
+}
+
+#[tokio::test(flavor = "local")]
+async fn server_that_speaks_only_the_older_protocol_is_served_in_it() {
+    let server = Server::start_with(&["rename-command HELLO \"\"", "requirepass secret"]);
+    decides_at(Target {
+        password: Some(Secret("secret".into())),
+        ..target(server.address())
+    })
+    .await;
+    assert_eq!(spent(&server, "k"), 1);
+}
+
+#[tokio::test(flavor = "local")]
+async fn named_database_is_the_one_that_is_used() {
+    let server = Server::start();
+    decides_at(Target {
+        database: 3,
+        ..target(server.address())
+    })
+    .await;
+    assert_eq!(spent(&server, "k"), 0);
+    assert!(server.info("keyspace").contains_key("db3"));
+}
+
+#[tokio::test(flavor = "local")]
+async fn user_with_the_documented_rights_suffices() {
+    let server = Server::start();
+    let mut rule = vec!["ACL", "SETUSER", "gate", "on", ">secret", "~tollgate:*"];
+    rule.extend(RIGHTS.split(' '));
+    server.command(&rule);
+    server.command(&["ACL", "SETUSER", "default", "off"]);
+    let target = Target {
+        username: Some("gate".into()),
+        password: Some(Secret("secret".into())),
+        ..target(server.address())
+    };
+    let link = Link::open(Resolver::Fixed(target), context());
+    let sliding = Algorithm::SlidingWindow {
+        buckets: 10,
+        leaving: Leaving::Weighted,
+    };
+    let gcra = Algorithm::Gcra { burst: 10 };
+    let algorithms = [Algorithm::FixedWindow, sliding, Algorithm::SlidingLog, gcra];
+    for (place, algorithm) in algorithms.into_iter().enumerate() {
+        let key = format!("tollgate:{place}");
+        let quota = Quota {
+            algorithm,
+            limit: 20,
+            ..QUOTA
+        };
+        for amount in [0, 1, 9, 10, 1, 1] {
+            let plan = plan_of(&quota, &key, amount);
+            link.decide(plan).await.expect("an answer");
+        }
+        let charged = Charged {
+            at: Timestamp(1),
+            amount: 1,
+        };
+        let release = Step::Release { charged, amount: 1 };
+        for step in [Step::Spend(1), release, Step::Reset] {
+            settle_step(&link, &quota, &key, step)
+                .await
+                .expect("an answer");
+        }
+    }
+    let call = wire::announce(&Names::new("tollgate"), "node", Micros::from_secs(1));
+    let arguments: Vec<_> = call.arguments.iter().map(|bytes| &**bytes).collect();
+    let announced = link
+        .call(Script::Announce, &[&call.keys[0]], &arguments, false)
+        .await;
+    assert_eq!(announced, Ok(Value::Int(1)));
+    let denied = server.command(&["ACL", "LOG"]);
+    let denied: Vec<_> = (denied.list().iter())
+        .map(|entry| entry.named("object").text())
+        .collect();
+    // What it was asked besides, it may refuse.
+    assert_eq!(denied, ["info"]);
+}
+
+#[tokio::test(flavor = "local")]
+async fn server_that_may_evict_keys_is_told_of_once() {
+    for (policy, is_told) in [("noeviction", false), ("volatile-lru", true)] {
+        let server = Server::start_with(&[&format!("maxmemory-policy {policy}")]);
+        let context = context();
+        let link = Link::open(Resolver::Fixed(target(server.address())), context.clone());
+        link.decide(plan("k", 1)).await.expect("an answer");
+        assert_eq!(context.is_eviction_told.load(Relaxed), is_told, "{policy}");
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn encrypted_server_is_served_if_its_authority_is_trusted() {
+    let authority = Authority::new();
+    let certificate = authority.sign_local();
+    let server = Server::start_encrypted(Encryption::Tls(&certificate), &[]);
+    for host in ["localhost", "127.0.0.1"] {
+        decides_at(encrypted(host, &server, &authority)).await;
+    }
+    assert_eq!(spent(&server, "k"), 2);
+}
+
+#[tokio::test(flavor = "local")]
+async fn server_that_cannot_prove_who_it_is_learns_nothing() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let misnamed = authority.sign("misnamed", &["DNS:elsewhere.test"]);
+    let expired = authority.sign_expired("expired", &["IP:127.0.0.1"]);
+    for certificate in [stranger.sign_local(), misnamed, expired] {
+        let server = Server::start_encrypted(Encryption::Tls(&certificate), &[]);
+        refuses(&server, encrypted("127.0.0.1", &server, &authority)).await;
+    }
+    // One that is not encrypted at all is not talked to either.
+    let server = Server::start();
+    refuses(&server, encrypted("127.0.0.1", &server, &authority)).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn failover_is_followed_and_the_old_primary_left() {
+    let group = Sentinels::start();
+    let resolver = Resolver::Sentinel(sentinels(&group, None));
+    let link = Link::open(resolver, context());
+    link.decide(plan("k", 1)).await.expect("an answer");
+    let old = group.primary().expect("a primary");
+    assert_eq!(link.server().as_deref(), Some(&*old.address().to_string()));
+    let new = group.fail_over();
+    until("the new primary is asked", || {
+        link.server().as_deref() == Some(&*new.address().to_string())
+    })
+    .await;
+    link.decide(plan("after", 1)).await.expect("an answer");
+    assert_eq!(spent(new, "after"), 1);
+    new.kill();
+    let newest = group.wait_for_another_than(new);
+    until("the newest primary is asked", || {
+        link.server().as_deref() == Some(&*newest.address().to_string())
+    })
+    .await;
+    link.decide(plan("newest", 1)).await.expect("an answer");
+    assert_eq!(spent(newest, "newest"), 1);
+}
+
+#[tokio::test(flavor = "local")]
+async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
+    let group = Sentinels::start();
+    let link = Link::open(Resolver::Sentinel(sentinels(&group, None)), context());
+    link.decide(plan("k", 1)).await.expect("an answer");
+    let old = group.primary().expect("a primary");
+    // Cut off from the sentinels, it goes on as a primary.
+    let successor = group
+        .servers
+        .iter()
+        .find(|server| server.port() != old.port())
+        .expect("a replica");
+    successor.command(&["REPLICAOF", "NO", "ONE"]);
+    let port = successor.port().to_string();
+    for sentinel in &group.sentinels {
+        sentinel.command(&["SENTINEL", "REMOVE", Sentinels::NAME]);
+        let monitor = [
+            "SENTINEL",
+            "MONITOR",
+            Sentinels::NAME,
+            "127.0.0.1",
+            &port,
+            "2",
+        ];
+        sentinel.command(&monitor);
+    }
+    until("the named primary is asked", || {
+        link.server().as_deref() == Some(&*successor.address().to_string())
+    })
+    .await;
+    assert_eq!(old.role(), "master");
+}
+
+#[tokio::test(flavor = "local")]
+async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
+    let group = Sentinels::start_with(&[], &["requirepass secret"]);
+    group.sentinels[0].kill();
+    let resolver = Resolver::Sentinel(sentinels(&group, Some("secret")));
+    let link = Link::open(resolver, context());
+    link.decide(plan("k", 1)).await.expect("an answer");
+    group.sentinels[1].kill();
+    link.decide(plan("k", 1)).await.expect("an answer");
+}
+
+async fn decides_at(target: Target) {
+    let link = Link::open(Resolver::Fixed(target), context());
+    link.decide(plan("k", 1)).await.expect("an answer");
+}
+
+/// Sees that a link to `target` comes to nothing, and that the server was asked nothing.
+async fn refuses(server: &Server, target: Target) {
+    let link = Link::open(Resolver::Fixed(target), context());
+    let refused = link.decide(plan("k", 1)).await;
+    assert_eq!(refused, Err(LinkError::Unsent));
+    let asked = server.info("commandstats");
+    let strange = ["hello", "script|load", "evalsha"];
+    assert!(
+        !strange
+            .iter()
+            .any(|name| asked.contains_key(&format!("cmdstat_{name}")))
+    );
+}
+
+fn encrypted(host: &str, server: &Server, authority: &Authority) -> Target {
+    let ca = std::fs::read(authority.file()).expect("a certificate");
+    let material = TlsMaterial {
+        ca: Some(&ca),
+        ..TlsMaterial::default()
+    };
+    let address = Address {
+        host: host.into(),
+        port: server.port(),
+    };
+    Target {
+        endpoint: Endpoint::Tcp(address, Some(Tls::new(material).expect("an authority"))),
+        ..target(server.address())
+    }
+}
+
+fn sentinels(group: &Sentinels, password: Option<&str>) -> Group {
+    let addresses: Vec<_> = group.addresses().into_iter().map(address).collect();
+    let settings = RedisSettings {
+        deployment: Deployment::Sentinel {
+            sentinels: addresses.clone(),
+            name: Sentinels::NAME.into(),
+        },
+        database: 0,
+        username: None,
+        password: None,
+        sentinel_password: password.map(|password| Secret(password.into())),
+        tls: None,
+        prefix: "tollgate".into(),
+    };
+    Group::new(addresses, Sentinels::NAME.into(), &settings)
+}

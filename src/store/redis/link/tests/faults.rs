@@ -1,0 +1,238 @@
+//! What a link does when the server or the network fails.
+
+use super::*;
+use crate::store::redis::servers::{Fault, Proxy};
+use crate::store::settings::Secret;
+
+#[tokio::test(flavor = "local")]
+async fn killed_server_ends_what_was_sent_and_the_link_heals() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    server.stop();
+    let mut asked: Vec<_> = (0..8)
+        .map(|_| Box::pin(link.decide(plan("k", 1))))
+        .collect();
+    sent(&mut asked).await;
+    server.kill();
+    let ended = join_all(asked).await;
+    assert!(ended.iter().all(|end| *end == Err(LinkError::Disconnected)));
+    until("an attempt fails", || link.state() == State::Down).await;
+    let refused = polled(&mut Box::pin(link.decide(plan("k", 1)))).await;
+    assert_eq!(refused, Poll::Ready(Err(LinkError::Unsent)));
+    server.restart();
+    until("the link is up", || link.state() == State::Up).await;
+    link.decide(plan("k", 1)).await.expect("an answer");
+    assert_eq!(spent(&server, "k"), 1);
+}
+
+#[tokio::test(flavor = "local")]
+async fn server_that_is_absent_at_first_is_found_later() {
+    let server = Server::start();
+    server.kill();
+    let link = open(server.address());
+    let failed = link.decide(plan("k", 1)).await;
+    assert_eq!(failed, Err(LinkError::Unsent));
+    server.restart();
+    until("the link is up", || link.state() == State::Up).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn connection_that_is_reset_is_replaced_without_a_call_that_fails_later() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let link = open(proxy.address());
+    link.decide(plan("k", 1)).await.expect("an answer");
+    let accepted = proxy.accepted();
+    proxy.reset_all();
+    until("another connection is made", || proxy.accepted() > accepted).await;
+    let decided = join_all((0..8).map(|_| link.decide(plan("k", 1)))).await;
+    assert!(decided.iter().all(Result::is_ok), "{decided:?}");
+}
+
+#[tokio::test(flavor = "local")]
+async fn late_replies_answer_their_own_callers() {
+    let server = Server::start();
+    let context = Context {
+        clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
+        ..context()
+    };
+    let link = Link::open(Resolver::Fixed(target(server.address())), context);
+    let mut expected = Vec::new();
+    for amount in 1..=40 {
+        let key = format!("expected {amount}");
+        expected.push(link.decide(plan(&key, amount)).await.expect("an answer"));
+    }
+    server.stop();
+    let mut asked: Vec<_> = (1..=40)
+        .map(|amount| Box::pin(link.decide(plan(&format!("late {amount}"), amount))))
+        .collect();
+    sent(&mut asked).await;
+    // Half of the callers give up; others come meanwhile.
+    let (mut stayed, mut given_up) = (Vec::new(), Vec::new());
+    for (place, one) in asked.into_iter().enumerate() {
+        if place % 2 == 0 {
+            &mut stayed
+        } else {
+            &mut given_up
+        }
+        .push((place, one));
+    }
+    drop(given_up);
+    let mut others: Vec<_> = (1..=40)
+        .map(|amount| Box::pin(link.decide(plan(&format!("other {amount}"), amount))))
+        .collect();
+    sent(&mut others).await;
+    server.resume();
+    for (place, one) in stayed {
+        assert_eq!(one.await.as_ref(), Ok(&expected[place]));
+    }
+    for (other, expected) in join_all(others).await.iter().zip(&expected) {
+        assert_eq!(other.as_ref(), Ok(expected));
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
+    for grouping in [Grouping::Together, Grouping::Apart] {
+        let server = Server::start();
+        let context = Context {
+            grouping,
+            ..context()
+        };
+        let link = Link::open(Resolver::Fixed(target(server.address())), context);
+        let load = join_all((0..20).map(|_| async {
+            for _ in 0..50 {
+                link.decide(plan("k", 1)).await.expect("an answer");
+            }
+        }));
+        let flushing = async {
+            loop {
+                server.command(&["SCRIPT", "FLUSH"]);
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            _ = load => {}
+            () = flushing => {}
+        }
+        settle(&link, "k").await.expect("an answer");
+        assert_eq!(spent(&server, "k"), 1_001, "{grouping:?}");
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn mute_server_is_left_for_another_connection() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let link = open(proxy.address());
+    link.decide(plan("k", 1)).await.expect("an answer");
+    for is_suspected in [false, true] {
+        let accepted = proxy.accepted();
+        proxy.set(Fault::BlackHole);
+        let mut asked = [Box::pin(link.decide(plan("k", 1)))];
+        sent(&mut asked).await;
+        if is_suspected {
+            link.suspect();
+        }
+        let [asked] = asked;
+        assert_eq!(asked.await, Err(LinkError::Disconnected));
+        proxy.set(Fault::None);
+        until("the link is up", || link.state() == State::Up).await;
+        assert!(proxy.accepted() > accepted, "another connection");
+        link.decide(plan("k", 1)).await.expect("an answer");
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn slow_server_is_not_taken_for_a_mute_one() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let link = open(proxy.address());
+    link.decide(plan("k", 1)).await.expect("an answer");
+    let accepted = proxy.accepted();
+    proxy.set(Fault::Latency {
+        by: Duration::from_millis(300),
+        jitter: Duration::ZERO,
+    });
+    for _ in 0..4 {
+        link.suspect();
+        link.decide(plan("k", 1)).await.expect("an answer");
+    }
+    assert_eq!(proxy.accepted(), accepted);
+}
+
+#[tokio::test(flavor = "local")]
+async fn errors_of_the_server_are_told_and_the_connection_is_kept() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    let accepted = || server.figure("stats", "total_connections_received");
+    let before = accepted();
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = link.decide(plan("k", 1)).await;
+    assert!(
+        matches!(&refused, Err(LinkError::Server(text)) if text.starts_with("OOM ")),
+        "{refused:?}"
+    );
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    link.decide(plan("k", 1)).await.expect("an answer");
+    assert_eq!(accepted(), before);
+}
+
+#[tokio::test(flavor = "local")]
+async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
+    let (server, other) = (Server::start(), Server::start());
+    let link = connected(&server).await;
+    let port = other.port().to_string();
+    server.command(&["REPLICAOF", "127.0.0.1", &port]);
+    let refused = link.decide(plan("k", 1)).await;
+    assert!(
+        matches!(
+            refused,
+            Err(LinkError::ReadOnly | LinkError::Disconnected | LinkError::Unsent)
+        ),
+        "{refused:?}"
+    );
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    loop {
+        if link.decide(plan("k", 1)).await.is_ok() {
+            break;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    server.command(&["CONFIG", "SET", "requirepass", "right"]);
+    let with = |password: &str| {
+        Resolver::Fixed(Target {
+            password: Some(Secret(password.into())),
+            ..target(server.address())
+        })
+    };
+    link.reconfigure(with("wrong"));
+    until("the server refuses", || link.state() == State::Down).await;
+    assert_eq!(link.decide(plan("k", 1)).await, Err(LinkError::Unsent));
+    link.reconfigure(with("right"));
+    until("the link is up", || link.state() == State::Up).await;
+    link.decide(plan("k", 1)).await.expect("an answer");
+}
+
+#[tokio::test(flavor = "local")]
+async fn link_led_elsewhere_finishes_what_was_sent_first() {
+    let (old, new) = (Server::start(), Server::start());
+    let link = connected(&old).await;
+    old.stop();
+    let mut asked = [Box::pin(link.decide(plan("k", 1)))];
+    sent(&mut asked).await;
+    link.reconfigure(Resolver::Fixed(target(new.address())));
+    let mut later = [Box::pin(link.decide(plan("k", 2)))];
+    sent(&mut later).await;
+    old.resume();
+    let ([asked], [later]) = (asked, later);
+    assert!(asked.await.is_ok());
+    assert!(later.await.is_ok());
+    assert_eq!((spent(&old, "k"), spent(&new, "k")), (1, 2));
+}

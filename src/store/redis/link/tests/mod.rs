@@ -1,0 +1,280 @@
+//! Links to real servers.
+
+mod deployments;
+mod faults;
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::{sleep, timeout};
+
+use super::queue::QUEUE_MAX;
+use super::*;
+use crate::clock::{Clock, Micros, Timestamp};
+use crate::limit::plan::{Mode, OnStoreFailure, Slot};
+use crate::limit::tag::Tagger;
+use crate::limit::{Algorithm, Ask, Count, Quota};
+use crate::store::Series;
+use crate::store::redis::connect::{Endpoint, Target};
+use crate::store::redis::servers::{self, Server};
+use crate::store::redis::wire::{self, Intent, Names, Settlement, Step};
+use crate::store::settings::Address;
+
+/// So long a window that no test sees its end.
+const QUOTA: Quota = Quota {
+    limit: 1_000_000,
+    window: Micros::from_secs(3_000_000_000),
+    algorithm: Algorithm::FixedWindow,
+    count: Count::Admitted,
+};
+const SLOT: Slot = Slot(0);
+
+#[tokio::test(flavor = "local")]
+async fn decisions_that_are_ready_together_share_a_call() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    let decided = join_all((0..64).map(|_| link.decide(plan("k", 1)))).await;
+    assert!(decided.iter().all(Result::is_ok));
+    assert_eq!((spent(&server, "k"), calls(&server)), (64, 2));
+}
+
+#[tokio::test(flavor = "local")]
+async fn plans_kept_apart_have_a_call_each() {
+    let server = Server::start();
+    let context = Context {
+        grouping: Grouping::Apart,
+        ..context()
+    };
+    let link = Link::open(Resolver::Fixed(target(server.address())), context);
+    let decided = join_all((0..64).map(|_| link.decide(plan("k", 1)))).await;
+    assert!(decided.iter().all(Result::is_ok));
+    assert_eq!((spent(&server, "k"), calls(&server)), (64, 64));
+}
+
+#[tokio::test(flavor = "local")]
+async fn plan_given_up_before_it_was_sent_is_never_executed() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    let mut given_up: Vec<_> = (0..40)
+        .map(|_| Box::pin(link.decide(plan("given up", 1))))
+        .collect();
+    for waiting in &mut given_up {
+        assert!(polled(waiting).await.is_pending());
+    }
+    drop(given_up);
+    link.decide(plan("k", 1)).await.expect("an answer");
+    assert_eq!((spent(&server, "given up"), spent(&server, "k")), (0, 1));
+}
+
+#[tokio::test(flavor = "local")]
+async fn calls_wait_for_the_first_connection() {
+    let server = Server::start();
+    let link = open(server.address());
+    assert_eq!(link.state(), State::Connecting);
+    link.decide(plan("k", 1)).await.expect("an answer");
+    assert_eq!(link.state(), State::Up);
+    assert_eq!(
+        link.server().as_deref(),
+        Some(&*server.address().to_string())
+    );
+}
+
+#[tokio::test(flavor = "local")]
+async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    let fill = |count: usize| {
+        (0..count)
+            .map(|_| Box::pin(link.decide(plan("k", 1))))
+            .collect::<Vec<_>>()
+    };
+    let mut refused = 0;
+    for _ in 0..4 {
+        let mut waiting = fill(QUEUE_MAX + 1);
+        for one in &mut waiting {
+            if let Poll::Ready(answer) = polled(one).await {
+                assert_eq!(answer, Err(LinkError::Overloaded));
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!(refused, 4);
+    link.decide(plan("k", 1)).await.expect("an answer");
+    assert_eq!(spent(&server, "k"), 1);
+}
+
+#[tokio::test(flavor = "local")]
+async fn manual_clock_stands_in_place_of_the_servers() {
+    let server = Server::start();
+    let context = Context {
+        clock: Clock::manual(Timestamp(1_234_567)),
+        ..context()
+    };
+    let link = Link::open(Resolver::Fixed(target(server.address())), context);
+    let mut watching = server.connect().expect("a connection");
+    watching.ask(&["MONITOR"]).expect("an answer");
+    link.decide(plan("k", 1)).await.expect("an answer");
+    let seen = std::iter::repeat_with(|| watching.read().expect("a line").text())
+        .find(|line| line.contains("EVALSHA"))
+        .expect("the call");
+    assert!(seen.contains("\"1234567\""), "{seen}");
+}
+
+#[tokio::test(flavor = "local")]
+async fn calls_of_their_own_reach_other_scripts() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    settle(&link, "k").await.expect("an answer");
+    assert_eq!(spent(&server, "k"), 1);
+}
+
+#[tokio::test(flavor = "local")]
+async fn one_bad_plan_does_not_fail_the_others_of_its_batch() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    server.command(&["RPUSH", "bad", "entry"]);
+    let (bad, good) = tokio::join!(link.decide(plan("bad", 1)), link.decide(plan("k", 1)));
+    assert!(matches!(bad, Err(LinkError::Server(_))), "{bad:?}");
+    assert!(good.is_ok(), "{good:?}");
+}
+
+fn context() -> Context {
+    Context {
+        clock: Clock::system(),
+        grouping: Grouping::Together,
+        timeout: Duration::from_millis(50),
+        is_eviction_told: Arc::default(),
+    }
+}
+
+fn address(address: SocketAddr) -> Address {
+    Address {
+        host: address.ip().to_string().into(),
+        port: address.port(),
+    }
+}
+
+fn target(at: SocketAddr) -> Target {
+    Target {
+        endpoint: Endpoint::Tcp(address(at), None),
+        username: None,
+        password: None,
+        database: 0,
+    }
+}
+
+fn open(at: SocketAddr) -> Rc<Link> {
+    Link::open(Resolver::Fixed(target(at)), context())
+}
+
+async fn connected(server: &Server) -> Rc<Link> {
+    let link = open(server.address());
+    until("the link is up", || link.state() == State::Up).await;
+    link
+}
+
+/// A plan that spends `amount` of what `key` counts.
+fn plan(key: &str, amount: u64) -> Packed {
+    plan_of(&QUOTA, key, amount)
+}
+
+fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
+    let ask = Ask {
+        quota,
+        slot: SLOT,
+        tag: Tagger::new(&[0; 32]).finish(),
+        cost: amount,
+        mode: Mode::Enforce,
+        on_store_failure: OnStoreFailure::Closed,
+    };
+    Packed {
+        keys: [key.as_bytes().into()].into_iter().collect(),
+        ..wire::pack(&[ask], &names(), Intent::Decide)
+    }
+}
+
+/// Spends one more unit of what `key` counts, in a call of its own.
+async fn settle(link: &Link, key: &str) -> Result<Value, LinkError> {
+    settle_step(link, &QUOTA, key, Step::Spend(1)).await
+}
+
+async fn settle_step(
+    link: &Link,
+    quota: &Quota,
+    key: &str,
+    step: Step,
+) -> Result<Value, LinkError> {
+    let settlement = Settlement {
+        quota,
+        slot: SLOT,
+        tag: Tagger::new(&[0; 32]).finish(),
+        step,
+    };
+    let call = wire::settle(&[settlement], &names(), None);
+    let arguments: Vec<_> = call.arguments.iter().map(|bytes| &**bytes).collect();
+    link.call(Script::Settle, &[key.as_bytes()], &arguments, false)
+        .await
+}
+
+fn names() -> Names {
+    let names = Names::new("test");
+    let series = Series {
+        policy: "test".into(),
+        shape: QUOTA.algorithm.into(),
+        window: QUOTA.window,
+    };
+    names.note(SLOT, &series);
+    names
+}
+
+/// How much was spent of `key`: the last seven bytes of what the scripts keep there.
+fn spent(server: &Server, key: &str) -> u64 {
+    match server.command(&["GET", key]) {
+        servers::Value::Bytes(bytes) => {
+            let units = &bytes[bytes.len() - 7..];
+            units
+                .iter()
+                .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+        }
+        _ => 0,
+    }
+}
+
+/// How many calls by SHA the server has executed.
+fn calls(server: &Server) -> u64 {
+    let stats = server.info("commandstats");
+    let line = stats
+        .get("cmdstat_evalsha")
+        .map_or("calls=0,", String::as_str);
+    let calls = line.trim_start_matches("calls=").split(',').next();
+    calls
+        .and_then(|calls| calls.parse().ok())
+        .expect("a number")
+}
+
+/// Waits for what is to happen, however long it takes; a test that it never happens in fails.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..6_000 {
+        if is_so() {
+            return;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    panic!("never happened: {what}");
+}
+
+/// Polls once.
+async fn polled<T>(asked: &mut Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
+    poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await
+}
+
+/// Lets what was asked be sent.
+async fn sent<T>(asked: &mut [Pin<Box<impl Future<Output = T>>>]) {
+    let asking = join_all(asked.iter_mut());
+    assert!(timeout(Duration::from_millis(100), asking).await.is_err());
+}
