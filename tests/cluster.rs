@@ -1,0 +1,365 @@
+//! Plans over a Redis Cluster of three primaries: one partition is one call, and several are all or
+//! nothing.
+
+mod support;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use support::redis::{Cluster, Server};
+use tollgate::clock::{Clock, Micros, Timestamp};
+use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
+use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag, Verdict};
+use tollgate::store::settings::{
+    Address, BreakerSettings, Deployment, Location, RedisSettings, Settings,
+};
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
+
+/// A store under a clock that tests move, and one worker's way to it.
+struct Gateway {
+    store: Store,
+    session: Session,
+    clock: Clock,
+}
+
+impl Gateway {
+    fn new(location: Location) -> Self {
+        // Away from the edge of any window, so that nothing ages unless a test says so.
+        let clock = Clock::manual(Timestamp(1_700_000_040 * 1_000_000));
+        let settings = Settings {
+            location,
+            refusal_cache: Duration::ZERO,
+            // A busy machine has time to decide.
+            timeout: Duration::from_secs(20),
+            breaker: BreakerSettings {
+                failures: u32::MAX,
+                failure_ratio: 1.0,
+                ..Settings::default().breaker
+            },
+            ..Settings::default()
+        };
+        let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
+        let store = Store::open(&settings, memory, clock.clone(), &[7; 32]);
+        Self {
+            session: store.session(),
+            store,
+            clock,
+        }
+    }
+
+    fn over(cluster: &Cluster) -> Self {
+        let seed = cluster.nodes[0].address();
+        let seeds = vec![Address {
+            host: seed.ip().to_string().into(),
+            port: seed.port(),
+        }];
+        Self::new(Location::Redis(RedisSettings {
+            deployment: Deployment::Cluster(seeds),
+            database: 0,
+            username: None,
+            password: None,
+            sentinel_password: None,
+            tls: None,
+            prefix: "tollgate".into(),
+        }))
+    }
+
+    fn slot(&self, policy: &str, quota: &Quota) -> Slot {
+        self.store.slot(&Series {
+            policy: policy.into(),
+            shape: quota.algorithm.into(),
+            window: quota.window,
+        })
+    }
+
+    /// Asks for one unit of a policy of that name.
+    fn ask<'q>(&self, policy: &str, quota: &'q Quota, tag: u128) -> Ask<'q> {
+        Ask {
+            quota,
+            slot: self.slot(policy, quota),
+            tag: Tag::new(tag),
+            cost: 1,
+            mode: Mode::Enforce,
+            on_store_failure: OnStoreFailure::Closed,
+        }
+    }
+
+    async fn decide(&self, plan: &[Ask<'_>]) -> (Verdict, Charge) {
+        match self.session.decide(plan).await {
+            Outcome::Decided {
+                verdict,
+                charge,
+                is_degraded: false,
+            } => (verdict, charge),
+            other => panic!("the Cluster did not decide: {other:?}"),
+        }
+    }
+
+    async fn remaining(&self, plan: &[Ask<'_>]) -> Vec<u64> {
+        let looks = self.session.look(plan).await;
+        looks.iter().map(|look| look.remaining).collect()
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn plan_over_one_partition_is_one_call() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let quotas = [quota(5, MINUTE), quota(50, HOUR)];
+    let plan = [
+        gateway.ask("a", &quotas[0], 1),
+        gateway.ask("a", &quotas[1], 1),
+        gateway.ask("b", &quotas[0], 1),
+    ];
+    let (verdict, _) = gateway.decide(&plan).await;
+    assert!(verdict.admit);
+    assert_eq!(calls(&cluster), 1);
+    assert_eq!(gateway.remaining(&plan).await, [4, 49, 4]);
+}
+
+#[tokio::test(flavor = "local")]
+async fn plan_over_several_partitions_is_one_call_to_each() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let quota = quota(5, MINUTE);
+    let plan: Vec<_> = (0..6)
+        .map(|n| gateway.ask(POLICIES[n % 2], &quota, n as u128 / 2))
+        .collect();
+    let (verdict, charge) = gateway.decide(&plan).await;
+    assert!(verdict.admit);
+    assert_eq!(calls(&cluster), 3);
+    assert_eq!(gateway.remaining(&plan).await, [4; 6]);
+    let rest = gateway.session.release(charge, 1).await;
+    assert_eq!(gateway.remaining(&plan).await, [5; 6]);
+    drop(gateway.session.release(rest, 1).await);
+    assert_eq!(
+        gateway.remaining(&plan).await,
+        [5; 6],
+        "nothing comes back twice"
+    );
+}
+
+/// Whichever algorithm the partition has that would have admitted, and wherever it is kept.
+#[tokio::test(flavor = "local")]
+async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let full = quota(1, MINUTE);
+    let mut primaries = HashSet::new();
+    for tag in 1..30 {
+        let algorithm = ALGORITHMS[tag as usize % ALGORITHMS.len()];
+        let other = Quota {
+            algorithm,
+            ..quota(10, MINUTE)
+        };
+        let refusing = gateway.ask("full", &full, 1_000 + tag);
+        drop(gateway.decide(&[refusing]).await);
+        let plan = [gateway.ask("other", &other, tag), refusing];
+        drop(gateway.decide(&plan[..1]).await);
+        let before = gateway.session.look(&plan).await;
+        let (verdict, charge) = gateway.decide(&plan).await;
+        assert!(!verdict.admit, "{algorithm:?}");
+        assert!(
+            verdict
+                .answers
+                .iter()
+                .all(|answer| answer.charged.is_none())
+        );
+        assert_eq!(gateway.session.look(&plan).await, before, "{algorithm:?}");
+        drop(gateway.session.release(charge, 1).await);
+        assert_eq!(gateway.session.look(&plan).await, before, "{algorithm:?}");
+        primaries.insert(gateway.primary_of(&cluster, tag));
+    }
+    assert_eq!(primaries.len(), 3, "each primary had a part");
+}
+
+/// The same requests, one after the other, to a Cluster and to memory.
+#[tokio::test(flavor = "local")]
+async fn plans_over_several_partitions_are_answered_as_in_memory() {
+    let cluster = Cluster::start(3, 0);
+    let gateways = [Gateway::over(&cluster), Gateway::new(Location::Memory)];
+    let mut quotas: Vec<Quota> = (ALGORITHMS.iter())
+        .map(|algorithm| Quota {
+            algorithm: *algorithm,
+            ..quota(4, MINUTE)
+        })
+        .collect();
+    quotas.push(Quota {
+        count: Count::All,
+        ..quota(6, MINUTE)
+    });
+    let mut chance = Chance(1);
+    for round in 0..400 {
+        // No quota twice.
+        let asks: BTreeMap<_, _> = (0..1 + chance.below(4))
+            .map(|_| {
+                (
+                    (chance.below(quotas.len()), chance.below(5)),
+                    chance.below(3),
+                )
+            })
+            .collect();
+        let is_shadow = chance.below(4) == 0;
+        let mut outcomes = Vec::new();
+        for gateway in &gateways {
+            let plan: Vec<Ask<'_>> = (asks.iter())
+                .map(|(&(index, tag), &cost)| {
+                    let name = format!("policy-{index}");
+                    let ask = gateway.ask(&name, &quotas[index], tag as u128);
+                    let is_shadow = is_shadow && index % 2 == 0;
+                    Ask {
+                        cost: cost as u64,
+                        mode: if is_shadow {
+                            Mode::Shadow
+                        } else {
+                            Mode::Enforce
+                        },
+                        ..ask
+                    }
+                })
+                .collect();
+            let (verdict, charge) = gateway.decide(&plan).await;
+            drop(charge);
+            let looks: Vec<_> = plan.iter().map(|ask| Ask { cost: 0, ..*ask }).collect();
+            outcomes.push((verdict, gateway.session.look(&looks).await));
+        }
+        let [redis, memory] = &outcomes[..] else {
+            unreachable!("two gateways")
+        };
+        assert_eq!(redis, memory, "round {round}: {asks:?}");
+        let step = Micros(chance.below(3) as u64 * 1_234_567);
+        gateways
+            .iter()
+            .for_each(|gateway| gateway.clock.advance(step));
+    }
+}
+
+/// What they have in common admits exactly its quota; and who was refused there has spent nothing.
+#[tokio::test(flavor = "local")]
+async fn clients_of_one_common_quota_spend_what_it_admits_and_no_more() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let (own, common) = (quota(100, HOUR), quota(40, HOUR));
+    let plans: Vec<_> = (0..200)
+        .map(|n| {
+            [
+                gateway.ask("own", &own, 1 + n % 10),
+                gateway.ask("common", &common, 77),
+            ]
+        })
+        .collect();
+    let decided = join_all(plans.iter().map(|plan| gateway.decide(plan))).await;
+    let admitted = decided.iter().filter(|(verdict, _)| verdict.admit).count();
+    assert_eq!(admitted, 40);
+    let mut spent = 0;
+    for plan in &plans[..10] {
+        spent += 100 - gateway.remaining(&plan[..1]).await[0];
+    }
+    assert_eq!(spent, 40);
+}
+
+#[tokio::test(flavor = "local")]
+async fn what_is_lost_with_a_primary_costs_the_other_partitions_nothing() {
+    let cluster = Cluster::start_with(
+        3,
+        0,
+        support::redis::Encryption::None,
+        &["cluster-require-full-coverage no"],
+    );
+    let gateway = Gateway::over(&cluster);
+    let quota = quota(10, HOUR);
+    let lost = cluster.nodes[0].port();
+    let on = |is_lost| {
+        (0..)
+            .find(|tag| (gateway.primary_of(&cluster, *tag) == lost) == is_lost)
+            .expect("some partition")
+    };
+    let plan = [
+        gateway.ask("a", &quota, on(false)),
+        gateway.ask("a", &quota, on(true)),
+    ];
+    drop(gateway.decide(&plan).await);
+    cluster.nodes[0].kill();
+    for _ in 0..3 {
+        let outcome = gateway.session.decide(&plan).await;
+        assert!(
+            matches!(outcome, Outcome::Unavailable { .. }),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(gateway.remaining(&plan[..1]).await, [9]);
+}
+
+impl Gateway {
+    /// The port of the primary that keeps a partition.
+    fn primary_of(&self, cluster: &Cluster, tag: u128) -> u16 {
+        let names = tollgate::store::redis::wire::Names::new("tollgate");
+        let quota = quota(1, MINUTE);
+        let series = Series {
+            policy: "any".into(),
+            shape: quota.algorithm.into(),
+            window: quota.window,
+        };
+        names.note(Slot(0), &series);
+        let key = names.key(Slot(0), Tag::new(tag));
+        let key = String::from_utf8(key.into()).expect("text");
+        cluster.primary_of(cluster.slot_of(&key)).port()
+    }
+}
+
+/// Numbers that look drawn, the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(self.0 >> 33).expect("31 bits") % bound
+    }
+}
+
+fn quota(limit: u64, window: Micros) -> Quota {
+    Quota {
+        limit,
+        window,
+        algorithm: Algorithm::FixedWindow,
+        count: Count::Admitted,
+    }
+}
+
+/// Calls of scripts that the Cluster has executed.
+fn calls(cluster: &Cluster) -> usize {
+    cluster.nodes.iter().map(calls_of).sum()
+}
+
+fn calls_of(node: &Server) -> usize {
+    let stats = node.info("commandstats");
+    let line = stats.get("cmdstat_evalsha");
+    let calls = line.and_then(|line| {
+        let (count, _) = line.split_once("calls=")?.1.split_once(',')?;
+        count.parse().ok()
+    });
+    calls.unwrap_or(0)
+}
+
+const MINUTE: Micros = Micros::from_secs(60);
+const HOUR: Micros = Micros::from_secs(3_600);
+const POLICIES: [&str; 2] = ["a", "b"];
+const ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow {
+        buckets: 10,
+        leaving: Leaving::Weighted,
+    },
+    Algorithm::SlidingWindow {
+        buckets: 1,
+        leaving: Leaving::Whole,
+    },
+    Algorithm::SlidingLog,
+    Algorithm::Gcra { burst: 3 },
+    Algorithm::LeakyBucket { queue: 2 },
+];
