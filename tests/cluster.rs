@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use support::redis::{Cluster, Server};
@@ -26,19 +26,28 @@ struct Gateway {
 
 impl Gateway {
     fn new(location: Location) -> Self {
+        Self::with(
+            location,
+            Settings {
+                refusal_cache: Duration::ZERO,
+                // A busy machine has time to decide.
+                timeout: Duration::from_secs(20),
+                breaker: BreakerSettings {
+                    failures: u32::MAX,
+                    failure_ratio: 1.0,
+                    ..Settings::default().breaker
+                },
+                ..Settings::default()
+            },
+        )
+    }
+
+    fn with(location: Location, settings: Settings) -> Self {
         // Away from the edge of any window, so that nothing ages unless a test says so.
         let clock = Clock::manual(Timestamp(1_700_000_040 * 1_000_000));
         let settings = Settings {
             location,
-            refusal_cache: Duration::ZERO,
-            // A busy machine has time to decide.
-            timeout: Duration::from_secs(20),
-            breaker: BreakerSettings {
-                failures: u32::MAX,
-                failure_ratio: 1.0,
-                ..Settings::default().breaker
-            },
-            ..Settings::default()
+            ..settings
         };
         let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
         let store = Store::open(&settings, memory, clock.clone(), &[7; 32]);
@@ -50,20 +59,7 @@ impl Gateway {
     }
 
     fn over(cluster: &Cluster) -> Self {
-        let seed = cluster.nodes[0].address();
-        let seeds = vec![Address {
-            host: seed.ip().to_string().into(),
-            port: seed.port(),
-        }];
-        Self::new(Location::Redis(RedisSettings {
-            deployment: Deployment::Cluster(seeds),
-            database: 0,
-            username: None,
-            password: None,
-            sentinel_password: None,
-            tls: None,
-            prefix: "tollgate".into(),
-        }))
+        Self::new(seeds(cluster))
     }
 
     fn slot(&self, policy: &str, quota: &Quota) -> Slot {
@@ -292,6 +288,44 @@ async fn what_is_lost_with_a_primary_costs_the_other_partitions_nothing() {
     assert_eq!(gateway.remaining(&plan[..1]).await, [9]);
 }
 
+/// The breaker of a primary that is replaced never closes: nobody asks it any more.
+#[tokio::test(flavor = "local")]
+async fn own_counts_are_dropped_once_a_replica_has_replaced_its_primary() {
+    let cluster = Cluster::start(3, 1);
+    let settings = Settings {
+        timeout: Duration::from_secs(1),
+        ..Settings::default()
+    };
+    let gateway = Gateway::with(seeds(&cluster), settings);
+    let quota = quota(1_000, HOUR);
+    let lost = cluster.nodes[0].port();
+    let tag = (0..).find(|tag| gateway.primary_of(&cluster, *tag) == lost);
+    let plan = [Ask {
+        on_store_failure: OnStoreFailure::Local,
+        ..gateway.ask("a", &quota, tag.expect("some partition"))
+    }];
+    drop(gateway.decide(&plan).await);
+    cluster.nodes[0].kill();
+    let mut was_degraded = false;
+    let deadline = Instant::now() + support::PATIENCE * 3;
+    loop {
+        assert!(Instant::now() < deadline, "never dropped");
+        let outcome = gateway.session.decide(&plan).await;
+        let Outcome::Decided { is_degraded, .. } = outcome else {
+            panic!("neither here nor there: {outcome:?}");
+        };
+        gateway.store.sweep();
+        gateway.session.tend();
+        match is_degraded {
+            true => assert!(gateway.store.usage().partitions > 0),
+            false if was_degraded && gateway.store.usage().partitions == 0 => break,
+            false => {}
+        }
+        was_degraded |= is_degraded;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 impl Gateway {
     /// The port of the primary that keeps a partition.
     fn primary_of(&self, cluster: &Cluster, tag: u128) -> u16 {
@@ -307,6 +341,24 @@ impl Gateway {
         let key = String::from_utf8(key.into()).expect("text");
         cluster.primary_of(cluster.slot_of(&key)).port()
     }
+}
+
+/// Names the first node.
+fn seeds(cluster: &Cluster) -> Location {
+    let seed = cluster.nodes[0].address();
+    let seeds = vec![Address {
+        host: seed.ip().to_string().into(),
+        port: seed.port(),
+    }];
+    Location::Redis(RedisSettings {
+        deployment: Deployment::Cluster(seeds),
+        database: 0,
+        username: None,
+        password: None,
+        sentinel_password: None,
+        tls: None,
+        prefix: "tollgate".into(),
+    })
 }
 
 /// Numbers that look drawn, the same each time.

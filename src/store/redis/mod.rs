@@ -62,6 +62,8 @@ pub struct RedisStore {
     secret: [u8; 32],
     tallies: Mutex<Vec<Arc<Tally>>>,
     is_eviction_told: Arc<AtomicBool>,
+    /// Whether some server was not asked when last it was looked.
+    is_troubled: AtomicBool,
 }
 
 /// The settings that may change while the process runs.
@@ -101,6 +103,7 @@ impl RedisStore {
             secret: blake3::derive_key("tollgate 2026-11 tags of this node's own counts", secret),
             tallies: Mutex::default(),
             is_eviction_told: Arc::default(),
+            is_troubled: AtomicBool::new(false),
         }
     }
 
@@ -139,8 +142,15 @@ impl RedisStore {
     pub(super) fn sweep(&self) {
         self.memory.sweep();
         self.refusals.sweep(self.clock.now());
-        for breaker in self.breakers() {
+        let breakers = self.breakers();
+        for breaker in &breakers {
             breaker.sweep();
+        }
+        // The breaker of a primary that was replaced never closes; it goes away.
+        if !breakers.iter().all(is_closed) {
+            self.is_troubled.store(true, Relaxed);
+        } else if self.is_troubled.swap(false, Relaxed) {
+            self.memory.clear();
         }
     }
 
@@ -191,8 +201,8 @@ impl RedisStore {
 
     /// Drops this node's own counts once every server is asked again.
     pub(super) fn note(&self, change: Change) {
-        let is_closed = |breaker: &Arc<Breaker>| breaker.state() == BreakerState::Closed;
         if change == Change::Closed && self.breakers().iter().all(is_closed) {
+            self.is_troubled.store(false, Relaxed);
             self.memory.clear();
         }
     }
@@ -208,6 +218,10 @@ impl RedisStore {
         let breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         breakers.values().filter_map(Weak::upgrade).collect()
     }
+}
+
+fn is_closed(breaker: &Arc<Breaker>) -> bool {
+    breaker.state() == BreakerState::Closed
 }
 
 impl InForce {

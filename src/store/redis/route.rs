@@ -1,7 +1,5 @@
 //! Where a worker's calls go: to one server, or to whichever primary of a Cluster has the key.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,11 +24,7 @@ pub(super) enum Route {
         breaker: Arc<Breaker>,
     },
     /// Each tag is on some primary.
-    Cluster {
-        cluster: Cluster,
-        /// Those of the primaries that were asked; under none, of a Cluster that nobody knows yet.
-        breakers: RefCell<BTreeMap<Option<Address>, Arc<Breaker>>>,
-    },
+    Cluster(Cluster),
 }
 
 impl Route {
@@ -49,10 +43,10 @@ impl Route {
                 link: Link::open(resolver, context(Grouping::Together)),
                 breaker: store.breaker(&name),
             },
-            Err(seeds) => Self::Cluster {
-                cluster: Cluster::open(seeds, settings.clone(), context(Grouping::Apart)),
-                breakers: RefCell::default(),
-            },
+            Err(seeds) => {
+                let context = context(Grouping::Apart);
+                Self::Cluster(Cluster::open(seeds, settings.clone(), context))
+            }
         }
     }
 
@@ -60,7 +54,7 @@ impl Route {
     pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, LinkError> {
         match self {
             Self::One { link, .. } => link.decide(packed).await,
-            Self::Cluster { cluster, .. } => cluster.decide(&packed).await,
+            Self::Cluster(cluster) => cluster.decide(&packed).await,
         }
     }
 
@@ -70,7 +64,7 @@ impl Route {
         let arguments: SmallVec<[&[u8]; 4]> = call.arguments.iter().map(Vec::as_slice).collect();
         match self {
             Self::One { link, .. } => link.call(script, &keys, &arguments, false).await,
-            Self::Cluster { cluster, .. } => cluster.call(script, &keys, &arguments).await,
+            Self::Cluster(cluster) => cluster.call(script, &keys, &arguments).await,
         }
     }
 
@@ -78,17 +72,7 @@ impl Route {
     pub(super) fn breaker(&self, key: &[u8], store: &RedisStore) -> Arc<Breaker> {
         match self {
             Self::One { breaker, .. } => Arc::clone(breaker),
-            Self::Cluster { cluster, breakers } => {
-                let primary = cluster.primary(key);
-                let mut breakers = breakers.borrow_mut();
-                if let Some(breaker) = breakers.get(&primary) {
-                    return Arc::clone(breaker);
-                }
-                let name = (primary.as_ref()).map_or_else(|| NOBODY.to_owned(), Address::to_string);
-                let breaker = store.breaker(&name);
-                breakers.insert(primary, Arc::clone(&breaker));
-                breaker
-            }
+            Self::Cluster(cluster) => cluster.breaker(key, |server| store.breaker(server)),
         }
     }
 
@@ -96,7 +80,7 @@ impl Route {
     pub(super) fn suspect(&self, key: &[u8]) {
         match self {
             Self::One { link, .. } => link.suspect(),
-            Self::Cluster { cluster, .. } => cluster.suspect(key),
+            Self::Cluster(cluster) => cluster.suspect(key),
         }
     }
 
@@ -105,11 +89,19 @@ impl Route {
         matches!(self, Self::One { .. })
     }
 
+    /// Says whether there is anybody to ask.
+    pub(super) fn is_known(&self) -> bool {
+        match self {
+            Self::One { link, .. } => link.state() == State::Up,
+            Self::Cluster(cluster) => cluster.is_known(),
+        }
+    }
+
     /// Counts the connections that stand.
     pub(super) fn connections(&self) -> u64 {
         match self {
             Self::One { link, .. } => u64::from(link.state() == State::Up),
-            Self::Cluster { cluster, .. } => cluster.connections(),
+            Self::Cluster(cluster) => cluster.connections(),
         }
     }
 
@@ -117,19 +109,9 @@ impl Route {
     pub(super) fn reconfigure(&self, settings: &RedisSettings) {
         match (self, resolver(settings)) {
             (Self::One { link, .. }, Ok((resolver, _))) => link.reconfigure(resolver),
-            (Self::Cluster { cluster, .. }, _) => cluster.reconfigure(settings.clone()),
+            (Self::Cluster(cluster), _) => cluster.reconfigure(settings.clone()),
             // The servers are what they were: a change of them needs a restart.
             (Self::One { .. }, Err(_)) => {}
-        }
-    }
-
-    /// Lets go of the breakers of what is no primary any more.
-    pub(super) fn tend(&self) {
-        if let Self::Cluster { cluster, breakers } = self {
-            breakers.borrow_mut().retain(|address, _| match address {
-                Some(address) => cluster.has_primary(address),
-                None => !cluster.is_known(),
-            });
         }
     }
 }
@@ -154,6 +136,3 @@ fn resolver(settings: &RedisSettings) -> Result<(Resolver, String), Vec<Address>
         Deployment::Cluster(seeds) => Err(seeds.clone()),
     }
 }
-
-/// What a Cluster of which no primary is known is called.
-const NOBODY: &str = "cluster";

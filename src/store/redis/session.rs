@@ -106,10 +106,8 @@ impl Session {
         if self.applied.replace(changes) != changes {
             self.route.reconfigure(&self.store.in_force().redis);
         }
-        self.route.tend();
-        let connections = self.route.connections();
-        self.tally.connected(connections);
-        if connections == 0 {
+        self.tally.connected(self.route.connections());
+        if !self.route.is_known() {
             return;
         }
         // A call that no request waits for is the best probe.

@@ -17,6 +17,7 @@ mod watch;
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -27,8 +28,10 @@ use super::connect::{Endpoint, Target};
 use super::link::{Context, Link, LinkError, State};
 use super::sentinel::Resolver;
 use super::wire::{Packed, Reply, Script};
+use crate::store::breaker::Breaker;
 use crate::store::settings::{Address, RedisSettings};
 use map::Map;
+use slots::Slots;
 use watch::Watch;
 
 /// One worker's view of a Cluster; lives on the worker's thread, and closes when it is dropped.
@@ -46,6 +49,8 @@ struct View {
     context: Context,
     map: RefCell<Map<Node>>,
     watch: Watch,
+    /// The breaker of slots that nobody is known to have.
+    nobodys: RefCell<Option<Arc<Breaker>>>,
 }
 
 /// A node that calls are sent to; its link is opened by the first.
@@ -53,6 +58,8 @@ struct View {
 struct Node {
     address: Address,
     link: OnceCell<Rc<Link>>,
+    /// Given back with the node, so that a primary that is replaced is not waited for.
+    breaker: OnceCell<Arc<Breaker>>,
 }
 
 /// How often one call may still be sent elsewhere or again.
@@ -81,6 +88,7 @@ impl Cluster {
             context,
             map: RefCell::new(Map::none()),
             watch: Watch::default(),
+            nobodys: RefCell::default(),
         });
         let watching = watch::watch(Rc::clone(&view));
         Self {
@@ -127,17 +135,21 @@ impl Cluster {
         self.follow(slot, send).await
     }
 
-    /// Returns the address of the primary that has a key, as last learned.
-    pub(super) fn primary(&self, key: &[u8]) -> Option<Address> {
+    /// Returns the breaker of the primary that has a key, made by its name where there is none yet.
+    ///
+    /// As long as nobody is known to have the key, what is asked in vain counts against the Cluster.
+    pub(super) fn breaker(
+        &self,
+        key: &[u8],
+        make: impl FnOnce(&str) -> Arc<Breaker>,
+    ) -> Arc<Breaker> {
         let map = self.view.map.borrow();
-        map.owner(slots::slot_of(key))
-            .map(|node| node.address.clone())
-    }
-
-    /// Says whether there is a primary at this address, as last learned.
-    pub(super) fn has_primary(&self, address: &Address) -> bool {
-        let map = self.view.map.borrow();
-        map.primaries().iter().any(|node| node.address == *address)
+        let Some(node) = map.owner(slots::slot_of(key)) else {
+            let mut nobodys = self.view.nobodys.borrow_mut();
+            return Arc::clone(nobodys.get_or_insert_with(|| make(NOBODY)));
+        };
+        let make = || make(&node.address.to_string());
+        Arc::clone(node.breaker.get_or_init(make))
     }
 
     /// Says whether any primary is known.
@@ -235,9 +247,10 @@ impl View {
             LinkError::Moved(to) => {
                 self.watch.contradicted();
                 let to = slots::redirected(to, &node.address);
-                match to.is_some_and(|to| self.learn(slot, &to)) {
-                    true => patience.redirect(error).await?,
-                    false => patience.pause(error).await?,
+                if to.is_some_and(|to| self.learn(slot, &to)) {
+                    patience.redirect(error).await?;
+                } else {
+                    patience.pause(error).await?;
                 }
             }
             LinkError::Ask(to) => {
@@ -261,10 +274,12 @@ impl View {
                 patience.pause(error).await?;
             }
             // Another node may have taken its place; a map that is new already says the same.
-            LinkError::Unsent => match self.watch.news().await {
-                true => patience.redirect(error).await?,
-                false => return Err(error),
-            },
+            LinkError::Unsent => {
+                if !self.watch.news().await {
+                    return Err(error);
+                }
+                patience.redirect(error).await?;
+            }
             LinkError::Disconnected => {
                 self.watch.want();
                 return Err(error);
@@ -274,6 +289,14 @@ impl View {
             }
         }
         Ok(Next::Owner)
+    }
+
+    /// Takes new slots.
+    fn adopt(&self, slots: Slots) {
+        if !slots.has_gaps() {
+            self.nobodys.take();
+        }
+        self.map.borrow_mut().adopt(slots, Node::new);
     }
 
     fn learn(&self, slot: u16, to: &Address) -> bool {
@@ -309,6 +332,7 @@ impl Node {
         Self {
             address: address.clone(),
             link: OnceCell::new(),
+            breaker: OnceCell::new(),
         }
     }
 }
@@ -317,10 +341,10 @@ impl Patience {
     /// Allows one more redirection; where nodes send a call in circles, they are given a pause.
     async fn redirect(&mut self, error: LinkError) -> Result<(), LinkError> {
         self.redirections += 1;
-        match self.redirections > REDIRECTIONS_MAX {
-            true => self.pause(error).await,
-            false => Ok(()),
+        if self.redirections <= REDIRECTIONS_MAX {
+            return Ok(());
         }
+        self.pause(error).await
     }
 
     /// Waits a little, each time a little longer.
@@ -349,6 +373,8 @@ fn is_passing(text: &str) -> bool {
         .any(|code| text.starts_with(code))
 }
 
+/// What is unavailable where nobody is known to have a slot.
+const NOBODY: &str = "cluster";
 /// Most redirections that a call follows without a pause.
 const REDIRECTIONS_MAX: u32 = 5;
 /// Most pauses of one call; its caller's deadline is usually sooner.

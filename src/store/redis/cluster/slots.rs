@@ -89,15 +89,10 @@ impl Slots {
                 slots.assign(first, last, node)?;
             }
         }
-        match slots.nodes.is_empty() {
-            true => Err(Unreadable::Empty),
-            false => Ok(slots),
+        if slots.nodes.is_empty() {
+            return Err(Unreadable::Empty);
         }
-    }
-
-    /// Returns who has a slot.
-    pub fn owner(&self, slot: u16) -> Option<&Address> {
-        self.nodes.get(usize::from(self.index(slot)?))
+        Ok(slots)
     }
 
     /// Returns the place in [`nodes`](Self::nodes) of who has a slot.
@@ -125,16 +120,15 @@ impl Slots {
     pub fn assign(&mut self, first: u16, last: u16, node: Address) -> Result<(), Unreadable> {
         let range = usize::from(first)..=usize::from(last);
         let owners = self.owners.get_mut(range).ok_or(Unreadable::Shape)?;
-        let place = match self.places.get(&node).copied() {
-            Some(place) => place,
-            None => {
-                let next = (self.nodes.len() < NODES_MAX).then_some(self.nodes.len());
-                let place = next.and_then(|next| u16::try_from(next).ok());
-                let place = place.ok_or(Unreadable::TooMany)?;
-                self.places.insert(node.clone(), place);
-                self.nodes.push(node);
-                place
-            }
+        let place = if let Some(place) = self.places.get(&node) {
+            *place
+        } else {
+            let next = (self.nodes.len() < NODES_MAX).then_some(self.nodes.len());
+            let place = next.and_then(|next| u16::try_from(next).ok());
+            let place = place.ok_or(Unreadable::TooMany)?;
+            self.places.insert(node.clone(), place);
+            self.nodes.push(node);
+            place
         };
         owners.fill(place);
         Ok(())

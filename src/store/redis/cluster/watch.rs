@@ -15,8 +15,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use super::View;
 use super::slots::{Slots, Unreadable};
-use super::{Node, View};
 use crate::store::redis::connect::{ConnectError, Dialer, Driver, Endpoint, Target};
 use crate::store::redis::link::State;
 use crate::store::settings::Address;
@@ -107,7 +107,7 @@ pub(super) async fn watch(view: Rc<View>) {
         tell(&mut is_told, &outcome);
         let (phase, pause) = match outcome {
             Ok(slots) => {
-                view.map.borrow_mut().adopt(slots, Node::new);
+                view.adopt(slots);
                 (Phase::Fresh, GAP)
             }
             Err(_) => (Phase::Deaf, DEAF_EVERY),
@@ -117,9 +117,10 @@ pub(super) async fn watch(view: Rc<View>) {
         sleep(spread(pause)).await;
         if phase == Phase::Fresh {
             view.watch.phase.set(Phase::Ready);
-            let idle = match view.is_troubled() {
-                true => TROUBLED_EVERY,
-                false => QUIET_EVERY,
+            let idle = if view.is_troubled() {
+                TROUBLED_EVERY
+            } else {
+                QUIET_EVERY
             };
             // Either way it is time.
             let _ = timeout(spread(idle), view.watch.wanted.notified()).await;
@@ -149,10 +150,10 @@ impl Scout {
     /// Asks nodes in turn until one says who has which slots; else says who failed last, and how.
     async fn ask(&mut self, view: &View) -> Result<Slots, String> {
         let is_contradicted = view.watch.is_contradicted.take();
-        if let Some(asked) = self.asked.as_mut().filter(|_| !is_contradicted) {
-            if let Ok(Ok(slots)) = timeout(ASK_TIMEOUT, asked.slots()).await {
-                return Ok(slots);
-            }
+        if let Some(asked) = self.asked.as_mut().filter(|_| !is_contradicted)
+            && let Ok(Ok(slots)) = timeout(ASK_TIMEOUT, asked.slots()).await
+        {
+            return Ok(slots);
         }
         let before = self.asked.take().map(|asked| asked.address);
         let mut failure = "there is no node to ask".to_owned();
