@@ -12,6 +12,7 @@ use support::redis::{Cluster, Server};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
 use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag, Verdict};
+use tollgate::store::redis::wire::Names;
 use tollgate::store::settings::{
     Address, BreakerSettings, Deployment, Location, RedisSettings, Settings,
 };
@@ -62,19 +63,11 @@ impl Gateway {
         Self::new(seeds(cluster))
     }
 
-    fn slot(&self, policy: &str, quota: &Quota) -> Slot {
-        self.store.slot(&Series {
-            policy: policy.into(),
-            shape: quota.algorithm.into(),
-            window: quota.window,
-        })
-    }
-
     /// Asks for one unit of a policy of that name.
     fn ask<'q>(&self, policy: &str, quota: &'q Quota, tag: u128) -> Ask<'q> {
         Ask {
             quota,
-            slot: self.slot(policy, quota),
+            slot: self.store.slot(&series(policy, quota)),
             tag: Tag::new(tag),
             cost: 1,
             mode: Mode::Enforce,
@@ -166,7 +159,7 @@ async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
         assert_eq!(gateway.session.look(&plan).await, before, "{algorithm:?}");
         drop(gateway.session.release(charge, 1).await);
         assert_eq!(gateway.session.look(&plan).await, before, "{algorithm:?}");
-        primaries.insert(gateway.primary_of(&cluster, tag));
+        primaries.insert(primary_of(&cluster, tag));
     }
     assert_eq!(primaries.len(), 3, "each primary had a part");
 }
@@ -189,14 +182,11 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
     let mut chance = Chance(1);
     for round in 0..400 {
         // No quota twice.
-        let asks: BTreeMap<_, _> = (0..1 + chance.below(4))
-            .map(|_| {
-                (
-                    (chance.below(quotas.len()), chance.below(5)),
-                    chance.below(3),
-                )
-            })
-            .collect();
+        let mut asks = BTreeMap::new();
+        for _ in 0..=chance.below(4) {
+            let quota_and_tag = (chance.below(quotas.len()), chance.below(5));
+            asks.insert(quota_and_tag, chance.below(3));
+        }
         let is_shadow = chance.below(4) == 0;
         let mut outcomes = Vec::new();
         for gateway in &gateways {
@@ -204,16 +194,12 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
                 .map(|(&(index, tag), &cost)| {
                     let name = format!("policy-{index}");
                     let ask = gateway.ask(&name, &quotas[index], tag as u128);
-                    let is_shadow = is_shadow && index % 2 == 0;
-                    Ask {
-                        cost: cost as u64,
-                        mode: if is_shadow {
-                            Mode::Shadow
-                        } else {
-                            Mode::Enforce
-                        },
-                        ..ask
-                    }
+                    let mode = match (is_shadow, index % 2) {
+                        (true, 0) => Mode::Shadow,
+                        _ => Mode::Enforce,
+                    };
+                    let cost = cost as u64;
+                    Ask { cost, mode, ..ask }
                 })
                 .collect();
             let (verdict, charge) = gateway.decide(&plan).await;
@@ -226,9 +212,9 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
         };
         assert_eq!(redis, memory, "round {round}: {asks:?}");
         let step = Micros(chance.below(3) as u64 * 1_234_567);
-        gateways
-            .iter()
-            .for_each(|gateway| gateway.clock.advance(step));
+        for gateway in &gateways {
+            gateway.clock.advance(step);
+        }
     }
 }
 
@@ -268,9 +254,8 @@ async fn what_is_lost_with_a_primary_costs_the_other_partitions_nothing() {
     let quota = quota(10, HOUR);
     let lost = cluster.nodes[0].port();
     let on = |is_lost| {
-        (0..)
-            .find(|tag| (gateway.primary_of(&cluster, *tag) == lost) == is_lost)
-            .expect("some partition")
+        let tag = (0..60).find(|tag| (primary_of(&cluster, *tag) == lost) == is_lost);
+        tag.expect("some partition")
     };
     let plan = [
         gateway.ask("a", &quota, on(false)),
@@ -299,7 +284,7 @@ async fn own_counts_are_dropped_once_a_replica_has_replaced_its_primary() {
     let gateway = Gateway::with(seeds(&cluster), settings);
     let quota = quota(1_000, HOUR);
     let lost = cluster.nodes[0].port();
-    let tag = (0..).find(|tag| gateway.primary_of(&cluster, *tag) == lost);
+    let tag = (0..60).find(|tag| primary_of(&cluster, *tag) == lost);
     let plan = [Ask {
         on_store_failure: OnStoreFailure::Local,
         ..gateway.ask("a", &quota, tag.expect("some partition"))
@@ -326,20 +311,21 @@ async fn own_counts_are_dropped_once_a_replica_has_replaced_its_primary() {
     }
 }
 
-impl Gateway {
-    /// The port of the primary that keeps a partition.
-    fn primary_of(&self, cluster: &Cluster, tag: u128) -> u16 {
-        let names = tollgate::store::redis::wire::Names::new("tollgate");
-        let quota = quota(1, MINUTE);
-        let series = Series {
-            policy: "any".into(),
-            shape: quota.algorithm.into(),
-            window: quota.window,
-        };
-        names.note(Slot(0), &series);
-        let key = names.key(Slot(0), Tag::new(tag));
-        let key = String::from_utf8(key.into()).expect("text");
-        cluster.primary_of(cluster.slot_of(&key)).port()
+/// Returns the port of the primary that keeps a partition.
+fn primary_of(cluster: &Cluster, tag: u128) -> u16 {
+    let names = Names::new("tollgate");
+    let quota = quota(1, MINUTE);
+    names.note(Slot(0), &series("any", &quota));
+    let key = names.key(Slot(0), Tag::new(tag));
+    let key = String::from_utf8(key.into()).expect("text");
+    cluster.primary_of(cluster.slot_of(&key)).port()
+}
+
+fn series(policy: &str, quota: &Quota) -> Series {
+    Series {
+        policy: policy.into(),
+        shape: quota.algorithm.into(),
+        window: quota.window,
     }
 }
 
