@@ -13,7 +13,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("limit", &["limit", "clock"]),
     ("store", &["store", "limit", "clock"]),
     ("fault", &[]),
-    ("metrics", &["metrics", "clock", "fault", "store::Usage"]),
+    (
+        "metrics",
+        &[
+            "metrics",
+            "clock",
+            "fault",
+            "store::BreakerState",
+            "store::ROUND_TRIP_BOUNDS_US",
+            "store::RedisUsage",
+            "store::Usage",
+        ],
+    ),
     ("logging", &["logging", "snapshot"]),
     (
         "access_log",

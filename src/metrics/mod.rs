@@ -10,6 +10,7 @@
 
 mod render;
 mod shard;
+mod store;
 
 pub(crate) use render::CONTENT_TYPE;
 

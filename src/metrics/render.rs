@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 
-use super::{Metrics, Outcome, STATUS_CLASSES, Series};
+use super::{Metrics, Outcome, STATUS_CLASSES, Series, store};
 use crate::fault::Reason;
 
 /// The media type of [`Metrics::render`].
@@ -159,29 +159,13 @@ impl Series {
             counter(encoder, "log_lines_dropped", help, dropped.load(Relaxed))?;
         }
         if let Some(store) = self.store.get() {
-            let usage = (store.0)();
-            let help = "Partitions with live state in memory.";
-            gauge(encoder, "store_partitions", help, usage.partitions)?;
-            gauge(
-                encoder,
-                "store_bytes",
-                "Bytes the memory store holds.",
-                usage.bytes,
-            )?;
-            let help =
-                "Whether new clients find the memory store full (1), or did a few seconds ago.";
-            gauge(encoder, "store_full", help, usage.is_full.into())?;
-            let help = "Asks that found the memory store full.";
-            counter(encoder, "store_overflowed", help, usage.overflowed)?;
-            let help =
-                "Charges that made a client's log or buckets coarser, the memory store being full.";
-            counter(encoder, "store_coarsened", help, usage.coarsened)?;
+            store::encode(encoder, &(store.0)())?;
         }
         Ok(())
     }
 }
 
-fn counters<'e>(
+pub(super) fn counters<'e>(
     encoder: &'e mut DescriptorEncoder<'_>,
     name: &'e str,
     help: &str,
@@ -189,7 +173,7 @@ fn counters<'e>(
     encoder.encode_descriptor(name, help, None, MetricType::Counter)
 }
 
-fn gauges<'e>(
+pub(super) fn gauges<'e>(
     encoder: &'e mut DescriptorEncoder<'_>,
     name: &'e str,
     help: &str,
@@ -197,7 +181,7 @@ fn gauges<'e>(
     encoder.encode_descriptor(name, help, None, MetricType::Gauge)
 }
 
-fn count<const N: usize>(
+pub(super) fn count<const N: usize>(
     family: &mut MetricEncoder<'_>,
     labels: &[(&str, &str); N],
     value: u64,
@@ -206,7 +190,7 @@ fn count<const N: usize>(
     series.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-fn counter(
+pub(super) fn counter(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -215,7 +199,7 @@ fn counter(
     counters(encoder, name, help)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-fn gauge(
+pub(super) fn gauge(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -231,7 +215,7 @@ const UNROUTED: &str = "none";
 mod tests {
     use super::super::{Reload, WorkerIndex};
     use super::*;
-    use crate::store::Usage;
+    use crate::store::{BreakerState, RedisUsage, Usage};
     use http::StatusCode;
     use std::sync::atomic::AtomicU64;
 
@@ -271,6 +255,19 @@ mod tests {
             is_full: true,
             overflowed: 1,
             coarsened: 2,
+            redis: Some(Box::new(RedisUsage {
+                answered: 5,
+                remembered: 4,
+                late: 3,
+                failed: 2,
+                unasked: 1,
+                refusals_remembered: 6,
+                connections: 2,
+                nodes: 3,
+                breakers: vec![(Arc::from("a.test:6379"), BreakerState::HalfOpen)],
+                round_trips: [0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 1],
+                round_trips_us: 250_000,
+            })),
         });
         insta::assert_snapshot!(metrics.render());
     }

@@ -287,3 +287,6 @@ const LANES: usize = 16;
 const CALLS_MIN: u64 = 20;
 /// Steps in which the window slides.
 const STEPS: u64 = 10;
+
+#[cfg(test)]
+mod tests;

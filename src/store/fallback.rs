@@ -25,25 +25,14 @@ pub(super) struct Fallback<'s> {
     pub(super) cooldown: Micros,
 }
 
-/// An answer without the store.
-#[derive(Debug)]
-pub(super) enum Answered {
-    /// As good as this node can.
-    Degraded {
-        /// The answers, in order.
-        verdict: Verdict,
-        /// What was spent here.
-        charge: Charge,
-    },
-    /// A policy that enforces is `closed`: nothing was decided.
-    Unavailable,
-}
-
 impl Fallback<'_> {
     /// Decides a plan, or the part of one that cannot be decided where it should be.
-    pub(super) fn decide(&self, plan: &[Ask<'_>]) -> Answered {
+    pub(super) fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
+        let unavailable = Outcome::Unavailable {
+            retry: self.cooldown,
+        };
         if plan.iter().any(is_closed) {
-            return Answered::Unavailable;
+            return unavailable;
         }
         let scaled = self.scaled(plan);
         let locals = self.locals(plan, &scaled);
@@ -54,16 +43,20 @@ impl Fallback<'_> {
                 wait: Micros(0),
                 answers: plan.iter().map(|_| UNCOUNTED).collect(),
             };
-            let charge = Charge::default();
-            return Answered::Degraded { verdict, charge };
+            return Outcome::Decided {
+                verdict,
+                charge: Charge::default(),
+                is_degraded: true,
+            };
         }
         match self.memory.decide(&locals) {
-            Outcome::Unavailable { .. } => Answered::Unavailable,
+            Outcome::Unavailable { .. } => unavailable,
             Outcome::Decided {
                 verdict, charge, ..
-            } => Answered::Degraded {
+            } => Outcome::Decided {
                 verdict: self.spread(plan, verdict),
                 charge,
+                is_degraded: true,
             },
         }
     }
@@ -129,8 +122,8 @@ impl Fallback<'_> {
         };
         let answers = plan.iter().map(&mut answer).collect();
         Verdict {
-            answers,
             retry,
+            answers,
             ..verdict
         }
     }
@@ -178,3 +171,6 @@ pub(super) const UNCOUNTED: Answer = Answer {
     decision: None,
     charged: None,
 };
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Outcome;
 use super::charge::{Charge, Entry, Place};
-use super::fallback::{Answered, UNCOUNTED, is_closed};
+use super::fallback::{UNCOUNTED, is_closed};
 use super::redis::wire::{Settlement, Step};
 use super::redis::{Lost, Session};
 use super::refusals::Interval;
@@ -163,17 +163,7 @@ async fn decide_part(session: &Session, plan: &[Ask<'_>]) -> Outcome {
             is_degraded: false,
         };
     }
-    let fallback = session.store().fallback();
-    match fallback.decide(plan) {
-        Answered::Degraded { verdict, charge } => Outcome::Decided {
-            verdict,
-            charge,
-            is_degraded: true,
-        },
-        Answered::Unavailable => Outcome::Unavailable {
-            retry: fallback.cooldown,
-        },
-    }
+    session.store().fallback().decide(plan)
 }
 
 /// Decides parts side by side, and makes them one.
@@ -333,9 +323,9 @@ async fn settle(
     });
     for (group, result) in groups.iter().zip(join_all(calls).await) {
         if !matches!(result, Err(Lost::Unasked | Lost::Unsent)) {
-            group
-                .iter()
-                .for_each(|&index| settled[index] = Settled::Sent);
+            for &index in group {
+                settled[index] = Settled::Sent;
+            }
         }
     }
     settled

@@ -13,9 +13,10 @@ pub mod redis;
 mod refusals;
 pub mod settings;
 
+pub use breaker::BreakerState;
 pub use charge::Charge;
 pub use memory::MemoryStore;
-pub use redis::{RedisStore, RedisUsage, Tls};
+pub use redis::{ROUND_TRIP_BOUNDS_US, RedisStore, RedisUsage, Tls};
 pub use settings::Settings;
 
 use std::rc::Rc;
@@ -104,7 +105,7 @@ pub enum Outcome {
 }
 
 /// What a store holds, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Partitions with live state.
     pub partitions: u64,
@@ -116,6 +117,8 @@ pub struct Usage {
     pub overflowed: u64,
     /// Charges that made a client's log or buckets coarser, since there was no room for more.
     pub coarsened: u64,
+    /// What was asked of Redis, if that is the store, and how it went.
+    pub redis: Option<Box<RedisUsage>>,
 }
 
 impl From<Algorithm> for Shape {
@@ -231,15 +234,7 @@ impl Store {
     pub fn usage(&self) -> Usage {
         match self {
             Self::Memory(memory) => memory.usage(),
-            Self::Redis(store) => store.memory.usage(),
-        }
-    }
-
-    /// Says what was asked of Redis and how it went; nothing of a store in memory.
-    pub fn redis_usage(&self) -> Option<RedisUsage> {
-        match self {
-            Self::Memory(_) => None,
-            Self::Redis(store) => Some(store.usage()),
+            Self::Redis(store) => store.usage(),
         }
     }
 

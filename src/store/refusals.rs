@@ -313,3 +313,6 @@ const ASKS_MAX: usize = 1 << 16;
 /// A store's clock that runs faster than this node's by less than this part (0.8 %) makes no
 /// refusal outlive its reason; this node's clock is corrected by at most 0.5 %.
 const DRIFT_SHARE: u64 = 128;
+
+#[cfg(test)]
+mod tests;

@@ -54,12 +54,22 @@ pub fn start(config: &Config) -> Running {
 /// Starts a gateway at that time.
 #[track_caller]
 pub fn start_at(config: &Config, time: Timestamp) -> Running {
+    start_text_at(&config.text(), time)
+}
+
+/// Starts a gateway of that file at [`START`].
+#[track_caller]
+pub fn start_text(text: &str) -> Running {
+    start_text_at(text, START)
+}
+
+#[track_caller]
+fn start_text_at(text: &str, time: Timestamp) -> Running {
     let clock = Clock::manual(time);
-    let text = config.text();
-    let gateway = match Gateway::start(&text, clock.clone()) {
+    let gateway = match Gateway::start(text, clock.clone()) {
         Ok(gateway) => gateway,
         Err(StartError::File(report)) => {
-            panic!("mistakes:\n{}", report.render("test", &text, false))
+            panic!("mistakes:\n{}", report.render("test", text, false))
         }
         Err(error) => panic!("the gateway does not start: {error}"),
     };

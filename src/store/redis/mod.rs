@@ -41,7 +41,7 @@ use super::breaker::{Breaker, BreakerState, Change};
 use super::fallback::Fallback;
 use super::refusals::Refusals;
 use super::settings::{Location, RedisSettings, Settings};
-use super::{MemoryStore, Series};
+use super::{MemoryStore, Series, Usage};
 use crate::clock::{Clock, Micros};
 use crate::limit::plan::Slot;
 
@@ -120,8 +120,8 @@ impl RedisStore {
         }
     }
 
-    /// Says what was asked of Redis and how it went.
-    pub fn usage(&self) -> RedisUsage {
+    /// Says what this node's own counts hold, what was asked of Redis and how it went.
+    pub(super) fn usage(&self) -> Usage {
         let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = RedisUsage::of(tallies.iter().map(|tally| &**tally));
         drop(tallies);
@@ -130,7 +130,10 @@ impl RedisStore {
         usage.breakers = (self.breakers().iter())
             .map(|breaker| (Arc::clone(breaker.server()), breaker.state()))
             .collect();
-        usage
+        Usage {
+            redis: Some(Box::new(usage)),
+            ..self.memory.usage()
+        }
     }
 
     pub(super) fn slot(&self, series: &Series) -> Slot {

@@ -1,0 +1,80 @@
+//! What the store says of itself, as text: what it holds, and how its server answers.
+
+use std::fmt::Error;
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+use super::render::{count, counter, counters, gauge, gauges};
+use crate::store::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
+
+/// Renders what a store says.
+pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Result<(), Error> {
+    let help = "Partitions with live state in memory.";
+    gauge(encoder, "store_partitions", help, usage.partitions)?;
+    let help = "Bytes the memory store holds.";
+    gauge(encoder, "store_bytes", help, usage.bytes)?;
+    let help = "Whether new clients find the memory store full (1), or did a few seconds ago.";
+    gauge(encoder, "store_full", help, usage.is_full.into())?;
+    let help = "Asks that found the memory store full.";
+    counter(encoder, "store_overflowed", help, usage.overflowed)?;
+    let help = "Charges that made a client's log or buckets coarser, the memory store being full.";
+    counter(encoder, "store_coarsened", help, usage.coarsened)?;
+    match &usage.redis {
+        Some(redis) => encode_redis(encoder, redis),
+        None => Ok(()),
+    }
+}
+
+fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
+    let help = "Plans, or parts of one, by who decided: the store, a remembered refusal, or nobody \
+                since the store was late, failed, or was not asked as it fails.";
+    let mut family = counters(encoder, "store_decisions", help)?;
+    for (result, value) in [
+        ("answered", redis.answered),
+        ("remembered", redis.remembered),
+        ("late", redis.late),
+        ("failed", redis.failed),
+        ("unasked", redis.unasked),
+    ] {
+        count(&mut family, &[("result", result)], value)?;
+    }
+    let help = "Refusals that are remembered.";
+    gauge(encoder, "store_refusals", help, redis.refusals_remembered)?;
+    let help = "Connections to the store's servers that stand.";
+    gauge(encoder, "store_connections", help, redis.connections)?;
+    let help = "Gateways that share the store, as last seen.";
+    gauge(encoder, "store_nodes", help, redis.nodes.into())?;
+    let help = "The circuit breaker of each server: 1 for the state it is in.";
+    let mut family = gauges(encoder, "store_breaker", help)?;
+    for (server, state) in &redis.breakers {
+        for one in BreakerState::ALL {
+            let labels = [("server", &**server), ("state", one.word())];
+            let value = u64::from(one == *state);
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+    }
+    encode_round_trips(encoder, redis)
+}
+
+fn encode_round_trips(
+    encoder: &mut DescriptorEncoder<'_>,
+    redis: &RedisUsage,
+) -> Result<(), Error> {
+    const US_PER_S: f64 = 1e6;
+    let bounds = ROUND_TRIP_BOUNDS_US.into_iter().map(Some).chain([None]);
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "bounds are small, a sum need not be exact"
+    )]
+    let seconds = |us: u64| us as f64 / US_PER_S;
+    let buckets: Vec<(f64, u64)> = bounds
+        .map(|bound| bound.map_or(f64::INFINITY, seconds))
+        .zip(redis.round_trips)
+        .collect();
+    let help = "How long the store took to decide, in seconds, waiting for its turn included.";
+    let name = "store_round_trip_seconds";
+    let count = redis.round_trips.iter().sum();
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    metric.encode_histogram::<NoLabelSet>(seconds(redis.round_trips_us), count, &buckets, None)
+}

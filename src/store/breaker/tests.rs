@@ -1,0 +1,251 @@
+use std::collections::VecDeque;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const START: Timestamp = Timestamp(1_700_000_000_000_000);
+const COOLDOWN: Micros = Micros::from_secs(2);
+
+fn settings() -> BreakerSettings {
+    BreakerSettings {
+        failures: 5,
+        failure_ratio: 0.5,
+        window: Duration::from_secs(10),
+        cooldown: COOLDOWN.into(),
+    }
+}
+
+fn breaker() -> (Breaker, Clock) {
+    let clock = Clock::manual(START);
+    let breaker = Breaker::new("a.test:6379".into(), settings(), clock.clone());
+    (breaker, clock)
+}
+
+fn succeed(breaker: &Breaker) -> Change {
+    breaker.permit(0).expect("it may be asked").succeed()
+}
+
+fn fail(breaker: &Breaker) {
+    breaker.permit(0).expect("it may be asked").fail(&"a fault");
+}
+
+fn open(breaker: &Breaker) {
+    (0..5).for_each(|_| fail(breaker));
+    assert_eq!(breaker.state(), BreakerState::Open);
+}
+
+#[test]
+fn failures_in_a_row_open_it() {
+    let (breaker, _) = breaker();
+    (0..4).for_each(|_| fail(&breaker));
+    succeed(&breaker);
+    (0..4).for_each(|_| fail(&breaker));
+    assert_eq!(breaker.state(), BreakerState::Closed);
+    fail(&breaker);
+    assert_eq!(breaker.state(), BreakerState::Open);
+    assert!(breaker.permit(0).is_none());
+}
+
+#[test]
+fn share_of_failures_opens_it_once_there_are_twenty_calls() {
+    let (breaker, _) = breaker();
+    for _ in 0..9 {
+        fail(&breaker);
+        succeed(&breaker);
+    }
+    fail(&breaker);
+    assert_eq!(breaker.state(), BreakerState::Closed, "19 calls");
+    succeed(&breaker);
+    fail(&breaker);
+    assert_eq!(breaker.state(), BreakerState::Open, "11 of 21");
+}
+
+#[test]
+fn failures_before_the_window_make_no_share() {
+    let (breaker, clock) = breaker();
+    for _ in 0..9 {
+        fail(&breaker);
+        succeed(&breaker);
+    }
+    for _ in 0..110 {
+        clock.advance(Micros(100_000));
+        breaker.sweep();
+    }
+    for _ in 0..4 {
+        fail(&breaker);
+        succeed(&breaker);
+        succeed(&breaker);
+    }
+    (0..4).for_each(|_| fail(&breaker));
+    assert_eq!(breaker.state(), BreakerState::Closed, "8 of 16");
+}
+
+#[test]
+fn probe_that_succeeds_closes_it() {
+    let (breaker, clock) = breaker();
+    open(&breaker);
+    clock.advance(Micros(COOLDOWN.0 - 1));
+    assert!(breaker.permit(0).is_none());
+    clock.advance(Micros(1));
+    assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    assert_eq!(succeed(&breaker), Change::Closed);
+    assert_eq!(breaker.state(), BreakerState::Closed);
+    (0..4).for_each(|_| fail(&breaker));
+    assert_eq!(breaker.state(), BreakerState::Closed, "it counts anew");
+}
+
+#[test]
+fn probe_that_fails_opens_it_for_another_cooldown() {
+    let (breaker, clock) = breaker();
+    open(&breaker);
+    clock.advance(COOLDOWN);
+    fail(&breaker);
+    assert_eq!(breaker.state(), BreakerState::Open);
+    clock.advance(COOLDOWN);
+    assert_eq!(succeed(&breaker), Change::Closed);
+}
+
+#[test]
+fn cancelled_probe_leaves_its_place_to_another() {
+    let (breaker, clock) = breaker();
+    open(&breaker);
+    clock.advance(COOLDOWN);
+    let probe = breaker.permit(0);
+    assert!(probe.is_some() && breaker.permit(0).is_none());
+    drop(probe);
+    assert_eq!(succeed(&breaker), Change::Closed);
+}
+
+#[test]
+fn what_was_asked_before_it_changed_says_nothing() {
+    let (breaker, clock) = breaker();
+    let late = [(); 6].map(|()| breaker.permit(0).expect("it is closed"));
+    open(&breaker);
+    clock.advance(COOLDOWN);
+    assert_eq!(succeed(&breaker), Change::Closed);
+    late.into_iter().for_each(|permit| permit.fail(&"a fault"));
+    assert_eq!(breaker.state(), BreakerState::Closed);
+}
+
+#[test]
+fn success_of_a_call_from_before_does_not_close_it() {
+    let (breaker, _) = breaker();
+    let late = breaker.permit(0).expect("it is closed");
+    open(&breaker);
+    assert_eq!(late.succeed(), Change::None);
+    assert_eq!(breaker.state(), BreakerState::Open);
+}
+
+#[test]
+fn new_settings_hold_at_once() {
+    let (breaker, _) = breaker();
+    breaker.set(BreakerSettings {
+        failures: 1,
+        ..settings()
+    });
+    fail(&breaker);
+    assert_eq!(breaker.state(), BreakerState::Open);
+}
+
+#[test]
+fn one_probe_at_a_time_passes_however_many_ask() {
+    const THREADS: usize = 4;
+    let (breaker, clock) = breaker();
+    let (probing, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let passed = AtomicUsize::new(0);
+    open(&breaker);
+    clock.advance(COOLDOWN);
+    let begin = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for worker in 0..THREADS {
+            let (breaker, begin) = (&breaker, &begin);
+            let (probing, most, passed) = (&probing, &most, &passed);
+            scope.spawn(move || {
+                begin.wait();
+                for _ in 0..2_000 {
+                    let Some(permit) = breaker.permit(worker) else {
+                        continue;
+                    };
+                    most.fetch_max(probing.fetch_add(1, Relaxed) + 1, Relaxed);
+                    passed.fetch_add(1, Relaxed);
+                    probing.fetch_sub(1, Relaxed);
+                    drop(permit);
+                }
+            });
+        }
+    });
+    assert_eq!(most.into_inner(), 1);
+    assert!(passed.into_inner() > 0);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Succeed,
+    Fail,
+    Pass(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let one = prop_oneof![
+        6 => Just(Event::Succeed),
+        5 => Just(Event::Fail),
+        2 => (1_u64..4_000).prop_map(Event::Pass),
+    ];
+    prop::collection::vec(one, 0..200)
+}
+
+proptest! {
+    /// While it is closed it opens exactly when the failures in a row are enough, or when of at
+    /// least 20 calls in a window, which is up to a tenth longer, too large a share failed.
+    #[test]
+    fn opens_exactly_when_it_should(events in events()) {
+        let (breaker, clock) = breaker();
+        let mut calls: VecDeque<(Timestamp, bool)> = VecDeque::new();
+        let mut in_row = 0;
+        for event in events {
+            match event {
+                Event::Pass(ms) => {
+                    for _ in 0..ms {
+                        clock.advance(Micros(1_000));
+                        if clock.now().0 % 100_000 == 0 {
+                            breaker.sweep();
+                        }
+                    }
+                    continue;
+                }
+                Event::Succeed => {
+                    in_row = 0;
+                    succeed(&breaker);
+                    calls.push_back((clock.now(), true));
+                }
+                Event::Fail => {
+                    in_row += 1;
+                    fail(&breaker);
+                    calls.push_back((clock.now(), false));
+                }
+            }
+            let share = |window_us: u64| {
+                let recent = calls.iter().filter(|(at, _)| clock.now().since(*at).0 < window_us);
+                let recent: Vec<bool> = recent.map(|(_, is_good)| *is_good).collect();
+                let failures = recent.iter().filter(|is_good| !**is_good).count();
+                recent.len() >= 20 && 2 * failures > recent.len()
+            };
+            let is_open = breaker.state() != BreakerState::Closed;
+            if in_row >= 5 {
+                prop_assert!(is_open);
+            } else if matches!(event, Event::Fail) {
+                // Which steps the window is cut at is the breaker's own business.
+                let shares = (100..=112).map(|tenth| share(tenth * 100_000));
+                let shares: Vec<bool> = shares.collect();
+                prop_assert!(shares.contains(&is_open), "{shares:?} {is_open}");
+            }
+            if is_open {
+                return Ok(());
+            }
+        }
+    }
+}

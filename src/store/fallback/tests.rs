@@ -1,0 +1,207 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::clock::{Clock, Timestamp};
+use crate::limit::Count;
+use crate::limit::plan::Slot;
+use crate::store::Series;
+use crate::store::charge::Place;
+
+const START: Timestamp = Timestamp(1_700_006_400_000_000);
+const COOLDOWN: Micros = Micros::from_secs(2);
+
+const fn quota(limit: u64, algorithm: Algorithm) -> Quota {
+    Quota {
+        limit,
+        window: Micros::from_secs(60),
+        algorithm,
+        count: Count::Admitted,
+    }
+}
+
+const TEN: Quota = quota(10, Algorithm::FixedWindow);
+
+fn store() -> MemoryStore {
+    let store = MemoryStore::new(Clock::manual(START), 1 << 20);
+    for name in ["a", "b", "c"] {
+        store.slot(&Series {
+            policy: Arc::from(name),
+            shape: Algorithm::FixedWindow.into(),
+            window: TEN.window,
+        });
+    }
+    store
+}
+
+fn fallback(memory: &MemoryStore, nodes: u32) -> Fallback<'_> {
+    Fallback {
+        memory,
+        tag_key: &[3; 32],
+        nodes,
+        cooldown: COOLDOWN,
+    }
+}
+
+fn ask(slot: u32, mode: Mode, on_store_failure: OnStoreFailure) -> Ask<'static> {
+    Ask {
+        quota: &TEN,
+        slot: Slot(slot),
+        tag: Tag::new(7),
+        cost: 1,
+        mode,
+        on_store_failure,
+    }
+}
+
+fn local(slot: u32) -> Ask<'static> {
+    ask(slot, Mode::Enforce, OnStoreFailure::Local)
+}
+
+fn free(ask: Ask<'_>) -> Ask<'_> {
+    Ask { cost: 0, ..ask }
+}
+
+fn decided(outcome: Outcome) -> (Verdict, Charge) {
+    match outcome {
+        Outcome::Decided {
+            verdict,
+            charge,
+            is_degraded: true,
+        } => (verdict, charge),
+        other => panic!("no degraded answer: {other:?}"),
+    }
+}
+
+#[test]
+fn local_policy_has_this_nodes_share() {
+    let store = store();
+    let fallback = fallback(&store, 3);
+    let admitted = (0..10).filter(|_| decided(fallback.decide(&[local(0)])).0.admit);
+    assert_eq!(admitted.count(), 3);
+}
+
+#[test]
+fn quota_smaller_than_the_fleet_leaves_each_node_one_unit() {
+    let store = store();
+    let fallback = fallback(&store, 100);
+    assert!(decided(fallback.decide(&[local(0)])).0.admit);
+    assert!(!decided(fallback.decide(&[local(0)])).0.admit);
+}
+
+#[test]
+fn cost_beyond_the_share_but_not_the_quota_is_not_refused_for_good() {
+    let store = store();
+    let fallback = fallback(&store, 10);
+    let retry = |cost| {
+        let plan = [Ask { cost, ..local(0) }];
+        decided(fallback.decide(&plan)).0.retry
+    };
+    assert_eq!(retry(5), Retry::After(COOLDOWN));
+    assert_eq!(retry(11), Retry::Never);
+}
+
+#[test]
+fn open_policy_admits_uncounted_and_a_local_one_beside_it_still_refuses() {
+    let store = store();
+    let fallback = fallback(&store, 10);
+    let open = ask(1, Mode::Enforce, OnStoreFailure::Open);
+    let (verdict, charge) = decided(fallback.decide(&[open]));
+    assert!(verdict.admit && charge.entries.is_empty());
+    assert_eq!(verdict.answers[..], [UNCOUNTED]);
+    let plan = [open, local(0)];
+    assert!(decided(fallback.decide(&plan)).0.admit);
+    let (verdict, _) = decided(fallback.decide(&plan));
+    assert!(!verdict.admit);
+    assert_eq!(verdict.answers[0], UNCOUNTED);
+    assert!(verdict.answers[1].decision.is_some_and(|one| !one.admit));
+}
+
+#[test]
+fn closed_policy_makes_the_plan_unavailable_unless_it_only_watches() {
+    let store = store();
+    let fallback = fallback(&store, 1);
+    let closed = |mode| ask(1, mode, OnStoreFailure::Closed);
+    let refused = fallback.decide(&[local(0), closed(Mode::Enforce)]);
+    assert!(matches!(refused, Outcome::Unavailable { retry: COOLDOWN }));
+    let (verdict, charge) = decided(fallback.decide(&[local(0), closed(Mode::Shadow)]));
+    assert!(verdict.admit);
+    assert_eq!(
+        charge.entries.len(),
+        1,
+        "what is unavailable charges nothing"
+    );
+    assert_eq!(verdict.answers[0].decision.expect("counted").remaining, 9);
+    assert_eq!(verdict.answers[1], UNCOUNTED);
+}
+
+#[test]
+fn what_is_charged_here_comes_back_here_and_not_after_it_was_dropped() {
+    let store = store();
+    let fallback = fallback(&store, 1);
+    let left = || fallback.look(&[free(local(0))])[0].remaining;
+    let (_, charge) = decided(fallback.decide(&[local(0)]));
+    assert_ne!(charge.entries[0].place, Place::Redis);
+    assert_eq!(left(), 9);
+    drop(store.release(charge, u64::MAX));
+    assert_eq!(left(), 10);
+    let (_, before) = decided(fallback.decide(&[local(0)]));
+    store.clear();
+    assert_eq!(left(), 10);
+    drop(fallback.decide(&[local(0)]));
+    drop(store.release(before, u64::MAX));
+    assert_eq!(left(), 9, "another's unit");
+}
+
+#[test]
+fn tags_are_not_those_that_clients_can_tell() {
+    let store = store();
+    let (one, other) = (fallback(&store, 1), [4; 32]);
+    let other = Fallback {
+        tag_key: &other,
+        ..one
+    };
+    let tag = Tag::new(7);
+    assert_ne!(one.tag(tag), tag);
+    assert_ne!(one.tag(tag), other.tag(tag));
+    assert_eq!(one.tag(tag), one.tag(tag));
+}
+
+#[test]
+fn look_says_what_is_left_here_and_that_what_is_not_counted_is_whole() {
+    let store = store();
+    let fallback = fallback(&store, 2);
+    drop(fallback.decide(&[local(0)]));
+    let open = ask(1, Mode::Enforce, OnStoreFailure::Open);
+    let plan = [open, local(0)].map(free);
+    let looks = fallback.look(&plan);
+    assert_eq!([looks[0].remaining, looks[1].remaining], [10, 4]);
+}
+
+fn algorithms() -> impl Strategy<Value = Algorithm> {
+    prop_oneof![
+        Just(Algorithm::FixedWindow),
+        Just(Algorithm::SlidingLog),
+        (1_u64..1_000).prop_map(|burst| Algorithm::Gcra { burst }),
+        (0_u64..1_000).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+    ]
+}
+
+proptest! {
+    /// The shares of a fleet are at most one quota together, or one unit for each node.
+    #[test]
+    fn shares_are_at_most_one_quota_together(
+        algorithm in algorithms(),
+        limit in 1_u64..100_000,
+        nodes in 0_u32..2_000,
+    ) {
+        let whole = quota(limit, algorithm);
+        let share = share(&whole, nodes);
+        let all = u64::from(nodes.max(1));
+        prop_assert!(share.limit * all <= limit.max(all));
+        prop_assert!(share.capacity() * all <= whole.capacity().max(all));
+        prop_assert!(share.limit >= 1 && share.capacity() >= 1);
+        prop_assert_eq!(share.window, whole.window);
+    }
+}
