@@ -1,0 +1,301 @@
+//! What a store over Redis promises whoever asks it: plans over several servers are all or nothing,
+//! what was charged comes back where it was charged, and what is lost stays spent.
+
+mod support;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::START;
+use support::redis::{Cluster, Fault, Proxy, Server};
+use tokio::runtime::{Builder, LocalOptions};
+use tollgate::clock::{Clock, Micros};
+use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
+use tollgate::limit::{Algorithm, Ask, Count, Decision, Quota, Retry, Tag, Verdict};
+use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Settings, Store};
+
+const fn quota(limit: u64, count: Count) -> Quota {
+    Quota {
+        limit,
+        window: Micros::from_secs(60),
+        algorithm: Algorithm::FixedWindow,
+        count,
+    }
+}
+
+const TEN: Quota = quota(10, Count::Admitted);
+const ONE: Quota = quota(1, Count::Admitted);
+const ALL: Quota = quota(10, Count::All);
+
+/// Runs a test on a runtime such as a worker has.
+fn run(test: impl Future<Output = ()>) {
+    let mut runtime = Builder::new_current_thread();
+    let runtime = (runtime.enable_all()).build_local(LocalOptions::default());
+    runtime.expect("a runtime").block_on(test);
+}
+
+fn address(of: std::net::SocketAddr) -> Address {
+    Address {
+        host: of.ip().to_string().into(),
+        port: of.port(),
+    }
+}
+
+/// A store whose breaker opens at the third failure, and a manual clock; slots are numbered by policy.
+struct Bench {
+    store: Store,
+    clock: Clock,
+}
+
+impl Bench {
+    fn over(deployment: Deployment, timeout: Duration) -> Self {
+        let redis = RedisSettings {
+            deployment,
+            database: 0,
+            username: None,
+            password: None,
+            sentinel_password: None,
+            tls: None,
+            prefix: Arc::from("t"),
+        };
+        let settings = Settings {
+            location: Location::Redis(redis),
+            timeout,
+            breaker: BreakerSettings {
+                failures: 3,
+                failure_ratio: 1.0,
+                ..Settings::default().breaker
+            },
+            ..Settings::default()
+        };
+        let clock = Clock::manual(START);
+        let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
+        let store = Store::open(&settings, memory, clock.clone(), &[9; 32]);
+        for name in ["a", "b", "c"] {
+            store.slot(&Series {
+                policy: Arc::from(name),
+                shape: Algorithm::FixedWindow.into(),
+                window: TEN.window,
+            });
+        }
+        Self { store, clock }
+    }
+
+    fn on(server: &Server) -> Self {
+        let single = Deployment::Single(address(server.address()));
+        Self::over(single, Duration::from_secs(5))
+    }
+
+    fn on_cluster(cluster: &Cluster) -> Self {
+        let seeds = cluster.addresses().into_iter().map(address).collect();
+        Self::over(Deployment::Cluster(seeds), Duration::from_secs(5))
+    }
+}
+
+fn ask(quota: &Quota, slot: u32, tag: u128) -> Ask<'_> {
+    Ask {
+        quota,
+        slot: Slot(slot),
+        tag: Tag::new(tag),
+        cost: 1,
+        mode: Mode::Enforce,
+        on_store_failure: OnStoreFailure::Local,
+    }
+}
+
+async fn decide(session: &Session, plan: &[Ask<'_>]) -> (Verdict, Charge, bool) {
+    match session.decide(plan).await {
+        Outcome::Decided {
+            verdict,
+            charge,
+            is_degraded,
+        } => (verdict, charge, is_degraded),
+        Outcome::Unavailable { .. } => panic!("no policy is closed"),
+    }
+}
+
+/// Returns what is left of a quota.
+async fn left(session: &Session, ask: Ask<'_>) -> u64 {
+    session.look(&[Ask { cost: 0, ..ask }]).await[0].remaining
+}
+
+#[test]
+fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
+    let cluster = Cluster::start(3, 0);
+    let bench = Bench::on_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        // Tags that no single server has, as there are more of them than servers could share.
+        let wide: Vec<Ask<'_>> = (1..=8).map(|tag| ask(&TEN, 0, tag)).collect();
+        let narrow = ask(&ONE, 1, 100);
+        let mut plan = wide.clone();
+        plan.push(narrow);
+        let (verdict, charge, is_degraded) = decide(&session, &plan).await;
+        assert!(verdict.admit && !is_degraded);
+        let (refused, _, _) = decide(&session, &plan).await;
+        assert!(!refused.admit);
+        assert_eq!(refused.retry, Retry::After(TEN.window));
+        for (ask, answer) in wide.iter().zip(&refused.answers) {
+            let expected = Decision {
+                admit: true,
+                remaining: 9,
+                next: Some(TEN.window),
+                reset: TEN.window,
+                retry: Retry::NOW,
+                wait: Micros(0),
+            };
+            assert_eq!((answer.decision, answer.charged), (Some(expected), None));
+            assert_eq!(left(&session, *ask).await, 9);
+        }
+        drop(session.release(charge, u64::MAX).await);
+        for ask in wide {
+            assert_eq!(left(&session, ask).await, 10);
+        }
+        assert_eq!(left(&session, narrow).await, 1);
+    });
+}
+
+#[test]
+fn quota_that_counts_refused_requests_stays_charged_when_another_server_refuses() {
+    let cluster = Cluster::start(3, 0);
+    let bench = Bench::on_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        let narrow = ask(&ONE, 1, 100);
+        assert!(decide(&session, &[narrow]).await.0.admit);
+        let mut plan: Vec<Ask<'_>> = (1..=8).map(|tag| ask(&ALL, 0, tag)).collect();
+        plan.push(narrow);
+        for turn in 1..=2 {
+            let (verdict, charge, _) = decide(&session, &plan).await;
+            assert!(!verdict.admit);
+            drop(session.release(charge, u64::MAX).await);
+            assert_eq!(left(&session, plan[0]).await, 10 - turn);
+        }
+    });
+}
+
+#[test]
+fn lost_server_of_a_cluster_degrades_its_own_keys_only() {
+    let cluster = Cluster::start_with(
+        3,
+        0,
+        support::redis::Encryption::None,
+        &["cluster-require-full-coverage no"],
+    );
+    let bench = Bench::on_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        let asks: Vec<Ask<'_>> = (1..=24).map(|tag| ask(&TEN, 0, tag)).collect();
+        for ask in &asks {
+            assert!(!decide(&session, &[*ask]).await.2);
+        }
+        cluster.primary_of(0).kill();
+        let mut degraded = 0;
+        for ask in &asks {
+            let (verdict, _, is_degraded) = decide(&session, &[*ask]).await;
+            let left = verdict.answers[0]
+                .decision
+                .map(|decision| decision.remaining);
+            assert_eq!(left, Some(if is_degraded { 9 } else { 8 }));
+            degraded += u32::from(is_degraded);
+        }
+        assert!((1..24).contains(&degraded), "{degraded} of 24");
+        // A plan that is on both sides is answered, and says so.
+        let (verdict, _, is_degraded) = decide(&session, &asks).await;
+        assert!(verdict.admit && is_degraded);
+    });
+}
+
+#[test]
+fn what_was_charged_comes_back_once() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan = [Ask {
+            cost: 4,
+            ..ask(&TEN, 0, 1)
+        }];
+        let (_, charge, _) = decide(&session, &plan).await;
+        let charge = session.release(charge, 1).await;
+        assert_eq!(left(&session, plan[0]).await, 7);
+        let charge = session.release(charge, u64::MAX).await;
+        assert_eq!(left(&session, plan[0]).await, 10);
+        session.spend(&charge, 2).await;
+        let charge = session.release(charge, u64::MAX).await;
+        assert_eq!(left(&session, plan[0]).await, 8, "a spend is no charge");
+        drop(charge);
+        session.reset(Slot(0), Tag::new(1)).await;
+        assert_eq!(left(&session, plan[0]).await, 10);
+    });
+}
+
+#[test]
+fn decision_that_was_too_late_stays_spent_and_its_substitute_comes_back_here() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let single = Deployment::Single(address(proxy.address()));
+    let bench = Bench::over(single, Duration::from_millis(300));
+    run(async {
+        let session = bench.store.session();
+        let plan = [ask(&TEN, 0, 1)];
+        while decide(&session, &[ask(&TEN, 1, 1)]).await.2 {}
+        proxy.set(Fault::BlackHole);
+        let (verdict, charge, is_degraded) = decide(&session, &plan).await;
+        assert!(verdict.admit && is_degraded);
+        proxy.set(Fault::None);
+        drop(session.release(charge, u64::MAX).await);
+        // What was on its way arrives, and was counted; it is not sent again.
+        let (mut left_there, mut tries) = (10, 0);
+        while left_there == 10 && tries < 100 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            left_there = left(&session, plan[0]).await;
+            tries += 1;
+        }
+        assert_eq!(left_there, 9);
+    });
+}
+
+#[test]
+fn key_that_is_taken_degrades_its_partition_and_opens_no_breaker() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let (bad, good) = (ask(&TEN, 0, 1), ask(&TEN, 0, 2));
+        decide(&session, &[bad]).await.0.answers.clear();
+        let keys = server.command(&["KEYS", "t:*fixed*"]);
+        let key = keys.list()[0].text();
+        server.command(&["DEL", &key]);
+        server.command(&["RPUSH", &key, "x"]);
+        for _ in 0..10 {
+            assert!(decide(&session, &[bad]).await.2);
+        }
+        assert!(!decide(&session, &[good]).await.2);
+        let usage = bench.store.usage().redis.expect("it is Redis");
+        assert_eq!((usage.failed, usage.unasked), (10, 0));
+    });
+}
+
+#[test]
+fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let workers = [bench.store.session(), bench.store.session()];
+        let plan = [ask(&ONE, 0, 1)];
+        assert!(decide(&workers[0], &plan).await.0.admit);
+        let (first, ..) = decide(&workers[0], &plan).await;
+        assert!(!first.admit);
+        let (second, ..) = decide(&workers[1], &plan).await;
+        assert_eq!(second, first, "by another worker");
+        let usage = bench.store.usage().redis.expect("it is Redis");
+        assert_eq!((usage.answered, usage.remembered), (2, 1));
+        workers[1].reset(Slot(0), Tag::new(1)).await;
+        assert!(decide(&workers[0], &plan).await.0.admit);
+        bench.clock.advance(Micros(1));
+        assert!(!decide(&workers[0], &plan).await.0.admit);
+    });
+}
