@@ -20,7 +20,7 @@ const GATEWAYS: usize = 3;
 /// A whole week, in which nothing ages while a test runs.
 const WINDOW: Micros = Micros::from_secs(7 * 24 * 3600);
 /// Whatever the store cannot decide is refused with 503, and a busy machine has time to decide.
-const PATIENT: &str = "timeout = '20s'\nrefusal_cache = '1s'";
+const PATIENT: &str = "timeout = '10s'\nrefusal_cache = '1s'";
 
 /// What became of a crowd's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +124,80 @@ fn assert_exact(fleet: &Fleet) {
 #[test]
 fn one_gateway_admits_exactly_the_quota_in_memory() {
     assert_exact(&fleet(1, "url = 'memory:'"));
+}
+
+#[test]
+fn three_gateways_admit_exactly_the_quota_on_one_redis() {
+    let server = Server::start();
+    let url = format!("redis://{}", server.address());
+    assert_exact(&fleet(GATEWAYS, &format!("url = '{url}'\n{PATIENT}")));
+}
+
+#[test]
+fn three_gateways_admit_exactly_the_quota_on_a_cluster() {
+    let cluster = Cluster::start(3, 0);
+    let url = format!("redis+cluster://{}", listed(&cluster.addresses()));
+    assert_exact(&fleet(GATEWAYS, &format!("url = '{url}'\n{PATIENT}")));
+}
+
+/// The new primary knows what was replicated, and admits the rest of the quota once more: the fleet
+/// admits what the lost primary had not handed on beyond the quota, and no unit more.
+#[test]
+fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
+    let group = Sentinels::start();
+    let url = format!("redis+sentinel://{}/main", listed(&group.addresses()));
+    let fleet = fleet(GATEWAYS, &format!("url = '{url}'\ntimeout = '2s'"));
+    let (kept, lost) = (40, 30);
+    ask_in_turn(&fleet, kept);
+
+    let old = group.primary().expect("nothing has failed yet");
+    old.wait_for_replicas(2);
+    // From here on no replica hears anything.
+    old.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]);
+    old.command(&["CLIENT", "KILL", "TYPE", "replica"]);
+    ask_in_turn(&fleet, lost);
+    old.kill();
+    group.wait_for_another_than(old);
+    wait_until_decided(&fleet);
+
+    let limit = usize::try_from(LIMIT).expect("small");
+    for index in 0..quotas().len() {
+        if holdable(index) == 0 {
+            let tally = ask_at_once(&fleet.addresses(), index);
+            assert_eq!((tally.held, tally.other), (0, 0), "{tally:?}");
+            let admitted = kept + lost + tally.admitted;
+            assert_eq!(admitted, limit + lost, "of {:?}", quotas()[index]);
+        }
+    }
+}
+
+/// Asks so often for each quota that does not hold requests, one after the other; all are admitted.
+#[track_caller]
+fn ask_in_turn(fleet: &Fleet, count: usize) {
+    let gateways = fleet.addresses();
+    let mut clients: Vec<_> = gateways.iter().map(|x| Client::connect(*x)).collect();
+    for index in (0..quotas().len()).filter(|index| holdable(*index) == 0) {
+        for turn in 0..count {
+            let answer = clients[turn % gateways.len()].ask(request(index));
+            assert_eq!(answer.status, 200, "request {turn} of quota {index}");
+        }
+    }
+}
+
+/// Waits until every gateway has the store decide again; asks as a client that no test counts.
+#[track_caller]
+fn wait_until_decided(fleet: &Fleet) {
+    for gateway in fleet.addresses() {
+        eventually("the gateway uses the new primary", || {
+            let answer = support::get(gateway, "/0", &format!("{CLIENT}: another\r\n"));
+            (answer.status != 503).then_some(())
+        });
+    }
+}
+
+fn listed(addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    addresses.join(",")
 }
 
 impl Asker {

@@ -1,16 +1,31 @@
 //! Every store keeps the laws, whichever gateway is asked.
 
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
 use tollgate::clock::Micros;
 use tollgate::limit::{Algorithm, Count, Quota};
 
-use super::law::{Answer, History, Violation, violations};
-use super::recording::record;
+use super::law::{Answer, History, Loss, Request, Violation, violations};
+use super::recording::{Watch, record};
 use crate::support::Fleet;
 use crate::support::fleet::algorithms;
+use crate::support::redis::{Cluster, Sentinels, Server};
 
 /// Small, so that clients on a busy machine reach it too.
 const LIMIT: u64 = 6;
 const BURSTS: u32 = 4;
+/// So many that some come after a failover has ended.
+const BURSTS_AROUND: u32 = 10;
+/// Gateways that share one store.
+const GATEWAYS: usize = 3;
+/// How old what a replica lacks may be, in microseconds.
+const REPLICATION_LAG: i64 = 1_000_000;
+/// Time enough to decide on a busy machine.
+const PATIENT: &str = "timeout = '5s'";
+/// Nothing is decided but by the store.
+const CLOSED: &str = "on_store_failure = 'closed'";
 
 /// A quota of each algorithm and shape, and two that count refused requests too.
 fn quotas() -> Vec<Quota> {
@@ -55,6 +70,63 @@ fn one_gateway_keeps_the_laws_in_memory() {
     let fleet = Fleet::start(1, &quotas, "", "url = 'memory:'");
     let histories = record(&fleet.addresses(), &quotas, BURSTS);
     assert_lawful(&histories, &quotas);
+}
+
+#[test]
+fn three_gateways_keep_the_laws_on_one_redis() {
+    let server = Server::start();
+    keep_the_laws(&format!("redis://{}", server.address()));
+}
+
+#[test]
+fn three_gateways_keep_the_laws_on_a_cluster() {
+    let cluster = Cluster::start(3, 0);
+    keep_the_laws(&format!("redis+cluster://{}", listed(&cluster.addresses())));
+}
+
+/// Fails unless three gateways on that store keep every law.
+#[track_caller]
+fn keep_the_laws(url: &str) {
+    let quotas = quotas();
+    let store = format!("url = '{url}'\n{PATIENT}");
+    let fleet = Fleet::start(GATEWAYS, &quotas, CLOSED, &store);
+    let histories = record(&fleet.addresses(), &quotas, BURSTS);
+    assert_lawful(&histories, &quotas);
+}
+
+/// A failover may forget a quota of each key, and what is decided while it lasts may have no answer.
+#[test]
+fn three_gateways_keep_the_laws_across_a_failover() {
+    let group = Sentinels::start();
+    let quotas = quotas();
+    let url = format!("redis+sentinel://{}/main", listed(&group.addresses()));
+    let store = format!("url = '{url}'\ntimeout = '500ms'\nbreaker = {{ cooldown = '200ms' }}");
+    let fleet = Fleet::start(GATEWAYS, &quotas, CLOSED, &store);
+    let watch = Watch::start();
+    let gateways = fleet.addresses();
+    let (mut histories, loss) = thread::scope(|scope| {
+        let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS_AROUND));
+        thread::sleep(Duration::from_secs(2));
+        let since = watch.now();
+        group.fail_over();
+        let loss = Loss {
+            since: since - REPLICATION_LAG,
+            until: watch.now(),
+            units: LIMIT,
+        };
+        (recording.join().expect("clients do not panic"), loss)
+    });
+    for (history, quota) in histories.iter_mut().zip(&quotas) {
+        history.loss = Some(loss);
+        let is_after = |x: &&Request| x.sent > loss.until && x.answer == Answer::Admitted;
+        assert!(history.requests.iter().any(|x| is_after(&x)), "{quota:?}");
+        assert_eq!(violations(history, quota), [], "{quota:?}");
+    }
+}
+
+fn listed(addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    addresses.join(",")
 }
 
 #[test]
