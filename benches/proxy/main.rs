@@ -8,7 +8,8 @@
 //! otherwise, or not much. Rounds alternate, so that a slow minute of the machine hits all.
 //!
 //! On Redis the peer is nginx with a few lines of Lua (`limiter.lua`, `window.lua`): two counters
-//! per client, one `EVALSHA` per request, connections kept.
+//! per client, one `EVALSHA` per request, connections kept. With `buckets = 1` Tollgate keeps the
+//! same two counters. That nothing was decided without Redis is read from Tollgate's metrics.
 //!
 //! Needs two cores and some Debian packages, which it names when they are missing:
 //! `cargo bench --bench proxy`, with a number of rounds (5) and seconds per round (4) behind `--`.
@@ -40,6 +41,11 @@ struct Gateway {
     /// The gateway that it is compared with.
     peer: Option<usize>,
 }
+
+/// Where in the list of gateways those are that the bars are about.
+const MEMORY: usize = 1;
+const PEER: usize = 2;
+const ONE: usize = 3;
 
 /// What requests are sent, and how nearly all of them are answered.
 struct Load {
@@ -82,6 +88,7 @@ fn main() {
     println!(
         "CPU time per request in µs, {rounds} rounds of {seconds} s, {CONNECTIONS} keep-alive connections"
     );
+    let mut middles = Vec::new();
     for load in &LOADS {
         let mut costs = vec![Vec::new(); gateways.len()];
         for _ in 0..rounds {
@@ -89,12 +96,41 @@ fn main() {
                 costs.push(measure(gateway, load, seconds));
             }
         }
-        print(
-            load,
-            &gateways,
-            &costs.into_iter().map(middle).collect::<Vec<_>>(),
-        );
+        let costs: Vec<Cost> = costs.into_iter().map(middle).collect();
+        print(load, &gateways, &costs);
+        middles.push(costs);
     }
+    for gateway in &gateways[ONE..] {
+        let unanswered = servers::unanswered(gateway.port);
+        assert_eq!(unanswered, 0, "{}: decided without Redis", gateway.name);
+    }
+    let [proxied, refused] = &middles[..] else {
+        unreachable!("there are two loads");
+    };
+    println!("\nwith buckets = 1");
+    let bar = |what, bar: f64, own: f64, theirs: f64| {
+        println!("{what:<56}{:>9.2}  (bar: {bar:.2})", own / theirs);
+    };
+    let (one, peer) = (proxied[ONE], proxied[PEER]);
+    bar(
+        "proxied, beside nginx, Lua, Redis",
+        0.6,
+        one.gateway,
+        peer.gateway,
+    );
+    bar(
+        "proxied, its Redis beside theirs",
+        0.5,
+        one.redis,
+        peer.redis,
+    );
+    let (one, memory) = (refused[ONE], refused[MEMORY]);
+    bar(
+        "refused, beside Tollgate, memory",
+        1.1,
+        one.gateway,
+        memory.gateway,
+    );
 }
 
 /// Starts every gateway; each is compared with one that stands before it.
@@ -123,6 +159,27 @@ fn gateways(folder: &Path) -> Vec<Gateway> {
         redis: Some(redis),
         peer: None,
     });
+    let (one, ten) = (servers::TOLLGATE_ONE, servers::TOLLGATE_TEN);
+    let (one_redis, ten_redis) = (servers::TOLLGATE_ONE_REDIS, servers::TOLLGATE_TEN_REDIS);
+    for (name, port, redis_port, policy) in [
+        (
+            "Tollgate, Redis, buckets = 1",
+            one,
+            one_redis,
+            "buckets = 1",
+        ),
+        ("Tollgate, Redis, 10 buckets", ten, ten_redis, ""),
+    ] {
+        let redis = Redis::start(redis_port);
+        let store = servers::in_redis(redis_port);
+        gateways.push(Gateway {
+            name,
+            port,
+            process: servers::tollgate(folder, &port.to_string(), port, &store, policy),
+            redis: Some(redis),
+            peer: Some(PEER),
+        });
+    }
     for gateway in &gateways {
         await_port(gateway.port);
     }

@@ -15,6 +15,12 @@ pub const NGINX: u16 = 19_101;
 pub const TOLLGATE: u16 = 19_102;
 pub const NGINX_LUA: u16 = 19_103;
 pub const NGINX_REDIS: u16 = 19_113;
+pub const TOLLGATE_ONE: u16 = 19_104;
+pub const TOLLGATE_ONE_REDIS: u16 = 19_114;
+pub const TOLLGATE_TEN: u16 = 19_105;
+pub const TOLLGATE_TEN_REDIS: u16 = 19_115;
+/// Added to a Tollgate's port: where its metrics are.
+const ADMIN: u16 = 20;
 
 /// A server and the process whose time counts.
 pub struct Process {
@@ -63,13 +69,8 @@ impl Redis {
 
     /// Scripts run so far.
     pub fn calls(&self) -> u64 {
-        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("Redis listens");
-        socket
-            .write_all(b"INFO commandstats\r\nQUIT\r\n")
-            .expect("Redis reads");
-        let mut text = String::new();
-        socket.read_to_string(&mut text).expect("Redis answers");
-        text.lines()
+        answer(self.port, "INFO commandstats\r\nQUIT\r\n")
+            .lines()
             .filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="))
             .filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok())
             .sum()
@@ -141,7 +142,37 @@ fn alone(command: &mut Command) -> Process {
     Process { child, pid }
 }
 
+/// Says something to a server and returns what it answers until it closes.
+fn answer(port: u16, question: &str) -> String {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    socket.write_all(question.as_bytes()).expect("it reads");
+    let mut text = String::new();
+    socket.read_to_string(&mut text).expect("it answers");
+    text
+}
+
+/// What has Tollgate keep its counters in a Redis; the deadline is none that a busy machine meets.
+pub fn in_redis(port: u16) -> String {
+    format!("url = 'redis://127.0.0.1:{port}'\n timeout = '1s'")
+}
+
+/// Counts the decisions that a Tollgate made without its store so far.
+pub fn unanswered(port: u16) -> u64 {
+    let question = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let text = answer(port + ADMIN, question);
+    let counts: Vec<u64> = text
+        .lines()
+        .filter(|line| line.starts_with("tollgate_decisions_total"))
+        .filter(|line| line.contains("outcome=\"unanswered\""))
+        .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+        .collect();
+    assert!(!counts.is_empty(), "the metrics count decisions");
+    counts.into_iter().sum()
+}
+
 /// Starts Tollgate with what `[store]` and its two policies are to say besides.
+///
+/// Its policies are closed: what its store does not answer is an error, and counted.
 pub fn tollgate(folder: &Path, name: &str, port: u16, store: &str, policy: &str) -> Process {
     let file = folder.join(format!("{name}.toml"));
     fs::write(&file, tollgate_conf(port, store, policy)).expect("a configuration");
@@ -269,12 +300,13 @@ fn nginx_frame(modules: &str, http: &str) -> String {
 }
 
 fn tollgate_conf(port: u16, store: &str, policy: &str) -> String {
+    let admin = port + ADMIN;
     format!(
         "workers = 1
          [listeners.public]
          address = '127.0.0.1:{port}'
          [admin]
-         address = 'off'
+         address = '127.0.0.1:{admin}'
          [log]
          access = 'off'
          [store]
@@ -283,9 +315,11 @@ fn tollgate_conf(port: u16, store: &str, policy: &str) -> String {
          endpoints = ['http://127.0.0.1:{ORIGIN}']
          [policies.open]
          quota = '1000000000 per minute'
+         on_store_failure = 'closed'
          {policy}
          [policies.shut]
          quota = '1 per hour'
+         on_store_failure = 'closed'
          {policy}
          [[routes]]
          path = '/open'
