@@ -85,9 +85,9 @@ address = \"127.0.0.1:0\"
 [admin]
 token = \"hunter2\"
 [store]
-url = \"redis://:hunter2@127.0.0.1:6379\"
-password = 'hunter2'
-key_secret = \"\"\"hunter2\"\"\"
+url = \"redis://:hunter2@127.0.0.1:6379/x\"
+password = ['hunter2']
+key_secret = [\"\"\"hunter2\"\"\"]
 [upstreams.api]
 endpoints = [\"http://user:hunter2@127.0.0.1:9000\"]
 [[routes]]
