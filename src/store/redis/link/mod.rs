@@ -236,7 +236,8 @@ impl LinkError {
     }
 }
 
-/// Most plans in one call of the script.
+/// Most plans in one call of the script. A plan that has a call of its own costs Redis 2.5 times as
+/// much as one of 32, one of 8 1.2 times; more than 32 gain 4 %. So many keep others out for 0.2 ms.
 const PLANS_PER_CALL: usize = 32;
 /// Most characters kept of what a server says about an error.
 const ERROR_CHARS_MAX: usize = 200;

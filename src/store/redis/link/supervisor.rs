@@ -147,6 +147,9 @@ impl Supervisor {
                 () = &mut moved, if leaving.is_none() => leaving = Some(End::Moved),
                 () = shared.queue.filled(), if leaving.is_none() && has_room => {}
                 _ = look.tick() => {
+                    if is_idle {
+                        shared.is_suspect.set(false);
+                    }
                     let is_suspect = shared.is_suspect.get() || leaving.is_some();
                     if watch.is_mute(!is_idle, is_suspect) {
                         return leaving.unwrap_or(End::Broken("no answer".to_owned()));
