@@ -184,6 +184,7 @@ impl Link {
     }
 
     /// Says where the connection leads to, if one stands.
+    #[cfg(test)]
     pub(super) fn server(&self) -> Option<Arc<str>> {
         self.shared.server.borrow().clone()
     }

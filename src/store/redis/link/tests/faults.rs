@@ -1,5 +1,8 @@
 //! What a link does when the server or the network fails.
 
+use std::io;
+use std::sync::Mutex;
+
 use super::*;
 use crate::store::redis::servers::{Fault, Proxy};
 use crate::store::settings::Secret;
@@ -235,4 +238,71 @@ async fn link_led_elsewhere_finishes_what_was_sent_first() {
     assert!(asked.await.is_ok());
     assert!(later.await.is_ok());
     assert_eq!((spent(&old, "k"), spent(&new, "k")), (1, 2));
+}
+
+#[tokio::test(flavor = "local")]
+async fn each_change_is_logged_once_and_no_secret_is() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let server = Server::start_with(&["requirepass right"]);
+    let with = |password: &str| {
+        Resolver::Fixed(Target {
+            password: Some(Secret(password.into())),
+            ..target(server.address())
+        })
+    };
+    let link = Link::open(with("right"), context());
+    link.decide(plan("k", 1)).await.expect("an answer");
+    server.kill();
+    until("an attempt fails", || link.state() == State::Down).await;
+    // Time for several attempts, all alike.
+    sleep(Duration::from_secs(1)).await;
+    server.restart();
+    until("the link is up", || link.state() == State::Up).await;
+    link.decide(plan("k", 1)).await.expect("an answer");
+    link.reconfigure(with("wrong-secret"));
+    until("the server refuses", || link.state() == State::Down).await;
+    let text = log.text();
+    let lines = [
+        "connected to Redis",
+        "no connection",
+        "no connection",
+        "again",
+        "refuses",
+    ];
+    assert_eq!(text.lines().count(), lines.len(), "{text}");
+    for (line, what) in text.lines().zip(lines) {
+        assert!(line.contains(what), "{text}");
+    }
+    assert!(
+        !text.contains("secret") && !text.contains("right"),
+        "{text}"
+    );
+}
+
+/// Takes what is logged on this thread.
+#[derive(Clone, Debug, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        let bytes = self.0.lock().expect("nobody panics with it");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics with it").extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

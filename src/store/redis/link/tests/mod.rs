@@ -85,6 +85,16 @@ async fn calls_wait_for_the_first_connection() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn dropped_link_closes_its_connection() {
+    let server = Server::start();
+    let clients = || server.figure("clients", "connected_clients");
+    let link = connected(&server).await;
+    assert_eq!(clients(), 2, "the link and the test");
+    drop(link);
+    until("the connection is closed", || clients() == 1).await;
+}
+
+#[tokio::test(flavor = "local")]
 async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
     let server = Server::start();
     let link = connected(&server).await;
