@@ -1,6 +1,7 @@
 //! Rust and Lua decide, settle and look in lock-step, on random plans under random clocks.
 
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
 use tollgate::limit::{Algorithm, Charged, Count, Decision, Leaving, Quota};
@@ -15,6 +16,8 @@ use crate::traffic::{Cost, Gap, START};
 enum Event {
     Decide(Cost),
     Look(Cost),
+    /// Looks for what remains, and for one more.
+    JustFits,
     /// Gives back a share of an earlier charge.
     Release(proptest::sample::Index, Cost),
     Spend(Spend),
@@ -31,6 +34,8 @@ enum Spend {
 #[derive(Clone, Copy, Debug)]
 enum Tick {
     On(Gap),
+    /// On by so many microseconds.
+    OnBy(u64),
     /// Back by so many thousandths of the window.
     Back(u64),
     /// Back by one window and so many microseconds.
@@ -47,53 +52,122 @@ proptest! {
         quotas in plans(),
         events in proptest::collection::vec((tick(), event()), 1..50),
     ) {
-        let mut lua = Scripted::new(quotas.clone());
-        let mut rust = Quotas::new(quotas.clone());
-        let mut charges: Vec<Vec<Option<Charged>>> = Vec::new();
-        let mut now = START;
-        for (tick, event) in events {
-            now = tick.from(now, &quotas[0].0);
-            match event {
-                Event::Decide(cost) => {
-                    let cost = cost.of(&quotas[0].0);
-                    let verdict = rust.decide(now, cost);
-                    charges.push(verdict.answers.iter().map(|answer| answer.charged).collect());
-                    prop_assert_eq!(lua.decide(now, cost), verdict);
-                }
-                Event::Look(cost) => {
-                    let cost = cost.of(&quotas[0].0);
-                    prop_assert_eq!(lua.look(now, cost).to_vec(), looks(&rust, now, cost));
-                }
-                Event::Release(index, amount) if !charges.is_empty() => {
-                    let decision = index.index(charges.len());
-                    let amount = amount.of(&quotas[0].0);
-                    let came_back: Vec<_> =
-                        charges[decision].iter().map(Option::is_some).collect();
-                    rust.release(now, &mut charges[decision], amount);
-                    let mut settled = lua.release(now, decision, amount).into_iter();
-                    let after = looks(&rust, now, 0);
-                    for (came_back, after) in came_back.into_iter().zip(after) {
-                        if came_back {
-                            prop_assert_eq!(settled.next(), Some(after));
-                        }
-                    }
-                }
-                Event::Release(..) => {}
-                Event::Spend(spend) => {
-                    let amount = spend.of(&quotas[0].0);
-                    rust.spend(now, amount);
-                    prop_assert_eq!(lua.spend(now, amount), looks(&rust, now, 0));
-                }
-                Event::Reset => {
-                    rust = Quotas::new(quotas.clone());
-                    prop_assert_eq!(lua.reset(now), looks(&rust, now, 0));
-                }
-            }
+        agree(&quotas, events)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The same for logs that are longer than what is read of them.
+    #[test]
+    fn rust_and_lua_agree_on_long_logs(
+        limit in 20..100_u64,
+        count in prop_oneof![Just(Count::Admitted), Just(Count::All)],
+        events in proptest::collection::vec((steady_tick(), steady_event()), 50..200),
+    ) {
+        let quota = Quota {
+            limit,
+            window: Micros(60_000_000),
+            algorithm: Algorithm::SlidingLog,
+            count,
+        };
+        agree(&[(quota, Mode::Enforce)], events)?;
+    }
+
+    /// Counts times microseconds that no double holds: what fits, fits to the unit.
+    #[test]
+    fn rust_and_lua_agree_on_what_just_fits(
+        buckets in proptest::sample::select(vec![1_u32, 2, 10, 100]),
+        limit in (1_u64 << 20)..=(1 << 52),
+        window in prop_oneof![Just(2_592_000_000_000_u64), Just(31_536_000_000_000)],
+        (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
+    ) {
+        let algorithm = Algorithm::SlidingWindow { buckets, leaving: Leaving::Weighted };
+        let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted };
+        let bucket_us = window / u64::from(buckets);
+        let mut lua = Scripted::new(vec![(quota, Mode::Enforce)]);
+        let mut rust = Quotas::new(vec![(quota, Mode::Enforce)]);
+        let units = scaled(limit, spent);
+        for now in [START + Micros(phase), START + Micros(phase + bucket_us)] {
+            prop_assert_eq!(lua.decide(now, units / 2), rust.decide(now, units / 2));
         }
-        for index in 0..quotas.len() {
-            prop_assert!(is_sound(&mut lua, index), "quota {index}");
+        let leaving = START.0 - START.0 % bucket_us + window + scaled(bucket_us, inside);
+        for at in [leaving, leaving + 1, leaving + bucket_us] {
+            just_fits(&mut lua, &rust, Timestamp(at))?;
         }
     }
+}
+
+/// Returns that many millionths.
+fn scaled(whole: u64, millionths: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(millionths) / 1_000_000;
+    u64::try_from(part).expect("a part")
+}
+
+/// Asks for what remains, and for one more.
+fn just_fits(lua: &mut Scripted, rust: &Quotas, now: Timestamp) -> Result<(), TestCaseError> {
+    let remaining = looks(rust, now, 0)[0].remaining;
+    for cost in [remaining, remaining + 1] {
+        prop_assert_eq!(lua.look(now, cost).to_vec(), looks(rust, now, cost));
+    }
+    Ok(())
+}
+
+fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), TestCaseError> {
+    let mut lua = Scripted::new(quotas.to_vec());
+    let mut rust = Quotas::new(quotas.to_vec());
+    let mut charges: Vec<Vec<Option<Charged>>> = Vec::new();
+    let mut now = START;
+    let first = &quotas[0].0;
+    for (tick, event) in events {
+        now = tick.from(now, first);
+        match event {
+            Event::Decide(cost) => {
+                let cost = cost.of(first);
+                let verdict = rust.decide(now, cost);
+                charges.push(
+                    verdict
+                        .answers
+                        .iter()
+                        .map(|answer| answer.charged)
+                        .collect(),
+                );
+                prop_assert_eq!(lua.decide(now, cost), verdict);
+            }
+            Event::Look(cost) => {
+                let cost = cost.of(first);
+                prop_assert_eq!(lua.look(now, cost).to_vec(), looks(&rust, now, cost));
+            }
+            Event::JustFits => just_fits(&mut lua, &rust, now)?,
+            Event::Release(index, amount) if !charges.is_empty() => {
+                let decision = index.index(charges.len());
+                let amount = amount.of(first);
+                let came_back: Vec<_> = charges[decision].iter().map(Option::is_some).collect();
+                rust.release(now, &mut charges[decision], amount);
+                let mut settled = lua.release(now, decision, amount).into_iter();
+                for (came_back, after) in came_back.into_iter().zip(looks(&rust, now, 0)) {
+                    if came_back {
+                        prop_assert_eq!(settled.next(), Some(after));
+                    }
+                }
+            }
+            Event::Release(..) => {}
+            Event::Spend(spend) => {
+                let amount = spend.of(first);
+                rust.spend(now, amount);
+                prop_assert_eq!(lua.spend(now, amount), looks(&rust, now, 0));
+            }
+            Event::Reset => {
+                rust = Quotas::new(quotas.to_vec());
+                prop_assert_eq!(lua.reset(now), looks(&rust, now, 0));
+            }
+        }
+    }
+    for index in 0..quotas.len() {
+        prop_assert!(is_sound(&mut lua, index), "quota {index}");
+    }
+    Ok(())
 }
 
 /// Says whether a key expires, and what its value says of all units is what its parts hold.
@@ -149,6 +223,7 @@ impl Tick {
     fn from(self, now: Timestamp, quota: &Quota) -> Timestamp {
         match self {
             Self::On(gap) => now + gap.of(quota),
+            Self::OnBy(us) => now + Micros(us),
             Self::Back(permille) => now - Micros(quota.window.0 * permille / 1000),
             Self::BackOver(us) => now - Micros(quota.window.0 + us),
         }
@@ -177,12 +252,34 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         24 => any::<Cost>().prop_map(Event::Decide),
         3 => any::<Cost>().prop_map(Event::Look),
+        4 => Just(Event::JustFits),
         6 => any::<(proptest::sample::Index, Cost)>()
             .prop_map(|(index, amount)| Event::Release(index, amount)),
         2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
         1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
             .prop_map(|amount| Event::Spend(Spend::Absurd(amount))),
         1 => Just(Event::Reset),
+    ]
+}
+
+/// Moves on a little, now and then by most of a window or to before it.
+fn steady_tick() -> impl Strategy<Value = Tick> {
+    prop_oneof![
+        40 => (0..6_000_u64).prop_map(|us| Tick::OnBy(us * 100)),
+        1 => (30_000_000..60_000_000_u64).prop_map(Tick::OnBy),
+        1 => (0..1000_u64).prop_map(Tick::Back),
+    ]
+}
+
+/// Mostly asks for a unit.
+fn steady_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        60 => Just(Event::Decide(Cost::Units(1))),
+        1 => (2..20_u64).prop_map(|units| Event::Decide(Cost::Units(units))),
+        6 => (0..1000_u64).prop_map(|permille| Event::Look(Cost::Permille(permille))),
+        2 => any::<proptest::sample::Index>()
+            .prop_map(|index| Event::Release(index, Cost::Units(1))),
+        1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
     ]
 }
 
