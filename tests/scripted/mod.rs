@@ -19,8 +19,13 @@ use crate::ledger::ask;
 use crate::redis::{Connection, Server, Value};
 
 /// Quotas of one partition that no other test knows.
+///
+/// Scripts are called as a user who may do only what that takes.
 pub struct Scripted {
-    pub connection: Connection,
+    /// The user's connection.
+    connection: Connection,
+    /// The tests' own.
+    control: Connection,
     pub names: Names,
     pub quotas: Vec<(Quota, Mode)>,
     pub tag: Tag,
@@ -37,7 +42,17 @@ impl Scripted {
     /// Makes a partition on a server.
     pub fn on(server: &Server, quotas: Vec<(Quota, Mode)>) -> Self {
         static PARTITIONS: AtomicU64 = AtomicU64::new(1);
+        let mut control = server.connect().expect("the server runs");
+        let user = USER.split_whitespace();
+        let words: Vec<_> = ["ACL", "SETUSER", "gateway"]
+            .into_iter()
+            .chain(user)
+            .collect();
+        let made = control.ask(&words).expect("the server answers");
+        assert_eq!(made.text(), "OK");
         let mut connection = server.connect().expect("the server runs");
+        let entered = connection.ask(&["AUTH", "gateway", "secret"]);
+        assert_eq!(entered.expect("the server answers").text(), "OK");
         for script in Script::ALL {
             let sha = connection.ask(&["SCRIPT", "LOAD", script.source()]);
             assert_eq!(sha.expect("the server answers").text(), script.sha());
@@ -53,6 +68,7 @@ impl Scripted {
         }
         Self {
             connection,
+            control,
             names,
             quotas,
             tag: Tag::new(PARTITIONS.fetch_add(1, Relaxed).into()),
@@ -173,16 +189,23 @@ impl Scripted {
         words.push(call.keys.len().to_string().into_bytes());
         words.extend(call.keys.iter().map(|key| key.to_vec()));
         words.extend(call.arguments.iter().cloned());
-        self.command(&words)
+        let value = self.connection.ask(&words).expect("the server answers");
+        assert_eq!(value.error(), None);
+        value
     }
 
-    /// Sends a command, which must not fail.
+    /// Sends a command as the tests themselves, which must not fail.
     pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> Value {
-        let value = self.connection.ask(words).expect("the server answers");
+        let value = self.control.ask(words).expect("the server answers");
         assert_eq!(value.error(), None);
         value
     }
 }
+
+/// What a user needs who calls the scripts: to send them, and what they call themselves.
+const USER: &str = "on >secret resetkeys ~test:* resetchannels -@all +script|load +evalsha \
+    +time +get +set +del +lindex +lrange +lset +llen +ltrim +rpush +lrem +lpos +pexpire \
+    +zadd +zremrangebyscore +zcard";
 
 /// One of each.
 pub fn algorithms() -> [Algorithm; 5] {

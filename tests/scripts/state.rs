@@ -279,7 +279,7 @@ fn only_a_fixed_set_of_scripts_is_ever_sent_and_cached() {
         }
         let words: Vec<&str> = line.split(' ').skip(1).collect();
         let is_inside_a_script = words.get(1).is_some_and(|word| word.starts_with("lua"));
-        let is_set_up = ["\"AUTH\"", "\"SCRIPT\""].contains(&words[2]);
+        let is_set_up = ["\"ACL\"", "\"AUTH\"", "\"SCRIPT\""].contains(&words[2]);
         let is_call = words[2] == "\"EVALSHA\"" && shas.iter().any(|sha| words[3].contains(sha));
         assert!(is_inside_a_script || is_set_up || is_call, "{line}");
     }
