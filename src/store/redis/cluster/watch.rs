@@ -88,7 +88,7 @@ impl Watch {
 
     /// Waits for another map; says whether one came, at once if none is to be expected.
     pub(super) async fn news(&self) -> bool {
-        if self.phase.get() != Phase::Ready {
+        if !self.is_ready() {
             return false;
         }
         let ended = self.ended.notified();
@@ -96,19 +96,25 @@ impl Watch {
         ended.await;
         self.phase.get() == Phase::Fresh
     }
+
+    /// Says whether another map would be asked for at once.
+    pub(super) fn is_ready(&self) -> bool {
+        self.phase.get() == Phase::Ready
+    }
 }
 
 /// Asks for maps, as long as it is not aborted.
 pub(super) async fn watch(view: Rc<View>) {
     let mut scout = Scout::default();
     let mut is_told = None;
+    let mut gap = GAP_MIN;
     loop {
         let outcome = scout.ask(&view).await;
         tell(&mut is_told, &outcome);
         let (phase, pause) = match outcome {
             Ok(slots) => {
                 view.adopt(slots);
-                (Phase::Fresh, GAP)
+                (Phase::Fresh, gap)
             }
             Err(_) => (Phase::Deaf, DEAF_EVERY),
         };
@@ -122,8 +128,11 @@ pub(super) async fn watch(view: Rc<View>) {
             } else {
                 QUIET_EVERY
             };
-            // Either way it is time.
-            let _ = timeout(spread(idle), view.watch.wanted.notified()).await;
+            let wanted = timeout(spread(idle), view.watch.wanted.notified()).await;
+            gap = match wanted {
+                Ok(()) => (gap * 2).min(GAP_MAX),
+                Err(_) => GAP_MIN,
+            };
         }
     }
 }
@@ -236,5 +245,7 @@ const QUIET_EVERY: Duration = Duration::from_secs(10);
 const TROUBLED_EVERY: Duration = Duration::from_secs(1);
 /// Longest from one round to the next while nobody answers.
 const DEAF_EVERY: Duration = Duration::from_secs(1);
-/// Maps are asked for no closer together than about this.
-const GAP: Duration = Duration::from_millis(500);
+/// Shortest from one map to the next; twice as long each time that somebody wants another.
+const GAP_MIN: Duration = Duration::from_millis(100);
+/// Longest that who wants another map has to wait for one.
+const GAP_MAX: Duration = Duration::from_secs(1);

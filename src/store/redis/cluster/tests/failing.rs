@@ -20,6 +20,24 @@ async fn handing_over_to_a_replica_loses_no_decision() {
     until(async || clients(left) == 0).await;
 }
 
+/// The map is old by then, and what is not sent may go elsewhere.
+#[tokio::test(flavor = "local")]
+async fn primary_that_left_while_nobody_asked_costs_no_decision() {
+    let servers = servers::Cluster::start(3, 1);
+    let bench = Bench::open([servers.nodes[1].address()]);
+    let tags = bench.tags_of(&servers, &[&servers.nodes[0]]).remove(0);
+    bench.decide(tags[0], 1).await.expect("an answer");
+    servers.hand_over(&servers.nodes[3]);
+    servers.nodes[0].kill();
+    let is_noticed =
+        async || bench.cluster.connections() == 0 && bench.cluster.view.watch.is_ready();
+    until(is_noticed).await;
+    for tag in &tags {
+        bench.decide(*tag, 1).await.expect("the one in its place");
+    }
+    assert_eq!(bench.spent(tags[0]).await, [2, 0]);
+}
+
 #[tokio::test(flavor = "local")]
 async fn only_the_keys_of_a_lost_primary_fail_until_its_replica_takes_over() {
     let line = "cluster-require-full-coverage no";

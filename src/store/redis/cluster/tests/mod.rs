@@ -292,6 +292,14 @@ async fn every_node_is_spoken_to_encrypted() {
     for tag in 0..30 {
         bench.decide(tag, 1).await.expect("an answer");
     }
+    let slot = bench.slot(40);
+    let from = servers.primary_of(slot).port();
+    let to = servers.nodes.iter().find(|node| node.port() != from);
+    servers.move_slot(slot, to.expect("another"));
+    bench
+        .decide(40, 1)
+        .await
+        .expect("an answer of the new owner");
 }
 
 /// What a user needs besides what it needs on one server.
