@@ -148,7 +148,9 @@ fn redis_that_is_back_decides_again_and_local_counts_are_dropped() {
     redis.restart();
     let answer = healed(&running);
     assert_eq!(answer.status, 200, "Redis lost its counts");
-    assert_eq!(metric(&running, "tollgate_store_partitions"), 0);
+    eventually("local counts are gone", || {
+        (metric(&running, "tollgate_store_partitions") == 0).then_some(())
+    });
     let breaker = format!(
         "tollgate_store_breaker{{server=\"{}\",state=\"closed\"}}",
         redis.address()

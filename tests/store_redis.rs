@@ -299,3 +299,27 @@ fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
         assert!(!decide(&workers[0], &plan).await.0.admit);
     });
 }
+
+#[test]
+fn answer_that_came_while_the_worker_stood_still_is_taken() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let single = Deployment::Single(address(proxy.address()));
+    let bench = Bench::over(single, Duration::from_millis(300));
+    run(async {
+        let session = bench.store.session();
+        let plan = [ask(&TEN, 0, 1)];
+        while decide(&session, &[ask(&TEN, 1, 1)]).await.2 {}
+        proxy.set(Fault::Latency {
+            by: Duration::from_millis(100),
+            jitter: Duration::ZERO,
+        });
+        let stall = async {
+            // The plan is on its way by then, and its answer is not here.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            std::thread::sleep(Duration::from_millis(500));
+        };
+        let ((_, _, is_degraded), ()) = tokio::join!(decide(&session, &plan), stall);
+        assert!(!is_degraded);
+    });
+}

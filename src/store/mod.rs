@@ -25,7 +25,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::clock::{Clock, Micros};
-
 use crate::limit::plan::Slot;
 use crate::limit::{Algorithm, Ask, Decision, Leaving, Tag, Verdict};
 use settings::Location;
@@ -135,12 +134,13 @@ impl From<Algorithm> for Shape {
     }
 }
 
+/// What is asked of Redis is boxed, so that requests which ask memory need not have room for it.
 impl Session {
     /// Decides a plan, all or nothing, in one atomic step.
     pub async fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
         match self {
             Self::Memory(memory) => memory.decide(plan),
-            Self::Redis(session) => guarded::decide(session, plan).await,
+            Self::Redis(session) => Box::pin(guarded::decide(session, plan)).await,
         }
     }
 
@@ -148,7 +148,7 @@ impl Session {
     pub async fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
         match self {
             Self::Memory(memory) => memory.look(plan),
-            Self::Redis(session) => guarded::look(session, plan).await,
+            Self::Redis(session) => Box::pin(guarded::look(session, plan)).await,
         }
     }
 
@@ -156,7 +156,7 @@ impl Session {
     pub async fn release(&self, charge: Charge, amount: u64) -> Charge {
         match self {
             Self::Memory(memory) => memory.release(charge, amount),
-            Self::Redis(session) => guarded::release(session, charge, amount).await,
+            Self::Redis(session) => Box::pin(guarded::release(session, charge, amount)).await,
         }
     }
 
@@ -164,7 +164,7 @@ impl Session {
     pub async fn spend(&self, charge: &Charge, amount: u64) {
         match self {
             Self::Memory(memory) => memory.spend(charge, amount),
-            Self::Redis(session) => guarded::spend(session, charge, amount).await,
+            Self::Redis(session) => Box::pin(guarded::spend(session, charge, amount)).await,
         }
     }
 
@@ -180,7 +180,7 @@ impl Session {
     pub async fn reset(&self, slot: Slot, tag: Tag) {
         match self {
             Self::Memory(memory) => memory.reset(slot, tag),
-            Self::Redis(session) => guarded::reset(session, slot, tag).await,
+            Self::Redis(session) => Box::pin(guarded::reset(session, slot, tag)).await,
         }
     }
 }

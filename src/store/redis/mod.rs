@@ -202,11 +202,10 @@ impl RedisStore {
         breaker
     }
 
-    /// Drops this node's own counts once every server is asked again.
+    /// Notes what became of a breaker.
     pub(super) fn note(&self, change: Change) {
-        if change == Change::Closed && self.breakers().iter().all(is_closed) {
-            self.is_troubled.store(false, Relaxed);
-            self.memory.clear();
+        if change == Change::Closed {
+            self.is_troubled.store(true, Relaxed);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Where a worker's calls go: to one server, or to whichever primary of a Cluster has the key.
 
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,13 +20,14 @@ use crate::store::settings::{Address, Deployment, RedisSettings};
 #[derive(Debug)]
 pub(super) enum Route {
     /// All counters are on one server.
-    One {
-        link: Rc<Link>,
-        breaker: Arc<Breaker>,
-    },
+    One { link: Rc<Link>, breaker: Rc<Shared> },
     /// Each tag is on some primary.
     Cluster(Cluster),
 }
+
+/// A breaker of the process: cloned here without touching a count that other workers touch.
+#[derive(Debug)]
+pub(super) struct Shared(Arc<Breaker>);
 
 impl Route {
     /// Opens the connections, on the runtime of this thread.
@@ -41,7 +43,7 @@ impl Route {
         match resolver(settings) {
             Ok((resolver, name)) => Self::One {
                 link: Link::open(resolver, context(Grouping::Together)),
-                breaker: store.breaker(&name),
+                breaker: Rc::new(Shared(store.breaker(&name))),
             },
             Err(seeds) => {
                 let context = context(Grouping::Apart);
@@ -69,10 +71,12 @@ impl Route {
     }
 
     /// Returns the breaker of the server that has a key.
-    pub(super) fn breaker(&self, key: &[u8], store: &RedisStore) -> Arc<Breaker> {
+    pub(super) fn breaker(&self, key: &[u8], store: &RedisStore) -> Rc<Shared> {
         match self {
-            Self::One { breaker, .. } => Arc::clone(breaker),
-            Self::Cluster(cluster) => cluster.breaker(key, |server| store.breaker(server)),
+            Self::One { breaker, .. } => Rc::clone(breaker),
+            Self::Cluster(cluster) => {
+                cluster.breaker(key, |server| Rc::new(Shared(store.breaker(server))))
+            }
         }
     }
 
@@ -113,6 +117,13 @@ impl Route {
             // The servers are what they were: a change of them needs a restart.
             (Self::One { .. }, Err(_)) => {}
         }
+    }
+}
+
+impl Deref for Shared {
+    type Target = Breaker;
+    fn deref(&self) -> &Breaker {
+        &self.0
     }
 }
 

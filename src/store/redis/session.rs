@@ -19,9 +19,9 @@ use super::link::LinkError;
 use super::nodes::LIFETIME;
 use super::route::Route;
 use super::tally::{Lost, Tally};
-use super::wire::{self, Call, Intent, Reply, Script, Settlement};
+use super::wire::{self, BadReply, Call, Intent, Reply, Script, Settlement};
 use crate::limit::{Ask, Decision, Tag, Verdict};
-use crate::store::breaker::BreakerState;
+use crate::store::breaker::{Breaker, BreakerState};
 
 /// A worker's way to Redis; lives on the worker's thread.
 #[derive(Debug)]
@@ -74,8 +74,7 @@ impl Session {
 
     /// Has Redis decide a plan that is kept in one place.
     pub(in crate::store) async fn decide(&self, plan: &[Ask<'_>]) -> Result<Verdict, Lost> {
-        let reply = self.ask(plan, Intent::Decide).await?;
-        wire::verdict(plan, &reply).map_err(|_| Lost::Failed)
+        self.ask(plan, Intent::Decide, wire::verdict).await
     }
 
     /// Has Redis say what a plan that is kept in one place would be answered.
@@ -83,8 +82,7 @@ impl Session {
         &self,
         plan: &[Ask<'_>],
     ) -> Result<SmallVec<[Decision; 4]>, Lost> {
-        let reply = self.ask(plan, Intent::Look).await?;
-        wire::looks(plan, &reply).map_err(|_| Lost::Failed)
+        self.ask(plan, Intent::Look, wire::looks).await
     }
 
     /// Settles what is kept in one place.
@@ -94,10 +92,16 @@ impl Session {
     ) -> Result<(), Lost> {
         let now = self.store.clock.manual_now();
         let call = wire::settle(settlements, &self.store.names, now);
-        let key = call.keys.first().map_or(&*self.nodes_key, |key| key);
-        self.guarded(key, self.route.call(Script::Settle, &call))
-            .await?;
-        Ok(())
+        let Some(key) = call.keys.first() else {
+            return Ok(());
+        };
+        let breaker = self.route.breaker(key, &self.store);
+        let calling = self.route.call(Script::Settle, &call);
+        let settled = self.guarded(&breaker, calling).await;
+        if settled.as_ref().err() == Some(&Lost::Late) {
+            self.route.suspect(key);
+        }
+        settled.map(drop)
     }
 
     /// What is done a few times a second instead of per request.
@@ -123,22 +127,42 @@ impl Session {
         let nodes = &self.store.nodes;
         let call: Call = wire::announce(&self.store.names, nodes.id(), LIFETIME);
         let calling = self.route.call(Script::Announce, &call);
-        let reply: Result<Value, Lost> = self.guarded(&self.nodes_key, calling).await;
+        let breaker = self.route.breaker(&self.nodes_key, &self.store);
+        let reply: Result<Value, Lost> = self.guarded(&breaker, calling).await;
         if let Some(count) = reply.ok().and_then(|reply| wire::nodes(&reply).ok()) {
             nodes.saw(u32::try_from(count).unwrap_or(u32::MAX));
         }
     }
 
-    async fn ask(&self, plan: &[Ask<'_>], intent: Intent) -> Result<Reply, Lost> {
+    /// Sends a plan, and reads the reply.
+    async fn ask<'p, 's, T>(
+        &self,
+        plan: &'p [Ask<'s>],
+        intent: Intent,
+        read: impl FnOnce(&'p [Ask<'s>], &Reply) -> Result<T, BadReply>,
+    ) -> Result<T, Lost> {
         let packed = wire::pack(plan, &self.store.names, intent);
-        let Some(key) = packed.keys.first().cloned() else {
+        let Some(key) = packed.keys.first() else {
             return Err(Lost::Unsent);
         };
+        let breaker = self.route.breaker(key, &self.store);
         let began = self.store.clock.now();
-        let answer = self.guarded(&key, self.route.decide(packed)).await;
+        let asking = async {
+            let reply = self.route.decide(packed).await?;
+            read(plan, &reply).map_err(|_| LinkError::BadReply)
+        };
+        let answer = self.guarded(&breaker, asking).await;
         match &answer {
             Ok(_) => self.tally.answered(self.store.clock.now().since(began)),
-            Err(lost) => self.tally.lost(*lost),
+            Err(lost) => {
+                self.tally.lost(*lost);
+                if *lost == Lost::Late
+                    && let Some(ask) = plan.first()
+                {
+                    let key = self.store.names.key(ask.slot, ask.tag);
+                    self.route.suspect(&key);
+                }
+            }
         }
         answer
     }
@@ -147,11 +171,10 @@ impl Session {
     /// and has the breaker know.
     async fn guarded<T>(
         &self,
-        key: &[u8],
+        breaker: &Breaker,
         call: impl Future<Output = Result<T, LinkError>>,
     ) -> Result<T, Lost> {
         let timeout = self.store.in_force().timeout;
-        let breaker = self.route.breaker(key, &self.store);
         let permit = breaker.permit(self.worker).ok_or(Lost::Unasked)?;
         match within(timeout, call).await {
             Some(Ok(answer)) => {
@@ -171,7 +194,6 @@ impl Session {
             }
             None => {
                 permit.fail(&"no answer in time");
-                self.route.suspect(key);
                 Err(Lost::Late)
             }
         }

@@ -17,7 +17,6 @@ mod watch;
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -26,9 +25,9 @@ use tokio::time::sleep;
 
 use super::connect::{Endpoint, Target};
 use super::link::{Context, Link, LinkError, State};
+use super::route::Shared;
 use super::sentinel::Resolver;
 use super::wire::{Packed, Reply, Script};
-use crate::store::breaker::Breaker;
 use crate::store::settings::{Address, RedisSettings};
 use map::Map;
 use slots::Slots;
@@ -50,7 +49,7 @@ struct View {
     map: RefCell<Map<Node>>,
     watch: Watch,
     /// The breaker of slots that nobody is known to have.
-    nobodys: RefCell<Option<Arc<Breaker>>>,
+    nobodys: RefCell<Option<Rc<Shared>>>,
 }
 
 /// A node that calls are sent to; its link is opened by the first.
@@ -59,7 +58,7 @@ struct Node {
     address: Address,
     link: OnceCell<Rc<Link>>,
     /// Given back with the node, so that a primary that is replaced is not waited for.
-    breaker: OnceCell<Arc<Breaker>>,
+    breaker: OnceCell<Rc<Shared>>,
 }
 
 /// How often one call may still be sent elsewhere or again.
@@ -138,18 +137,14 @@ impl Cluster {
     /// Returns the breaker of the primary that has a key, made by its name where there is none yet.
     ///
     /// As long as nobody is known to have the key, what is asked in vain counts against the Cluster.
-    pub(super) fn breaker(
-        &self,
-        key: &[u8],
-        make: impl FnOnce(&str) -> Arc<Breaker>,
-    ) -> Arc<Breaker> {
+    pub(super) fn breaker(&self, key: &[u8], make: impl FnOnce(&str) -> Rc<Shared>) -> Rc<Shared> {
         let map = self.view.map.borrow();
         let Some(node) = map.owner(slots::slot_of(key)) else {
             let mut nobodys = self.view.nobodys.borrow_mut();
-            return Arc::clone(nobodys.get_or_insert_with(|| make(NOBODY)));
+            return Rc::clone(nobodys.get_or_insert_with(|| make(NOBODY)));
         };
         let make = || make(&node.address.to_string());
-        Arc::clone(node.breaker.get_or_init(make))
+        Rc::clone(node.breaker.get_or_init(make))
     }
 
     /// Says whether any primary is known.
