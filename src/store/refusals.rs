@@ -279,9 +279,10 @@ fn aged(decision: Decision, elapsed: Micros) -> Decision {
     Decision {
         next: decision.next.map(|next| counted_down(next, elapsed)),
         reset: counted_down(decision.reset, elapsed),
-        retry: match decision.admit {
-            true => decision.retry,
-            false => aged_retry(decision.retry, elapsed),
+        retry: if decision.admit {
+            decision.retry
+        } else {
+            aged_retry(decision.retry, elapsed)
         },
         ..decision
     }

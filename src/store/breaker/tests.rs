@@ -127,7 +127,9 @@ fn what_was_asked_before_it_changed_says_nothing() {
     open(&breaker);
     clock.advance(COOLDOWN);
     assert_eq!(succeed(&breaker), Change::Closed);
-    late.into_iter().for_each(|permit| permit.fail(&"a fault"));
+    for permit in late {
+        permit.fail(&"a fault");
+    }
     assert_eq!(breaker.state(), BreakerState::Closed);
 }
 
