@@ -41,13 +41,12 @@ struct Grid {
 
 impl SlidingWindow {
     /// Makes the state of buckets, oldest first: the index and the units of each.
-    pub fn new(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        let mut window = Self::default();
-        for (index, units) in buckets {
-            window.buckets.push(Bucket::new(index, units));
-            window.newest = index;
+    pub fn new(buckets: &[(u64, u64)]) -> Self {
+        let bucket = |&(index, units): &(u64, u64)| Bucket::new(index, units);
+        Self {
+            newest: buckets.last().map_or(0, |newest| newest.0),
+            buckets: buckets.iter().map(bucket).collect(),
         }
-        window
     }
 
     /// Iterates over index and units of the buckets, oldest first.

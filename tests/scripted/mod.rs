@@ -243,12 +243,11 @@ pub fn slot(index: usize) -> Slot {
 /// Returns a value as the client library has it.
 pub fn as_client(value: Value) -> redis::Value {
     match value {
-        Value::Nil => redis::Value::Nil,
         Value::Integer(number) => redis::Value::Int(number),
         Value::Status(text) => redis::Value::SimpleString(text),
         Value::Bytes(bytes) => redis::Value::BulkString(bytes),
-        // Whatever is no answer; the kind does not matter to who reads answers.
-        Value::Error(_) => redis::Value::Nil,
+        // An error is no answer either; which one does not matter to who reads answers.
+        Value::Nil | Value::Error(_) => redis::Value::Nil,
         Value::List(values) => redis::Value::Array(values.into_iter().map(as_client).collect()),
     }
 }

@@ -1,5 +1,7 @@
 //! Random quotas, and random traffic that is scaled to them.
 
+#![allow(dead_code, reason = "each test file uses its share")]
+
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;

@@ -17,11 +17,11 @@ pub enum Intent {
     Look,
 }
 
-/// Packs a plan; at most [`ASKS_MAX`] asks.
+/// Packs a plan of at most 255 asks.
 pub fn pack(plan: &[Ask<'_>], names: &Names, intent: Intent) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * ASK_BYTES);
-    assert!(plan.len() <= ASKS_MAX, "a plan has few quotas");
-    argument.extend([u8::from(intent == Intent::Look), plan.len() as u8]);
+    let asks = u8::try_from(plan.len()).expect("a plan has few quotas");
+    argument.extend([u8::from(intent == Intent::Look), asks]);
     for ask in plan {
         let flags_at = argument.len() + 1;
         put_ask(&mut argument, ask.quota, ask.cost, ask.cost);
@@ -153,7 +153,5 @@ fn boolean(reader: &mut Reader<'_>) -> Result<bool, BadReply> {
 
 /// Bytes of one ask.
 const ASK_BYTES: usize = 31;
-/// Most asks of one plan: what the script is told in a byte.
-pub const ASKS_MAX: usize = u8::MAX as usize;
 /// The largest number that is sent; all that is larger means the same.
 const NUMBER_MAX: u64 = 1 << 53;

@@ -111,10 +111,10 @@ fn sliding_window(reader: &mut Reader<'_>, width_us: u64) -> Result<SlidingWindo
     let is_sound = is_newest_last
         && buckets.is_sorted_by(|one, next| one.0 < next.0)
         && newest <= TIME_MAX / width_us;
-    match is_sound {
-        true => Ok(SlidingWindow::new(buckets)),
-        false => Err(BadReply),
+    if !is_sound {
+        return Err(BadReply);
     }
+    Ok(SlidingWindow::new(&buckets))
 }
 
 /// As `facts` in `lua/sliding_log.lua`.
@@ -137,10 +137,10 @@ fn sliding_log(reader: &mut Reader<'_>) -> Result<SlidingLog, BadReply> {
     let is_sound = !entries.is_empty()
         && entries.iter().all(|&(_, units)| units > 0)
         && entries.is_sorted_by_key(|&(at, _)| at);
-    match is_sound {
-        true => Ok(SlidingLog::new(entries)),
-        false => Err(BadReply),
+    if !is_sound {
+        return Err(BadReply);
     }
+    Ok(SlidingLog::new(entries))
 }
 
 /// Reads big-endian numbers.
