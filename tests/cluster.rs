@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use support::redis::{Cluster, Server};
 use tollgate::clock::{Clock, Micros, Timestamp};
@@ -240,6 +241,33 @@ async fn clients_of_one_common_quota_spend_what_it_admits_and_no_more() {
         spent += 100 - gateway.remaining(&plan[..1]).await[0];
     }
     assert_eq!(spent, 40);
+}
+
+/// Wherever the decision stands when nobody waits for it any more; else who is refused could spend
+/// what others share.
+#[tokio::test(flavor = "local")]
+async fn client_that_leaves_spends_nothing_of_a_plan_that_is_refused() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let (full, shared) = (quota(1, HOUR), quota(1_000, HOUR));
+    let refusing = gateway.ask("full", &full, 1);
+    drop(gateway.decide(&[refusing]).await);
+    let plan = [gateway.ask("shared", &shared, 2), refusing];
+    drop(gateway.decide(&plan).await);
+    for turns in 1..100 {
+        let mut deciding = Box::pin(gateway.session.decide(&plan));
+        for _ in 0..turns {
+            if (&mut deciding).now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    let patience = Instant::now() + support::PATIENCE;
+    while gateway.remaining(&plan).await != [1_000, 0] {
+        assert!(Instant::now() < patience, "what was spent never came back");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(flavor = "local")]

@@ -1,38 +1,25 @@
 //! One decision over Redis, whatever becomes of Redis: remembered refusals first, then the store,
 //! then what each policy wants done without it.
 //!
-//! What is kept in one place is decided there in one step. On a Cluster the partitions of a plan may
-//! be kept apart: then each part is decided by itself, side by side, and if any refuses, what the
-//! others spent is given back. In between that can only refuse early. Nothing is ever sent twice: a
-//! part that got no answer in time may have been counted, and stays so.
+//! What is kept in one place is decided there in one step; on a Cluster the partitions of a plan may
+//! be kept [`apart`]. Nothing is ever sent twice: what got no answer in time may have been counted, and
+//! stays so.
+
+mod apart;
+
+use std::rc::Rc;
 
 use futures_util::future::join_all;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::Outcome;
 use super::charge::{Charge, Entry, Place};
-use super::fallback::{UNCOUNTED, is_closed};
 use super::redis::wire::{Settlement, Step};
 use super::redis::{Lost, Session};
 use super::refusals::Interval;
 use crate::clock::Micros;
 use crate::limit::plan::Slot;
-use crate::limit::{Algorithm, Ask, Count, Decision, Plan, Quota, Retry, Tag, Verdict};
-
-/// The asks of a plan that are kept in one place.
-struct Part<'s> {
-    asks: Plan<'s>,
-    /// Which asks of the plan they are.
-    places: SmallVec<[usize; 4]>,
-}
-
-/// A part that was decided.
-struct Share<'p, 's> {
-    part: &'p Part<'s>,
-    verdict: Verdict,
-    charge: Charge,
-    is_degraded: bool,
-}
+use crate::limit::{Algorithm, Ask, Count, Decision, Quota, Tag};
 
 /// Whether Redis was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +31,7 @@ enum Settled {
 }
 
 /// Decides a plan, all or nothing.
-pub(super) async fn decide(session: &Session, plan: &[Ask<'_>]) -> Outcome {
+pub(super) async fn decide(session: &Rc<Session>, plan: &[Ask<'_>]) -> Outcome {
     let store = session.store();
     if let Some(verdict) = store.refusals.find(plan, || store.clock.now()) {
         session.note_remembered();
@@ -58,7 +45,7 @@ pub(super) async fn decide(session: &Session, plan: &[Ask<'_>]) -> Outcome {
     let outcome = if is_in_one_place(session, plan) {
         decide_part(session, plan).await
     } else {
-        decide_apart(session, plan).await
+        apart::decide(session, plan).await
     };
     if let Outcome::Decided {
         verdict,
@@ -80,7 +67,7 @@ pub(super) async fn look(session: &Session, plan: &[Ask<'_>]) -> SmallVec<[Decis
     if is_in_one_place(session, plan) {
         return look_part(session, plan).await;
     }
-    let parts = parts(session, plan);
+    let parts = apart::parts(session, plan);
     let looks = join_all(parts.iter().map(|part| look_part(session, &part.asks))).await;
     let mut decisions: SmallVec<[(usize, Decision); 4]> = (parts.iter().zip(looks))
         .flat_map(|(part, looks)| part.places.iter().copied().zip(looks))
@@ -166,123 +153,6 @@ async fn decide_part(session: &Session, plan: &[Ask<'_>]) -> Outcome {
     session.store().fallback().decide(plan)
 }
 
-/// Decides parts side by side, and makes them one.
-async fn decide_apart(session: &Session, plan: &[Ask<'_>]) -> Outcome {
-    let parts = parts(session, plan);
-    let is_lost =
-        |part: &Part<'_>| part.asks.iter().any(is_closed) && session.is_barred(&part.asks[0]);
-    if parts.iter().any(is_lost) {
-        // The others need not be charged for that.
-        return unavailable(session);
-    }
-    let outcomes = join_all(parts.iter().map(|part| decide_part(session, &part.asks))).await;
-    let mut shares = Vec::with_capacity(parts.len());
-    for (part, outcome) in parts.iter().zip(outcomes) {
-        if let Outcome::Decided {
-            verdict,
-            charge,
-            is_degraded,
-        } = outcome
-        {
-            shares.push(Share {
-                part,
-                verdict,
-                charge,
-                is_degraded,
-            });
-        }
-    }
-    if shares.len() < parts.len() {
-        let charges = shares.into_iter().map(|share| share.charge);
-        join_all(charges.map(|charge| release(session, charge, u64::MAX))).await;
-        return unavailable(session);
-    }
-    if !shares.iter().all(|share| share.verdict.admit) {
-        join_all(shares.iter_mut().map(|share| share.undo(session))).await;
-    }
-    join(plan, shares)
-}
-
-impl Share<'_, '_> {
-    /// Gives back what this part spent, since another refuses; what counts refused requests stays.
-    async fn undo(&mut self, session: &Session) {
-        let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
-        for answer in &mut self.verdict.answers {
-            answer.charged = None;
-            if let Some(decision) = &mut answer.decision {
-                decision.wait = Micros(0);
-            }
-        }
-        if !was_admitted {
-            return;
-        }
-        let counts_refused = |entry: &Entry| entry.quota.count == Count::All;
-        let entries = std::mem::take(&mut self.charge.entries);
-        let (mut stays, back): (SmallVec<[Entry; 2]>, SmallVec<[Entry; 2]>) =
-            entries.into_iter().partition(counts_refused);
-        stays.iter_mut().for_each(|entry| entry.charged = None);
-        let charge = release(session, Charge { entries: back }, u64::MAX).await;
-        stays.extend(charge.entries);
-        self.charge.entries = stays;
-        self.describe_anew(session).await;
-    }
-
-    /// Says of each quota that was given back what is left then.
-    async fn describe_anew(&mut self, session: &Session) {
-        let looks: Plan<'_> = (self.part.asks.iter())
-            .map(|ask| Ask { cost: 0, ..*ask })
-            .collect();
-        let looks = if self.is_degraded {
-            session.store().fallback().look(&looks)
-        } else {
-            look_part(session, &looks).await
-        };
-        let asks = self.part.asks.iter();
-        for ((ask, answer), look) in asks.zip(&mut self.verdict.answers).zip(looks) {
-            if let Some(decision) = &mut answer.decision
-                && decision.admit
-                && ask.quota.count == Count::Admitted
-            {
-                *decision = Decision {
-                    admit: true,
-                    retry: Retry::NOW,
-                    wait: Micros(0),
-                    ..look
-                };
-            }
-        }
-    }
-}
-
-/// Puts the answers of all parts into the plan's order.
-fn join(plan: &[Ask<'_>], shares: Vec<Share<'_, '_>>) -> Outcome {
-    let admit = shares.iter().all(|share| share.verdict.admit);
-    let mut joined = Verdict {
-        admit,
-        retry: Retry::NOW,
-        wait: Micros(0),
-        answers: plan.iter().map(|_| UNCOUNTED).collect(),
-    };
-    let (mut charge, mut is_any_degraded) = (Charge::default(), false);
-    for share in shares {
-        joined.retry = joined.retry.max(share.verdict.retry);
-        joined.wait = joined.wait.max(share.verdict.wait);
-        for (&place, answer) in share.part.places.iter().zip(share.verdict.answers) {
-            joined.answers[place] = answer;
-        }
-        charge.entries.extend(share.charge.entries);
-        is_any_degraded |= share.is_degraded;
-    }
-    if !admit {
-        joined.wait = Micros(0);
-    }
-    Outcome::Decided {
-        verdict: joined,
-        charge,
-        is_degraded: is_any_degraded,
-    }
-}
-
 async fn look_part(session: &Session, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
     match session.look(plan).await {
         Ok(decisions) => decisions,
@@ -341,25 +211,6 @@ fn split(charge: Charge) -> (Charge, SmallVec<[Entry; 2]>) {
 fn is_in_one_place(session: &Session, plan: &[Ask<'_>]) -> bool {
     plan.split_first()
         .is_none_or(|(first, rest)| (rest.iter()).all(|ask| !session.is_apart(first.tag, ask.tag)))
-}
-
-/// Sorts a plan by where its asks are kept, each part in the plan's order.
-fn parts<'s>(session: &Session, plan: &[Ask<'s>]) -> Vec<Part<'s>> {
-    let mut parts: Vec<Part<'s>> = Vec::new();
-    for (place, ask) in plan.iter().enumerate() {
-        let is_near = |part: &&mut Part<'_>| !session.is_apart(part.asks[0].tag, ask.tag);
-        match parts.iter_mut().find(is_near) {
-            Some(part) => {
-                part.asks.push(*ask);
-                part.places.push(place);
-            }
-            None => parts.push(Part {
-                asks: smallvec![*ask],
-                places: smallvec![place],
-            }),
-        }
-    }
-    parts
 }
 
 fn unavailable(session: &Session) -> Outcome {

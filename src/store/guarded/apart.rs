@@ -1,0 +1,214 @@
+//! Plans whose partitions are kept apart, on several primaries of a Cluster: each part is decided by
+//! itself, side by side, and if any refuses, what the others spent is given back. In between that can
+//! only refuse early.
+
+use std::rc::Rc;
+
+use futures_util::future::join_all;
+use smallvec::{SmallVec, smallvec};
+
+use super::{decide_part, look_part, release, unavailable};
+use crate::clock::Micros;
+use crate::limit::plan::{Mode, OnStoreFailure, Slot};
+use crate::limit::{Ask, Count, Decision, Plan, Quota, Retry, Tag, Verdict};
+use crate::store::Outcome;
+use crate::store::charge::{Charge, Entry};
+use crate::store::fallback::{UNCOUNTED, is_closed};
+use crate::store::redis::Session;
+
+/// The asks of a plan that are kept in one place.
+pub(super) struct Part<'s> {
+    pub(super) asks: Plan<'s>,
+    /// Which asks of the plan they are.
+    pub(super) places: SmallVec<[usize; 4]>,
+}
+
+/// A part that was decided.
+struct Share<'p, 's> {
+    part: &'p Part<'s>,
+    verdict: Verdict,
+    charge: Charge,
+    is_degraded: bool,
+}
+
+/// An ask with a quota of its own.
+struct Owned {
+    quota: Quota,
+    slot: Slot,
+    tag: Tag,
+    cost: u64,
+    mode: Mode,
+    on_store_failure: OnStoreFailure,
+}
+
+/// Decides parts in a task that goes on when nobody waits for it any more: who is refused and leaves
+/// early would else spend what others share.
+pub(super) async fn decide(session: &Rc<Session>, plan: &[Ask<'_>]) -> Outcome {
+    let owned: Vec<Owned> = plan.iter().map(Owned::of).collect();
+    let own_session = Rc::clone(session);
+    let deciding = tokio::task::spawn_local(async move {
+        let plan: Plan<'_> = owned.iter().map(Owned::ask).collect();
+        decide_apart(&own_session, &plan).await
+    });
+    deciding.await.unwrap_or_else(|_| unavailable(session))
+}
+
+/// Decides parts side by side, and makes them one.
+async fn decide_apart(session: &Session, plan: &[Ask<'_>]) -> Outcome {
+    let parts = parts(session, plan);
+    let is_lost =
+        |part: &Part<'_>| part.asks.iter().any(is_closed) && session.is_barred(&part.asks[0]);
+    if parts.iter().any(is_lost) {
+        // The others need not be charged for that.
+        return unavailable(session);
+    }
+    let outcomes = join_all(parts.iter().map(|part| decide_part(session, &part.asks))).await;
+    let mut shares = Vec::with_capacity(parts.len());
+    for (part, outcome) in parts.iter().zip(outcomes) {
+        if let Outcome::Decided {
+            verdict,
+            charge,
+            is_degraded,
+        } = outcome
+        {
+            shares.push(Share {
+                part,
+                verdict,
+                charge,
+                is_degraded,
+            });
+        }
+    }
+    if shares.len() < parts.len() {
+        let charges = shares.into_iter().map(|share| share.charge);
+        join_all(charges.map(|charge| release(session, charge, u64::MAX))).await;
+        return unavailable(session);
+    }
+    if !shares.iter().all(|share| share.verdict.admit) {
+        join_all(shares.iter_mut().map(|share| share.undo(session))).await;
+    }
+    join(plan, shares)
+}
+
+impl Owned {
+    fn of(ask: &Ask<'_>) -> Self {
+        Self {
+            quota: *ask.quota,
+            slot: ask.slot,
+            tag: ask.tag,
+            cost: ask.cost,
+            mode: ask.mode,
+            on_store_failure: ask.on_store_failure,
+        }
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            quota: &self.quota,
+            slot: self.slot,
+            tag: self.tag,
+            cost: self.cost,
+            mode: self.mode,
+            on_store_failure: self.on_store_failure,
+        }
+    }
+}
+
+impl Share<'_, '_> {
+    /// Gives back what this part spent, since another refuses; what counts refused requests stays.
+    async fn undo(&mut self, session: &Session) {
+        let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
+        for answer in &mut self.verdict.answers {
+            answer.charged = None;
+            if let Some(decision) = &mut answer.decision {
+                decision.wait = Micros(0);
+            }
+        }
+        if !was_admitted {
+            return;
+        }
+        let counts_refused = |entry: &Entry| entry.quota.count == Count::All;
+        let entries = std::mem::take(&mut self.charge.entries);
+        let (mut stays, back): (SmallVec<[Entry; 2]>, SmallVec<[Entry; 2]>) =
+            entries.into_iter().partition(counts_refused);
+        stays.iter_mut().for_each(|entry| entry.charged = None);
+        let charge = release(session, Charge { entries: back }, u64::MAX).await;
+        stays.extend(charge.entries);
+        self.charge.entries = stays;
+        self.describe_anew(session).await;
+    }
+
+    /// Says of each quota that was given back what is left then.
+    async fn describe_anew(&mut self, session: &Session) {
+        let looks: Plan<'_> = (self.part.asks.iter())
+            .map(|ask| Ask { cost: 0, ..*ask })
+            .collect();
+        let looks = if self.is_degraded {
+            session.store().fallback().look(&looks)
+        } else {
+            look_part(session, &looks).await
+        };
+        let asks = self.part.asks.iter();
+        for ((ask, answer), look) in asks.zip(&mut self.verdict.answers).zip(looks) {
+            if let Some(decision) = &mut answer.decision
+                && decision.admit
+                && ask.quota.count == Count::Admitted
+            {
+                *decision = Decision {
+                    admit: true,
+                    retry: Retry::NOW,
+                    wait: Micros(0),
+                    ..look
+                };
+            }
+        }
+    }
+}
+
+/// Puts the answers of all parts into the plan's order.
+fn join(plan: &[Ask<'_>], shares: Vec<Share<'_, '_>>) -> Outcome {
+    let admit = shares.iter().all(|share| share.verdict.admit);
+    let mut joined = Verdict {
+        admit,
+        retry: Retry::NOW,
+        wait: Micros(0),
+        answers: plan.iter().map(|_| UNCOUNTED).collect(),
+    };
+    let (mut charge, mut is_any_degraded) = (Charge::default(), false);
+    for share in shares {
+        joined.retry = joined.retry.max(share.verdict.retry);
+        joined.wait = joined.wait.max(share.verdict.wait);
+        for (&place, answer) in share.part.places.iter().zip(share.verdict.answers) {
+            joined.answers[place] = answer;
+        }
+        charge.entries.extend(share.charge.entries);
+        is_any_degraded |= share.is_degraded;
+    }
+    if !admit {
+        joined.wait = Micros(0);
+    }
+    Outcome::Decided {
+        verdict: joined,
+        charge,
+        is_degraded: is_any_degraded,
+    }
+}
+
+/// Sorts a plan by where its asks are kept, each part in the plan's order.
+pub(super) fn parts<'s>(session: &Session, plan: &[Ask<'s>]) -> Vec<Part<'s>> {
+    let mut parts: Vec<Part<'s>> = Vec::new();
+    for (place, ask) in plan.iter().enumerate() {
+        let is_near = |part: &&mut Part<'_>| !session.is_apart(part.asks[0].tag, ask.tag);
+        match parts.iter_mut().find(is_near) {
+            Some(part) => {
+                part.asks.push(*ask);
+                part.places.push(place);
+            }
+            None => parts.push(Part {
+                asks: smallvec![*ask],
+                places: smallvec![place],
+            }),
+        }
+    }
+    parts
+}
