@@ -171,6 +171,36 @@ fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
     }
 }
 
+/// Each gateway admits its share by itself, once it knows how many share: together at most one more quota.
+#[test]
+fn fleet_that_lost_its_store_admits_at_most_one_more_quota() {
+    let server = Server::start();
+    let store = format!(
+        "url = 'redis://{}'\ntimeout = '5s'\nrefusal_cache = '0s'",
+        server.address()
+    );
+    let fleet = Fleet::start(GATEWAYS, &quotas(), "on_store_failure = 'local'", &store);
+    for gateway in &fleet.gateways {
+        eventually("the gateway knows of the others", || {
+            let metrics = support::get(gateway.admin, "/metrics", "").text();
+            let line = format!("tollgate_store_nodes {GATEWAYS}");
+            metrics.lines().any(|x| x == line).then_some(())
+        });
+    }
+    assert_exact(&fleet);
+    server.kill();
+    let share = usize::try_from(LIMIT).expect("small") / GATEWAYS;
+    for index in (0..quotas().len()).filter(|index| holdable(*index) == 0) {
+        let tally = ask_at_once(&fleet.addresses(), index);
+        let shared = Tally {
+            admitted: share * GATEWAYS,
+            refused: CROWD - share * GATEWAYS,
+            ..Tally::default()
+        };
+        assert_eq!(tally, shared, "{:?}", quotas()[index]);
+    }
+}
+
 /// Asks so often for each quota that does not hold requests, one after the other; all are admitted.
 #[track_caller]
 fn ask_in_turn(fleet: &Fleet, count: usize) {
