@@ -11,13 +11,15 @@ use super::law::{Answer, History, Loss, Request, Violation, violations};
 use super::recording::{Watch, record};
 use crate::support::Fleet;
 use crate::support::fleet::algorithms;
-use crate::support::redis::{Cluster, Sentinels, Server};
+use crate::support::redis::{Cluster, Sentinels, Server, Value};
 
 /// Small, so that clients on a busy machine reach it too.
 const LIMIT: u64 = 6;
 const BURSTS: u32 = 4;
 /// So many that some come after a failover has ended.
 const BURSTS_AROUND: u32 = 10;
+/// Slots that move to one primary before others move to the next.
+const MOVES_IN_A_ROW: usize = 50;
 /// Gateways that share one store.
 const GATEWAYS: usize = 3;
 /// How old what a replica lacks may be, in microseconds.
@@ -94,12 +96,66 @@ fn keep_the_laws(url: &str) {
     assert_lawful(&histories, &quotas);
 }
 
+/// Slots move all the time, keys and all, and no request is lost or counted twice.
+#[test]
+fn three_gateways_keep_the_laws_while_a_cluster_is_resharded() {
+    let cluster = Cluster::start(3, 0);
+    let quotas = quotas();
+    let url = format!("redis+cluster://{}", listed(&cluster.addresses()));
+    let fleet = Fleet::start(
+        GATEWAYS,
+        &quotas,
+        CLOSED,
+        &format!("url = '{url}'\n{PATIENT}"),
+    );
+    let gateways = fleet.addresses();
+    let histories = thread::scope(|scope| {
+        let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS_AROUND));
+        let mut moves = 0;
+        while !recording.is_finished() {
+            // In one direction for a while, as `redis-cli --cluster reshard` does.
+            let to = moves / MOVES_IN_A_ROW % 3;
+            let from = &cluster.nodes[(to + 1 + moves % 2) % 3];
+            if let Value::Bytes(key) = from.command(&["RANDOMKEY"]) {
+                let slot = cluster.slot_of(&String::from_utf8_lossy(&key));
+                cluster.move_slot(slot, &cluster.nodes[to]);
+            }
+            moves += 1;
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(moves > MOVES_IN_A_ROW, "{moves} moves");
+        recording.join().expect("clients do not panic")
+    });
+    assert_lawful(&histories, &quotas);
+}
+
 /// A failover may forget a quota of each key, and what is decided while it lasts may have no answer.
 #[test]
 fn three_gateways_keep_the_laws_across_a_failover() {
     let group = Sentinels::start();
-    let quotas = quotas();
     let url = format!("redis+sentinel://{}/main", listed(&group.addresses()));
+    keep_the_laws_across(&url, || {
+        group.fail_over();
+    });
+}
+
+/// The same where a primary of a Cluster is killed.
+#[test]
+fn three_gateways_keep_the_laws_across_the_loss_of_a_primary() {
+    let cluster = Cluster::start(3, 1);
+    let url = format!("redis+cluster://{}", listed(&cluster.addresses()));
+    keep_the_laws_across(&url, || {
+        let replica = cluster.replicas_of(&cluster.nodes[0])[0];
+        cluster.nodes[0].kill();
+        cluster.wait_for_primary(replica);
+        cluster.wait_until_whole();
+    });
+}
+
+/// Fails unless three gateways on that store keep every law before, while and after it fails over.
+#[track_caller]
+fn keep_the_laws_across(url: &str, fail_over: impl FnOnce()) {
+    let quotas = quotas();
     let store = format!("url = '{url}'\ntimeout = '500ms'\nbreaker = {{ cooldown = '200ms' }}");
     let fleet = Fleet::start(GATEWAYS, &quotas, CLOSED, &store);
     let watch = Watch::start();
@@ -108,7 +164,7 @@ fn three_gateways_keep_the_laws_across_a_failover() {
         let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS_AROUND));
         thread::sleep(Duration::from_secs(2));
         let since = watch.now();
-        group.fail_over();
+        fail_over();
         let loss = Loss {
             since: since - REPLICATION_LAG,
             until: watch.now(),

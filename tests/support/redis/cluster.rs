@@ -99,14 +99,17 @@ impl Cluster {
     /// Returns the primary that serves a slot, as the nodes that run see it.
     #[track_caller]
     pub fn primary_of(&self, slot: u16) -> &Server {
-        let slots = self.any().command(&["CLUSTER", "SLOTS"]);
-        let slot = i64::from(slot);
+        let primary = self.primary_seen_by(self.any(), slot);
+        primary.unwrap_or_else(|| panic!("slot {slot} is in nobody's hands"))
+    }
+
+    fn primary_seen_by(&self, node: &Server, slot: u16) -> Option<&Server> {
+        let (slots, slot) = (node.command(&["CLUSTER", "SLOTS"]), i64::from(slot));
         let range = slots.list().iter().find(|range| {
             let range = range.list();
             (range[0].integer()..=range[1].integer()).contains(&slot)
-        });
-        let range = range.unwrap_or_else(|| panic!("slot {slot} is in nobody's hands: {slots:?}"));
-        self.at(range.list()[2].list()[1].integer())
+        })?;
+        Some(self.at(range.list()[2].list()[1].integer()))
     }
 
     /// Returns the node on a port.
@@ -168,9 +171,28 @@ impl Cluster {
     /// it no longer has, and TRYAGAIN for several keys of which it has some.
     #[track_caller]
     pub fn begin_move(&self, slot: u16, to: &Server) {
+        self.put_ahead(to);
         let (from, slot) = (self.primary_of(slot), slot.to_string());
         to.command(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id()]);
         from.command(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id()]);
+    }
+
+    /// Gives a node the newest epoch, and waits until all know, unless it has it already.
+    ///
+    /// What it is given is then not taken from it by a message of its former owner that was under way.
+    #[track_caller]
+    fn put_ahead(&self, node: &Server) {
+        let answer = node.command(&["CLUSTER", "BUMPEPOCH"]).text();
+        let epoch = answer
+            .split(' ')
+            .next_back()
+            .and_then(|word| word.parse().ok());
+        let epoch: usize = epoch.unwrap_or_else(|| panic!("no epoch in {answer}"));
+        wait_for("every node knows the newest epoch", || {
+            let knows = |node: &Server| node.figure_of_cluster("cluster_current_epoch") >= epoch;
+            let mut running = self.nodes.iter().filter(|node| node.is_running());
+            running.all(knows).then_some(())
+        });
     }
 
     /// Moves up to so many keys of a slot; returns how many there were to move.
@@ -188,12 +210,12 @@ impl Cluster {
         keys.len()
     }
 
-    /// Moves the keys that are left, and gives the slot to its new primary.
+    /// Moves the keys that are left, gives the slot to its new primary, and waits until all nodes say so.
     #[track_caller]
     pub fn finish_move(&self, slot: u16, to: &Server) {
         let from = self.primary_of(slot);
         while self.move_keys(slot, to, 100) > 0 {}
-        let (slot, id) = (slot.to_string(), to.id());
+        let (number, slot, id) = (slot, slot.to_string(), to.id());
         // The new primary first, so that nobody sends clients to one that does not know yet.
         for node in [to, from] {
             node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
@@ -202,6 +224,14 @@ impl Cluster {
         for node in others.filter(|node| node.role() == "master") {
             node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
         }
+        wait_for("every node knows where the slot is", || {
+            let mut running = self.nodes.iter().filter(|node| node.is_running());
+            let knows = |node: &Server| {
+                let primary = self.primary_seen_by(node, number);
+                primary.is_some_and(|primary| primary.port() == to.port())
+            };
+            running.all(knows).then_some(())
+        });
     }
 
     /// Moves a slot, keys and all.
