@@ -2,7 +2,7 @@
 //!
 //! A store decides a whole plan in one atomic step and returns facts; recording them is the
 //! journey's business. [`Charge`] is what a decision spent: dropped, the units stay spent; handed
-//! to [`Store::release`], they come back.
+//! to [`Session::release`], they come back.
 
 mod breaker;
 mod charge;
