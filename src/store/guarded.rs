@@ -17,7 +17,7 @@ use super::charge::{Charge, Entry, Place};
 use super::redis::wire::{Settlement, Step};
 use super::redis::{Lost, Session};
 use super::refusals::Interval;
-use crate::clock::Micros;
+use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::Slot;
 use crate::limit::{Algorithm, Ask, Count, Decision, Quota, Tag};
 
@@ -30,20 +30,24 @@ enum Settled {
     Sent,
 }
 
-/// Decides a plan, all or nothing.
+/// Answers a plan that a remembered refusal answers.
+pub(super) fn remembered(session: &Session, plan: &[Ask<'_>]) -> Option<Outcome> {
+    let store = session.store();
+    let verdict = store.refusals.find(plan, || store.clock.now())?;
+    session.note_remembered();
+    Some(Outcome::Decided {
+        verdict,
+        charge: Charge::default(),
+        is_degraded: false,
+    })
+}
+
+/// Decides a plan that is not [`remembered`], all or nothing.
 pub(super) async fn decide(session: &Rc<Session>, plan: &[Ask<'_>]) -> Outcome {
     let store = session.store();
-    if let Some(verdict) = store.refusals.find(plan, || store.clock.now()) {
-        session.note_remembered();
-        return Outcome::Decided {
-            verdict,
-            charge: Charge::default(),
-            is_degraded: false,
-        };
-    }
     let sent = store.clock.now();
     let outcome = if is_in_one_place(session, plan) {
-        decide_part(session, plan).await
+        decide_part(session, plan, sent).await
     } else {
         apart::decide(session, plan).await
     };
@@ -132,9 +136,9 @@ pub(super) async fn reset(session: &Session, slot: Slot, tag: Tag) {
     store.refusals.forget(slot, tag);
 }
 
-/// Decides what is kept in one place, or what is done in place of that.
-async fn decide_part(session: &Session, plan: &[Ask<'_>]) -> Outcome {
-    if let Ok(verdict) = session.decide(plan).await {
+/// Decides, from `now` on, what is kept in one place, or what is done in place of that.
+async fn decide_part(session: &Session, plan: &[Ask<'_>], now: Timestamp) -> Outcome {
+    if let Ok(verdict) = session.decide(plan, now).await {
         let entries = (plan.iter().zip(&verdict.answers))
             .map(|(ask, answer)| Entry {
                 quota: *ask.quota,

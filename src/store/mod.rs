@@ -140,7 +140,10 @@ impl Session {
     pub async fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
         match self {
             Self::Memory(memory) => memory.decide(plan),
-            Self::Redis(session) => Box::pin(guarded::decide(session, plan)).await,
+            Self::Redis(session) => match guarded::remembered(session, plan) {
+                Some(outcome) => outcome,
+                None => Box::pin(guarded::decide(session, plan)).await,
+            },
         }
     }
 

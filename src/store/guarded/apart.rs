@@ -62,7 +62,9 @@ async fn decide_apart(session: &Session, plan: &[Ask<'_>]) -> Outcome {
         // The others need not be charged for that.
         return unavailable(session);
     }
-    let outcomes = join_all(parts.iter().map(|part| decide_part(session, &part.asks))).await;
+    let now = session.store().clock.now();
+    let deciding = (parts.iter()).map(|part| decide_part(session, &part.asks, now));
+    let outcomes = join_all(deciding).await;
     let mut shares = Vec::with_capacity(parts.len());
     for (part, outcome) in parts.iter().zip(outcomes) {
         if let Outcome::Decided {

@@ -52,11 +52,12 @@ impl Route {
         }
     }
 
-    /// Has the server of a plan's keys decide it.
+    /// Has the server of a plan's keys decide it; finding it in a Cluster takes room that the one
+    /// server's plans need not have.
     pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, LinkError> {
         match self {
             Self::One { link, .. } => link.decide(packed).await,
-            Self::Cluster(cluster) => cluster.decide(&packed).await,
+            Self::Cluster(cluster) => Box::pin(cluster.decide(&packed)).await,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -20,6 +20,7 @@ use super::nodes::LIFETIME;
 use super::route::Route;
 use super::tally::{Lost, Tally};
 use super::wire::{self, BadReply, Call, Intent, Reply, Script, Settlement};
+use crate::clock::Timestamp;
 use crate::limit::{Ask, Decision, Tag, Verdict};
 use crate::store::breaker::{Breaker, BreakerState};
 
@@ -72,9 +73,13 @@ impl Session {
         self.route.breaker(&key, &self.store).state() == BreakerState::Open
     }
 
-    /// Has Redis decide a plan that is kept in one place.
-    pub(in crate::store) async fn decide(&self, plan: &[Ask<'_>]) -> Result<Verdict, Lost> {
-        self.ask(plan, Intent::Decide, wire::verdict).await
+    /// Has Redis decide, from `now` on, a plan that is kept in one place.
+    pub(in crate::store) async fn decide(
+        &self,
+        plan: &[Ask<'_>],
+        now: Timestamp,
+    ) -> Result<Verdict, Lost> {
+        self.ask(plan, Intent::Decide, now, wire::verdict).await
     }
 
     /// Has Redis say what a plan that is kept in one place would be answered.
@@ -82,7 +87,8 @@ impl Session {
         &self,
         plan: &[Ask<'_>],
     ) -> Result<SmallVec<[Decision; 4]>, Lost> {
-        self.ask(plan, Intent::Look, wire::looks).await
+        let now = self.store.clock.now();
+        self.ask(plan, Intent::Look, now, wire::looks).await
     }
 
     /// Settles what is kept in one place.
@@ -96,7 +102,7 @@ impl Session {
             return Ok(());
         };
         let breaker = self.route.breaker(key, &self.store);
-        let calling = self.route.call(Script::Settle, &call);
+        let calling = pin!(self.route.call(Script::Settle, &call));
         let settled = self.guarded(&breaker, calling).await;
         if settled.as_ref().err() == Some(&Lost::Late) {
             self.route.suspect(key);
@@ -126,7 +132,7 @@ impl Session {
     async fn announce(self: Rc<Self>) {
         let nodes = &self.store.nodes;
         let call: Call = wire::announce(&self.store.names, nodes.id(), LIFETIME);
-        let calling = self.route.call(Script::Announce, &call);
+        let calling = pin!(self.route.call(Script::Announce, &call));
         let breaker = self.route.breaker(&self.nodes_key, &self.store);
         let reply: Result<Value, Lost> = self.guarded(&breaker, calling).await;
         if let Some(count) = reply.ok().and_then(|reply| wire::nodes(&reply).ok()) {
@@ -139,6 +145,7 @@ impl Session {
         &self,
         plan: &'p [Ask<'s>],
         intent: Intent,
+        began: Timestamp,
         read: impl FnOnce(&'p [Ask<'s>], &Reply) -> Result<T, BadReply>,
     ) -> Result<T, Lost> {
         let packed = wire::pack(plan, &self.store.names, intent);
@@ -146,11 +153,10 @@ impl Session {
             return Err(Lost::Unsent);
         };
         let breaker = self.route.breaker(key, &self.store);
-        let began = self.store.clock.now();
-        let asking = async {
+        let asking = pin!(async {
             let reply = self.route.decide(packed).await?;
             read(plan, &reply).map_err(|_| LinkError::BadReply)
-        };
+        });
         let answer = self.guarded(&breaker, asking).await;
         match &answer {
             Ok(_) => self.tally.answered(self.store.clock.now().since(began)),
@@ -172,7 +178,7 @@ impl Session {
     async fn guarded<T>(
         &self,
         breaker: &Breaker,
-        call: impl Future<Output = Result<T, LinkError>>,
+        call: Pin<&mut impl Future<Output = Result<T, LinkError>>>,
     ) -> Result<T, Lost> {
         let timeout = self.store.in_force().timeout;
         let permit = breaker.permit(self.worker).ok_or(Lost::Unasked)?;
@@ -202,8 +208,9 @@ impl Session {
 
 /// Waits for `call` no longer than `timeout`, and for a few turns of the runtime more, in which
 /// what has arrived already is read.
-async fn within<F: Future>(timeout: Duration, call: F) -> Option<F::Output> {
-    let mut call = pin!(call);
+///
+/// The call stays where it is: it has room for a plan, which would be moved with it.
+async fn within<F: Future>(timeout: Duration, mut call: Pin<&mut F>) -> Option<F::Output> {
     if let Ok(output) = tokio::time::timeout(timeout, call.as_mut()).await {
         return Some(output);
     }

@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 use super::sentinel::Resolver;
 use super::wire::{Packed, Reply, Script};
 use crate::clock::Clock;
-use queue::{Call, Queue, Work};
+use queue::{Call, Queue, Waiting, Work};
 
 /// One worker's way to one server; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Link {
     ///
     /// Dropped before the plan was sent, it is never sent.
     pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, LinkError> {
-        match self.ask(Work::Plan(packed)).await? {
+        match self.ask(Work::Plan(packed))?.await? {
             Value::BulkString(bytes) => Ok(Reply(bytes)),
             _ => Err(LinkError::BadReply),
         }
@@ -160,7 +160,7 @@ impl Link {
             keys: owned(keys),
             args: owned(args),
             is_asking,
-        }))
+        }))?
         .await
     }
 
@@ -189,11 +189,11 @@ impl Link {
         self.shared.server.borrow().clone()
     }
 
-    async fn ask(&self, work: Work) -> Result<Value, LinkError> {
-        if self.state() == State::Down {
-            return Err(LinkError::Unsent);
+    fn ask(&self, work: Work) -> Result<Waiting<'_>, LinkError> {
+        match self.state() {
+            State::Down => Err(LinkError::Unsent),
+            State::Connecting | State::Up => self.shared.queue.push(work),
         }
-        self.shared.queue.push(work)?.await
     }
 }
 
