@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate::cli::check::summary;
 use tollgate::config::load;
-use tollgate::limit::plan::Slot;
+use tollgate::limit::plan::{ASKS_MAX, Slot};
 
 #[test]
 fn bad_files_get_exactly_the_report_beside_them() {
@@ -86,4 +86,28 @@ fn files(folder: &str, prefix: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+#[test]
+fn a_route_has_no_more_quotas_than_one_step_decides() {
+    let file = |most: usize| {
+        let quotas = |windows: std::ops::RangeInclusive<usize>| {
+            let quotas: Vec<String> = windows.map(|s| format!("'1 per {s} s'")).collect();
+            quotas.join(", ")
+        };
+        format!(
+            "default_policies = ['a']\n[listeners.main]\naddress = '127.0.0.1:0'\n\
+             [upstreams.echo]\nendpoints = ['builtin:echo']\n\
+             [policies.a]\nquota = [{}]\n[policies.b]\nquota = [{}]\n\
+             [[routes]]\npath = '/*'\nupstream = 'echo'\npolicies = ['a', 'b']\n",
+            quotas(1..=100),
+            quotas(1..=most - 100),
+        )
+    };
+    let report = |text: &str| load(text, &|_| None, &mut |_| Slot(0)).map(drop);
+    report(&file(ASKS_MAX)).expect("so many are none too many");
+    let text = file(ASKS_MAX + 1);
+    let report = report(&text).expect_err("one too many");
+    let shown = report.render("a.toml", &text, false);
+    assert!(shown.contains("have 256 quotas"), "{shown}");
 }

@@ -157,3 +157,6 @@ fn step(ask: &Ask<'_>, look: Look, admit: bool) -> Step {
         Step::Leave
     }
 }
+
+/// Most asks of a plan: stores count them in a byte.
+pub const ASKS_MAX: usize = 255;

@@ -10,6 +10,7 @@ use super::{defaults, policies};
 use crate::config::file::{self, At, File};
 use crate::config::report::{Mistake, Report};
 use crate::config::words;
+use crate::limit::plan::ASKS_MAX;
 use crate::proxy::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule, Tie};
 use crate::snapshot::{AppliedPolicy, Choice, Part, Route};
 
@@ -185,6 +186,7 @@ fn applied(
         }
     }
     uses.retain(|use_| file.policies[use_.policy].1.mode != Some(file::Mode::Off));
+    check_quotas(file, at, &uses, report);
     if let Some(path) = path {
         for use_ in &uses {
             check_params(file, at, path, use_, report);
@@ -198,6 +200,23 @@ fn applied(
         }
     });
     applied.collect()
+}
+
+/// A request spends all quotas of its route in one step, which has its bound.
+fn check_quotas(file: &File, at: &At<file::Route>, uses: &[PolicyUse], report: &mut Report) {
+    let quotas = |use_: &PolicyUse| {
+        let quota = file.policies[use_.policy].1.quota.as_ref();
+        quota.map_or(0, |quotas| quotas.value.len())
+    };
+    let count: usize = uses.iter().map(quotas).sum();
+    if count > ASKS_MAX {
+        let message = format!("the route's policies have {count} quotas");
+        report.add(
+            Mistake::at(at.span.clone(), message)
+                .expected(format!("at most {ASKS_MAX} quotas, those of default policies among them"))
+                .hint("of several quotas the shortest and the longest window matter most"),
+        );
+    }
 }
 
 /// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.

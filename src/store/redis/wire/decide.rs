@@ -17,10 +17,10 @@ pub enum Intent {
     Look,
 }
 
-/// Packs a plan of at most 255 asks.
+/// Packs a plan of at most [`ASKS_MAX`](plan::ASKS_MAX) asks.
 pub fn pack(plan: &[Ask<'_>], names: &Names, intent: Intent) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * ASK_BYTES);
-    let asks = u8::try_from(plan.len()).expect("a plan has few quotas");
+    let asks = u8::try_from(plan.len()).expect("the file bounds a plan");
     argument.extend([u8::from(intent == Intent::Look), asks]);
     for ask in plan {
         let flags_at = argument.len() + 1;
