@@ -38,10 +38,11 @@ local function lifetime(us)
   return format("%d", us / 1000 + 1001)
 end
 
--- Returns the error reply for what `pcall` caught: the server's own words, or a bug's.
+-- Returns the error reply for what `pcall` caught: the server's own words, or UNREADABLE for a
+-- value that no algorithm wrote.
 local function failed(reason)
   if string.find(reason, "^%u+ ") then
     return { err = reason }
   end
-  return { err = "ERR " .. reason }
+  return { err = "UNREADABLE " .. reason }
 end

@@ -11,7 +11,7 @@ use support::START;
 use support::redis::{Cluster, Fault, Proxy, Server};
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
+use tollgate::limit::plan::{ASKS_MAX, Mode, OnStoreFailure, Slot};
 use tollgate::limit::{Algorithm, Ask, Count, Decision, Quota, Retry, Tag, Verdict};
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Settings, Store};
@@ -276,6 +276,37 @@ fn key_that_is_taken_degrades_its_partition_and_opens_no_breaker() {
         assert!(!decide(&session, &[good]).await.2);
         let usage = bench.store.usage().redis.expect("it is Redis");
         assert_eq!((usage.failed, usage.unasked), (10, 0));
+    });
+}
+
+#[test]
+fn value_that_no_script_wrote_degrades_its_partition_and_opens_no_breaker() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let (bad, good) = (ask(&TEN, 0, 1), ask(&TEN, 0, 2));
+        assert!(!decide(&session, &[bad]).await.2);
+        let keys = server.command(&["KEYS", "t:*fixed*"]);
+        server.command(&["SET", &keys.list()[0].text(), "x"]);
+        for _ in 0..10 {
+            assert!(decide(&session, &[bad]).await.2);
+        }
+        assert!(!decide(&session, &[good]).await.2);
+    });
+}
+
+#[test]
+fn largest_plan_that_a_file_may_ask_for_is_decided() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan: Vec<Ask<'_>> = (0..ASKS_MAX as u128).map(|tag| ask(&ONE, 0, tag)).collect();
+        let (verdict, _, is_degraded) = decide(&session, &plan).await;
+        assert!(verdict.admit && !is_degraded);
+        let (verdict, ..) = decide(&session, &plan[ASKS_MAX - 1..]).await;
+        assert!(!verdict.admit, "the last was charged too");
     });
 }
 

@@ -213,7 +213,9 @@ fn check_quotas(file: &File, at: &At<file::Route>, uses: &[PolicyUse], report: &
         let message = format!("the route's policies have {count} quotas");
         report.add(
             Mistake::at(at.span.clone(), message)
-                .expected(format!("at most {ASKS_MAX} quotas, those of default policies among them"))
+                .expected(format!(
+                    "at most {ASKS_MAX} quotas, those of default policies among them"
+                ))
                 .hint("of several quotas the shortest and the longest window matter most"),
         );
     }

@@ -153,11 +153,9 @@ impl Session {
             return Err(Lost::Unsent);
         };
         let breaker = self.route.breaker(key, &self.store);
-        let asking = pin!(async {
-            let reply = self.route.decide(packed).await?;
-            read(plan, &reply).map_err(|_| LinkError::BadReply)
-        });
-        let answer = self.guarded(&breaker, asking).await;
+        let deciding = pin!(self.route.decide(packed));
+        let reply = self.guarded(&breaker, deciding).await;
+        let answer = reply.and_then(|reply| read(plan, &reply).map_err(|_| Lost::Failed));
         match &answer {
             Ok(_) => self.tally.answered(self.store.clock.now().since(began)),
             Err(lost) => {
@@ -224,9 +222,15 @@ async fn within<F: Future>(timeout: Duration, mut call: Pin<&mut F>) -> Option<F
     None
 }
 
-/// Says whether the server is well, and cannot decide this plan alone: a key of it is taken.
+/// Says whether the server is well, and cannot decide this plan alone: a key of it is taken, or holds
+/// what no script wrote.
 fn is_of_the_plan(error: &LinkError) -> bool {
-    matches!(error, LinkError::Server(text) if text.starts_with("WRONGTYPE"))
+    let is_of_a_key = |text: &str| {
+        ["WRONGTYPE", "UNREADABLE"]
+            .iter()
+            .any(|code| text.starts_with(code))
+    };
+    matches!(error, LinkError::Server(text) if is_of_a_key(text))
 }
 
 /// Turns of the runtime in which an answer that has arrived makes its way to whoever waits.
