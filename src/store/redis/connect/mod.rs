@@ -205,12 +205,18 @@ impl Dialer {
         patience: Duration,
     ) -> Result<TcpStream, ConnectError> {
         let Address { host, port } = address;
-        let failure = match lookup_host((&**host, *port)).await {
-            Ok(found) => {
+        let share = if self.addresses.is_empty() {
+            CONNECT_TIMEOUT
+        } else {
+            LOOKUP_TIMEOUT
+        };
+        let failure = match timeout(share, lookup_host((&**host, *port))).await {
+            Ok(Ok(found)) => {
                 self.addresses = found.take(ADDRESSES_MAX).collect();
                 io::Error::from(io::ErrorKind::NotFound)
             }
-            Err(error) => error,
+            Ok(Err(error)) => error,
+            Err(_) => io::Error::from(io::ErrorKind::TimedOut),
         };
         let mut failure = ConnectError::Resolve(failure);
         let share = CONNECT_TIMEOUT / u32::try_from(self.addresses.len().max(1)).unwrap_or(1);
@@ -333,6 +339,9 @@ where
 
 /// From the name's look-up to the last script loaded.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A name's look-up, if what it meant before is known: who answers for names may be mute for longer
+/// than a connection may take.
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 /// Most calls handed to the driver before it takes them: more than the link has under way.

@@ -1,7 +1,10 @@
 //! What a link does when the server or the network fails.
 
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::spawn_blocking;
 
 use super::*;
 use crate::store::redis::servers::{Fault, Proxy};
@@ -37,6 +40,36 @@ async fn server_that_is_absent_at_first_is_found_later() {
     assert_eq!(failed, Err(LinkError::Unsent));
     server.restart();
     until("the link is up", || link.state() == State::Up).await;
+}
+
+#[test]
+fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
+    // Names are looked up on one thread, which can be kept busy.
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1);
+    let runtime = runtime.build_local(LocalOptions::default());
+    runtime.expect("a runtime").block_on(async {
+        let server = Server::start();
+        let named = Address {
+            host: "localhost".into(),
+            ..address(server.address())
+        };
+        let endpoint = Endpoint::Tcp(named, None);
+        let target = Target {
+            endpoint,
+            ..target(server.address())
+        };
+        let link = Link::open(Resolver::Fixed(target), context());
+        until("the link is up", || link.state() == State::Up).await;
+        let (busy, until_dropped) = mpsc::channel::<()>();
+        let looking_up = spawn_blocking(move || until_dropped.recv());
+        server.kill();
+        until("the link is down", || link.state() == State::Down).await;
+        server.restart();
+        until("the link is up", || link.state() == State::Up).await;
+        drop(busy);
+        assert!(looking_up.await.is_ok());
+    });
 }
 
 #[tokio::test(flavor = "local")]
