@@ -118,6 +118,8 @@ pub(crate) fn run(
         worker.is_cutting.set(true);
         worker.tend();
     });
+    // A name that is being looked up on another thread is not waited for.
+    runtime.shutdown_background();
     Ok(())
 }
 
