@@ -167,7 +167,7 @@ impl Bench {
                 prefix: Arc::from("bench"),
             }),
             timeout: Duration::from_secs(1),
-            refusal_cache: Duration::from_secs(60),
+            refusal_cache: Duration::from_mins(1),
             ..Settings::default()
         };
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 30));
