@@ -332,6 +332,43 @@ fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
 }
 
 #[test]
+fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let single = Deployment::Single(address(proxy.address()));
+    let bench = Bench::over(single, Duration::from_secs(5));
+    run(async {
+        let session = bench.store.session();
+        let plan = [ask(&ONE, 0, 1), ask(&TEN, 1, 1)];
+        assert!(decide(&session, &plan).await.0.admit);
+        proxy.set(Fault::Latency {
+            by: Duration::from_millis(50),
+            jitter: Duration::ZERO,
+        });
+        let leave = Duration::from_millis(10);
+        let left = tokio::time::timeout(leave, session.decide(&plan)).await;
+        assert!(left.is_err(), "it left before the answer");
+        let usage = || bench.store.usage().redis.expect("it is Redis");
+        let is_remembered = async {
+            while usage().refusals_remembered == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(support::PATIENCE, is_remembered).await;
+        in_time.expect("the refusal is remembered");
+        let (verdict, _, is_degraded) = decide(&session, &plan).await;
+        assert!(!verdict.admit && !is_degraded);
+        assert_eq!(verdict.retry, Retry::After(ONE.window));
+        let remaining = verdict
+            .answers
+            .iter()
+            .map(|it| it.decision.expect("kept").remaining);
+        assert_eq!(remaining.collect::<Vec<_>>(), [0, 9]);
+        assert_eq!(usage().remembered, 1);
+    });
+}
+
+#[test]
 fn answer_that_came_while_the_worker_stood_still_is_taken() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());

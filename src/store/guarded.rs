@@ -6,6 +6,9 @@
 //! stays so.
 
 mod apart;
+mod leavers;
+
+pub(super) use leavers::Leavers;
 
 use std::rc::Rc;
 
@@ -19,7 +22,7 @@ use super::redis::{Lost, Session};
 use super::refusals::Interval;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::Slot;
-use crate::limit::{Algorithm, Ask, Count, Decision, Quota, Tag};
+use crate::limit::{Algorithm, Ask, Count, Decision, Quota, Tag, Verdict};
 
 /// Whether Redis was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,24 +49,40 @@ pub(super) fn remembered(session: &Session, plan: &[Ask<'_>]) -> Option<Outcome>
 pub(super) async fn decide(session: &Rc<Session>, plan: &[Ask<'_>]) -> Outcome {
     let store = session.store();
     let sent = store.clock.now();
+    let question = session.leavers.ask(plan);
     let outcome = if is_in_one_place(session, plan) {
         decide_part(session, plan, sent).await
     } else {
         apart::decide(session, plan).await
     };
+    question.answered();
     if let Outcome::Decided {
         verdict,
         is_degraded: false,
         ..
     } = &outcome
-        && !verdict.admit
     {
-        let received = store.clock.now();
-        let cap = store.in_force().refusal_cache;
-        let asked = Interval { sent, received };
-        store.refusals.remember(plan, verdict, asked, cap);
+        remember(session, plan, verdict, sent);
     }
     outcome
+}
+
+/// Has a worker look at plans whose clients leave before the answer, as long as there is the session.
+pub(super) fn attend(session: &Rc<Session>) {
+    let leavers = Rc::clone(&session.leavers);
+    tokio::task::spawn_local(leavers.attend(Rc::downgrade(session)));
+}
+
+/// Remembers that Redis, asked at `sent`, refused a plan, if it did.
+fn remember(session: &Session, plan: &[Ask<'_>], verdict: &Verdict, sent: Timestamp) {
+    if verdict.admit {
+        return;
+    }
+    let store = session.store();
+    let received = store.clock.now();
+    let cap = store.in_force().refusal_cache;
+    let asked = Interval { sent, received };
+    store.refusals.remember(plan, verdict, asked, cap);
 }
 
 /// Says what each ask of a plan would be answered.

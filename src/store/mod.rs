@@ -212,7 +212,11 @@ impl Store {
     pub fn session(&self) -> Session {
         match self {
             Self::Memory(memory) => Session::Memory(Arc::clone(memory)),
-            Self::Redis(store) => Session::Redis(Rc::new(redis::Session::open(store))),
+            Self::Redis(store) => {
+                let session = Rc::new(redis::Session::open(store));
+                guarded::attend(&session);
+                Session::Redis(session)
+            }
         }
     }
 

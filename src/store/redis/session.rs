@@ -23,6 +23,7 @@ use super::wire::{self, BadReply, Call, Intent, Reply, Script, Settlement};
 use crate::clock::Timestamp;
 use crate::limit::{Ask, Decision, Tag, Verdict};
 use crate::store::breaker::{Breaker, BreakerState};
+use crate::store::guarded::Leavers;
 
 /// A worker's way to Redis; lives on the worker's thread.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Session {
     applied: Cell<u64>,
     /// The key under which nodes announce themselves.
     nodes_key: Box<[u8]>,
+    /// Whose clients left before the answer.
+    pub(in crate::store) leavers: Rc<Leavers>,
 }
 
 impl Session {
@@ -50,6 +53,7 @@ impl Session {
             tally,
             applied,
             nodes_key: store.names.nodes(),
+            leavers: Rc::default(),
         }
     }
 
