@@ -8,6 +8,7 @@ pub mod shared;
 
 pub(crate) mod client_io;
 pub(crate) mod connection;
+mod gather;
 pub(crate) mod listener;
 pub(crate) mod registry;
 pub(crate) mod strict;

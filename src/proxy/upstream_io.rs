@@ -19,6 +19,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::gather::{Gathered, gather};
+
 /// An origin's socket as hyper reads and writes it.
 pub(super) struct UpstreamIo {
     stream: TcpStream,
@@ -166,6 +168,9 @@ impl AsyncWrite for UpstreamIo {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let Some(bytes) = gather(slices, &mut Gathered::new()) {
+            return self.poll_write(cx, bytes);
+        }
         let bytes = || slices.iter().map(|slice| slice.len()).sum();
         if self.seen.is_deaf.get() {
             return Poll::Ready(Ok(bytes()));

@@ -25,6 +25,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::gather::{Gathered, gather};
 use super::sweep::{Deadline, Sweep};
 use crate::snapshot::Listener;
 
@@ -248,8 +249,10 @@ impl AsyncWrite for ClientIo {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.0
-            .poll_send(cx, |stream| stream.try_write_vectored(slices))
+        match gather(slices, &mut Gathered::new()) {
+            Some(bytes) => self.0.poll_send(cx, |stream| stream.try_write(bytes)),
+            None => (self.0).poll_send(cx, |stream| stream.try_write_vectored(slices)),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
