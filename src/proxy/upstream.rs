@@ -8,10 +8,11 @@
 
 use std::cell::Cell;
 use std::error::Error as StdError;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -87,8 +88,16 @@ impl<B: RequestBody> Connection<B> {
             failure: Cell::new(None),
         });
         let driver = tokio::task::spawn_local({
-            let link = Rc::clone(&link);
-            async move { link.failure.set(connection.await.err()) }
+            let (link, gate) = (Rc::clone(&link), Arc::clone(&seen.gate));
+            async move {
+                let mut connection = pin!(connection);
+                let waker = Waker::from(Arc::clone(&gate));
+                let driven = poll_fn(|cx| {
+                    gate.open_for(cx.waker());
+                    connection.as_mut().poll(&mut Context::from_waker(&waker))
+                });
+                link.failure.set(driven.await.err());
+            }
         });
         Ok(Self {
             sender,
@@ -113,6 +122,7 @@ impl<B: RequestBody> Connection<B> {
         upload.link = (!upload.body.is_end_stream()).then(|| Rc::clone(&self.link));
         self.link.patience.set(Some(timeout));
         self.seen.interim.set(Interim::NONE_YET);
+        self.seen.gate.open();
         let sent = self.sender.try_send_request(request);
         let outcome = self.link.deadline.within(timeout, sent).await;
         self.link.patience.set(None);
@@ -152,6 +162,14 @@ impl<B> Connection<B> {
         }
         deadline.register(cx);
         Poll::Pending
+    }
+
+    /// Says that what is left of the response waits to be taken: if the driver is done with it,
+    /// it need not hear of that.
+    pub(super) fn taking(&self) {
+        if self.sender.is_ready() {
+            self.seen.gate.shut();
+        }
     }
 
     /// Notes that the origin has sent something.

@@ -96,6 +96,9 @@ impl<B> Body for UpstreamBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
         let body = self.get_mut();
+        if let Some(lease) = &body.lease {
+            lease.connection.taking();
+        }
         match Pin::new(&mut body.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(lease) = &body.lease {

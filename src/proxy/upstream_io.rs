@@ -9,12 +9,18 @@
 //! resets the connection under what the gateway still sends. The answer has arrived by then, but
 //! hyper would stop at the failed write and never read it. So a write that the origin does not
 //! take any more is thrown away, and what can be read decides how the exchange ends.
+//!
+//! hyper wakes its task for every piece of a body that is taken, the last one too, when there is
+//! nothing left to do. A [`Gate`] keeps that from costing a turn of the task per request: shut, it
+//! lets through nothing but the socket.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -33,6 +39,16 @@ pub(super) struct Seen {
     pub(super) interim: Cell<Interim>,
     /// Whether the origin takes nothing any more.
     pub(super) is_deaf: Cell<bool>,
+    /// Between whoever wakes the task that drives the connection and that task.
+    pub(super) gate: Arc<Gate>,
+}
+
+/// Passes wakes on to a task while it is open; the socket does not need it.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// The task's, which stays the same.
+    task: OnceLock<Waker>,
+    is_shut: AtomicBool,
 }
 
 /// How far the heads before a response's own have been seen.
@@ -96,6 +112,44 @@ impl Seen {
         Self {
             interim: Cell::new(Interim::NONE_YET),
             is_deaf: Cell::new(false),
+            gate: Arc::default(),
+        }
+    }
+}
+
+impl Gate {
+    /// Lets every wake through.
+    pub(super) fn open(&self) {
+        self.is_shut.store(false, Relaxed);
+    }
+
+    /// Lets no wake through until it is opened, or the task runs.
+    pub(super) fn shut(&self) {
+        self.is_shut.store(true, Relaxed);
+    }
+
+    /// Lets every wake through to the task that runs.
+    pub(super) fn open_for(&self, task: &Waker) {
+        self.open();
+        self.task.get_or_init(|| task.clone());
+    }
+
+    /// Has the task woken however the gate is.
+    fn context<'a>(&'a self, cx: &'a Context<'_>) -> Context<'a> {
+        Context::from_waker(self.task.get().unwrap_or(cx.waker()))
+    }
+}
+
+impl Wake for Gate {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_shut.load(Relaxed)
+            && let Some(task) = self.task.get()
+        {
+            task.wake_by_ref();
         }
     }
 }
@@ -137,7 +191,8 @@ impl AsyncRead for UpstreamIo {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let UpstreamIo { stream, seen } = &mut *self;
+        ready!(Pin::new(stream).poll_read(&mut seen.gate.context(cx), buf))?;
         let mut interim = self.seen.interim.get();
         if interim.place != Place::Beyond {
             interim.see(&buf.filled()[before..]);
@@ -159,7 +214,8 @@ impl AsyncWrite for UpstreamIo {
         if self.seen.is_deaf.get() {
             return Poll::Ready(Ok(bytes.len()));
         }
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let UpstreamIo { stream, seen } = &mut *self;
+        let written = Pin::new(stream).poll_write(&mut seen.gate.context(cx), bytes);
         self.written(written, || bytes.len())
     }
 
@@ -175,7 +231,8 @@ impl AsyncWrite for UpstreamIo {
         if self.seen.is_deaf.get() {
             return Poll::Ready(Ok(bytes()));
         }
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let UpstreamIo { stream, seen } = &mut *self;
+        let written = Pin::new(stream).poll_write_vectored(&mut seen.gate.context(cx), slices);
         self.written(written, bytes)
     }
 
@@ -195,6 +252,7 @@ impl AsyncWrite for UpstreamIo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     /// Counts interim answers in pieces of every size: no border hides one.
     fn count(text: &str) -> u32 {
@@ -209,6 +267,33 @@ mod tests {
             .collect();
         assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
         counts[0]
+    }
+
+    #[test]
+    fn shut_gate_lets_no_wake_through_until_it_opens_or_the_task_runs() {
+        struct Count(AtomicUsize);
+        impl Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let task = Arc::new(Count(AtomicUsize::new(0)));
+        let gate = Arc::new(Gate::default());
+        let (to_task, through) = (Arc::clone(&task).into(), Waker::from(Arc::clone(&gate)));
+        let wakes = |change: &dyn Fn()| {
+            change();
+            through.wake_by_ref();
+            task.0.swap(0, Relaxed)
+        };
+        assert_eq!(wakes(&|| gate.open_for(&to_task)), 1);
+        assert_eq!(wakes(&|| gate.shut()), 0);
+        assert_eq!(wakes(&|| gate.open()), 1);
+        gate.shut();
+        assert_eq!(wakes(&|| gate.open_for(&to_task)), 1);
+        gate.shut();
+        let cx = Context::from_waker(Waker::noop());
+        gate.context(&cx).waker().wake_by_ref();
+        assert_eq!(task.0.load(Relaxed), 1, "the socket needs no gate");
     }
 
     #[test]
