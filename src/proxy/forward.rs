@@ -106,32 +106,36 @@ type Outbox<B> = Option<Request<Upload<B>>>;
 /// # Errors
 ///
 /// The request is spent; nothing is worth retrying.
-pub async fn send<B: RequestBody>(
-    pools: &Pools<B>,
-    upstream: &Arc<Upstream>,
-    http: &HttpUpstream,
+pub fn send<'f, B: RequestBody>(
+    pools: &'f Pools<B>,
+    upstream: &'f Arc<Upstream>,
+    http: &'f HttpUpstream,
     request: Request<B>,
     terms: &Terms,
-    meter: Meter<'_>,
-) -> Result<Response<UpstreamBody<B>>, ForwardError> {
-    let origins = pools.origins(upstream, http);
+    meter: Meter<'f>,
+) -> impl Future<Output = Result<Response<UpstreamBody<B>>, ForwardError>> + use<'f, B> {
+    let terms = *terms;
     let keeps_host = terms.host == Host::Client && request.headers().contains_key(HOST);
     let mut outbox = Some(prepare(request));
-    let mut last = ForwardError::NoEndpoint(None);
-    for (tries, origin) in (0..=http.retries).zip(origins.turn()) {
-        if tries > 0 {
-            meter.metrics.retried(meter.worker);
+    // Not an `async fn`, whose future would have room for the request twice.
+    async move {
+        let origins = pools.origins(upstream, http);
+        let mut last = ForwardError::NoEndpoint(None);
+        for (tries, origin) in (0..=http.retries).zip(origins.turn()) {
+            if tries > 0 {
+                meter.metrics.retried(meter.worker);
+            }
+            if !keeps_host && let Some(request) = &mut outbox {
+                request.headers_mut().insert(HOST, origin.host.clone());
+            }
+            match visit(pools, origin, http, &mut outbox, &terms, meter).await {
+                Attempt::Answered(response) => return Ok(response),
+                Attempt::Failed(error) => return Err(error),
+                Attempt::Unsent(error) => last = error,
+            }
         }
-        if !keeps_host && let Some(request) = &mut outbox {
-            request.headers_mut().insert(HOST, origin.host.clone());
-        }
-        match visit(pools, origin, http, &mut outbox, terms, meter).await {
-            Attempt::Answered(response) => return Ok(response),
-            Attempt::Failed(error) => return Err(error),
-            Attempt::Unsent(error) => last = error,
-        }
+        Err(last)
     }
-    Err(last)
 }
 
 impl ForwardError {

@@ -3,8 +3,11 @@
 //! 1 route, 2 identify and 3 plan, 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
 
+use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -66,7 +69,7 @@ pub(crate) async fn run(
 ) -> Result<Response<ResponseBody>, ClientGone> {
     connection.socket.begin_request();
     let live = connection.worker.live();
-    let (head, incoming) = request.into_parts();
+    let (mut head, incoming) = request.into_parts();
     let (dialect, version) = (Dialect::of(&head.headers), head.version);
     let socket = Arc::clone(&connection.socket);
     let is_withheld = head.headers.contains_key(EXPECT);
@@ -79,7 +82,7 @@ pub(crate) async fn run(
         exchange: &mut exchange,
         body: &mut body,
     };
-    let mut response = match journey.travel(head).await {
+    let mut response = match journey.travel(&mut head).await {
         Ok(response) => {
             exchange.answered(response.status(), None);
             response
@@ -114,9 +117,9 @@ pub(crate) async fn run(
 
 impl Journey<'_> {
     /// Phases 1 to 6.
-    async fn travel(mut self, mut head: Parts) -> Result<Response<Content>, Stop> {
+    async fn travel(mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
         let (snapshot, shared) = (&self.live.snapshot, &self.connection.worker.shared);
-        let checked = check(&head, shared);
+        let checked = check(head, shared);
         headers::strip_request(&mut head.headers);
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
@@ -126,14 +129,14 @@ impl Journey<'_> {
         let client = identify::client_address(peer, &head.headers, identity);
         self.exchange.sent_by(client);
         checked?;
-        let target = head.uri.clone();
-        settle_host(&mut head, &target)?;
+        let target = std::mem::take(&mut head.uri);
+        settle_host(head, &target)?;
         identify::join_routed_lines(&mut head.headers, &snapshot.router);
         let host = identify::host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.asked(&host);
-        let found = route(snapshot, &host, &head, &path)?;
+        let found = route(snapshot, &host, head, &path)?;
         let route = &snapshot.routes[found.route];
         self.exchange.routed(found.route);
         let facts = Facts {
@@ -157,9 +160,9 @@ impl Journey<'_> {
             Box::pin(turn).await?;
         }
         join_lines(&mut head.headers, snapshot, route);
-        let request = self.outgoing(head, &target, &path, route, client);
-        // Boxed, so that hyper need not move room for it with every request, refused ones too.
-        Box::pin(self.forward(route, request)).await
+        self.annotate_request(&mut head.headers, client);
+        let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
+        self.forward(route, head, forwarded).await
     }
 
     /// Holds the body to the route's or the listener's bound.
@@ -175,15 +178,8 @@ impl Journey<'_> {
         Ok(())
     }
 
-    /// Makes the request that the upstream sees.
-    fn outgoing(
-        &mut self,
-        mut head: Parts,
-        target: &Uri,
-        path: &Normalised<'_>,
-        route: &Route,
-        client: std::net::IpAddr,
-    ) -> Request<RequestBody> {
+    /// Tells the upstream whose request it is, and that a gateway stands before it.
+    fn annotate_request(&self, headers: &mut HeaderMap, client: IpAddr) {
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
         let believed = identify::is_trusted(peer, identity).then_some(&identity.source);
@@ -194,25 +190,37 @@ impl Journey<'_> {
             scheme: "http",
         };
         let mut remembered = self.connection.forwarded.borrow_mut();
-        forwarded::annotate(&mut head.headers, &sender, &mut remembered);
-        via::add(&mut head.headers, &self.connection.worker.shared.via);
-        head.uri = target::outgoing(target, path.as_str(), route.strip_prefix.as_deref());
+        forwarded::annotate(headers, &sender, &mut remembered);
+        via::add(headers, &self.connection.worker.shared.via);
+    }
+
+    /// Makes the request that the upstream sees, of what is left of the client's.
+    fn outgoing(&mut self, head: &mut Parts, target: Uri) -> Request<RequestBody> {
         let mut body = self.body.take().expect("the body is forwarded once");
         body.keep_out(&self.live.snapshot.decisive_headers);
-        Request::from_parts(head, body)
+        let mut request = Request::new(body);
+        *request.method_mut() = std::mem::take(&mut head.method);
+        *request.uri_mut() = target;
+        *request.headers_mut() = std::mem::take(&mut head.headers);
+        request
     }
 
     /// Phase 5: lets the upstream answer.
+    ///
+    /// What waits is boxed, so that hyper need not have room for it with every request, refused
+    /// ones too.
     async fn forward(
         &mut self,
         route: &Route,
-        request: Request<RequestBody>,
+        head: &mut Parts,
+        target: Uri,
     ) -> Result<Response<Content>, Stop> {
+        let request = self.outgoing(head, target);
         let upstream: &Arc<Upstream> = &self.live.snapshot.upstreams[route.upstream];
         let http = match &upstream.kind {
             UpstreamKind::Echo => return Ok(builtin::echo(request).map(Content::Builtin)),
             UpstreamKind::Status(status) => {
-                request.into_body().drain().await;
+                Box::pin(request.into_body().drain()).await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
             }
             UpstreamKind::Http(http) => http,
@@ -234,11 +242,12 @@ impl Journey<'_> {
         };
         let pools = &worker.pools;
         let sent = forward::send(pools, upstream, http, request, &terms, meter);
-        let response = tokio::select! {
-            biased;
-            response = sent => response?,
-            () = self.connection.socket.gone() => return Err(Stop::Gone),
-        };
+        let (mut sent, client) = (Box::pin(sent), &self.connection.socket);
+        let response = poll_fn(|cx| match sent.as_mut().poll(cx) {
+            Poll::Ready(response) => Poll::Ready(response.map_err(Stop::from)),
+            Poll::Pending => client.poll_gone(cx).map(|()| Err(Stop::Gone)),
+        });
+        let response = response.await?;
         self.exchange.responded();
         Ok(response.map(Content::Upstream))
     }

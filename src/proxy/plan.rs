@@ -102,14 +102,15 @@ pub(super) async fn decide(
             Err(Refusal::limiter_unavailable(retry))
         }
         Outcome::Decided {
-            verdict,
+            // Not moved: it is large.
+            ref verdict,
             charge,
             is_degraded,
         } => {
             if is_degraded {
                 exchange.degraded();
             }
-            note(planned, &verdict, exchange);
+            note(planned, verdict, exchange);
             if verdict.admit {
                 return Ok(Admitted {
                     wait: verdict.wait,

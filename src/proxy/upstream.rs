@@ -56,8 +56,12 @@ struct Link {
     failure: Cell<Option<hyper::Error>>,
 }
 
-/// The body of a request on its way to an origin.
-pub struct Upload<B> {
+/// The body of a request on its way to an origin; nothing if it is empty.
+///
+/// hyper hands requests on by value a dozen times, so what few of them have is boxed.
+pub struct Upload<B>(Option<Box<Uploading<B>>>);
+
+struct Uploading<B> {
     body: B,
     /// The connection it is sent on, once that is known.
     link: Option<Rc<Link>>,
@@ -115,15 +119,16 @@ impl<B: RequestBody> Connection<B> {
         outbox: &mut Option<Request<Upload<B>>>,
         timeout: Duration,
     ) -> Result<Response<Incoming>, SendError> {
-        let mut request = outbox
-            .take()
-            .expect("a request that was sent is not sent again");
-        let upload = request.body_mut();
-        upload.link = (!upload.body.is_end_stream()).then(|| Rc::clone(&self.link));
+        if let Some(Upload(Some(uploading))) = outbox.as_mut().map(Request::body_mut) {
+            uploading.link = Some(Rc::clone(&self.link));
+        }
         self.link.patience.set(Some(timeout));
         self.seen.interim.set(Interim::NONE_YET);
         self.seen.gate.open();
-        let sent = self.sender.try_send_request(request);
+        let request = outbox.take();
+        let request = request.expect("a request that was sent is not sent again");
+        // Pinned where it is made, for it has room for the request.
+        let sent = pin!(self.sender.try_send_request(request));
         let outcome = self.link.deadline.within(timeout, sent).await;
         self.link.patience.set(None);
         let mut error = match outcome {
@@ -191,9 +196,10 @@ impl<B> Drop for Connection<B> {
     }
 }
 
-impl<B> Upload<B> {
+impl<B: Body> Upload<B> {
     pub(super) fn new(body: B) -> Self {
-        Self { body, link: None }
+        let has_content = !body.is_end_stream();
+        Self(has_content.then(|| Box::new(Uploading { body, link: None })))
     }
 }
 
@@ -205,8 +211,11 @@ impl<B: RequestBody> Body for Upload<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let mut polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Some(link) = &self.link {
+        let Some(uploading) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let mut polled = Pin::new(&mut uploading.body).poll_frame(cx);
+        if let Some(link) = &uploading.link {
             match link.patience.get() {
                 // It is the origin's turn again, with the whole of its time.
                 Some(timeout) if polled.is_ready() => link.deadline.arm(timeout),
@@ -222,11 +231,13 @@ impl<B: RequestBody> Body for Upload<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        let mut bodies = self.0.iter();
+        bodies.all(|uploading| uploading.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let uploading = self.0.as_ref();
+        uploading.map_or(SizeHint::with_exact(0), |it| it.body.size_hint())
     }
 }
 
