@@ -15,6 +15,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
+use smallvec::SmallVec;
 
 use super::headers;
 use super::pool::{ConnectError, Lease, Origin, Pools};
@@ -276,17 +277,20 @@ fn accept<B>(
 /// hyper goes by the last of several codings, and by Transfer-Encoding beside Content-Length;
 /// neither survives being passed on.
 fn check_framing(headers: &HeaderMap) -> Result<(), BadResponse> {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
-    let is_clear = match (codings.next(), lengths.next()) {
-        (None, None) => true,
-        (Some(coding), None) => {
-            coding.as_bytes().eq_ignore_ascii_case(b"chunked") && codings.next().is_none()
+    let (mut codings, mut lengths) = (SmallVec::<[_; 2]>::new(), SmallVec::<[_; 2]>::new());
+    // One look at all fields is less work than a search for each.
+    for (name, value) in headers {
+        match *name {
+            TRANSFER_ENCODING => codings.push(value),
+            CONTENT_LENGTH => lengths.push(value),
+            _ => {}
         }
-        (None, Some(length)) => {
-            length.as_bytes().iter().all(u8::is_ascii_digit) && lengths.next().is_none()
-        }
-        (Some(_), Some(_)) => false,
+    }
+    let is_clear = match (&codings[..], &lengths[..]) {
+        ([], []) => true,
+        ([coding], []) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        ([], [length]) => length.as_bytes().iter().all(u8::is_ascii_digit),
+        _ => false,
     };
     is_clear.then_some(()).ok_or(BadResponse::Framing)
 }

@@ -20,17 +20,17 @@ use crate::snapshot::{ADDRESS_CLAIMS, AddressSource};
 /// A wish for trailers stays. Names that an origin takes for such fields because it reads `_` as
 /// `-`, as CGI and WSGI do, go too.
 pub fn strip_request(headers: &mut HeaderMap) {
-    let wants_trailers = headers
-        .get_all(TE)
-        .iter()
-        .flat_map(tokens)
-        .any(|token| token.eq_ignore_ascii_case("trailers"));
-    strip(headers, |name| {
+    let unwanted = named(headers, |name| {
         is_hop_by_hop(name)
             || matches!(*name, EXPECT | PROXY_AUTHORIZATION)
             || is_reserved(name)
             || is_disguised(name)
     });
+    let wants_trailers = unwanted.contains(&TE)
+        && (headers.get_all(TE).iter())
+            .flat_map(tokens)
+            .any(|token| token.eq_ignore_ascii_case("trailers"));
+    strip(headers, &unwanted);
     if wants_trailers {
         // RFC 9110, section 10.1.4.
         headers.insert(TE, HeaderValue::from_static("trailers"));
@@ -56,7 +56,7 @@ pub fn strip_untrusted(headers: &mut HeaderMap, source: &AddressSource) {
 
 /// Takes out of a request's trailers what an origin that merges them with the fields must not believe.
 pub fn strip_trailers(trailers: &mut HeaderMap) {
-    strip(trailers, |name| {
+    let unwanted = named(trailers, |name| {
         is_hop_by_hop(name)
             || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | VIA)
             || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
@@ -64,6 +64,7 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
             || is_reserved(name)
             || is_disguised(name)
     });
+    strip(trailers, &unwanted);
 }
 
 /// Takes out of a request's trailers the fields that routes and partitions look at: what was
@@ -84,7 +85,8 @@ pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
 
 /// Takes the hop-by-hop fields out of a response; Trailer stays, for the trailers are passed on.
 pub fn strip_response(headers: &mut HeaderMap) {
-    strip(headers, is_hop_by_hop);
+    let unwanted = named(headers, is_hop_by_hop);
+    strip(headers, &unwanted);
 }
 
 /// Reads after how much idle time the sender of `headers` closes the connection.
@@ -98,23 +100,43 @@ pub fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
 }
 
-/// Removes the fields whose names are `unwanted`, and those that Connection names.
-fn strip(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
-    let options: SmallVec<[HeaderValue; 2]> = headers.get_all(CONNECTION).iter().cloned().collect();
-    for name in options.iter().flat_map(tokens) {
-        // Without these it would be another message.
-        let stays = |kept: &HeaderName| name.eq_ignore_ascii_case(kept.as_str());
-        if !(stays(&HOST) || stays(&CONTENT_LENGTH)) {
-            headers.remove(name);
+/// Names of fields that are to go.
+type Names = SmallVec<[HeaderName; 4]>;
+
+/// Returns the names of the fields that are `unwanted`.
+fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> Names {
+    let mut names = Names::new();
+    for name in headers.keys() {
+        if unwanted(name) {
+            names.push(name.clone());
         }
     }
-    remove(headers, unwanted);
+    names
+}
+
+/// Removes the fields of these names, hop-by-hop fields among them, and those that Connection names.
+fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
+    // It is hop-by-hop itself, so most messages need not be searched for it.
+    if unwanted.contains(&CONNECTION) {
+        // Keep-Alive goes in any case, and most say nothing else.
+        let is_more = |value: &&HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
+        let options = headers.get_all(CONNECTION).iter().filter(is_more);
+        let options: SmallVec<[HeaderValue; 2]> = options.cloned().collect();
+        for name in options.iter().flat_map(tokens) {
+            // Without these it would be another message.
+            let stays = |kept: &HeaderName| name.eq_ignore_ascii_case(kept.as_str());
+            if !(stays(&HOST) || stays(&CONTENT_LENGTH)) {
+                headers.remove(name);
+            }
+        }
+    }
+    for name in unwanted {
+        headers.remove(name);
+    }
 }
 
 fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
-    let unwanted = |name: &&HeaderName| unwanted(name);
-    let names: SmallVec<[HeaderName; 8]> = headers.keys().filter(unwanted).cloned().collect();
-    for name in names {
+    for name in named(headers, unwanted) {
         headers.remove(name);
     }
 }
@@ -221,6 +243,24 @@ pub(super) mod tests {
             ("accept", "*/*"),
         ]);
         assert_eq!(headers, fields(&[("trailer", "x-sum"), ("accept", "*/*")]));
+    }
+
+    #[test]
+    fn keep_alive_goes_whether_connection_names_it_or_not() {
+        for option in ["keep-alive", "Keep-Alive", "keep-alive, x-hop", "x-hop"] {
+            let mut headers = fields(&[
+                ("connection", option),
+                ("keep-alive", "timeout=5"),
+                ("x-hop", "1"),
+                ("date", "today"),
+            ]);
+            strip_response(&mut headers);
+            headers.remove("x-hop");
+            assert_eq!(headers, fields(&[("date", "today")]), "{option}");
+        }
+        let mut headers = fields(&[("keep-alive", "timeout=5")]);
+        strip_response(&mut headers);
+        assert!(headers.is_empty());
     }
 
     #[test]

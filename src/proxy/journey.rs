@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, HOST, HeaderName, TRANSFER_ENCODING, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body as _;
@@ -255,22 +255,29 @@ impl Journey<'_> {
 
 /// Refuses what no route is asked about.
 fn check(head: &Parts, shared: &Shared) -> Result<(), Refusal> {
-    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-    if let Some(coding) = codings.next()
-        && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
-    {
-        // hyper goes by the last coding alone, and what is forwarded would lack the others.
-        return Err(Refusal::bad_framing());
-    }
-    if via::has_passed(&head.headers, &shared.via) {
-        return Err(Refusal::request_loop());
+    // Most requests have none of these, and one look at all names is less work than three searches.
+    let concerns = |name: &HeaderName| matches!(*name, TRANSFER_ENCODING | VIA | EXPECT);
+    let is_concerned = head.headers.keys().any(concerns);
+    if is_concerned {
+        let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+        if let Some(coding) = codings.next()
+            && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
+        {
+            // hyper goes by the last coding alone, and what is forwarded would lack the others.
+            return Err(Refusal::bad_framing());
+        }
+        if via::has_passed(&head.headers, &shared.via) {
+            return Err(Refusal::request_loop());
+        }
     }
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::method_unsupported());
     }
-    let mut expectations = head.headers.get_all(EXPECT).iter();
-    if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
-        return Err(Refusal::expectation_failed());
+    if is_concerned {
+        let mut expectations = head.headers.get_all(EXPECT).iter();
+        if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+            return Err(Refusal::expectation_failed());
+        }
     }
     Ok(())
 }
