@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 
 use super::client_io::{Awaited, ClientIo, ClientSocket};
 use super::forwarded::Remembered;
+use super::identify::LatestTag;
 use super::journey;
 use super::listener::{Accepted, Place};
 use super::record;
@@ -32,6 +33,8 @@ pub(crate) struct Connection {
     pub(crate) place: Place,
     /// What the latest request's origin was told of its client.
     pub(crate) forwarded: RefCell<Remembered>,
+    /// Whose quota the latest request spent.
+    pub(crate) tag: RefCell<LatestTag>,
 }
 
 /// Counts a panic that ends its connection; the worker goes on.
@@ -62,6 +65,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
         peer,
         place,
         forwarded: RefCell::default(),
+        tag: RefCell::default(),
     });
     let _guard = PanicGuard(Rc::clone(&connection));
     let service = service_fn(|request| journey::run(Rc::clone(&connection), request));

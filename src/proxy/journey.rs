@@ -150,7 +150,17 @@ impl Journey<'_> {
             found: &found,
             router: &snapshot.router,
         };
-        let planned = plan::make(self.live, snapshot, route, &facts, self.exchange)?;
+        let planned = {
+            let mut latest = self.connection.tag.borrow_mut();
+            plan::make(
+                self.live,
+                snapshot,
+                route,
+                &facts,
+                &mut latest,
+                self.exchange,
+            )?
+        };
         self.bound_body(route)?;
         let admitted = plan::decide(&self.connection.worker, &planned, self.exchange).await?;
         if admitted.wait > Micros(0) {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::identify::{Facts, Identified, shown, tag};
+use super::identify::{Facts, Identified, LatestTag, shown};
 use super::record::Exchange;
 use super::refusal::Refusal;
 use super::shared::Live;
@@ -40,6 +40,7 @@ pub(super) fn make<'s>(
     snapshot: &'s Snapshot,
     route: &Route,
     facts: &Facts<'_>,
+    latest: &mut LatestTag,
     exchange: &mut Exchange,
 ) -> Result<Planned<'s>, Refusal> {
     let mut planned = Planned {
@@ -49,7 +50,7 @@ pub(super) fn make<'s>(
     for applied in &route.policies {
         let policy = &snapshot.policies[applied.policy];
         let Some(mode) = policy.mode else { continue };
-        let tag = match tag(&live.tag_key, policy, facts) {
+        let tag = match latest.tag(&live.tag_key, policy, facts) {
             Identified::Tag(tag) => tag,
             Identified::Skip => {
                 exchange.outcome(applied.policy, PolicyOutcome::Skipped);

@@ -13,5 +13,5 @@ mod shown;
 pub use self::address::{client_address, is_trusted};
 pub(super) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, host};
-pub use self::partition::{Facts, Identified, join_lines, join_routed_lines, tag};
+pub use self::partition::{Facts, Identified, LatestTag, join_lines, join_routed_lines, tag};
 pub use self::shown::{Shown, shown, shown_address};

@@ -72,6 +72,31 @@ pub fn tag(key: &[u8; 32], policy: &Policy, facts: &Facts<'_>) -> Identified {
     Identified::Tag(tagger.finish())
 }
 
+/// The tag that a connection's latest request had by its client's address alone: on one that is
+/// kept alive every request has the same.
+#[derive(Debug, Default)]
+pub struct LatestTag(Option<([u8; 32], IpAddr, u8, Tag)>);
+
+impl LatestTag {
+    /// Does what [`tag`] does; what is remembered is not digested anew.
+    pub fn tag(&mut self, key: &[u8; 32], policy: &Policy, facts: &Facts<'_>) -> Identified {
+        if !matches!(&*policy.partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
+            return tag(key, policy, facts);
+        }
+        let (client, prefix) = (facts.client, facts.ipv6_prefix);
+        if let Some((of_key, address, bits, tag)) = &self.0
+            && (of_key, *address, *bits) == (key, client, prefix)
+        {
+            return Identified::Tag(*tag);
+        }
+        let identified = tag(key, policy, facts);
+        if let Identified::Tag(tag) = identified {
+            self.0 = Some((*key, client, prefix, tag));
+        }
+        identified
+    }
+}
+
 /// Digests one part and its value alone, for showing it.
 pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> Tag {
     let mut tagger = Tagger::new(key);

@@ -62,16 +62,20 @@ impl Sample {
     }
 
     fn tag(&self, partition: &[&[Part]], missing: Missing) -> Identified {
-        let choices = partition.iter().map(|parts| Choice(parts.to_vec()));
-        let policy = Policy {
-            name: Arc::from("p"),
-            quotas: Vec::new(),
-            partition: Partition(choices.collect()),
-            missing,
-            mode: None,
-            on_store_failure: OnStoreFailure::Local,
-        };
+        let policy = policy(partition, missing);
         self.with(|facts| tag(&KEY, &policy, facts))
+    }
+}
+
+fn policy(partition: &[&[Part]], missing: Missing) -> Policy {
+    let choices = partition.iter().map(|parts| Choice(parts.to_vec()));
+    Policy {
+        name: Arc::from("p"),
+        quotas: Vec::new(),
+        partition: Partition(choices.collect()),
+        missing,
+        mode: None,
+        on_store_failure: OnStoreFailure::Local,
     }
 }
 
@@ -123,6 +127,38 @@ fn addresses_of_one_network_share_a_tag() {
             ..SAMPLE
         };
         assert_shared(name, &Part::Ip, &client(a), &client(b), shared);
+    }
+}
+
+#[test]
+fn remembered_tag_is_the_one_that_would_be_digested() {
+    let by_address: &[&[Part]] = &[&[Part::Ip]];
+    let by_both: &[&[Part]] = &[&[Part::Ip], &[Part::Host]];
+    let by_key_or_address: &[&[Part]] = &[&[api_key(), Part::Ip]];
+    let keyed = with_keys(&[("x-api-key", "k")]);
+    let (other, narrow) = (
+        Sample {
+            client: "2001:db8::1",
+            ..SAMPLE
+        },
+        Sample {
+            client: "2001:db8::1",
+            ipv6_prefix: 56,
+            ..SAMPLE
+        },
+    );
+    let mut latest = LatestTag::default();
+    for key in [KEY, [8; 32], KEY] {
+        for sample in [&SAMPLE, &SAMPLE, &other, &narrow, &SAMPLE, &keyed] {
+            for partition in [by_address, by_both, by_key_or_address, &[]] {
+                let policy = policy(partition, Missing::Refuse);
+                let (remembered, digested) = sample.with(|facts| {
+                    let remembered = latest.tag(&key, &policy, facts);
+                    (remembered, tag(&key, &policy, facts))
+                });
+                assert_eq!(remembered, digested, "{partition:?}");
+            }
+        }
     }
 }
 
