@@ -6,7 +6,7 @@
 //! what no snapshot names any more. The number of connections in use is not bounded here.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -26,8 +26,9 @@ pub struct Pools<B> {
     sweep: Rc<Sweep>,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
-    /// By the upstream's address, which `Origins` keeps from being used again.
-    upstreams: RefCell<HashMap<*const Upstream, Rc<Origins<B>>>>,
+    /// By the upstream's address, which `Origins` keeps from being used again. There are few, and a
+    /// search costs less than a digest.
+    upstreams: RefCell<BTreeMap<*const Upstream, Rc<Origins<B>>>>,
 }
 
 /// The endpoints of an upstream as one snapshot has them.
