@@ -2,7 +2,9 @@
 //! did so lately.
 //!
 //! The number decides each node's share of a quota when Redis is away. It is what was last seen, so
-//! that a fleet which loses Redis does not count itself as one.
+//! that a fleet which loses Redis does not count itself as one. A Redis that comes back empty, or after
+//! a while, knows of nobody before each has announced itself again: fewer nodes than before are
+//! believed when that has been said for [`LIFETIME`].
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -16,6 +18,8 @@ pub(super) struct Nodes {
     due_us: AtomicU64,
     /// Nodes that were there when it did so last; 0: it never did.
     seen: AtomicU32,
+    /// Since when there are said to be fewer, in microseconds since 1970; 0: there are not.
+    fewer_since_us: AtomicU64,
 }
 
 impl Nodes {
@@ -27,6 +31,7 @@ impl Nodes {
             id: hex[..ID_CHARS].into(),
             due_us: AtomicU64::new(0),
             seen: AtomicU32::new(0),
+            fewer_since_us: AtomicU64::new(0),
         }
     }
 
@@ -47,9 +52,15 @@ impl Nodes {
                 .is_ok()
     }
 
-    /// Notes how many there are.
-    pub(super) fn saw(&self, nodes: u32) {
-        self.seen.store(nodes.max(1), Relaxed);
+    /// Notes how many there are said to be.
+    pub(super) fn saw(&self, nodes: u32, now: Timestamp) {
+        let since = Timestamp(self.fewer_since_us.load(Relaxed));
+        if nodes >= self.count() || (since.0 > 0 && now.since(since) >= LIFETIME) {
+            self.seen.store(nodes.max(1), Relaxed);
+            self.fewer_since_us.store(0, Relaxed);
+        } else if since.0 == 0 || now < since {
+            self.fewer_since_us.store(now.0, Relaxed);
+        }
     }
 
     /// Returns how many there were when Redis was last reached; 1 if it never was.
@@ -91,7 +102,26 @@ mod tests {
     fn node_that_never_reached_redis_counts_itself() {
         let nodes = Nodes::new(&[1; 32]);
         assert_eq!(nodes.count(), 1);
-        nodes.saw(3);
+        nodes.saw(3, START);
         assert_eq!(nodes.count(), 3);
+    }
+
+    #[test]
+    fn redis_that_forgot_the_fleet_is_not_believed_before_all_had_time_to_say_that_they_are_there()
+    {
+        let nodes = Nodes::new(&[1; 32]);
+        nodes.saw(3, START);
+        let back = START + Micros::from_secs(3_600);
+        nodes.saw(1, back);
+        assert_eq!(nodes.count(), 3);
+        nodes.saw(3, back + EVERY);
+        let leaving = back + EVERY + EVERY;
+        nodes.saw(2, leaving);
+        nodes.saw(2, leaving + LIFETIME - Micros(1));
+        assert_eq!(nodes.count(), 3);
+        nodes.saw(2, leaving + LIFETIME);
+        assert_eq!(nodes.count(), 2);
+        nodes.saw(4, leaving + LIFETIME + EVERY);
+        assert_eq!(nodes.count(), 4);
     }
 }

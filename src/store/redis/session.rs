@@ -140,7 +140,8 @@ impl Session {
         let breaker = self.route.breaker(&self.nodes_key, &self.store);
         let reply: Result<Value, Lost> = self.guarded(&breaker, calling).await;
         if let Some(count) = reply.ok().and_then(|reply| wire::nodes(&reply).ok()) {
-            nodes.saw(u32::try_from(count).unwrap_or(u32::MAX));
+            let now = self.store.clock.now();
+            nodes.saw(u32::try_from(count).unwrap_or(u32::MAX), now);
         }
     }
 
