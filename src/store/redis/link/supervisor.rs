@@ -1,7 +1,7 @@
 //! Keeps a link connected, without end: connect, serve, say what broke, wait, connect again.
 //!
-//! A connection that broke after it had served is replaced at once, and calls wait for that one
-//! attempt. When it fails, calls fail at once too, and the pauses between attempts grow up to
+//! A connection that broke after it had stood for a while is replaced at once, and calls wait for that
+//! one attempt. When it fails, or breaks soon, calls fail at once too, and the pauses between attempts grow up to
 //! [`PAUSE_MAX`]. The client library does not end a connection whose server is mute; here it is
 //! ended when [`MUTE_LOOKS_MAX`] looks in a row see calls wait and no answer.
 
@@ -25,7 +25,7 @@ use crate::store::redis::sentinel::Route;
 struct Supervisor {
     shared: Rc<Shared>,
     route: Route,
-    /// Attempts in a row that led to no connection that served.
+    /// Attempts in a row that led to no connection that lasted.
     failures: u32,
     /// What was last said to be wrong, until a connection serves again.
     complaint: Option<String>,
@@ -129,7 +129,7 @@ impl Supervisor {
                     watch.has_progress = true;
                     shared.is_suspect.set(false);
                     match aftermath {
-                        Aftermath::Served => prove(failures, complaint, &shared),
+                        Aftermath::Served => praise(complaint, &shared),
                         Aftermath::Erred => {}
                         Aftermath::Condemned(error) => {
                             return leaving.unwrap_or(End::Broken(error.to_string()));
@@ -155,7 +155,8 @@ impl Supervisor {
                         return leaving.unwrap_or(End::Broken("no answer".to_owned()));
                     }
                     if watch.looks == LOOKS_PROVING {
-                        prove(failures, complaint, &shared);
+                        *failures = 0;
+                        praise(complaint, &shared);
                     }
                 }
             }
@@ -256,9 +257,8 @@ impl Watch {
     }
 }
 
-/// Notes that a connection is of use, and says so if one was missed.
-fn prove(failures: &mut u32, complaint: &mut Option<String>, shared: &Shared) {
-    *failures = 0;
+/// Says that a connection is of use, if one was missed.
+fn praise(complaint: &mut Option<String>, shared: &Shared) {
     if complaint.take().is_some() {
         let server = shared.server.borrow().clone();
         tracing::info!(server = server.as_deref(), "connected to Redis again");
@@ -282,7 +282,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Looks in a row without an answer after which a connection is replaced; one is enough if
 /// somebody suspects the server.
 const MUTE_LOOKS_MAX: u32 = 4;
-/// A connection that stood for so many looks is of use, whether or not it was asked for anything.
+/// A connection that stood for so many looks has lasted, whether or not it was asked for anything. One
+/// that only answered may break each time: a replica answers what writes nothing.
 const LOOKS_PROVING: u32 = 4;
 /// Before the second attempt in a row.
 const PAUSE_MIN: Duration = Duration::from_millis(50);

@@ -238,6 +238,20 @@ async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn server_that_answers_and_breaks_in_turn_is_not_dialled_without_a_pause() {
+    let server = Server::start();
+    let link = connected(&server).await;
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    let refused = || link.decide(plan("k", QUOTA.limit + 1));
+    for _ in 0..2 {
+        assert!(refused().await.is_ok(), "what writes nothing is answered");
+        let failed = link.decide(plan("k", 1)).await;
+        assert_eq!(failed, Err(LinkError::ReadOnly));
+    }
+    until("the link is down", || link.state() == State::Down).await;
+}
+
+#[tokio::test(flavor = "local")]
 async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
     let server = Server::start();
     let link = connected(&server).await;
