@@ -96,7 +96,7 @@ fn main() {
                 costs.push(measure(gateway, load, seconds));
             }
         }
-        let costs: Vec<Cost> = costs.into_iter().map(middle).collect();
+        let costs: Vec<Cost> = costs.iter().map(|costs| middle(costs)).collect();
         print(load, &gateways, &costs);
         middles.push(costs);
     }
@@ -217,7 +217,7 @@ fn print(load: &Load, gateways: &[Gateway], costs: &[Cost]) {
 }
 
 /// The median of each figure.
-fn middle(costs: Vec<Cost>) -> Cost {
+fn middle(costs: &[Cost]) -> Cost {
     let of = |figure: fn(&Cost) -> f64| median(costs.iter().map(figure).collect());
     Cost {
         gateway: of(|cost| cost.gateway),
@@ -272,9 +272,10 @@ fn answers(gateway: &Gateway, load: &Load, seconds: u64) -> u64 {
                 .expect("wrk counts refusals")
         });
     // One answer at most may be of the other kind per thousand: the first of a quota.
-    let strays = match load.admitted {
-        true => refused,
-        false => answers - refused,
+    let strays = if load.admitted {
+        refused
+    } else {
+        answers - refused
     };
     assert!(
         strays * 1000 <= answers,
