@@ -215,8 +215,12 @@ impl LinkError {
             Some(Kind::TryAgain) => Self::TryAgain,
             Some(Kind::ReadOnly) => Self::ReadOnly,
             _ => {
-                let text: String = details.chars().take(ERROR_CHARS_MAX).collect();
-                Self::Server(format!("{} {}", error.code(), text.escape_debug()))
+                // One line, whatever the server says.
+                let printed = |c: char| if c.is_control() { ' ' } else { c };
+                let text: String = (details.chars().map(printed))
+                    .take(ERROR_CHARS_MAX)
+                    .collect();
+                Self::Server(format!("{} {text}", error.code()))
             }
         }
     }

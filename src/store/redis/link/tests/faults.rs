@@ -288,6 +288,15 @@ async fn link_led_elsewhere_finishes_what_was_sent_first() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn error_has_the_words_of_the_server() {
+    let server = Server::start_with(&["maxmemory 1"]);
+    let link = Link::open(Resolver::Fixed(target(server.address())), context());
+    let error = link.decide(plan("k", 1)).await.expect_err("no room");
+    let words = "OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(error.to_string(), words);
+}
+
+#[tokio::test(flavor = "local")]
 async fn each_change_is_logged_once_and_no_secret_is() {
     let log = Log::default();
     let writer = log.clone();
