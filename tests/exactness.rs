@@ -153,7 +153,7 @@ fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
     let old = group.primary().expect("nothing has failed yet");
     old.wait_for_replicas(2);
     // From here on no replica hears anything.
-    old.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]);
+    old.command(&["ACL", "SETUSER", "harness", "-psync", "-sync"]);
     old.command(&["CLIENT", "KILL", "TYPE", "replica"]);
     ask_in_turn(&fleet, lost);
     old.kill();

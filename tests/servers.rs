@@ -62,7 +62,7 @@ fn server_dies_with_the_process_that_started_it() {
 
 #[test]
 fn stopped_server_is_mute_until_it_is_resumed() {
-    let server = Server::start();
+    let server = answers_pings();
     let mut client = Connection::tcp(server.address(), HUSH).expect("it listens");
     server.stop();
     client.send(&["PING"]).expect("the kernel takes it");
@@ -143,7 +143,7 @@ fn sentinels_name_another_primary_when_asked_and_when_it_dies() {
 
 #[test]
 fn proxy_does_what_its_fault_says() {
-    let server = Server::start();
+    let server = answers_pings();
     let proxy = Proxy::to(server.address());
     let open = || Connection::tcp(proxy.address(), PATIENCE).expect("it listens");
     let mut client = open();
@@ -193,4 +193,11 @@ fn proxy_does_what_its_fault_says() {
     // Whether the end is orderly is no matter here.
     let _ = client.read_to_end(&mut answer);
     assert_eq!(answer, b"+PO");
+}
+
+/// Starts a server that lets everybody do more than a gateway may.
+fn answers_pings() -> Server {
+    let server = Server::start();
+    server.command(&["ACL", "SETUSER", "default", "+ping"]);
+    server
 }

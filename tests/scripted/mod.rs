@@ -16,7 +16,7 @@ use tollgate::store::redis::wire::{
 };
 
 use crate::ledger::ask;
-use crate::redis::{Connection, Server, Value};
+use crate::redis::{Connection, Server, Value, documented_rights};
 
 /// Quotas of one partition that no other test knows.
 ///
@@ -43,11 +43,18 @@ impl Scripted {
     pub fn on(server: &Server, quotas: Vec<(Quota, Mode)>) -> Self {
         static PARTITIONS: AtomicU64 = AtomicU64::new(1);
         let mut control = server.connect().expect("the server runs");
-        let user = USER.split_whitespace();
-        let words: Vec<_> = ["ACL", "SETUSER", "gateway"]
-            .into_iter()
-            .chain(user)
-            .collect();
+        let words: Vec<_> = [
+            "ACL",
+            "SETUSER",
+            "gateway",
+            "on",
+            ">secret",
+            "resetkeys",
+            "~test:*",
+        ]
+        .into_iter()
+        .chain(documented_rights())
+        .collect();
         let made = control.ask(&words).expect("the server answers");
         assert_eq!(made.text(), "OK");
         let mut connection = server.connect().expect("the server runs");
@@ -201,11 +208,6 @@ impl Scripted {
         value
     }
 }
-
-/// What a user needs who calls the scripts: to send them, and what they call themselves.
-const USER: &str = "on >secret resetkeys ~test:* resetchannels -@all +script|load +evalsha \
-    +time +get +set +del +lindex +lrange +lset +llen +ltrim +rpush +lrem +lpos +pexpire \
-    +zadd +zremrangebyscore +zcard";
 
 /// One of each.
 pub fn algorithms() -> [Algorithm; 5] {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::connection::Value;
-use super::server::{Encryption, Server};
+use super::server::{Encryption, HARNESS, Server};
 use super::wait_for;
 
 /// How long a node must be silent until the others call it dead. Shorter would find dead nodes on a
@@ -203,7 +203,8 @@ impl Cluster {
         let keys = from.command(&["CLUSTER", "GETKEYSINSLOT", &slot, &count]);
         let keys: Vec<String> = keys.list().iter().map(Value::text).collect();
         if !keys.is_empty() {
-            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000"];
+            words.extend(["AUTH2", HARNESS.0, HARNESS.1, "KEYS"]);
             words.extend(keys.iter().map(String::as_str));
             from.command(&words);
         }

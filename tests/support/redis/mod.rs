@@ -20,10 +20,24 @@ pub use cluster::Cluster;
 pub use connection::{Connection, Value};
 pub use proxy::{Fault, Proxy};
 pub use sentinels::Sentinels;
-pub use server::{Encryption, Server};
+pub use server::{Encryption, HARNESS, Server};
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+/// The line of `docs/redis.md` that makes the gateway's user.
+pub fn documented_user() -> Vec<&'static str> {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md"));
+    let line = text.lines().find(|line| line.starts_with("ACL SETUSER"));
+    let line = line.expect("docs/redis.md says how to make a user");
+    line.split_whitespace().collect()
+}
+
+/// What that user may do, on whatever keys.
+pub fn documented_rights() -> Vec<&'static str> {
+    let rights = documented_user().into_iter();
+    rights.skip_while(|word| *word != "-@all").collect()
+}
 
 /// Longest that anything here is waited for; reaching it fails the test.
 const PATIENCE: Duration = Duration::from_secs(30);

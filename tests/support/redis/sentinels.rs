@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::server::Server;
+use super::server::{HARNESS, Server};
 use super::wait_for;
 
 /// How long a server must be silent until a sentinel calls it dead.
@@ -47,6 +47,8 @@ impl Sentinels {
             format!("sentinel monitor {name} 127.0.0.1 {port} 2"),
             format!("sentinel down-after-milliseconds {name} {DOWN_AFTER_MS}"),
             format!("sentinel failover-timeout {name} 5000"),
+            format!("sentinel auth-user {name} {}", HARNESS.0),
+            format!("sentinel auth-pass {name} {}", HARNESS.1),
         ];
         let mut lines: Vec<&str> = watched.iter().map(String::as_str).collect();
         lines.extend(sentinel_lines);

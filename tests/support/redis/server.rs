@@ -15,10 +15,10 @@ use tempfile::TempDir;
 use super::certificates::Certificate;
 use super::connection::{Connection, Value};
 use super::host::{dependent, free_address, run, spawn};
-use super::{PATIENCE, wait_for};
+use super::{PATIENCE, documented_rights, wait_for};
 
 /// Who the tests are to the server, whatever they do to the default user and its password.
-const HARNESS: (&str, &str) = ("harness", "a-password-of-the-tests");
+pub const HARNESS: (&str, &str) = ("harness", "a-password-of-the-tests");
 const PACKAGE: &str = "redis-server";
 /// What a server is told that a sentinel does not understand.
 const SERVER_LINES: &str =
@@ -35,7 +35,8 @@ const CLOSED: [ErrorKind; 3] = [
 /// A running server; it is killed when dropped.
 ///
 /// It listens on a port and on a Unix socket, keeps nothing on disk, and lets the tests in as a user
-/// of their own, by the Unix socket, so that no change of passwords or of TLS locks them out.
+/// of their own, by the Unix socket, so that no change of passwords or of TLS locks them out. Everybody
+/// else, gateways without a name among them, may do what the documentation has them allowed, no more.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -117,7 +118,12 @@ impl Server {
             Encryption::Tls(certificate) => tls_lines(port, certificate, "no"),
             Encryption::Mutual(certificate) => tls_lines(port, certificate, "yes"),
         };
-        let of_servers = if self.sentinel { "" } else { SERVER_LINES };
+        let of_servers = if self.sentinel {
+            String::new()
+        } else {
+            // So that replicas are let in.
+            format!("{SERVER_LINES}masteruser {user}\nmasterauth {password}\n")
+        };
         format!(
             "bind 127.0.0.1\nunixsocket {}\ndir {folder}\nlogfile {folder}/log\n{listening}\n\
              user {user} on >{password} ~* &* +@all\n{of_servers}",
@@ -150,6 +156,11 @@ impl Server {
             (pong == Value::Status("PONG".to_owned())).then_some(Ok(()))
         });
         *self.child() = Some(child);
+        if began.is_ok() && !self.sentinel {
+            let mut rule = vec!["ACL", "SETUSER", "default"];
+            rule.extend(documented_rights());
+            self.command(&rule);
+        }
         began
     }
 

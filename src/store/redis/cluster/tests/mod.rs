@@ -302,18 +302,15 @@ async fn every_node_is_spoken_to_encrypted() {
         .expect("an answer of the new owner");
 }
 
-/// What a user needs besides what it needs on one server.
 #[tokio::test(flavor = "local")]
-async fn user_of_a_cluster_needs_two_more_commands() {
+async fn user_with_the_documented_rights_suffices_on_a_cluster() {
     let servers = Arc::new(servers::Cluster::start(3, 0));
     for node in &servers.nodes {
-        let mut words = vec!["ACL", "SETUSER", "tollgate", "on", ">secret", "~tollgate:*"];
-        words.extend(USER.split(' '));
-        node.command(&words);
+        node.command(&servers::documented_user());
     }
     let bench = Bench::open_with([servers.nodes[0].address()], |settings| {
         settings.username = Some("tollgate".into());
-        settings.password = Some(Secret("secret".into()));
+        settings.password = Some(Secret("PASSWORD".into()));
     });
     let slot = bench.slot(7);
     bench.decide(7, 1).await.expect("an answer");
@@ -356,6 +353,3 @@ fn address(of: SocketAddr) -> Address {
 
 const QUOTA: u64 = 1_000_000;
 const CALLERS: usize = 16;
-/// What a user may do that decides on a Cluster.
-const USER: &str = "+eval +evalsha +script|load +info +time +get +set +del +pexpire +incrby +hincrby \
-                    +cluster|slots +asking";

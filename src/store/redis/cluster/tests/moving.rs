@@ -81,6 +81,7 @@ fn reshard(servers: &servers::Cluster, slots: u32) {
         panic!("two nodes")
     };
     let output = std::process::Command::new("redis-cli")
+        .args(["--user", servers::HARNESS.0, "--pass", servers::HARNESS.1])
         .args(["--cluster", "reshard", &first.address().to_string()])
         .args(["--cluster-from", &id(first), "--cluster-to", &id(second)])
         .args(["--cluster-slots", &slots.to_string(), "--cluster-yes"])
