@@ -142,9 +142,13 @@ impl Breaker {
         &self.server
     }
 
-    /// Judges by other settings from now on.
+    /// Judges by other settings from now on; an open one stays so for no longer than they say.
     pub(super) fn set(&self, settings: BreakerSettings) {
-        self.book().settings = settings;
+        let mut book = self.book();
+        book.settings = settings;
+        let from_us = self.probe_from_us.load(Relaxed);
+        let latest = self.clock.now() + Micros::from(settings.cooldown);
+        self.probe_from_us.store(from_us.min(latest.0), Relaxed);
     }
 
     /// Lets the window slide; called several times a second.

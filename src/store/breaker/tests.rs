@@ -154,6 +154,25 @@ fn new_settings_hold_at_once() {
 }
 
 #[test]
+fn shorter_cooldown_holds_for_one_that_is_open() {
+    let (breaker, clock) = breaker();
+    let long = Duration::from_mins(10);
+    breaker.set(BreakerSettings {
+        cooldown: long,
+        ..settings()
+    });
+    open(&breaker);
+    breaker.set(settings());
+    clock.advance(Micros(COOLDOWN.0 - 1));
+    assert_eq!(breaker.state(), BreakerState::Open);
+    clock.advance(Micros(1));
+    assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    succeed(&breaker);
+    breaker.set(settings());
+    assert_eq!(breaker.state(), BreakerState::Closed);
+}
+
+#[test]
 fn one_probe_at_a_time_passes_however_many_ask() {
     const THREADS: usize = 4;
     let (breaker, clock) = breaker();
