@@ -88,6 +88,12 @@ impl Bench {
         Self::over(single, Duration::from_secs(5))
     }
 
+    /// Over a server that has 300 ms for a decision.
+    fn behind(proxy: &Proxy) -> Self {
+        let single = Deployment::Single(address(proxy.address()));
+        Self::over(single, Duration::from_millis(300))
+    }
+
     fn on_cluster(cluster: &Cluster) -> Self {
         let seeds = cluster.addresses().into_iter().map(address).collect();
         Self::over(Deployment::Cluster(seeds), Duration::from_secs(5))
@@ -236,8 +242,7 @@ fn what_was_charged_comes_back_once() {
 fn decision_that_was_too_late_stays_spent_and_its_substitute_comes_back_here() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let single = Deployment::Single(address(proxy.address()));
-    let bench = Bench::over(single, Duration::from_millis(300));
+    let bench = Bench::behind(&proxy);
     run(async {
         let session = bench.store.session();
         let plan = [ask(&TEN, 0, 1)];
@@ -372,8 +377,7 @@ fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered(
 fn answer_that_came_while_the_worker_stood_still_is_taken() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let single = Deployment::Single(address(proxy.address()));
-    let bench = Bench::over(single, Duration::from_millis(300));
+    let bench = Bench::behind(&proxy);
     run(async {
         let session = bench.store.session();
         let plan = [ask(&TEN, 0, 1)];

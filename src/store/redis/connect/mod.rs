@@ -340,8 +340,8 @@ where
 /// From the name's look-up to the last script loaded.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A name's look-up, if what it meant before is known: who answers for names may be mute for longer
-/// than a connection may take.
-const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
+/// than a connection may take, and what is left must do for connecting.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 /// Most calls handed to the driver before it takes them: more than the link has under way.
