@@ -226,6 +226,12 @@ fn is_closed(breaker: &Arc<Breaker>) -> bool {
     breaker.state() == BreakerState::Closed
 }
 
+/// Renders what a server said as one line of bounded length.
+fn shown(said: &str) -> String {
+    let printed = |c: char| if c.is_control() { ' ' } else { c };
+    said.chars().take(SAID_CHARS_MAX).map(printed).collect()
+}
+
 impl InForce {
     fn new(redis: &RedisSettings, settings: &Settings) -> Self {
         Self {
@@ -236,3 +242,6 @@ impl InForce {
         }
     }
 }
+
+/// Most characters kept of what a server says about an error.
+const SAID_CHARS_MAX: usize = 200;

@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::Tls;
+use super::{Tls, shown};
 use crate::store::settings::{Address, RedisSettings, Secret};
 use prepare::prepare;
 
@@ -264,6 +264,7 @@ impl ConnectError {
     /// Reads what the server said instead.
     pub(super) fn from_server(error: &redis::ServerError) -> Self {
         let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+        let text = shown(&text);
         match error.code() {
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Refused(text),
             _ => Self::Server(text),
@@ -280,12 +281,12 @@ impl From<RedisError> for ConnectError {
             _ if code == "NOPROTO" || detail.starts_with("unknown command 'HELLO'") => {
                 Self::Unspoken
             }
-            ErrorKind::AuthenticationFailed => Self::Refused(error.to_string()),
+            ErrorKind::AuthenticationFailed => Self::Refused(shown(&error.to_string())),
             _ if matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
-                Self::Refused(format!("{code} {detail}"))
+                Self::Refused(shown(&format!("{code} {detail}")))
             }
-            _ if !code.is_empty() => Self::Server(format!("{code} {detail}")),
-            _ => Self::Server(error.to_string()),
+            _ if !code.is_empty() => Self::Server(shown(&format!("{code} {detail}"))),
+            _ => Self::Server(shown(&error.to_string())),
         }
     }
 }

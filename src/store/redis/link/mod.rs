@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::sentinel::Resolver;
+use super::shown;
 use super::wire::{Packed, Reply, Script};
 use crate::clock::Clock;
 use queue::{Call, Queue, Waiting, Work};
@@ -208,20 +209,13 @@ impl LinkError {
     pub(super) fn from_server(error: &redis::ServerError) -> Self {
         use redis::ServerErrorKind as Kind;
         let details = error.details().unwrap_or_default();
-        let place = || details.split(' ').nth(1).unwrap_or_default().to_owned();
+        let place = || shown(details.split(' ').nth(1).unwrap_or_default());
         match error.kind() {
             Some(Kind::Moved) => Self::Moved(place()),
             Some(Kind::Ask) => Self::Ask(place()),
             Some(Kind::TryAgain) => Self::TryAgain,
             Some(Kind::ReadOnly) => Self::ReadOnly,
-            _ => {
-                // One line, whatever the server says.
-                let printed = |c: char| if c.is_control() { ' ' } else { c };
-                let text: String = (details.chars().map(printed))
-                    .take(ERROR_CHARS_MAX)
-                    .collect();
-                Self::Server(format!("{} {text}", error.code()))
-            }
+            _ => Self::Server(shown(&format!("{} {details}", error.code()))),
         }
     }
 
@@ -244,5 +238,3 @@ impl LinkError {
 /// Most plans in one call of the script. A plan that has a call of its own costs Redis 2.5 times as
 /// much as one of 32, one of 8 1.2 times; more than 32 gain 4 %. So many keep others out for 0.2 ms.
 const PLANS_PER_CALL: usize = 32;
-/// Most characters kept of what a server says about an error.
-const ERROR_CHARS_MAX: usize = 200;

@@ -7,6 +7,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_blocking;
 
 use super::*;
+use crate::store::redis::connect::ConnectError;
 use crate::store::redis::servers::{Fault, Proxy};
 use crate::store::settings::Secret;
 
@@ -339,6 +340,21 @@ async fn each_change_is_logged_once_and_no_secret_is() {
         !text.contains("secret") && !text.contains("right"),
         "{text}"
     );
+}
+
+#[test]
+fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
+    let said = format!("-{}\u{1b} {}\r\n", "E".repeat(5_000), "x".repeat(5_000));
+    let Ok(Value::ServerError(error)) = redis::parse_redis_value(said.as_bytes()) else {
+        panic!("it is an error");
+    };
+    for shown in [
+        LinkError::from_server(&error).to_string(),
+        ConnectError::from_server(&error).to_string(),
+        ConnectError::from(redis::RedisError::from(error)).to_string(),
+    ] {
+        assert!(shown.len() < 300 && !shown.contains('\u{1b}'), "{shown}");
+    }
 }
 
 /// Takes what is logged on this thread.
