@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::connection::Value;
+use super::host::Port;
 use super::server::{Encryption, HARNESS, Server};
 use super::wait_for;
 
@@ -252,15 +253,17 @@ impl Cluster {
 
 #[track_caller]
 fn start_node(encryption: Encryption<'_>, lines: &[&str]) -> Server {
-    let bus = super::host::free_address().port();
+    let bus = Port::reserve();
     let timeout = format!("cluster-node-timeout {NODE_TIMEOUT_MS}");
-    let bus = format!("cluster-port {bus}");
-    let mut all = vec!["cluster-enabled yes", &timeout, &bus];
+    let bus_line = format!("cluster-port {}", bus.address.port());
+    let mut all = vec!["cluster-enabled yes", &timeout, &bus_line];
     if !matches!(encryption, Encryption::None) {
         all.extend(["tls-cluster yes", "tls-replication yes"]);
     }
     all.extend(lines);
-    Server::start_encrypted(encryption, &all)
+    let mut node = Server::start_encrypted(encryption, &all);
+    node.bus = Some(bus);
+    node
 }
 
 impl Server {

@@ -1,14 +1,16 @@
-//! What this machine gives a server: a process that cannot outlive the tests, and free ports.
+//! What this machine gives a server: a process that cannot outlive the tests, and ports of its own.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+
+use socket2::{Domain, Socket, Type};
 
 /// Ports of servers: below those that the kernel hands out to clients, and not those of gateways.
 const PORTS: std::ops::Range<u16> = 10_500..20_000;
@@ -67,22 +69,40 @@ fn assert_installed(program: &str, package: &str) {
     );
 }
 
-/// Returns an address that nothing listens on.
-pub fn free_address() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    static FIRST: OnceLock<u16> = OnceLock::new();
-    let ports = PORTS.end - PORTS.start;
-    // Drawn, so that test processes side by side do not try the same ports.
-    let first = *FIRST.get_or_init(|| {
-        let drawn = RandomState::new().hash_one(std::process::id()) % u64::from(ports);
-        u16::try_from(drawn).expect("below the number of ports")
-    });
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::SeqCst) % ports;
-        let port = PORTS.start + (first + step) % ports;
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        if TcpListener::bind(address).is_ok() {
-            return address;
+/// A port that no other test takes as long as this is held, whether or not a server listens on it.
+///
+/// The socket that holds it is bound and does not listen: a listener that may reuse addresses binds
+/// beside it, and [`Port::reserve`], which may not, does not.
+#[derive(Debug)]
+pub struct Port {
+    pub address: SocketAddr,
+    _held: Socket,
+}
+
+impl Port {
+    /// Takes a port that nobody has.
+    pub fn reserve() -> Self {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        static FIRST: OnceLock<u16> = OnceLock::new();
+        let ports = PORTS.end - PORTS.start;
+        // Drawn, so that test processes side by side do not try the same ports.
+        let first = *FIRST.get_or_init(|| {
+            let drawn = RandomState::new().hash_one(std::process::id()) % u64::from(ports);
+            u16::try_from(drawn).expect("below the number of ports")
+        });
+        loop {
+            let step = NEXT.fetch_add(1, Ordering::SeqCst) % ports;
+            let port = PORTS.start + (first + step) % ports;
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            let held = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            if held.bind(&address.into()).is_ok() {
+                let shared = held.set_reuse_address(true);
+                shared.expect("an option of every socket");
+                return Self {
+                    address,
+                    _held: held,
+                };
+            }
         }
     }
 }

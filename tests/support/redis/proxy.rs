@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::host::free_address;
+use super::host::Port;
 use super::wait_for;
 
 /// What the network between a client and its server does, from now on, to new connections and old.
@@ -41,7 +41,7 @@ pub enum Fault {
 /// A proxy in front of one server; it ends when dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    address: SocketAddr,
+    port: Port,
     state: watch::Sender<State>,
     open: Arc<AtomicUsize>,
     accepted: Arc<AtomicUsize>,
@@ -77,7 +77,8 @@ impl Proxy {
     /// Starts a proxy without a fault in front of a server.
     #[track_caller]
     pub fn to(target: SocketAddr) -> Self {
-        let address = free_address();
+        let port = Port::reserve();
+        let address = port.address;
         let state = State {
             target,
             fault: Fault::None,
@@ -96,7 +97,7 @@ impl Proxy {
             std::net::TcpStream::connect(address).ok()
         });
         Self {
-            address,
+            port,
             state,
             open,
             accepted,
@@ -106,7 +107,7 @@ impl Proxy {
 
     /// Returns where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address
     }
 
     /// Sets the fault.

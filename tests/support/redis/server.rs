@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::certificates::Certificate;
 use super::connection::{Connection, Value};
-use super::host::{dependent, free_address, run, spawn};
+use super::host::{Port, dependent, run, spawn};
 use super::{PATIENCE, documented_rights, wait_for};
 
 /// Who the tests are to the server, whatever they do to the default user and its password.
@@ -39,7 +39,9 @@ const CLOSED: [ErrorKind; 3] = [
 /// else, gateways without a name among them, may do what the documentation has them allowed, no more.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
+    port: Port,
+    /// Where the node of a Cluster speaks with the others.
+    pub(super) bus: Option<Port>,
     directory: TempDir,
     sentinel: bool,
     child: Mutex<Option<Child>>,
@@ -74,7 +76,7 @@ impl Server {
     #[track_caller]
     pub fn start_encrypted(encryption: Encryption<'_>, lines: &[&str]) -> Self {
         for _ in 1..STARTS_MAX {
-            let server = Self::on(free_address(), false, encryption, lines);
+            let server = Self::on(Port::reserve(), false, encryption, lines);
             match server.launch() {
                 Ok(()) => return server,
                 Err(log) if log.contains("Address already in use") => {}
@@ -87,16 +89,17 @@ impl Server {
     /// Starts a sentinel with those lines of configuration.
     #[track_caller]
     pub(super) fn start_sentinel(lines: &[&str]) -> Self {
-        let server = Self::on(free_address(), true, Encryption::None, lines);
+        let server = Self::on(Port::reserve(), true, Encryption::None, lines);
         let started = server.launch();
         started.unwrap_or_else(|log| panic!("the sentinel ends at once:\n{log}"));
         server
     }
 
-    fn on(address: SocketAddr, sentinel: bool, encryption: Encryption<'_>, lines: &[&str]) -> Self {
+    fn on(port: Port, sentinel: bool, encryption: Encryption<'_>, lines: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory for a server");
         let server = Self {
-            address,
+            port,
+            bus: None,
             directory,
             sentinel,
             child: Mutex::default(),
@@ -111,7 +114,7 @@ impl Server {
     }
 
     fn configuration(&self, encryption: Encryption<'_>) -> String {
-        let (folder, port) = (self.directory.path().display(), self.address.port());
+        let (folder, port) = (self.directory.path().display(), self.port());
         let (user, password) = HARNESS;
         let listening = match encryption {
             Encryption::None => format!("port {port}"),
@@ -166,12 +169,12 @@ impl Server {
 
     /// Returns where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address
     }
 
     /// Returns its port.
     pub fn port(&self) -> u16 {
-        self.address.port()
+        self.port.address.port()
     }
 
     /// Returns the path of its Unix socket.
