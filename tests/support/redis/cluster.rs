@@ -60,7 +60,22 @@ impl Cluster {
             });
         }
         cluster.wait_until_whole();
+        wait_for("every node knows whose replica each one is", || {
+            let knows = |node| cluster.knows_replicas(node, primaries);
+            cluster.nodes.iter().all(knows).then_some(())
+        });
         cluster
+    }
+
+    /// Whether a node has the others in the roles that they began with.
+    fn knows_replicas(&self, node: &Server, primaries: usize) -> bool {
+        let seen = node.command(&["CLUSTER", "NODES"]).text();
+        let mut replicas = self.nodes[primaries..].iter().enumerate();
+        replicas.all(|(index, replica)| {
+            let (id, of) = (replica.id(), self.nodes[index % primaries].id());
+            let mut lines = seen.lines().map(|line| line.split(' '));
+            lines.any(|mut words| words.next() == Some(&id) && words.nth(2) == Some(&of))
+        })
     }
 
     fn share_slots(&self, primaries: usize) {
@@ -137,6 +152,10 @@ impl Cluster {
     /// Has a replica take its primary's place in agreement with it, and waits until it has.
     #[track_caller]
     pub fn hand_over(&self, replica: &Server) {
+        // A node that has just come back as the primary it was is not one for long.
+        wait_for("the replica is one", || {
+            (replica.role() == "slave").then_some(())
+        });
         let mut polls = 0_u32;
         wait_for("the replica takes over", || {
             if replica.role() == "master" {
