@@ -53,6 +53,19 @@ struct Watch {
     was_waiting: bool,
     /// Looks in a row that found something waiting, and nothing answered.
     mute: u32,
+    /// Whether the last look found the server mute.
+    is_doubted: bool,
+}
+
+/// What a look finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// Nothing is wrong yet.
+    Answers,
+    /// The server has been mute for too long, or this worker stood still and has not read its answers.
+    Silence,
+    /// The server has been mute for too long.
+    Mute,
 }
 
 /// Connects, serves the queue and connects again; never ends by itself.
@@ -151,8 +164,12 @@ impl Supervisor {
                         shared.is_suspect.set(false);
                     }
                     let is_suspect = shared.is_suspect.get() || leaving.is_some();
-                    if watch.is_mute(!is_idle, is_suspect) {
-                        return leaving.unwrap_or(End::Broken("no answer".to_owned()));
+                    match watch.look(!is_idle, is_suspect) {
+                        Seen::Answers => {}
+                        Seen::Silence => look.reset_after(LOOK_AGAIN),
+                        Seen::Mute => {
+                            return leaving.unwrap_or(End::Broken("no answer".to_owned()));
+                        }
                     }
                     if watch.looks == LOOKS_PROVING {
                         *failures = 0;
@@ -246,14 +263,19 @@ impl Supervisor {
 }
 
 impl Watch {
-    /// Looks; says whether the server has been mute for too long.
-    fn is_mute(&mut self, is_waiting: bool, is_suspect: bool) -> bool {
+    /// Looks; a server that seems mute is looked at once more before it is called so.
+    fn look(&mut self, is_waiting: bool, is_suspect: bool) -> Seen {
         self.looks = self.looks.saturating_add(1);
         let is_silent = self.was_waiting && is_waiting && !self.has_progress;
         self.mute = if is_silent { self.mute + 1 } else { 0 };
         self.was_waiting = is_waiting;
         self.has_progress = false;
-        self.mute >= if is_suspect { 1 } else { MUTE_LOOKS_MAX }
+        let is_mute = self.mute >= if is_suspect { 1 } else { MUTE_LOOKS_MAX };
+        match (is_mute, std::mem::replace(&mut self.is_doubted, is_mute)) {
+            (false, _) => Seen::Answers,
+            (true, false) => Seen::Silence,
+            (true, true) => Seen::Mute,
+        }
     }
 }
 
@@ -279,6 +301,9 @@ fn pause(failures: u32) -> Duration {
 const IN_FLIGHT_MAX: usize = 64;
 /// How often it is looked whether the server says anything.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How soon it is looked again at a server that seems mute: what it sent while this worker stood still
+/// has been read by then.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Looks in a row without an answer after which a connection is replaced; one is enough if
 /// somebody suspects the server.
 const MUTE_LOOKS_MAX: u32 = 4;
@@ -316,19 +341,26 @@ mod tests {
             seen.iter()
                 .map(|&(is_waiting, has_progress)| {
                     watch.has_progress = has_progress;
-                    watch.is_mute(is_waiting, is_suspect)
+                    watch.look(is_waiting, is_suspect)
                 })
                 .collect::<Vec<_>>()
         };
         let (idle, busy, silent) = ((false, false), (true, true), (true, false));
-        assert_eq!(looks(&[idle; 9], true), [false; 9]);
-        assert_eq!(looks(&[busy; 9], true), [false; 9]);
+        let (answers, silence, mute) = (Seen::Answers, Seen::Silence, Seen::Mute);
+        assert_eq!(looks(&[idle; 9], true), [answers; 9]);
+        assert_eq!(looks(&[busy; 9], true), [answers; 9]);
         let most = [busy, silent, silent, silent, busy, silent, silent, silent];
-        assert_eq!(looks(&most, false), [false; 8]);
+        assert_eq!(looks(&most, false), [answers; 8]);
         assert_eq!(
-            looks(&[silent; 5], false),
-            [false, false, false, false, true]
+            looks(&[silent; 6], false),
+            [answers, answers, answers, answers, silence, mute]
         );
-        assert_eq!(looks(&[silent; 2], true), [false, true]);
+        assert_eq!(looks(&[silent; 3], true), [answers, silence, mute]);
+        // What is read at the second look was there at the first.
+        let stalled = [busy, silent, busy, silent, silent];
+        assert_eq!(
+            looks(&stalled, true),
+            [answers, silence, answers, silence, mute]
+        );
     }
 }
