@@ -1,9 +1,9 @@
 //! Keeps a worker's map near the truth: asks a node for it at the start, when a call finds it wrong
 //! or a node gone, and now and then.
 //!
-//! One node is asked at a time, over a connection of its own that stays until it fails, or until
-//! what it said proved wrong; then another primary is asked, and then the seeds. The old map is in
-//! use meanwhile.
+//! One node is asked at a time, over a connection of its own that stays until it fails, until
+//! what it said proved wrong, or until it says itself that it is no primary; then another primary is
+//! asked, and then the seeds. The old map is in use meanwhile.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -163,6 +163,7 @@ impl Scout {
         if let Some(asked) = self.asked.as_mut().filter(|_| !is_contradicted)
             && let Ok(Ok(slots)) = timeout(ASK_TIMEOUT, asked.slots()).await
         {
+            self.asked.take_if(|asked| !asked.is_among(&slots));
             return Ok(slots);
         }
         let before = self.asked.take().map(|asked| asked.address);
@@ -171,7 +172,7 @@ impl Scout {
             let attempt = timeout(ASK_TIMEOUT, Asked::open(view, &address)).await;
             match attempt.unwrap_or(Err(Failure::Elapsed)) {
                 Ok((asked, slots)) => {
-                    self.asked = Some(asked);
+                    self.asked = Some(asked).filter(|asked| asked.is_among(&slots));
                     return Ok(slots);
                 }
                 Err(error) => failure = format!("{address}: {error}"),
@@ -217,6 +218,11 @@ impl Asked {
         };
         let slots = asked.slots().await?;
         Ok((asked, slots))
+    }
+
+    /// Says whether the node is one of the primaries, by the name that they go by.
+    fn is_among(&self, slots: &Slots) -> bool {
+        slots.nodes().contains(&self.address)
     }
 
     async fn slots(&mut self) -> Result<Slots, Failure> {

@@ -20,6 +20,15 @@ async fn handing_over_to_a_replica_loses_no_decision() {
     until(async || clients(left) == 0).await;
 }
 
+#[tokio::test(flavor = "local")]
+async fn replica_that_said_who_the_primaries_are_is_not_kept_connected() {
+    let servers = servers::Cluster::start(1, 1);
+    let bench = Bench::open([servers.nodes[1].address()]);
+    bench.decide(1, 1).await.expect("an answer");
+    until(async || clients(&servers.nodes[1]) == 0).await;
+    bench.decide(1, 1).await.expect("an answer");
+}
+
 /// The map is old by then, and what is not sent may go elsewhere.
 #[tokio::test(flavor = "local")]
 async fn primary_that_left_while_nobody_asked_costs_no_decision() {
