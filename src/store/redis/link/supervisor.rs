@@ -302,8 +302,8 @@ const IN_FLIGHT_MAX: usize = 64;
 /// How often it is looked whether the server says anything.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How soon it is looked again at a server that seems mute: what it sent while this worker stood still
-/// has been read by then.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// has been read by then, or has arrived, if the whole machine stood still.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Looks in a row without an answer after which a connection is replaced; one is enough if
 /// somebody suspects the server.
 const MUTE_LOOKS_MAX: u32 = 4;

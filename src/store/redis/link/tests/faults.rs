@@ -190,7 +190,7 @@ async fn slow_server_is_not_taken_for_a_mute_one() {
     link.decide(plan("k", 1)).await.expect("an answer");
     let accepted = proxy.accepted();
     proxy.set(Fault::Latency {
-        by: 2 * context().timeout,
+        by: context().timeout + Duration::from_millis(10),
         jitter: Duration::ZERO,
     });
     for _ in 0..4 {
