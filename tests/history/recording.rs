@@ -1,8 +1,8 @@
 //! Clients that ask gateways and write down when they asked, when they heard, and what.
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::thread;
+use std::ops::Range;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate::limit::Quota;
@@ -14,6 +14,8 @@ use crate::support::fleet::CLIENT;
 
 /// Clients that ask at the same time.
 const THREADS: u64 = 12;
+/// Most bursts besides those that are asked for.
+const BURSTS_MORE: u32 = 40;
 /// Names that they go by.
 const KEYS: i64 = 3;
 /// What a clock that is disciplined may be off by, besides what is measured.
@@ -28,38 +30,64 @@ pub struct Watch {
 
 /// Asks `gateways` about every quota, in bursts with enough quiet between them for a quota to be whole
 /// again, and returns a history of each quota.
-pub fn record(gateways: &[SocketAddr], quotas: &[Quota], bursts: u32) -> Vec<History> {
+///
+/// On a busy machine so many bursts may be too few requests to tell anything: quotas whose history
+/// lacks something are then asked about in further bursts, one quota in each.
+pub fn record(
+    gateways: &[SocketAddr],
+    quotas: &[Quota],
+    bursts: u32,
+    lacks: impl Fn(&History, &Quota) -> bool,
+) -> Vec<History> {
     let watch = Watch::start();
-    let histories: Vec<_> = quotas.iter().map(|_| Mutex::new(Vec::new())).collect();
     let window = quotas.iter().map(|quota| quota.window).max();
-    let window = Duration::from(window.expect("a quota"));
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let histories = &histories;
-            scope.spawn(move || {
-                let mut asker = Asker::new(gateways, watch, thread);
-                for burst in 0..bursts {
-                    // A burst lasts one and a half windows, and quiet follows for as long.
-                    let begin = window * 3 * burst;
-                    thread::sleep(begin.saturating_sub(watch.elapsed()));
-                    while watch.elapsed() < begin + window * 3 / 2 {
-                        let path = asker.draw(quotas.len());
-                        let request = asker.ask(path);
-                        let history = histories[path].lock();
-                        history.expect("clients do not panic").push(request);
-                        asker.pause();
-                    }
-                }
-            });
-        }
-    });
-    let tolerance = micros(TOLERANCE) + 2 * watch.drift();
-    let requests = histories.into_iter().map(|requests| History {
-        requests: requests.into_inner().expect("clients do not panic"),
-        tolerance,
+    let span = Duration::from(window.expect("a quota")) * 3 / 2;
+    let askers = (0..THREADS).map(|seed| Asker::new(gateways, watch, seed));
+    let mut askers: Vec<_> = askers.collect();
+    let empty = || History {
+        requests: Vec::new(),
+        tolerance: 0,
         loss: None,
-    });
-    requests.collect()
+    };
+    let mut histories: Vec<_> = quotas.iter().map(|_| empty()).collect();
+    for burst in 0..bursts + BURSTS_MORE {
+        let paths = if burst < bursts {
+            0..quotas.len()
+        } else {
+            let mut all = histories.iter().zip(quotas);
+            let Some(path) = all.position(|(history, quota)| lacks(history, quota)) else {
+                break;
+            };
+            path..path + 1
+        };
+        let end = watch.elapsed() + span;
+        let asked = thread::scope(|scope| {
+            let start = |asker| scope.spawn(|| burst_of(asker, paths.clone(), end));
+            let running: Vec<_> = askers.iter_mut().map(start).collect();
+            let ends = running.into_iter().map(ScopedJoinHandle::join);
+            let all = ends.flat_map(|end| end.expect("clients do not panic"));
+            all.collect::<Vec<_>>()
+        });
+        for (path, request) in asked {
+            histories[path].requests.push(request);
+        }
+        for history in &mut histories {
+            history.tolerance = micros(TOLERANCE) + 2 * watch.drift();
+        }
+        thread::sleep(span);
+    }
+    histories
+}
+
+/// Asks about some of those paths, again and again until the end.
+fn burst_of(asker: &mut Asker<'_>, paths: Range<usize>, end: Duration) -> Vec<(usize, Request)> {
+    let mut requests = Vec::new();
+    while asker.watch.elapsed() < end {
+        let path = paths.start + asker.draw(paths.len());
+        requests.push((path, asker.ask(path)));
+        asker.pause();
+    }
+    requests
 }
 
 /// One client, with a connection to each gateway.
