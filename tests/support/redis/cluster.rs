@@ -7,9 +7,11 @@ use super::host::Port;
 use super::server::{Encryption, HARNESS, Server};
 use super::wait_for;
 
-/// How long a node must be silent until the others call it dead. Shorter would find dead nodes on a
-/// busy machine.
+/// How long a node must be silent until the others call it dead, where a replica is to take its place.
+/// Shorter would find dead nodes on a busy machine.
 const NODE_TIMEOUT_MS: u32 = 2_000;
+/// The same where nobody could: nothing waits for it, and a crowd of clients may hold a node up.
+const NODE_TIMEOUT_ALONE_MS: u32 = 15_000;
 /// How many looks at a replica's role until it is asked again to take over: about a second.
 const POLLS_PER_QUESTION: u32 = 100;
 const SLOTS: u32 = 16_384;
@@ -37,7 +39,12 @@ impl Cluster {
         encryption: Encryption<'_>,
         lines: &[&str],
     ) -> Self {
-        let start = || start_node(encryption, lines);
+        let timeout = if replicas == 0 {
+            NODE_TIMEOUT_ALONE_MS
+        } else {
+            NODE_TIMEOUT_MS
+        };
+        let start = || start_node(timeout, encryption, lines);
         let count = primaries * (1 + replicas);
         let cluster = Self {
             nodes: (0..count).map(|_| start()).collect(),
@@ -271,9 +278,9 @@ impl Cluster {
 }
 
 #[track_caller]
-fn start_node(encryption: Encryption<'_>, lines: &[&str]) -> Server {
+fn start_node(timeout: u32, encryption: Encryption<'_>, lines: &[&str]) -> Server {
     let bus = Port::reserve();
-    let timeout = format!("cluster-node-timeout {NODE_TIMEOUT_MS}");
+    let timeout = format!("cluster-node-timeout {timeout}");
     let bus_line = format!("cluster-port {}", bus.address.port());
     let mut all = vec!["cluster-enabled yes", &timeout, &bus_line];
     if !matches!(encryption, Encryption::None) {
