@@ -42,7 +42,8 @@ fn server_dies_with_the_process_that_started_it() {
     if let Ok(file) = std::env::var(NAMED) {
         static FOREVER: OnceLock<Server> = OnceLock::new();
         let server = FOREVER.get_or_init(Server::start);
-        std::fs::write(file, server.port().to_string()).expect("a file");
+        let known = format!("{} {}", server.port(), server.directory().display());
+        std::fs::write(file, known).expect("a file");
         std::process::abort();
     }
     let folder = tempfile::tempdir().expect("a directory");
@@ -51,13 +52,16 @@ fn server_dies_with_the_process_that_started_it() {
     itself.arg("server_dies_with_the_process_that_started_it");
     let output = itself.env(NAMED, &file).output().expect("this test runs");
     assert!(!output.status.success());
-    let port = std::fs::read_to_string(&file).expect("the port of the server");
+    let known = std::fs::read_to_string(&file).expect("what the server is known by");
+    let (port, directory) = known.split_once(' ').expect("a port and a directory");
     let port: u16 = port.parse().expect("a port");
     eventually("nobody listens", || {
         TcpStream::connect(("127.0.0.1", port))
             .is_err()
             .then_some(())
     });
+    // Nobody else is left to do it.
+    std::fs::remove_dir_all(directory).expect("the directory of the server");
 }
 
 #[test]
