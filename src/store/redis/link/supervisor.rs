@@ -107,11 +107,7 @@ impl Supervisor {
     ///
     /// When the link is led elsewhere, what was sent is answered first.
     async fn serve(&mut self, connected: Connected) -> End {
-        let Connected {
-            connection,
-            mut driver,
-            ..
-        } = connected;
+        let (connection, mut driver) = (connected.connection, connected.driver);
         let shared = Rc::clone(&self.shared);
         let Self {
             route,
