@@ -20,9 +20,9 @@ use std::{env, thread};
 
 use futures_util::FutureExt;
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
-use tollgate::limit::tag::Tagger;
-use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag};
+use tollgate::limit::partition_id::PartitionHasher;
+use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, PartitionId, Quota};
 use tollgate::store::{MemoryStore, Outcome, Series, Session, Store};
 
 use support::{cpu_ns, resident_bytes, settle};
@@ -47,7 +47,7 @@ fn all() {
         let status = Command::new(this).arg(keys.to_string()).status();
         assert!(status.expect("this program runs").success());
     }
-    let tags: Vec<Tag> = (0..1_000_000).map(tag).collect();
+    let partition_ids: Vec<PartitionId> = (0..1_000_000).map(partition_id).collect();
     println!("\nns per decision");
     println!(
         "{:>15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
@@ -58,17 +58,17 @@ fn all() {
         let many = Bench::new(algorithm, 1);
         let plan = Bench::new(algorithm, 3);
         let session = many.store.session();
-        for tag in &tags {
-            black_box(many.decide(&session, *tag));
+        for partition_id in &partition_ids {
+            black_box(many.decide(&session, *partition_id));
         }
         println!(
             "{name:>15} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1}",
-            hot.ns_per_decision(1, &tags[..1]),
-            hot.ns_per_decision(2, &tags[..1]),
-            many.ns_per_decision(1, &tags),
-            many.ns_per_decision(2, &tags),
-            plan.ns_per_decision(1, &tags[..1_000]),
-            plan.ns_per_decision(2, &tags[..1_000]),
+            hot.ns_per_decision(1, &partition_ids[..1]),
+            hot.ns_per_decision(2, &partition_ids[..1]),
+            many.ns_per_decision(1, &partition_ids),
+            many.ns_per_decision(2, &partition_ids),
+            plan.ns_per_decision(1, &partition_ids[..1_000]),
+            plan.ns_per_decision(2, &partition_ids[..1_000]),
         );
     }
 }
@@ -76,7 +76,7 @@ fn all() {
 /// A store with a plan of one or more quotas.
 struct Bench {
     store: Store,
-    quotas: Vec<(Quota, Slot)>,
+    quotas: Vec<(Quota, SeriesId)>,
 }
 
 impl Bench {
@@ -95,18 +95,18 @@ impl Bench {
                     shape: algorithm.into(),
                     window: quota.window,
                 };
-                (quota, store.slot(&series))
+                (quota, store.series_id(&series))
             })
             .collect();
         Self { store, quotas }
     }
 
-    fn decide(&self, session: &Session, tag: Tag) -> Outcome {
-        let plan: smallvec::SmallVec<[Ask<'_>; 4]> = (self.quotas.iter())
-            .map(|(quota, slot)| Ask {
+    fn decide(&self, session: &Session, partition_id: PartitionId) -> Outcome {
+        let plan: smallvec::SmallVec<[Check<'_>; 4]> = (self.quotas.iter())
+            .map(|(quota, series_id)| Check {
                 quota,
-                slot: *slot,
-                tag,
+                series_id: *series_id,
+                partition_id,
                 cost: 1,
                 mode: Mode::Enforce,
                 on_store_failure: OnStoreFailure::Local,
@@ -116,21 +116,21 @@ impl Bench {
         outcome.expect("memory never waits")
     }
 
-    fn ns_per_decision(&self, threads: usize, tags: &[Tag]) -> f64 {
+    fn ns_per_decision(&self, threads: usize, partition_ids: &[PartitionId]) -> f64 {
         let run = |first: usize| {
             let session = self.store.session();
             let started = Stopwatch::start();
             let mut index = first;
             for _ in 0..DECISIONS {
-                black_box(self.decide(&session, tags[index]));
+                black_box(self.decide(&session, partition_ids[index]));
                 // A stride that is prime to the number of keys visits them in no order.
-                index = (index + 7_919) % tags.len();
+                index = (index + 7_919) % partition_ids.len();
             }
             started.elapsed_ns()
         };
         let sum: f64 = thread::scope(|scope| {
             let runs: Vec<_> = (0..threads)
-                .map(|thread| scope.spawn(move || run(thread * tags.len() / threads)))
+                .map(|thread| scope.spawn(move || run(thread * partition_ids.len() / threads)))
                 .collect();
             let elapsed = runs.into_iter().map(std::thread::ScopedJoinHandle::join);
             elapsed.map(|ns| ns.expect("a run does not panic")).sum()
@@ -166,14 +166,14 @@ fn bytes_per_key(keys: u64) {
     let warm_up = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
     let session = warm_up.store.session();
     for key in 0..WARM_UP_KEYS {
-        black_box(warm_up.decide(&session, tag(key)));
+        black_box(warm_up.decide(&session, partition_id(key)));
     }
     settle();
     let before = resident_bytes();
     let bench = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
     let session = bench.store.session();
     for key in 0..keys {
-        black_box(bench.decide(&session, tag(key)));
+        black_box(bench.decide(&session, partition_id(key)));
     }
     settle();
     let resident = resident_bytes().saturating_sub(before);
@@ -188,8 +188,8 @@ fn bytes_per_key(keys: u64) {
 /// Keys of a store of its own that are there before resident memory is first read.
 const WARM_UP_KEYS: u64 = 10_000;
 
-fn tag(key: u64) -> Tag {
-    let mut tagger = Tagger::new(&[7; 32]);
+fn partition_id(key: u64) -> PartitionId {
+    let mut tagger = PartitionHasher::new(&[7; 32]);
     tagger.part("key", &key.to_le_bytes());
     tagger.finish()
 }
@@ -201,7 +201,7 @@ fn algorithms() -> [(&'static str, Algorithm); 5] {
             "sliding-window",
             Algorithm::SlidingWindow {
                 buckets: 10,
-                leaving: Leaving::Weighted,
+                leaving: LeavingBucket::Weighted,
             },
         ),
         ("sliding-log", Algorithm::SlidingLog),

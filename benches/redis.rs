@@ -27,9 +27,9 @@ use futures_util::future::join_all;
 use redis::{Client, Connection};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
-use tollgate::limit::tag::Tagger;
-use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag};
+use tollgate::limit::partition_id::PartitionHasher;
+use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, PartitionId, Quota};
 use tollgate::store::settings::{Deployment, Location, RedisSettings};
 use tollgate::store::{MemoryStore, Outcome, Series, Session, Settings, Store};
 
@@ -80,8 +80,8 @@ fn micros_per_decision(server: &Server, algorithm: Algorithm, batch: usize) -> (
             let before = (cpu_ns().unwrap_or(0), server.cpu());
             bench.runtime.block_on(async {
                 for turn in 0..DECISIONS / batch {
-                    let asked =
-                        (0..batch).map(|index| bench.decide(tag((turn * batch + index) % KEYS)));
+                    let asked = (0..batch)
+                        .map(|index| bench.decide(partition_id((turn * batch + index) % KEYS)));
                     for outcome in join_all(asked).await {
                         assert_admitted(&outcome);
                     }
@@ -101,7 +101,7 @@ fn micros_per_decision(server: &Server, algorithm: Algorithm, batch: usize) -> (
 /// Returns CPU time per decision that a remembered refusal answers.
 fn ns_per_remembered(server: &Server) -> f64 {
     let bench = Bench::new(server, Algorithm::FixedWindow, 1, Clock::system());
-    let spent = tag(0);
+    let spent = partition_id(0);
     bench.runtime.block_on(bench.decide(spent));
     bench.runtime.block_on(bench.decide(spent));
     let before = cpu_ns().unwrap_or(0);
@@ -122,7 +122,7 @@ fn bytes_after(server: &Server, algorithm: Algorithm, costs: u32) -> u64 {
     let clock = Clock::manual(Timestamp(1_800_000_000_000_000));
     let bench = Bench::new(server, algorithm, 1 << 40, clock.clone());
     for _ in 0..costs {
-        assert_admitted(&bench.runtime.block_on(bench.decide(tag(0))));
+        assert_admitted(&bench.runtime.block_on(bench.decide(partition_id(0))));
         clock.advance(Micros(WINDOW.0 / u64::from(costs)));
     }
     let key: String = redis::cmd("RANDOMKEY")
@@ -149,7 +149,7 @@ fn assert_admitted(outcome: &Outcome) {
 struct Bench {
     session: Session,
     quota: Quota,
-    slot: Slot,
+    series_id: SeriesId,
     /// Last, as the session's connection lives on it.
     runtime: LocalRuntime,
 }
@@ -178,7 +178,7 @@ impl Bench {
             algorithm,
             count: Count::Admitted,
         };
-        let slot = store.slot(&Series {
+        let series_id = store.series_id(&Series {
             policy: Arc::from(format!("limit-{limit}")),
             shape: algorithm.into(),
             window: quota.window,
@@ -191,21 +191,21 @@ impl Bench {
         Self {
             session,
             quota,
-            slot,
+            series_id,
             runtime,
         }
     }
 
-    async fn decide(&self, tag: Tag) -> Outcome {
-        let ask = Ask {
+    async fn decide(&self, partition_id: PartitionId) -> Outcome {
+        let check = Check {
             quota: &self.quota,
-            slot: self.slot,
-            tag,
+            series_id: self.series_id,
+            partition_id,
             cost: 1,
             mode: Mode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
         };
-        self.session.decide(&[ask]).await
+        self.session.decide(&[check]).await
     }
 }
 
@@ -261,8 +261,8 @@ fn pin(process: u32) {
     assert!(command.status().expect("taskset is installed").success());
 }
 
-fn tag(key: usize) -> Tag {
-    let mut tagger = Tagger::new(&[7; 32]);
+fn partition_id(key: usize) -> PartitionId {
+    let mut tagger = PartitionHasher::new(&[7; 32]);
     tagger.part("key", &key.to_le_bytes());
     tagger.finish()
 }
@@ -270,7 +270,7 @@ fn tag(key: usize) -> Tag {
 fn algorithms() -> [(&'static str, Algorithm); 6] {
     let sliding = |buckets| Algorithm::SlidingWindow {
         buckets,
-        leaving: Leaving::Weighted,
+        leaving: LeavingBucket::Weighted,
     };
     [
         ("fixed-window", Algorithm::FixedWindow),

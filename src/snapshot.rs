@@ -15,7 +15,7 @@ use http::uri::Authority;
 use ipnet::IpNet;
 
 use crate::limit::Quota;
-use crate::limit::plan::{Mode, OnStoreFailure, Slot};
+use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::proxy::route::Router;
 
 /// Everything a request needs to know of the configuration.
@@ -175,7 +175,7 @@ pub struct PolicyQuota {
     /// The quota.
     pub quota: Quota,
     /// Where the store keeps it.
-    pub slot: Slot,
+    pub series_id: SeriesId,
     /// Its name as a structured-field string, quotes included: `"per-client"`, or `"per-client:2s"` if the policy has several.
     pub item: Box<str>,
     /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.

@@ -147,9 +147,11 @@ fn only_the_clock_asks_for_the_time() {
 
 #[test]
 fn offences_are_found() {
-    let text =
-        "use crate::config::file::At;\nuse crate::{limit::Tag, store};\nfn f() {\n    g();\n}\n";
-    assert_eq!(imports(text), ["config::file::At", "limit::Tag", "store"]);
+    let text = "use crate::config::file::At;\nuse crate::{limit::PartitionId, store};\nfn f() {\n    g();\n}\n";
+    assert_eq!(
+        imports(text),
+        ["config::file::At", "limit::PartitionId", "store"]
+    );
     assert_eq!(functions(text), [("f".to_owned(), 3)]);
 }
 

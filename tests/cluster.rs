@@ -11,8 +11,8 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use support::redis::{Cluster, Server};
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
-use tollgate::limit::{Algorithm, Ask, Count, Leaving, Quota, Tag, Verdict};
+use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, PartitionId, Quota, Verdict};
 use tollgate::store::redis::wire::Names;
 use tollgate::store::settings::{
     Address, BreakerSettings, Deployment, Location, RedisSettings, Settings,
@@ -65,18 +65,18 @@ impl Gateway {
     }
 
     /// Asks for one unit of a policy of that name.
-    fn ask<'q>(&self, policy: &str, quota: &'q Quota, tag: u128) -> Ask<'q> {
-        Ask {
+    fn check<'q>(&self, policy: &str, quota: &'q Quota, partition_id: u128) -> Check<'q> {
+        Check {
             quota,
-            slot: self.store.slot(&series(policy, quota)),
-            tag: Tag::new(tag),
+            series_id: self.store.series_id(&series(policy, quota)),
+            partition_id: PartitionId::new(partition_id),
             cost: 1,
             mode: Mode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
         }
     }
 
-    async fn decide(&self, plan: &[Ask<'_>]) -> (Verdict, Charge) {
+    async fn decide(&self, plan: &[Check<'_>]) -> (Verdict, Charge) {
         match self.session.decide(plan).await {
             Outcome::Decided {
                 verdict,
@@ -87,9 +87,9 @@ impl Gateway {
         }
     }
 
-    async fn remaining(&self, plan: &[Ask<'_>]) -> Vec<u64> {
-        let looks = self.session.look(plan).await;
-        looks.iter().map(|look| look.remaining).collect()
+    async fn remaining(&self, plan: &[Check<'_>]) -> Vec<u64> {
+        let peeks = self.session.peek(plan).await;
+        peeks.iter().map(|peek| peek.remaining).collect()
     }
 }
 
@@ -99,9 +99,9 @@ async fn plan_over_one_partition_is_one_call() {
     let gateway = Gateway::over(&cluster);
     let quotas = [quota(5, MINUTE), quota(50, HOUR)];
     let plan = [
-        gateway.ask("a", &quotas[0], 1),
-        gateway.ask("a", &quotas[1], 1),
-        gateway.ask("b", &quotas[0], 1),
+        gateway.check("a", &quotas[0], 1),
+        gateway.check("a", &quotas[1], 1),
+        gateway.check("b", &quotas[0], 1),
     ];
     let (verdict, _) = gateway.decide(&plan).await;
     assert!(verdict.admit);
@@ -115,7 +115,7 @@ async fn plan_over_several_partitions_is_one_call_to_each() {
     let gateway = Gateway::over(&cluster);
     let quota = quota(5, MINUTE);
     let plan: Vec<_> = (0..6)
-        .map(|n| gateway.ask(POLICIES[n % 2], &quota, n as u128 / 2))
+        .map(|n| gateway.check(POLICIES[n % 2], &quota, n as u128 / 2))
         .collect();
     let (verdict, charge) = gateway.decide(&plan).await;
     assert!(verdict.admit);
@@ -138,17 +138,17 @@ async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
     let gateway = Gateway::over(&cluster);
     let full = quota(1, MINUTE);
     let mut primaries = HashSet::new();
-    for tag in 1..30 {
-        let algorithm = ALGORITHMS[tag as usize % ALGORITHMS.len()];
+    for partition_id in 1..30 {
+        let algorithm = ALGORITHMS[partition_id as usize % ALGORITHMS.len()];
         let other = Quota {
             algorithm,
             ..quota(10, MINUTE)
         };
-        let refusing = gateway.ask("full", &full, 1_000 + tag);
+        let refusing = gateway.check("full", &full, 1_000 + partition_id);
         drop(gateway.decide(&[refusing]).await);
-        let plan = [gateway.ask("other", &other, tag), refusing];
+        let plan = [gateway.check("other", &other, partition_id), refusing];
         drop(gateway.decide(&plan[..1]).await);
-        let before = gateway.session.look(&plan).await;
+        let before = gateway.session.peek(&plan).await;
         let (verdict, charge) = gateway.decide(&plan).await;
         assert!(!verdict.admit, "{algorithm:?}");
         assert!(
@@ -157,10 +157,10 @@ async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
                 .iter()
                 .all(|answer| answer.charged.is_none())
         );
-        assert_eq!(gateway.session.look(&plan).await, before, "{algorithm:?}");
+        assert_eq!(gateway.session.peek(&plan).await, before, "{algorithm:?}");
         drop(gateway.session.release(charge, 1).await);
-        assert_eq!(gateway.session.look(&plan).await, before, "{algorithm:?}");
-        primaries.insert(primary_of(&cluster, tag));
+        assert_eq!(gateway.session.peek(&plan).await, before, "{algorithm:?}");
+        primaries.insert(primary_of(&cluster, partition_id));
     }
     assert_eq!(primaries.len(), 3, "each primary had a part");
 }
@@ -183,35 +183,42 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
     let mut chance = Chance(1);
     for round in 0..400 {
         // No quota twice.
-        let mut asks = BTreeMap::new();
+        let mut checks = BTreeMap::new();
         for _ in 0..=chance.below(4) {
             let quota_and_tag = (chance.below(quotas.len()), chance.below(5));
-            asks.insert(quota_and_tag, chance.below(3));
+            checks.insert(quota_and_tag, chance.below(3));
         }
         let is_shadow = chance.below(4) == 0;
         let mut outcomes = Vec::new();
         for gateway in &gateways {
-            let plan: Vec<Ask<'_>> = (asks.iter())
-                .map(|(&(index, tag), &cost)| {
+            let plan: Vec<Check<'_>> = (checks.iter())
+                .map(|(&(index, partition_id), &cost)| {
                     let name = format!("policy-{index}");
-                    let ask = gateway.ask(&name, &quotas[index], tag as u128);
+                    let check = gateway.check(&name, &quotas[index], partition_id as u128);
                     let mode = match (is_shadow, index % 2) {
                         (true, 0) => Mode::Shadow,
                         _ => Mode::Enforce,
                     };
                     let cost = cost as u64;
-                    Ask { cost, mode, ..ask }
+                    Check {
+                        cost,
+                        mode,
+                        ..check
+                    }
                 })
                 .collect();
             let (verdict, charge) = gateway.decide(&plan).await;
             drop(charge);
-            let looks: Vec<_> = plan.iter().map(|ask| Ask { cost: 0, ..*ask }).collect();
-            outcomes.push((verdict, gateway.session.look(&looks).await));
+            let peeks: Vec<_> = plan
+                .iter()
+                .map(|check| Check { cost: 0, ..*check })
+                .collect();
+            outcomes.push((verdict, gateway.session.peek(&peeks).await));
         }
         let [redis, memory] = &outcomes[..] else {
             unreachable!("two gateways")
         };
-        assert_eq!(redis, memory, "round {round}: {asks:?}");
+        assert_eq!(redis, memory, "round {round}: {checks:?}");
         let step = Micros(chance.below(3) as u64 * 1_234_567);
         for gateway in &gateways {
             gateway.clock.advance(step);
@@ -228,8 +235,8 @@ async fn clients_of_one_common_quota_spend_what_it_admits_and_no_more() {
     let plans: Vec<_> = (0..200)
         .map(|n| {
             [
-                gateway.ask("own", &own, 1 + n % 10),
-                gateway.ask("common", &common, 77),
+                gateway.check("own", &own, 1 + n % 10),
+                gateway.check("common", &common, 77),
             ]
         })
         .collect();
@@ -250,9 +257,9 @@ async fn client_that_leaves_spends_nothing_of_a_plan_that_is_refused() {
     let cluster = Cluster::start(3, 0);
     let gateway = Gateway::over(&cluster);
     let (full, shared) = (quota(1, HOUR), quota(1_000, HOUR));
-    let refusing = gateway.ask("full", &full, 1);
+    let refusing = gateway.check("full", &full, 1);
     drop(gateway.decide(&[refusing]).await);
-    let plan = [gateway.ask("shared", &shared, 2), refusing];
+    let plan = [gateway.check("shared", &shared, 2), refusing];
     drop(gateway.decide(&plan).await);
     for turns in 1..100 {
         let mut deciding = Box::pin(gateway.session.decide(&plan));
@@ -282,12 +289,13 @@ async fn what_is_lost_with_a_primary_costs_the_other_partitions_nothing() {
     let quota = quota(10, HOUR);
     let lost = cluster.nodes[0].port();
     let on = |is_lost| {
-        let tag = (0..60).find(|tag| (primary_of(&cluster, *tag) == lost) == is_lost);
-        tag.expect("some partition")
+        let partition_id =
+            (0..60).find(|partition_id| (primary_of(&cluster, *partition_id) == lost) == is_lost);
+        partition_id.expect("some partition")
     };
     let plan = [
-        gateway.ask("a", &quota, on(false)),
-        gateway.ask("a", &quota, on(true)),
+        gateway.check("a", &quota, on(false)),
+        gateway.check("a", &quota, on(true)),
     ];
     drop(gateway.decide(&plan).await);
     cluster.nodes[0].kill();
@@ -312,10 +320,10 @@ async fn own_counts_are_dropped_once_a_replica_has_replaced_its_primary() {
     let gateway = Gateway::with(seeds(&cluster), settings);
     let quota = quota(1_000, HOUR);
     let lost = cluster.nodes[0].port();
-    let tag = (0..60).find(|tag| primary_of(&cluster, *tag) == lost);
-    let plan = [Ask {
+    let partition_id = (0..60).find(|partition_id| primary_of(&cluster, *partition_id) == lost);
+    let plan = [Check {
         on_store_failure: OnStoreFailure::Local,
-        ..gateway.ask("a", &quota, tag.expect("some partition"))
+        ..gateway.check("a", &quota, partition_id.expect("some partition"))
     }];
     drop(gateway.decide(&plan).await);
     cluster.nodes[0].kill();
@@ -340,11 +348,11 @@ async fn own_counts_are_dropped_once_a_replica_has_replaced_its_primary() {
 }
 
 /// Returns the port of the primary that keeps a partition.
-fn primary_of(cluster: &Cluster, tag: u128) -> u16 {
+fn primary_of(cluster: &Cluster, partition_id: u128) -> u16 {
     let names = Names::new("tollgate");
     let quota = quota(1, MINUTE);
-    names.note(Slot(0), &series("any", &quota));
-    let key = names.key(Slot(0), Tag::new(tag));
+    names.note(SeriesId(0), &series("any", &quota));
+    let key = names.key(SeriesId(0), PartitionId::new(partition_id));
     let key = String::from_utf8(key.into()).expect("text");
     cluster.primary_of(cluster.slot_of(&key)).port()
 }
@@ -419,11 +427,11 @@ const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::FixedWindow,
     Algorithm::SlidingWindow {
         buckets: 10,
-        leaving: Leaving::Weighted,
+        leaving: LeavingBucket::Weighted,
     },
     Algorithm::SlidingWindow {
         buckets: 1,
-        leaving: Leaving::Whole,
+        leaving: LeavingBucket::Whole,
     },
     Algorithm::SlidingLog,
     Algorithm::Gcra { burst: 3 },

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate::cli::check::summary;
 use tollgate::config::load;
-use tollgate::limit::plan::{ASKS_MAX, Slot};
+use tollgate::limit::plan::{CHECKS_MAX, SeriesId};
 
 #[test]
 fn bad_files_get_exactly_the_report_beside_them() {
@@ -17,7 +17,7 @@ fn bad_files_get_exactly_the_report_beside_them() {
         "compile-",
         10,
         |name, text| match load(text, &|_| None, &mut |_| {
-            unreachable!("a bad file asks for no slot")
+            unreachable!("a bad file asks for no series id")
         }) {
             Ok(_) => panic!("{name} has no mistake"),
             Err(report) => report.render(name, text, false),
@@ -28,7 +28,7 @@ fn bad_files_get_exactly_the_report_beside_them() {
 #[test]
 fn good_files_get_exactly_the_summary_beside_them() {
     golden("tests/config/good", "", 10, |name, text| {
-        match load(text, &|_| None, &mut |_| Slot(0)) {
+        match load(text, &|_| None, &mut |_| SeriesId(0)) {
             Ok(loaded) => {
                 let inside = format!("{loaded:?}");
                 assert!(!inside.contains("hunter2"), "{inside}");
@@ -104,9 +104,9 @@ fn a_route_has_no_more_quotas_than_one_step_decides() {
             quotas(1..=most - 100),
         )
     };
-    let report = |text: &str| load(text, &|_| None, &mut |_| Slot(0)).map(drop);
-    report(&file(ASKS_MAX)).expect("so many are none too many");
-    let text = file(ASKS_MAX + 1);
+    let report = |text: &str| load(text, &|_| None, &mut |_| SeriesId(0)).map(drop);
+    report(&file(CHECKS_MAX)).expect("so many are none too many");
+    let text = file(CHECKS_MAX + 1);
     let report = report(&text).expect_err("one too many");
     let shown = report.render("a.toml", &text, false);
     assert!(shown.contains("have 256 quotas"), "{shown}");

@@ -6,7 +6,7 @@ mod traffic;
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Charged, Count, Decision, Leaving, Quota, Retry, State};
+use tollgate::limit::{Algorithm, Charged, Count, Decision, LeavingBucket, Quota, Retry, State};
 
 use ledger::{Counter, Quotas};
 use traffic::{Cost, Gap, START, admitted, quota_of, traffic};
@@ -37,8 +37,8 @@ proptest! {
         let quota = Quota { algorithm: Algorithm::SlidingWindow { buckets, leaving }, ..quota };
         let bucket_us = quota.window.0 / u64::from(buckets);
         let stretch_us = match leaving {
-            Leaving::Whole => quota.window.0,
-            Leaving::Weighted | Leaving::Dropped => quota.window.0 - bucket_us,
+            LeavingBucket::Whole => quota.window.0,
+            LeavingBucket::Weighted | LeavingBucket::Dropped => quota.window.0 - bucket_us,
         };
         let most = most_in_any_stretch(&admitted(quota, &traffic), stretch_us);
         prop_assert!(most <= quota.limit, "{most} in {stretch_us} us");
@@ -50,7 +50,7 @@ proptest! {
         quota in quota_of(Just(Algorithm::FixedWindow)),
         traffic in traffic(),
     ) {
-        let dropped = Algorithm::SlidingWindow { buckets: 1, leaving: Leaving::Dropped };
+        let dropped = Algorithm::SlidingWindow { buckets: 1, leaving: LeavingBucket::Dropped };
         let mut fixed = Client::new(quota);
         let mut sliding = Client::new(Quota { algorithm: dropped, ..quota });
         for (at, cost) in traffic.steps(&quota) {
@@ -154,23 +154,23 @@ proptest! {
         }
         let now = steps.last().expect("traffic is not empty").0;
         let cost = cost.of(&quota);
-        let look = client.look(now, cost);
-        let fits = |after_us| client.look(now + Micros(after_us), cost).admit;
-        match look.retry {
-            Retry::Never => prop_assert!(cost > quota.capacity() && !look.admit),
-            Retry::After(Micros(0)) => prop_assert!(look.admit),
-            Retry::After(Micros(us)) => prop_assert!(!look.admit && !fits(us - 1) && fits(us)),
+        let peek = client.peek(now, cost);
+        let fits = |after_us| client.peek(now + Micros(after_us), cost).admit;
+        match peek.retry {
+            Retry::Never => prop_assert!(cost > quota.capacity() && !peek.admit),
+            Retry::After(Micros(0)) => prop_assert!(peek.admit),
+            Retry::After(Micros(us)) => prop_assert!(!peek.admit && !fits(us - 1) && fits(us)),
         }
-        prop_assert!(cost <= quota.capacity() || look.retry == Retry::Never);
+        prop_assert!(cost <= quota.capacity() || peek.retry == Retry::Never);
 
-        let remaining = |after_us| client.look(now + Micros(after_us), 0).remaining;
-        match look.next {
-            None => prop_assert_eq!((look.remaining, look.reset), (quota.capacity(), Micros(0))),
+        let remaining = |after_us| client.peek(now + Micros(after_us), 0).remaining;
+        match peek.next {
+            None => prop_assert_eq!((peek.remaining, peek.reset), (quota.capacity(), Micros(0))),
             Some(next) => {
-                prop_assert_eq!(remaining(next.0 - 1), look.remaining);
-                prop_assert!(remaining(next.0) > look.remaining);
-                prop_assert!(remaining(look.reset.0 - 1) < quota.capacity());
-                let whole = client.look(now + look.reset, 0);
+                prop_assert_eq!(remaining(next.0 - 1), peek.remaining);
+                prop_assert!(remaining(next.0) > peek.remaining);
+                prop_assert!(remaining(peek.reset.0 - 1) < quota.capacity());
+                let whole = client.peek(now + peek.reset, 0);
                 prop_assert_eq!((whole.remaining, whole.next), (quota.capacity(), None));
             }
         }
@@ -190,7 +190,7 @@ proptest! {
         let quota = Quota {
             limit,
             window: Micros(60_000),
-            algorithm: Algorithm::SlidingWindow { buckets, leaving: Leaving::Weighted },
+            algorithm: Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted },
             count: Count::Admitted,
         };
         let bucket_us = quota.window.0 / u64::from(buckets);
@@ -267,7 +267,7 @@ proptest! {
             }
             for later_us in [0, quota.window.0 / 7, quota.window.0 - 1, 2 * quota.window.0] {
                 let later = at + Micros(later_us);
-                let (charging, never) = (charging.look(later, 0), never.look(later, 0));
+                let (charging, never) = (charging.peek(later, 0), never.peek(later, 0));
                 prop_assert!(charging.remaining <= never.remaining, "{charging:?} {never:?}");
             }
         }
@@ -291,7 +291,7 @@ proptest! {
             if spends {
                 client.0.spend(now, cost);
             }
-            let before = client.look(now, 0).remaining;
+            let before = client.peek(now, 0).remaining;
             let back_us = back * quota.window.0 / 1000;
             behind = Micros(behind.0 + back_us);
             now = now - Micros(back_us);
@@ -307,8 +307,8 @@ proptest! {
             }
             Algorithm::FixedWindow | Algorithm::SlidingLog => 2 * quota.window.0,
         };
-        let look = client.look(now + Micros(whole_after), 0);
-        prop_assert_eq!((look.remaining, look.reset), (quota.capacity(), Micros(0)));
+        let peek = client.peek(now + Micros(whole_after), 0);
+        prop_assert_eq!((peek.remaining, peek.reset), (quota.capacity(), Micros(0)));
     }
 
     /// A state may be dropped exactly when its quota is whole.
@@ -325,7 +325,7 @@ proptest! {
         }
         let now = steps.last().expect("traffic is not empty").0 + gap.of(&quota);
         let is_whole = client.counter().is_whole(&quota, now);
-        prop_assert_eq!(is_whole, client.look(now, 0).reset == Micros(0));
+        prop_assert_eq!(is_whole, client.peek(now, 0).reset == Micros(0));
     }
 }
 
@@ -343,7 +343,7 @@ impl Client {
     }
 
     /// Returns what a request would be answered, and spends nothing.
-    fn look(&self, at: Timestamp, cost: u64) -> Decision {
+    fn peek(&self, at: Timestamp, cost: u64) -> Decision {
         let quota = &self.0.asked[0].0;
         let mut counter = self.0.counters[0].clone();
         let at = counter.arrive(quota, at);
@@ -373,8 +373,12 @@ fn any_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-fn sliding() -> impl Strategy<Value = (u32, Leaving)> {
-    let leaving = [Leaving::Weighted, Leaving::Whole, Leaving::Dropped];
+fn sliding() -> impl Strategy<Value = (u32, LeavingBucket)> {
+    let leaving = [
+        LeavingBucket::Weighted,
+        LeavingBucket::Whole,
+        LeavingBucket::Dropped,
+    ];
     (
         proptest::sample::select(vec![1, 2, 4, 5, 10, 100]),
         proptest::sample::select(leaving.to_vec()),

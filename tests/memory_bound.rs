@@ -8,14 +8,14 @@ use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
-use tollgate::limit::{Algorithm, Ask, Leaving, Quota, State, Tag};
+use tollgate::limit::{Algorithm, Check, LeavingBucket, PartitionId, Quota, State};
 use tollgate::store::{Charge, Outcome, Usage};
 
-use in_memory::{Gateway, ROOMY, WINDOW, algorithms, ask, quota, tag};
+use in_memory::{Gateway, ROOMY, WINDOW, algorithms, check, partition_id, quota};
 
 /// A bound that a few thousand keys reach.
 const TIGHT: u64 = 96 << 10;
-/// What a slot's overflow partition takes beyond the bound at most: a small table and a kilobyte.
+/// What a series' overflow partition takes beyond the bound at most: a small table and a kilobyte.
 const OVERFLOW_BYTES_MAX: u64 = 2 << 10;
 
 #[test]
@@ -23,8 +23,8 @@ fn refused_client_stays_refused_while_new_keys_flood_a_full_store() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(TIGHT);
         let quota = quota(algorithm, 3);
-        let slot = gateway.slot("p", &quota);
-        let victim = ask(&quota, slot, 1);
+        let series_id = gateway.series_id("p", &quota);
+        let victim = check(&quota, series_id, 1);
         assert_eq!(gateway.flood(victim, 1..2), 1);
         while gateway.admits(victim) {}
         for step in 0..20 {
@@ -55,17 +55,21 @@ fn newcomers_of_a_full_store_share_one_quota() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(0);
         let quota = quota(algorithm, 3);
-        let ask = ask(&quota, gateway.slot("p", &quota), 1);
-        assert_eq!(gateway.flood(ask, 0..100), 3, "{algorithm:?}");
-        assert_eq!(gateway.remaining(ask), 0, "{algorithm:?}");
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        assert_eq!(gateway.flood(check, 0..100), 3, "{algorithm:?}");
+        assert_eq!(gateway.remaining(check), 0, "{algorithm:?}");
         assert_eq!(gateway.usage().overflowed, 100, "{algorithm:?}");
-        let (other, other_quota) = (gateway.slot("q", &quota), quota);
-        let other = Ask {
-            slot: other,
+        let (other, other_quota) = (gateway.series_id("q", &quota), quota);
+        let other = Check {
+            series_id: other,
             quota: &other_quota,
-            ..ask
+            ..check
         };
-        assert_eq!(gateway.flood(other, 0..100), 3, "each slot has its own");
+        assert_eq!(
+            gateway.flood(other, 0..100),
+            3,
+            "each series id has its own"
+        );
     }
 }
 
@@ -74,11 +78,11 @@ fn charge_of_the_overflow_partition_comes_back_to_it() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(0);
         let quota = quota(algorithm, 3);
-        let ask = ask(&quota, gateway.slot("p", &quota), 1);
-        let (_, charge) = gateway.decide(&[Ask { cost: 3, ..ask }]);
-        assert_eq!(gateway.flood(ask, 2..10), 0, "{algorithm:?}");
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        let (_, charge) = gateway.decide(&[Check { cost: 3, ..check }]);
+        assert_eq!(gateway.flood(check, 2..10), 0, "{algorithm:?}");
         let _rest = gateway.release(charge, 2);
-        assert_eq!(gateway.flood(ask, 2..10), 2, "{algorithm:?}");
+        assert_eq!(gateway.flood(check, 2..10), 2, "{algorithm:?}");
     }
 }
 
@@ -86,9 +90,9 @@ fn charge_of_the_overflow_partition_comes_back_to_it() {
 fn open_policy_of_a_full_store_admits_uncounted() {
     let gateway = Gateway::new(0);
     let quota = quota(Algorithm::FixedWindow, 1);
-    let open = Ask {
+    let open = Check {
         on_store_failure: OnStoreFailure::Open,
-        ..ask(&quota, gateway.slot("p", &quota), 1)
+        ..check(&quota, gateway.series_id("p", &quota), 1)
     };
     for _ in 0..3 {
         let (verdict, charge) = gateway.decide(&[open]);
@@ -103,10 +107,10 @@ fn open_policy_of_a_full_store_admits_uncounted() {
 fn closed_policy_of_a_full_store_is_unavailable_and_charges_nobody() {
     let gateway = Gateway::new(0);
     let quota = quota(Algorithm::FixedWindow, 1);
-    let local = ask(&quota, gateway.slot("local", &quota), 1);
-    let closed = Ask {
+    let local = check(&quota, gateway.series_id("local", &quota), 1);
+    let closed = Check {
         on_store_failure: OnStoreFailure::Closed,
-        ..ask(&quota, gateway.slot("closed", &quota), 1)
+        ..check(&quota, gateway.series_id("closed", &quota), 1)
     };
     let outcome = gateway.outcome(&[local, closed]);
     assert!(
@@ -114,7 +118,7 @@ fn closed_policy_of_a_full_store_is_unavailable_and_charges_nobody() {
         "{outcome:?}"
     );
     assert_eq!(gateway.remaining(local), 1);
-    let shadow = Ask {
+    let shadow = Check {
         mode: Mode::Shadow,
         ..closed
     };
@@ -126,11 +130,11 @@ fn full_shard_makes_room_from_idle_state_by_itself() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(8 << 10);
         let quota = quota(algorithm, 3);
-        let ask = ask(&quota, gateway.slot("p", &quota), 1);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
         // Tags without their high bits all fall into one shard.
-        let one_shard = |key| Ask {
-            tag: Tag::new(u128::from(tag(key).low())),
-            ..ask
+        let one_shard = |key| Check {
+            partition_id: PartitionId::new(u128::from(partition_id(key).low())),
+            ..check
         };
         let is_admitted = |key: &u64| gateway.admits(one_shard(*key));
         let clients = (0..1_000).filter(is_admitted).count() as u64;
@@ -152,7 +156,7 @@ fn known_client_is_decided_exactly_while_newcomers_fill_the_store() {
         let quota = quota(algorithm, 100);
         let decisions = |bytes_max: u64, newcomers: u64| -> (Vec<bool>, Usage) {
             let gateway = Gateway::new(bytes_max);
-            let client = ask(&quota, gateway.slot("p", &quota), 1);
+            let client = check(&quota, gateway.series_id("p", &quota), 1);
             assert!(gateway.admits(client), "it is known from now on");
             // Three requests every two seconds, where its quota has five every three.
             let steps = (0..120).map(|step| {
@@ -178,7 +182,7 @@ fn existing_client_of_a_full_store_gets_a_coarser_log_and_no_more_than_its_quota
     for (algorithm, spare_bytes, least) in cases.into_iter().flatten() {
         let gateway = Gateway::new(ROOMY);
         let quota = quota(algorithm, LIMIT);
-        let client = ask(&quota, gateway.slot("p", &quota), 1);
+        let client = check(&quota, gateway.series_id("p", &quota), 1);
         assert!(gateway.admits(client), "{algorithm:?}");
         let bytes_max = gateway.usage().bytes + spare_bytes;
         gateway.memory().set_bytes_max(bytes_max);
@@ -217,9 +221,9 @@ proptest! {
     ) {
         for algorithm in [
             Algorithm::SlidingLog,
-            Algorithm::SlidingWindow { buckets: 10, leaving: Leaving::Weighted },
-            Algorithm::SlidingWindow { buckets: 60, leaving: Leaving::Whole },
-            Algorithm::SlidingWindow { buckets: 3, leaving: Leaving::Dropped },
+            Algorithm::SlidingWindow { buckets: 10, leaving: LeavingBucket::Weighted },
+            Algorithm::SlidingWindow { buckets: 60, leaving: LeavingBucket::Whole },
+            Algorithm::SlidingWindow { buckets: 3, leaving: LeavingBucket::Dropped },
         ] {
             let quota = quota(algorithm, limit);
             if algorithm == Algorithm::SlidingLog {
@@ -265,16 +269,16 @@ fn check_coarser<S: State>(quota: &Quota, steps: &[(u64, u64, bool)]) -> Result<
 fn store_says_that_it_is_full_until_idle_state_is_swept() {
     let gateway = Gateway::new(TIGHT);
     let quota = quota(Algorithm::FixedWindow, 3);
-    let ask = ask(&quota, gateway.slot("p", &quota), 1);
-    gateway.flood(ask, 0..100);
+    let check = check(&quota, gateway.series_id("p", &quota), 1);
+    gateway.flood(check, 0..100);
     assert!(!gateway.usage().is_full);
-    gateway.flood(ask, 100..5_000);
+    gateway.flood(check, 100..5_000);
     assert!(gateway.usage().is_full);
     gateway.clock.advance(WINDOW);
     gateway.sweep();
     assert!(!gateway.usage().is_full);
     assert_eq!(
-        gateway.flood(ask, 5_000..5_100),
+        gateway.flood(check, 5_000..5_100),
         100,
         "each has its own quota"
     );
@@ -285,8 +289,8 @@ fn idle_state_gives_its_memory_back() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
         let quota = quota(algorithm, 3);
-        let ask = ask(&quota, gateway.slot("p", &quota), 1);
-        gateway.flood(ask, 0..5_000);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        gateway.flood(check, 0..5_000);
         let held = gateway.usage();
         gateway.sweep();
         assert_eq!(
@@ -304,11 +308,11 @@ fn idle_state_gives_its_memory_back() {
 fn table_shrinks_around_the_few_that_are_left() {
     let gateway = Gateway::new(ROOMY);
     let quota = quota(Algorithm::FixedWindow, 3);
-    let ask = ask(&quota, gateway.slot("p", &quota), 1);
-    gateway.flood(ask, 0..50_000);
+    let check = check(&quota, gateway.series_id("p", &quota), 1);
+    gateway.flood(check, 0..50_000);
     let held = gateway.usage();
     gateway.clock.advance(WINDOW);
-    gateway.flood(ask, 0..5_000);
+    gateway.flood(check, 0..5_000);
     gateway.sweep();
     let left = gateway.usage();
     assert_eq!(left.partitions, 5_000);

@@ -10,7 +10,7 @@ use std::thread;
 
 use support::{Client, Config, start};
 use tollgate::config::load;
-use tollgate::limit::plan::Slot;
+use tollgate::limit::plan::SeriesId;
 
 /// Routes whose status tells which of ten they are; as many hosts and policies as a tenth of them.
 fn large(routes: usize, quota: &str) -> Config {
@@ -138,7 +138,7 @@ fn every_mistake_of_a_large_file_is_said_with_its_line() {
             "[[routes]]\npath = '/{at}'\nupstream = 'apo-{at}'\ncost = -1"
         );
     }
-    let report = load(&text, &|_| None, &mut |_| Slot(0)).expect_err("mistakes");
+    let report = load(&text, &|_| None, &mut |_| SeriesId(0)).expect_err("mistakes");
     let expected: Vec<_> = (0..2_000)
         .flat_map(|at| [(at, 2, 12), (at, 3, 8)])
         .map(|(at, line, column)| format!("f:{}:{column}:", first + 4 * at + line))

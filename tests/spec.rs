@@ -15,11 +15,11 @@ use std::{env, fs};
 
 use futures_util::FutureExt;
 use tollgate::clock::{Clock, Timestamp};
-use tollgate::limit::plan::{Mode, Slot};
-use tollgate::limit::{Ask, Charged, Quota, Verdict};
+use tollgate::limit::plan::{Mode, SeriesId};
+use tollgate::limit::{Charged, Check, Quota, Verdict};
 use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
 
-use ledger::{Quotas, ask};
+use ledger::{Quotas, check};
 use scripted::Scripted;
 use vectors::{Case, Expected, File, Step};
 
@@ -79,7 +79,7 @@ impl Subject for Pure {
 struct InMemory {
     clock: Clock,
     session: Session,
-    quotas: Vec<(Quota, Mode, Slot)>,
+    quotas: Vec<(Quota, Mode, SeriesId)>,
     charges: Vec<Charge>,
 }
 
@@ -87,16 +87,16 @@ impl InMemory {
     fn new(quotas: Vec<(Quota, Mode)>) -> Self {
         let clock = Clock::manual(Timestamp(0));
         let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), 1 << 20)));
-        let slot = |(index, (quota, mode)): (usize, (Quota, Mode))| {
-            let slot = store.slot(&Series {
+        let series_id = |(index, (quota, mode)): (usize, (Quota, Mode))| {
+            let series_id = store.series_id(&Series {
                 policy: Arc::from(format!("policy-{index}")),
                 shape: quota.algorithm.into(),
                 window: quota.window,
             });
-            (quota, mode, slot)
+            (quota, mode, series_id)
         };
         Self {
-            quotas: quotas.into_iter().enumerate().map(slot).collect(),
+            quotas: quotas.into_iter().enumerate().map(series_id).collect(),
             clock,
             session: store.session(),
             charges: Vec::new(),
@@ -107,8 +107,8 @@ impl InMemory {
 impl Subject for InMemory {
     fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
         self.clock.set(now);
-        let plan: Vec<Ask<'_>> = (self.quotas.iter())
-            .map(|(quota, mode, slot)| ask(quota, *mode, *slot, cost))
+        let plan: Vec<Check<'_>> = (self.quotas.iter())
+            .map(|(quota, mode, series_id)| check(quota, *mode, *series_id, cost))
             .collect();
         let Some(Outcome::Decided {
             verdict, charge, ..

@@ -11,8 +11,8 @@ use support::START;
 use support::redis::{Cluster, Fault, Proxy, Server};
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::plan::{ASKS_MAX, Mode, OnStoreFailure, Slot};
-use tollgate::limit::{Algorithm, Ask, Count, Decision, Quota, Retry, Tag, Verdict};
+use tollgate::limit::plan::{CHECKS_MAX, Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota, Retry, Verdict};
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Settings, Store};
 
@@ -43,7 +43,7 @@ fn address(of: std::net::SocketAddr) -> Address {
     }
 }
 
-/// A store whose breaker opens at the third failure, and a manual clock; slots are numbered by policy.
+/// A store whose breaker opens at the third failure, and a manual clock; series are numbered by policy.
 struct Bench {
     store: Store,
     clock: Clock,
@@ -74,7 +74,7 @@ impl Bench {
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
         let store = Store::open(&settings, memory, clock.clone(), &[9; 32]);
         for name in ["a", "b", "c"] {
-            store.slot(&Series {
+            store.series_id(&Series {
                 policy: Arc::from(name),
                 shape: Algorithm::FixedWindow.into(),
                 window: TEN.window,
@@ -100,18 +100,18 @@ impl Bench {
     }
 }
 
-fn ask(quota: &Quota, slot: u32, tag: u128) -> Ask<'_> {
-    Ask {
+fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
+    Check {
         quota,
-        slot: Slot(slot),
-        tag: Tag::new(tag),
+        series_id: SeriesId(series_id),
+        partition_id: PartitionId::new(partition_id),
         cost: 1,
         mode: Mode::Enforce,
         on_store_failure: OnStoreFailure::Local,
     }
 }
 
-async fn decide(session: &Session, plan: &[Ask<'_>]) -> (Verdict, Charge, bool) {
+async fn decide(session: &Session, plan: &[Check<'_>]) -> (Verdict, Charge, bool) {
     match session.decide(plan).await {
         Outcome::Decided {
             verdict,
@@ -123,8 +123,8 @@ async fn decide(session: &Session, plan: &[Ask<'_>]) -> (Verdict, Charge, bool) 
 }
 
 /// Returns what is left of a quota.
-async fn left(session: &Session, ask: Ask<'_>) -> u64 {
-    session.look(&[Ask { cost: 0, ..ask }]).await[0].remaining
+async fn left(session: &Session, check: Check<'_>) -> u64 {
+    session.peek(&[Check { cost: 0, ..check }]).await[0].remaining
 }
 
 #[test]
@@ -134,8 +134,10 @@ fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
     run(async {
         let session = bench.store.session();
         // Tags that no single server has, as there are more of them than servers could share.
-        let wide: Vec<Ask<'_>> = (1..=8).map(|tag| ask(&TEN, 0, tag)).collect();
-        let narrow = ask(&ONE, 1, 100);
+        let wide: Vec<Check<'_>> = (1..=8)
+            .map(|partition_id| check(&TEN, 0, partition_id))
+            .collect();
+        let narrow = check(&ONE, 1, 100);
         let mut plan = wide.clone();
         plan.push(narrow);
         let (verdict, charge, is_degraded) = decide(&session, &plan).await;
@@ -143,7 +145,7 @@ fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
         let (refused, _, _) = decide(&session, &plan).await;
         assert!(!refused.admit);
         assert_eq!(refused.retry, Retry::After(TEN.window));
-        for (ask, answer) in wide.iter().zip(&refused.answers) {
+        for (check, answer) in wide.iter().zip(&refused.answers) {
             let expected = Decision {
                 admit: true,
                 remaining: 9,
@@ -153,11 +155,11 @@ fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
                 wait: Micros(0),
             };
             assert_eq!((answer.decision, answer.charged), (Some(expected), None));
-            assert_eq!(left(&session, *ask).await, 9);
+            assert_eq!(left(&session, *check).await, 9);
         }
         drop(session.release(charge, u64::MAX).await);
-        for ask in wide {
-            assert_eq!(left(&session, ask).await, 10);
+        for check in wide {
+            assert_eq!(left(&session, check).await, 10);
         }
         assert_eq!(left(&session, narrow).await, 1);
     });
@@ -169,9 +171,11 @@ fn quota_that_counts_refused_requests_stays_charged_when_another_server_refuses(
     let bench = Bench::on_cluster(&cluster);
     run(async {
         let session = bench.store.session();
-        let narrow = ask(&ONE, 1, 100);
+        let narrow = check(&ONE, 1, 100);
         assert!(decide(&session, &[narrow]).await.0.admit);
-        let mut plan: Vec<Ask<'_>> = (1..=8).map(|tag| ask(&ALL, 0, tag)).collect();
+        let mut plan: Vec<Check<'_>> = (1..=8)
+            .map(|partition_id| check(&ALL, 0, partition_id))
+            .collect();
         plan.push(narrow);
         for turn in 1..=2 {
             let (verdict, charge, _) = decide(&session, &plan).await;
@@ -193,14 +197,16 @@ fn lost_server_of_a_cluster_degrades_its_own_keys_only() {
     let bench = Bench::on_cluster(&cluster);
     run(async {
         let session = bench.store.session();
-        let asks: Vec<Ask<'_>> = (1..=24).map(|tag| ask(&TEN, 0, tag)).collect();
-        for ask in &asks {
-            assert!(!decide(&session, &[*ask]).await.2);
+        let checks: Vec<Check<'_>> = (1..=24)
+            .map(|partition_id| check(&TEN, 0, partition_id))
+            .collect();
+        for check in &checks {
+            assert!(!decide(&session, &[*check]).await.2);
         }
         cluster.primary_of(0).kill();
         let mut degraded = 0;
-        for ask in &asks {
-            let (verdict, _, is_degraded) = decide(&session, &[*ask]).await;
+        for check in &checks {
+            let (verdict, _, is_degraded) = decide(&session, &[*check]).await;
             let left = verdict.answers[0]
                 .decision
                 .map(|decision| decision.remaining);
@@ -209,7 +215,7 @@ fn lost_server_of_a_cluster_degrades_its_own_keys_only() {
         }
         assert!((1..24).contains(&degraded), "{degraded} of 24");
         // A plan that is on both sides is answered, and says so.
-        let (verdict, _, is_degraded) = decide(&session, &asks).await;
+        let (verdict, _, is_degraded) = decide(&session, &checks).await;
         assert!(verdict.admit && is_degraded);
     });
 }
@@ -220,9 +226,9 @@ fn what_was_charged_comes_back_once() {
     let bench = Bench::on(&server);
     run(async {
         let session = bench.store.session();
-        let plan = [Ask {
+        let plan = [Check {
             cost: 4,
-            ..ask(&TEN, 0, 1)
+            ..check(&TEN, 0, 1)
         }];
         let (_, charge, _) = decide(&session, &plan).await;
         let charge = session.release(charge, 1).await;
@@ -233,7 +239,7 @@ fn what_was_charged_comes_back_once() {
         let charge = session.release(charge, u64::MAX).await;
         assert_eq!(left(&session, plan[0]).await, 8, "a spend is no charge");
         drop(charge);
-        session.reset(Slot(0), Tag::new(1)).await;
+        session.reset(SeriesId(0), PartitionId::new(1)).await;
         assert_eq!(left(&session, plan[0]).await, 10);
     });
 }
@@ -245,8 +251,8 @@ fn decision_that_was_too_late_stays_spent_and_its_substitute_comes_back_here() {
     let bench = Bench::behind(&proxy);
     run(async {
         let session = bench.store.session();
-        let plan = [ask(&TEN, 0, 1)];
-        while decide(&session, &[ask(&TEN, 1, 1)]).await.2 {}
+        let plan = [check(&TEN, 0, 1)];
+        while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
         proxy.set(Fault::BlackHole);
         let (verdict, charge, is_degraded) = decide(&session, &plan).await;
         assert!(verdict.admit && is_degraded);
@@ -269,7 +275,7 @@ fn key_that_is_taken_degrades_its_partition_and_opens_no_breaker() {
     let bench = Bench::on(&server);
     run(async {
         let session = bench.store.session();
-        let (bad, good) = (ask(&TEN, 0, 1), ask(&TEN, 0, 2));
+        let (bad, good) = (check(&TEN, 0, 1), check(&TEN, 0, 2));
         decide(&session, &[bad]).await.0.answers.clear();
         let keys = server.command(&["KEYS", "t:*fixed*"]);
         let key = keys.list()[0].text();
@@ -290,7 +296,7 @@ fn value_that_no_script_wrote_degrades_its_partition_and_opens_no_breaker() {
     let bench = Bench::on(&server);
     run(async {
         let session = bench.store.session();
-        let (bad, good) = (ask(&TEN, 0, 1), ask(&TEN, 0, 2));
+        let (bad, good) = (check(&TEN, 0, 1), check(&TEN, 0, 2));
         assert!(!decide(&session, &[bad]).await.2);
         let keys = server.command(&["KEYS", "t:*fixed*"]);
         server.command(&["SET", &keys.list()[0].text(), "x"]);
@@ -307,10 +313,12 @@ fn largest_plan_that_a_file_may_ask_for_is_decided() {
     let bench = Bench::on(&server);
     run(async {
         let session = bench.store.session();
-        let plan: Vec<Ask<'_>> = (0..ASKS_MAX as u128).map(|tag| ask(&ONE, 0, tag)).collect();
+        let plan: Vec<Check<'_>> = (0..CHECKS_MAX as u128)
+            .map(|partition_id| check(&ONE, 0, partition_id))
+            .collect();
         let (verdict, _, is_degraded) = decide(&session, &plan).await;
         assert!(verdict.admit && !is_degraded);
-        let (verdict, ..) = decide(&session, &plan[ASKS_MAX - 1..]).await;
+        let (verdict, ..) = decide(&session, &plan[CHECKS_MAX - 1..]).await;
         assert!(!verdict.admit, "the last was charged too");
     });
 }
@@ -321,7 +329,7 @@ fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
     let bench = Bench::on(&server);
     run(async {
         let workers = [bench.store.session(), bench.store.session()];
-        let plan = [ask(&ONE, 0, 1)];
+        let plan = [check(&ONE, 0, 1)];
         assert!(decide(&workers[0], &plan).await.0.admit);
         let (first, ..) = decide(&workers[0], &plan).await;
         assert!(!first.admit);
@@ -329,7 +337,7 @@ fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
         assert_eq!(second, first, "by another worker");
         let usage = bench.store.usage().redis.expect("it is Redis");
         assert_eq!((usage.answered, usage.remembered), (2, 1));
-        workers[1].reset(Slot(0), Tag::new(1)).await;
+        workers[1].reset(SeriesId(0), PartitionId::new(1)).await;
         assert!(decide(&workers[0], &plan).await.0.admit);
         bench.clock.advance(Micros(1));
         assert!(!decide(&workers[0], &plan).await.0.admit);
@@ -344,7 +352,7 @@ fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered(
     let bench = Bench::over(single, Duration::from_secs(5));
     run(async {
         let session = bench.store.session();
-        let plan = [ask(&ONE, 0, 1), ask(&TEN, 1, 1)];
+        let plan = [check(&ONE, 0, 1), check(&TEN, 1, 1)];
         assert!(decide(&session, &plan).await.0.admit);
         proxy.set(Fault::Latency {
             by: Duration::from_millis(50),
@@ -380,8 +388,8 @@ fn answer_that_came_while_the_worker_stood_still_is_taken() {
     let bench = Bench::behind(&proxy);
     run(async {
         let session = bench.store.session();
-        let plan = [ask(&TEN, 0, 1)];
-        while decide(&session, &[ask(&TEN, 1, 1)]).await.2 {}
+        let plan = [check(&TEN, 0, 1)];
+        while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
         proxy.set(Fault::Latency {
             by: Duration::from_millis(100),
             jitter: Duration::ZERO,

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::config::load;
-use tollgate::limit::plan::Slot;
+use tollgate::limit::plan::SeriesId;
 use tollgate::proxy::route::{Lookup, PathPattern, Router, Rule};
 
 use super::files::{self, Kind};
@@ -146,7 +146,7 @@ fn rule(path: &str) -> Rule {
 
 fn router(routes: usize, kind: Kind) -> Router {
     let text = files::good(routes, kind);
-    let loaded = load(&text, &|_| None, &mut |_| Slot(0)).expect("a good file");
+    let loaded = load(&text, &|_| None, &mut |_| SeriesId(0)).expect("a good file");
     loaded.snapshot.router
 }
 

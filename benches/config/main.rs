@@ -131,7 +131,7 @@ fn mistakes() {
 }
 
 fn loaded(text: &str, store: &Store) -> Loaded {
-    load(text, &|_| None, &mut |series| store.slot(series))
+    load(text, &|_| None, &mut |series| store.series_id(series))
         .unwrap_or_else(|report| panic!("{}", report.render("bench", text, false)))
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use super::EXIT_CONFIG;
 use crate::config::value::bytes_text;
 use crate::config::{self, Loaded, promise, words};
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 use crate::snapshot::{Listener, Policy, Route, Snapshot};
 use crate::store::settings::{Deployment, Location, Settings};
 
@@ -23,7 +23,7 @@ pub fn check(path: &Path) -> ExitCode {
             return ExitCode::from(EXIT_CONFIG);
         }
     };
-    match config::load(&text, &config::environment, &mut |_| Slot(0)) {
+    match config::load(&text, &config::environment, &mut |_| SeriesId(0)) {
         Ok(loaded) => {
             // A reader that has seen enough may close the pipe.
             let _ = std::io::stdout().write_all(summary(&name, &loaded).as_bytes());

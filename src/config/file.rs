@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use super::value::{QuotaText, StoreUrl};
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Count, Leaving};
+use crate::limit::{Count, LeavingBucket};
 use crate::snapshot::{
     AccessLog, AddressSource, ClientNames, EncodedSlash, LogFormat, Missing, Partition,
     RateLimitHeaders,
@@ -210,7 +210,7 @@ pub struct Policy {
     /// `buckets`
     pub buckets: Option<At<u32>>,
     /// `leaving`
-    pub leaving: Option<At<Leaving>>,
+    pub leaving: Option<At<LeavingBucket>>,
     /// `burst`
     pub burst: Option<At<u64>>,
     /// `queue`

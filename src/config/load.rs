@@ -3,7 +3,7 @@
 use super::compile::{compile, warnings};
 use super::read::{Env, read};
 use super::report::Report;
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 use crate::snapshot::Snapshot;
 use crate::store::Series;
 
@@ -22,7 +22,7 @@ pub struct Loaded {
 pub fn load(
     text: &str,
     env: &Env<'_>,
-    slot_of: &mut dyn FnMut(&Series) -> Slot,
+    slot_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Loaded, Report> {
     let (file, mut report) = read(text, env);
     if report.is_empty() {
@@ -33,7 +33,7 @@ pub fn load(
         let warnings = warnings(&file, &snapshot);
         return Ok(Loaded { snapshot, warnings });
     }
-    if let Err(later) = compile(&file, &mut |_| Slot(0)) {
+    if let Err(later) = compile(&file, &mut |_| SeriesId(0)) {
         report.absorb(later);
     }
     Err(report)

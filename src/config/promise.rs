@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::clock::Micros;
-use crate::limit::{Algorithm, Count, Leaving, Quota};
+use crate::limit::{Algorithm, Count, LeavingBucket, Quota};
 
 /// Says how much a quota can let through, and in which stretches of time.
 pub fn promise(quota: &Quota) -> String {
@@ -69,25 +69,25 @@ fn fixed_window(quota: &Quota) -> String {
     format!("at most {limit} in each aligned {window}, {double} in any {window}")
 }
 
-fn sliding_window(quota: &Quota, buckets: u32, leaving: Leaving) -> String {
+fn sliding_window(quota: &Quota, buckets: u32, leaving: LeavingBucket) -> String {
     let limit = quota.limit;
     let window = words::span(quota.window);
     let bucket_us = quota.window.0 / u64::from(buckets);
     let double = limit.saturating_mul(2);
     let inner = words::span(Micros(quota.window.0 - bucket_us));
     match (leaving, buckets) {
-        (Leaving::Whole, _) => {
+        (LeavingBucket::Whole, _) => {
             let paced = words::span(Micros(quota.window.0 + bucket_us));
             format!("at most {limit} in any {window}; a steady client gets {limit} per {paced}")
         }
-        (Leaving::Weighted, 1) => {
+        (LeavingBucket::Weighted, 1) => {
             format!("at most {double} in any {window}; a steady client gets {limit}")
         }
-        (Leaving::Weighted, _) => format!(
+        (LeavingBucket::Weighted, _) => format!(
             "at most {limit} in any {inner}, {double} in any {window}; a steady client gets {limit}"
         ),
-        (Leaving::Dropped, 1) => fixed_window(quota),
-        (Leaving::Dropped, _) => {
+        (LeavingBucket::Dropped, 1) => fixed_window(quota),
+        (LeavingBucket::Dropped, _) => {
             format!("at most {limit} in any {inner}, {double} in any {window}")
         }
     }
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    fn sliding(buckets: u32, leaving: Leaving) -> Algorithm {
+    fn sliding(buckets: u32, leaving: LeavingBucket) -> Algorithm {
         Algorithm::SlidingWindow { buckets, leaving }
     }
 
@@ -114,23 +114,23 @@ mod tests {
     fn every_algorithm_promises_what_its_law_says() {
         let cases = [
             (
-                quota(100, 60, sliding(10, Leaving::Weighted)),
+                quota(100, 60, sliding(10, LeavingBucket::Weighted)),
                 "at most 100 in any 54s, 200 in any 60s; a steady client gets 100",
             ),
             (
-                quota(100, 60, sliding(1, Leaving::Weighted)),
+                quota(100, 60, sliding(1, LeavingBucket::Weighted)),
                 "at most 200 in any 60s; a steady client gets 100",
             ),
             (
-                quota(100, 60, sliding(10, Leaving::Whole)),
+                quota(100, 60, sliding(10, LeavingBucket::Whole)),
                 "at most 100 in any 60s; a steady client gets 100 per 66s",
             ),
             (
-                quota(100, 60, sliding(10, Leaving::Dropped)),
+                quota(100, 60, sliding(10, LeavingBucket::Dropped)),
                 "at most 100 in any 54s, 200 in any 60s",
             ),
             (
-                quota(100, 60, sliding(1, Leaving::Dropped)),
+                quota(100, 60, sliding(1, LeavingBucket::Dropped)),
                 "at most 100 in each aligned 60s, 200 in any 60s",
             ),
             (
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn the_log_is_advised_only_where_it_is_as_cheap() {
-        let small = quota(11, 60, sliding(10, Leaving::Weighted));
-        let large = quota(12, 3600, sliding(10, Leaving::Weighted));
+        let small = quota(11, 60, sliding(10, LeavingBucket::Weighted));
+        let large = quota(12, 3600, sliding(10, LeavingBucket::Weighted));
         assert_eq!(
             advice(&[quota(5, 10, small.algorithm), small]).as_deref(),
             Some(

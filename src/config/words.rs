@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure};
-use crate::limit::{Algorithm, Count, Leaving, Quota};
+use crate::limit::{Algorithm, Count, LeavingBucket, Quota};
 use crate::snapshot::{
     AccessLog, AddressSource, AppliedPolicy, ClientNames, EncodedSlash, Endpoint, LogFormat,
     Missing, Part, Partition, RateLimitHeaders, Snapshot, UpstreamKind,
@@ -83,11 +83,11 @@ pub fn algorithm(algorithm: Algorithm) -> &'static str {
 }
 
 /// Writes `leaving`.
-pub fn leaving(leaving: Leaving) -> &'static str {
+pub fn leaving(leaving: LeavingBucket) -> &'static str {
     match leaving {
-        Leaving::Weighted => "weighted",
-        Leaving::Whole => "whole",
-        Leaving::Dropped => "dropped",
+        LeavingBucket::Weighted => "weighted",
+        LeavingBucket::Whole => "whole",
+        LeavingBucket::Dropped => "dropped",
     }
 }
 

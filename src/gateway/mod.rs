@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::config::changes::{changes, keep_until_restart};
 use crate::config::report::Report;
 use crate::config::{Loaded, environment, load};
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::listener::{self, HANDOVER_MAX, WorkerHandle};
@@ -89,9 +89,9 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]: none of them is worth a second try without a change.
     pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
-        // The file says where counters live; it is read with slots that every store goes by.
+        // The file says where counters live; it is read with series ids that every store goes by.
         let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
-        let loaded = load(text, &environment, &mut |series| memory.slot(series))
+        let loaded = load(text, &environment, &mut |series| memory.series_id(series))
             .map_err(StartError::File)?;
         Self::run(loaded, memory, clock)
     }
@@ -255,19 +255,19 @@ impl Gateway {
     pub fn reload(&mut self, text: &str) -> Result<(), Report> {
         self.retired.retain(|old| Arc::strong_count(old) > 1);
         let store = &self.shared.store;
-        let loaded = load(text, &environment, &mut |series| store.slot(series))
+        let loaded = load(text, &environment, &mut |series| store.series_id(series))
             .inspect_err(|_| self.reject_reload())?;
         let old = Arc::clone(&self.shared.live());
         let changes = changes(&old.snapshot, &loaded.snapshot);
         let snapshot = keep_until_restart(&old.snapshot, loaded.snapshot);
-        let slots = slots(&snapshot);
+        let series_ids = series_ids(&snapshot);
         self.shared.store.reload(&snapshot.store);
         let old = self.shared.swap(Live::new(
             snapshot,
             &self.shared.metrics,
             &self.shared.process_key,
         ));
-        self.shared.store.retain(&slots);
+        self.shared.store.retain(&series_ids);
         self.shared.metrics.reloaded(Reload::Applied);
         self.retired.push(old);
         self.reopen_log();
@@ -375,13 +375,13 @@ fn worker_count(snapshot: &Snapshot) -> usize {
     snapshot.workers.unwrap_or_else(cores)
 }
 
-/// Returns the slots that a configuration's policies count in.
-fn slots(snapshot: &Snapshot) -> Vec<Slot> {
+/// Returns the ids of the series that a configuration counts in.
+fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
     let quotas = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
-    quotas.map(|quota| quota.slot).collect()
+    quotas.map(|quota| quota.series_id).collect()
 }
 
-/// Draws what nobody outside knows of this process: they can choose no values whose tags collide.
+/// Draws what nobody outside knows of this process: they can choose no values whose partition ids collide.
 fn process_key() -> [u8; 32] {
     use std::hash::{BuildHasher, RandomState};
     let mut key = [0; 32];

@@ -11,12 +11,12 @@ pub mod gcra;
 pub mod sliding_log;
 pub mod sliding_window;
 
+pub mod partition_id;
 pub mod plan;
-pub mod tag;
 
-pub use plan::{Answer, Ask, Plan, Verdict};
-pub use quota::{Algorithm, Count, Decision, Leaving, Quota, Retry};
-pub use tag::Tag;
+pub use partition_id::PartitionId;
+pub use plan::{Answer, Check, Plan, Verdict};
+pub use quota::{Algorithm, Count, Decision, LeavingBucket, Quota, Retry};
 
 use crate::clock::{Micros, Timestamp};
 

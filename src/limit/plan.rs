@@ -7,18 +7,18 @@
 use smallvec::SmallVec;
 
 use super::quota::{Count, Decision, Quota, Retry};
-use super::{Charged, Tag};
+use super::{Charged, PartitionId};
 use crate::clock::{Micros, Timestamp};
 
 /// One quota's share of a plan: whose quota, and how much of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'s> {
+pub struct Check<'s> {
     /// The quota, from the snapshot.
     pub quota: &'s Quota,
     /// Where the store keeps this quota's states.
-    pub slot: Slot,
+    pub series_id: SeriesId,
     /// Whose quota it is.
-    pub tag: Tag,
+    pub partition_id: PartitionId,
     /// Units the request spends; 0 looks.
     pub cost: u64,
     /// Whether the quota can refuse.
@@ -29,7 +29,7 @@ pub struct Ask<'s> {
 
 /// Names the states of one quota in a store: its policy, role, algorithm, shape and window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot(pub u32);
+pub struct SeriesId(pub u32);
 
 /// Whether a quota's refusal counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,7 +54,7 @@ pub enum OnStoreFailure {
 }
 
 /// The quotas that one request must satisfy together.
-pub type Plan<'s> = SmallVec<[Ask<'s>; 4]>;
+pub type Plan<'s> = SmallVec<[Check<'s>; 4]>;
 
 /// The answer of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +65,11 @@ pub struct Verdict {
     pub retry: Retry,
     /// How long the admitted request is held: the longest wait among the enforced quotas.
     pub wait: Micros,
-    /// One answer per ask, in order.
+    /// One answer per check, in order.
     pub answers: SmallVec<[Answer; 4]>,
 }
 
-/// The answer of one ask of a plan.
+/// The answer of one check of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// What the quota says; none where the store could not keep the quota's state and its policy
@@ -81,22 +81,28 @@ pub struct Answer {
 
 /// Where [`decide`] finds the states of a plan's quotas.
 ///
-/// Both calls are made once per ask, every `look` before the first `commit`.
+/// Both calls are made once per check, every `peek` before the first `commit`.
 pub trait Ledger {
-    /// Brings the ask's state to the ledger's time and says at what time it is decided and
+    /// Brings the check's state to the ledger's time and says at what time it is decided and
     /// whether its cost fits.
-    fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look;
+    fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek;
 
-    /// Charges the ask's cost or leaves it, and describes the state after that.
+    /// Charges the check's cost or leaves it, and describes the state after that.
     ///
     /// The decision carries the wait of a charge (`Micros(0)` if nothing was charged); none says
-    /// that this ask is admitted without being counted.
-    fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision>;
+    /// that this check is admitted without being counted.
+    fn commit(
+        &mut self,
+        index: usize,
+        check: &Check<'_>,
+        peek: Peek,
+        step: Step,
+    ) -> Option<Decision>;
 }
 
-/// What [`Ledger::look`] found.
+/// What [`Ledger::peek`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Peek {
     /// The time this quota is decided at.
     pub at: Timestamp,
     /// Whether the cost fits.
@@ -113,35 +119,36 @@ pub enum Step {
 }
 
 /// Decides a plan over `ledger`, all or nothing.
-pub fn decide(ledger: &mut impl Ledger, plan: &[Ask<'_>]) -> Verdict {
-    let looks: SmallVec<[Look; 4]> = (plan.iter().enumerate())
-        .map(|(index, ask)| ledger.look(index, ask))
+pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>]) -> Verdict {
+    let peeks: SmallVec<[Peek; 4]> = (plan.iter().enumerate())
+        .map(|(index, check)| ledger.peek(index, check))
         .collect();
-    let admit = (plan.iter().zip(&looks)).all(|(ask, look)| look.admit || ask.mode == Mode::Shadow);
+    let admit =
+        (plan.iter().zip(&peeks)).all(|(check, peek)| peek.admit || check.mode == Mode::Shadow);
     let mut verdict = Verdict {
         admit,
         retry: Retry::NOW,
         wait: Micros(0),
         answers: SmallVec::new(),
     };
-    for (index, (ask, look)) in plan.iter().zip(looks).enumerate() {
-        let step = step(ask, look, admit);
-        let mut decision = ledger.commit(index, ask, look, step);
+    for (index, (check, peek)) in plan.iter().zip(peeks).enumerate() {
+        let step = step(check, peek, admit);
+        let mut decision = ledger.commit(index, check, peek, step);
         if let Some(decision) = &mut decision {
-            match (admit, ask.mode) {
+            match (admit, check.mode) {
                 (true, Mode::Enforce) => verdict.wait = verdict.wait.max(decision.wait),
                 _ => decision.wait = Micros(0),
             }
-            if ask.mode == Mode::Enforce && !look.admit {
+            if check.mode == Mode::Enforce && !peek.admit {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
         }
-        let can_come_back = step == Step::Charge && admit && look.admit && decision.is_some();
+        let can_come_back = step == Step::Charge && admit && peek.admit && decision.is_some();
         verdict.answers.push(Answer {
             decision,
             charged: can_come_back.then_some(Charged {
-                at: look.at,
-                amount: ask.cost,
+                at: peek.at,
+                amount: check.cost,
             }),
         });
     }
@@ -149,14 +156,14 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Ask<'_>]) -> Verdict {
 }
 
 /// Says what a plan that was admitted or refused does to one of its quotas.
-fn step(ask: &Ask<'_>, look: Look, admit: bool) -> Step {
-    let counts_all = ask.quota.count == Count::All;
-    if counts_all || (admit && look.admit) {
+fn step(check: &Check<'_>, peek: Peek, admit: bool) -> Step {
+    let counts_all = check.quota.count == Count::All;
+    if counts_all || (admit && peek.admit) {
         Step::Charge
     } else {
         Step::Leave
     }
 }
 
-/// Most asks of a plan: stores count them in a byte.
-pub const ASKS_MAX: usize = 255;
+/// Most checks of a plan: stores count them in a byte.
+pub const CHECKS_MAX: usize = 255;

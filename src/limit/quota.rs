@@ -28,7 +28,7 @@ pub enum Algorithm {
         /// Buckets per window, 1 to 100; divides the window.
         buckets: u32,
         /// How much of the leaving bucket still counts.
-        leaving: Leaving,
+        leaving: LeavingBucket,
     },
     /// Every spent cost with its time.
     SlidingLog,
@@ -46,7 +46,7 @@ pub enum Algorithm {
 
 /// How much of the bucket that is sliding out of the window still counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Leaving {
+pub enum LeavingBucket {
     /// The part still inside, as if spread evenly; rounded down.
     #[default]
     Weighted,

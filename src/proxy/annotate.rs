@@ -17,7 +17,7 @@ use crate::snapshot::{PolicyQuota, RateLimitHeaders};
 
 /// A quota, and what a client is told of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'s> {
+pub struct LimitInfo<'s> {
     /// The quota.
     pub quota: &'s PolicyQuota,
     /// What it decided.
@@ -30,7 +30,7 @@ pub struct Told<'s> {
 pub fn annotate<'s>(
     headers: &mut HeaderMap,
     style: RateLimitHeaders,
-    told: impl Iterator<Item = Told<'s>> + Clone,
+    told: impl Iterator<Item = LimitInfo<'s>> + Clone,
     buffer: &mut Vec<u8>,
 ) {
     if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
@@ -55,7 +55,7 @@ pub fn annotate<'s>(
 }
 
 /// Returns the quota with the smallest share left, the first of equals.
-pub fn tightest<'s>(told: impl Iterator<Item = Told<'s>>) -> Option<Told<'s>> {
+pub fn tightest<'s>(told: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitInfo<'s>> {
     told.reduce(|least, next| {
         if next.has_less_left_than(&least) {
             next
@@ -65,7 +65,7 @@ pub fn tightest<'s>(told: impl Iterator<Item = Told<'s>>) -> Option<Told<'s>> {
     })
 }
 
-impl Told<'_> {
+impl LimitInfo<'_> {
     /// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole.
     fn write_item(&self, list: &mut Vec<u8>) {
         let mut digits = itoa::Buffer::new();
@@ -120,7 +120,7 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 mod tests {
     use super::*;
     use crate::clock::Micros;
-    use crate::limit::plan::Slot;
+    use crate::limit::plan::SeriesId;
     use crate::limit::quota::COUNT_MAX;
     use crate::limit::{Algorithm, Count, Quota, Retry};
     use sfv::{BareItem, List, ListEntry, Parser};
@@ -139,7 +139,7 @@ mod tests {
                 window: Micros::from_secs(window_secs),
                 ..ANY
             },
-            slot: Slot(0),
+            series_id: SeriesId(0),
             item: format!("\"{name}\"").into(),
             policy_item: format!("\"{name}\";q={limit};w={window_secs}").into(),
         }
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    fn annotated(style: RateLimitHeaders, told: &[Told<'_>]) -> Vec<(String, String)> {
+    fn annotated(style: RateLimitHeaders, told: &[LimitInfo<'_>]) -> Vec<(String, String)> {
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT, HeaderValue::from_static(r#""origin";r=5"#));
         headers.insert(X_LIMIT, HeaderValue::from_static("5"));
@@ -179,11 +179,11 @@ mod tests {
     fn styles_show_what_they_say_and_keep_the_upstreams_items() {
         let (a, b) = (quota("a", 100, 60), quota("b:2s", 10, 2));
         let told = [
-            Told {
+            LimitInfo {
                 quota: &a,
                 decision: decision(42, Some(Micros(16_000_001)), Micros(59_000_001)),
             },
-            Told {
+            LimitInfo {
                 quota: &b,
                 decision: decision(4, None, Micros(0)),
             },
@@ -230,7 +230,7 @@ mod tests {
             ([(&narrow, 5), (&wide, 500)], &narrow),
             ([(&narrow, 5), (&bursty, 49)], &bursty),
         ] {
-            let told = left.map(|(quota, left)| Told {
+            let told = left.map(|(quota, left)| LimitInfo {
                 quota,
                 decision: decision(left, None, Micros(0)),
             });
@@ -244,11 +244,11 @@ mod tests {
     fn fields_are_structured_field_lists_even_at_the_extremes() {
         let (a, b) = (quota("a", 100, 60), quota("b", COUNT_MAX, 60));
         let told = [
-            Told {
+            LimitInfo {
                 quota: &a,
                 decision: decision(0, Some(Micros(1)), Micros(1)),
             },
-            Told {
+            LimitInfo {
                 quota: &b,
                 decision: decision(COUNT_MAX, Some(Micros(u64::MAX)), Micros(1)),
             },

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 use super::client_io::{Awaited, ClientIo, ClientSocket};
 use super::forwarded::Remembered;
-use super::identify::LatestTag;
+use super::identify::LatestPartition;
 use super::journey;
 use super::listener::{Accepted, Place};
 use super::record;
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     /// What the latest request's origin was told of its client.
     pub(crate) forwarded: RefCell<Remembered>,
     /// Whose quota the latest request spent.
-    pub(crate) tag: RefCell<LatestTag>,
+    pub(crate) partition_id: RefCell<LatestPartition>,
 }
 
 /// Counts a panic that ends its connection; the worker goes on.
@@ -65,7 +65,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: 
         peer,
         place,
         forwarded: RefCell::default(),
-        tag: RefCell::default(),
+        partition_id: RefCell::default(),
     });
     let _guard = PanicGuard(Rc::clone(&connection));
     let service = service_fn(|request| journey::run(Rc::clone(&connection), request));

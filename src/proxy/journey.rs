@@ -151,7 +151,7 @@ impl Journey<'_> {
             router: &snapshot.router,
         };
         let planned = {
-            let mut latest = self.connection.tag.borrow_mut();
+            let mut latest = self.connection.partition_id.borrow_mut();
             plan::make(
                 self.live,
                 snapshot,

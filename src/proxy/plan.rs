@@ -2,22 +2,22 @@
 
 use smallvec::SmallVec;
 
-use super::identify::{Facts, Identified, LatestTag, shown};
+use super::identify::{Facts, Identified, LatestPartition, shown};
 use super::record::Exchange;
 use super::refusal::Refusal;
 use super::shared::Live;
 use super::worker::Worker;
 use crate::clock::Micros;
 use crate::limit::plan::Mode;
-use crate::limit::{Answer, Ask, Plan, Verdict};
+use crate::limit::{Answer, Check, Plan, Verdict};
 use crate::metrics::Outcome as PolicyOutcome;
 use crate::snapshot::{Part, Partition, Route, Snapshot};
 use crate::store::{Charge, Outcome};
 
-/// A plan, and which quota of which policy each of its asks is.
+/// A plan, and which quota of which policy each of its checks is.
 #[derive(Debug)]
 pub(super) struct Planned<'s> {
-    asks: Plan<'s>,
+    checks: Plan<'s>,
     /// Indices of policy and quota.
     owners: SmallVec<[(usize, usize); 4]>,
 }
@@ -40,18 +40,18 @@ pub(super) fn make<'s>(
     snapshot: &'s Snapshot,
     route: &Route,
     facts: &Facts<'_>,
-    latest: &mut LatestTag,
+    latest: &mut LatestPartition,
     exchange: &mut Exchange,
 ) -> Result<Planned<'s>, Refusal> {
     let mut planned = Planned {
-        asks: Plan::new(),
+        checks: Plan::new(),
         owners: SmallVec::new(),
     };
     for applied in &route.policies {
         let policy = &snapshot.policies[applied.policy];
         let Some(mode) = policy.mode else { continue };
-        let tag = match latest.tag(&live.tag_key, policy, facts) {
-            Identified::Tag(tag) => tag,
+        let partition_id = match latest.partition_id(&live.partition_key, policy, facts) {
+            Identified::PartitionId(partition_id) => partition_id,
             Identified::Skip => {
                 exchange.outcome(applied.policy, PolicyOutcome::Skipped);
                 continue;
@@ -61,7 +61,7 @@ pub(super) fn make<'s>(
         exchange.cost(applied.cost);
         if exchange.is_logged() && names_more_than_address(&policy.partition) {
             exchange.partition(shown(
-                &live.tag_key,
+                &live.partition_key,
                 &policy.partition,
                 facts,
                 snapshot.log.clients,
@@ -69,10 +69,10 @@ pub(super) fn make<'s>(
         }
         for (index, quota) in policy.quotas.iter().enumerate() {
             planned.owners.push((applied.policy, index));
-            planned.asks.push(Ask {
+            planned.checks.push(Check {
                 quota: &quota.quota,
-                slot: quota.slot,
-                tag,
+                series_id: quota.series_id,
+                partition_id,
                 cost: applied.cost,
                 mode,
                 on_store_failure: policy.on_store_failure,
@@ -91,10 +91,10 @@ pub(super) async fn decide(
     planned: &Planned<'_>,
     exchange: &mut Exchange,
 ) -> Result<Admitted, Refusal> {
-    if planned.asks.is_empty() {
+    if planned.checks.is_empty() {
         return Ok(Admitted::default());
     }
-    match worker.store.decide(&planned.asks).await {
+    match worker.store.decide(&planned.checks).await {
         Outcome::Unavailable { retry } => {
             for policy in planned.owners.chunk_by(|a, b| a.0 == b.0) {
                 exchange.outcome(policy[0].0, PolicyOutcome::Unanswered);
@@ -132,10 +132,10 @@ pub(super) async fn give_back(
     exchange: &mut Exchange,
 ) {
     drop(worker.store.release(charge, u64::MAX).await);
-    let looks: Plan<'_> = (planned.asks.iter())
-        .map(|ask| Ask { cost: 0, ..*ask })
+    let peeks: Plan<'_> = (planned.checks.iter())
+        .map(|check| Check { cost: 0, ..*check })
         .collect();
-    let decisions = worker.store.look(&looks).await;
+    let decisions = worker.store.peek(&peeks).await;
     for (&(policy, quota), decision) in planned.owners.iter().zip(decisions) {
         exchange.decided_anew(policy, quota, decision);
     }
@@ -143,12 +143,12 @@ pub(super) async fn give_back(
 
 /// Notes what each policy did, and what its quotas tell the client.
 fn note(planned: &Planned<'_>, verdict: &Verdict, exchange: &mut Exchange) {
-    let mut answers = verdict.answers.iter().zip(&planned.asks);
+    let mut answers = verdict.answers.iter().zip(&planned.checks);
     for owners in planned.owners.chunk_by(|a, b| a.0 == b.0) {
         let mut outcome = PolicyOutcome::Admitted;
-        for (&(policy, quota), (answer, ask)) in owners.iter().zip(&mut answers) {
-            outcome = worse(outcome, answer, ask.mode);
-            if let (Some(decision), Mode::Enforce) = (answer.decision, ask.mode) {
+        for (&(policy, quota), (answer, check)) in owners.iter().zip(&mut answers) {
+            outcome = worse(outcome, answer, check.mode);
+            if let (Some(decision), Mode::Enforce) = (answer.decision, check.mode) {
                 exchange.decided(policy, quota, decision);
             }
         }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use http::{Method, StatusCode, Uri};
 use smallvec::SmallVec;
 
-use super::annotate::{Told, tightest};
+use super::annotate::{LimitInfo, tightest};
 use super::body::{RequestBodyError, ResponseBodyError};
 use super::client_io::ClientSocket;
 use super::connection::Connection;
@@ -205,11 +205,11 @@ impl Exchange {
     }
 
     /// Yields what the client is told of the quotas that enforce.
-    pub(crate) fn told(&self) -> impl Iterator<Item = Told<'_>> + Clone {
+    pub(crate) fn told(&self) -> impl Iterator<Item = LimitInfo<'_>> + Clone {
         let snapshot = &self.live.snapshot;
         self.decisions
             .iter()
-            .map(|&(policy, quota, decision)| Told {
+            .map(|&(policy, quota, decision)| LimitInfo {
                 quota: &snapshot.policies[policy].quotas[quota],
                 decision,
             })
@@ -261,7 +261,7 @@ impl Exchange {
         let policies: SmallVec<[(&str, Outcome); 4]> = self.outcomes.iter().map(name).collect();
         let mut client = SmallVec::<[u8; 48]>::new();
         let (text, names) = (&mut Bytes(&mut client), snapshot.log.clients);
-        let key = &self.live.tag_key;
+        let key = &self.live.partition_key;
         write!(text, "{}", shown_address(key, self.client, names))
             .expect("memory takes every byte");
         let record = Record {
@@ -303,7 +303,11 @@ pub(crate) fn refused_head(connection: &Connection, reason: Reason, status: Opti
     let live = worker.live();
     let snapshot = &live.snapshot;
     let mut client = SmallVec::<[u8; 48]>::new();
-    let shown = shown_address(&live.tag_key, connection.peer.ip(), snapshot.log.clients);
+    let shown = shown_address(
+        &live.partition_key,
+        connection.peer.ip(),
+        snapshot.log.clients,
+    );
     write!(Bytes(&mut client), "{shown}").expect("memory takes every byte");
     let record = Record {
         at: worker.shared.clock.now(),

@@ -49,14 +49,14 @@ pub struct Live {
     pub handles: Handles,
     /// The shape of log lines: settled here, for asking whether there is a terminal is a system call.
     pub log_format: LogFormat,
-    /// The key of partitions' tags.
-    pub(crate) tag_key: [u8; 32],
+    /// The key of partition ids.
+    pub(crate) partition_key: [u8; 32],
 }
 
 impl Live {
     /// Finds the handles of `snapshot`'s parts.
     ///
-    /// `process_key` is what no one outside knows; tags that no other process has to make alike are
+    /// `process_key` is what no one outside knows; partition ids that no other process has to make alike are
     /// made with it.
     pub fn new(snapshot: Snapshot, metrics: &Metrics, process_key: &[u8; 32]) -> Self {
         let handles = metrics.handles(
@@ -66,7 +66,7 @@ impl Live {
         );
         Self {
             log_format: logging::format_of(&snapshot.log),
-            tag_key: tag_key(&snapshot.store, process_key),
+            partition_key: partition_key(&snapshot.store, process_key),
             snapshot,
             handles,
         }
@@ -149,17 +149,17 @@ impl Shared {
     }
 }
 
-/// Returns the key of partitions' tags: the whole fleet's, if it shares counters.
+/// Returns the key of partition ids: the whole fleet's, if it shares counters.
 ///
 /// Without a secret it is a constant there, and anyone can tell which key a client's counters have;
-/// alone in memory it is this process's, so nobody can choose values whose tags collide.
-fn tag_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
+/// alone in memory it is this process's, so nobody can choose values whose partition ids collide.
+fn partition_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
     match (&store.key_secret, &store.location) {
-        (Some(secret), _) => blake3::derive_key(TAG_CONTEXT, secret.0.as_bytes()),
+        (Some(secret), _) => blake3::derive_key(PARTITION_CONTEXT, secret.0.as_bytes()),
         (None, Location::Memory) => *process_key,
-        (None, Location::Redis(_)) => blake3::derive_key(TAG_CONTEXT, b""),
+        (None, Location::Redis(_)) => blake3::derive_key(PARTITION_CONTEXT, b""),
     }
 }
 
-/// What keys of tags are derived for, so that a secret that is used elsewhere too gives another key there.
-const TAG_CONTEXT: &str = "tollgate 2026-11 tags of partitions";
+/// What keys of partition ids are derived for, so that a secret that is used elsewhere too gives another key there.
+const PARTITION_CONTEXT: &str = "tollgate 2026-11 partition_ids of partitions";

@@ -5,11 +5,11 @@
 
 use http::header::{HeaderMap, HeaderValue, VIA};
 
-use crate::limit::tag::Tagger;
+use crate::limit::partition_id::PartitionHasher;
 
 /// Makes a process's entry; `key` is the process's own and does not show.
 pub fn entry(key: &[u8; 32]) -> HeaderValue {
-    let mut tagger = Tagger::new(key);
+    let mut tagger = PartitionHasher::new(key);
     tagger.part("via", b"");
     let name = tagger.finish().high();
     HeaderValue::try_from(format!("1.1 tollgate-{name:016x}")).expect("hex digits are a value")

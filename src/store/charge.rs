@@ -2,14 +2,14 @@
 
 use smallvec::SmallVec;
 
-use crate::limit::plan::Slot;
-use crate::limit::{Charged, Quota, Tag};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Charged, PartitionId, Quota};
 
 /// What one plan spent in each of its quotas. Dropped, the units stay spent.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "a dropped charge stays spent"]
 pub struct Charge {
-    /// One entry per ask of the plan that is counted, in order.
+    /// One entry per check of the plan that is counted, in order.
     pub(super) entries: SmallVec<[Entry; 2]>,
 }
 
@@ -18,9 +18,9 @@ pub struct Charge {
 pub(super) struct Entry {
     /// The quota as it was decided: this node's share of it, if it was charged here in place of Redis.
     pub(super) quota: Quota,
-    pub(super) slot: Slot,
-    /// The tag that was charged: the partition's own, or the overflow partition's.
-    pub(super) tag: Tag,
+    pub(super) series_id: SeriesId,
+    /// The partition id that was charged: the partition's own, or the overflow partition's.
+    pub(super) partition_id: PartitionId,
     /// What can still be given back, if anything.
     pub(super) charged: Option<Charged>,
     pub(super) place: Place,

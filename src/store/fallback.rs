@@ -1,4 +1,4 @@
-//! What becomes of a decision that its store cannot make: `local`, `open` or `closed`, ask by ask.
+//! What becomes of a decision that its store cannot make: `local`, `open` or `closed`, check by check.
 //!
 //! `local` is the same algorithm in this node's memory, on this node's share of the quota. Over `n`
 //! nodes that admits at most one more quota per window, or one unit per node if the quota is smaller
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{MemoryStore, Outcome};
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure};
-use crate::limit::{Algorithm, Answer, Ask, Decision, Plan, Quota, Retry, Tag, Verdict};
+use crate::limit::{Algorithm, Answer, Check, Decision, PartitionId, Plan, Quota, Retry, Verdict};
 use crate::store::charge::Charge;
 
 /// Decides in place of a store that cannot answer.
@@ -17,8 +17,8 @@ use crate::store::charge::Charge;
 pub(super) struct Fallback<'s> {
     /// This node's own counts.
     pub(super) memory: &'s MemoryStore,
-    /// What tags are changed with, so that nobody outside can choose where in memory they are kept.
-    pub(super) tag_key: &'s [u8; 32],
+    /// What partition ids are changed with, so that nobody outside can choose where in memory they are kept.
+    pub(super) partition_key: &'s [u8; 32],
     /// Nodes that share each quota.
     pub(super) nodes: u32,
     /// How long the store will not be asked.
@@ -27,7 +27,7 @@ pub(super) struct Fallback<'s> {
 
 impl Fallback<'_> {
     /// Decides a plan, or the part of one that cannot be decided where it should be.
-    pub(super) fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
+    pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         let unavailable = Outcome::Unavailable {
             retry: self.cooldown,
         };
@@ -61,60 +61,60 @@ impl Fallback<'_> {
         }
     }
 
-    /// Says what each ask would be answered; a quota that is not counted here is whole.
-    pub(super) fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
+    /// Says what each check would be answered; a quota that is not counted here is whole.
+    pub(super) fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         let scaled = self.scaled(plan);
-        let mut decisions = self.memory.look(&self.locals(plan, &scaled)).into_iter();
-        let one = |ask: &Ask<'_>| match ask.on_store_failure {
-            OnStoreFailure::Local => decisions.next().unwrap_or_else(|| whole(ask)),
-            _ => whole(ask),
+        let mut decisions = self.memory.peek(&self.locals(plan, &scaled)).into_iter();
+        let one = |check: &Check<'_>| match check.on_store_failure {
+            OnStoreFailure::Local => decisions.next().unwrap_or_else(|| whole(check)),
+            _ => whole(check),
         };
         plan.iter().map(one).collect()
     }
 
-    fn scaled(&self, plan: &[Ask<'_>]) -> SmallVec<[Quota; 4]> {
-        let share = |ask: &Ask<'_>| share(ask.quota, self.nodes);
+    fn scaled(&self, plan: &[Check<'_>]) -> SmallVec<[Quota; 4]> {
+        let share = |check: &Check<'_>| share(check.quota, self.nodes);
         plan.iter().map(share).collect()
     }
 
-    /// Returns the asks that are decided here, each of its share of the quota.
-    fn locals<'q>(&self, plan: &[Ask<'_>], scaled: &'q [Quota]) -> Plan<'q> {
+    /// Returns the checks that are decided here, each of its share of the quota.
+    fn locals<'q>(&self, plan: &[Check<'_>], scaled: &'q [Quota]) -> Plan<'q> {
         (plan.iter().zip(scaled))
-            .filter(|(ask, _)| ask.on_store_failure == OnStoreFailure::Local)
-            .map(|(ask, quota)| Ask {
+            .filter(|(check, _)| check.on_store_failure == OnStoreFailure::Local)
+            .map(|(check, quota)| Check {
                 quota,
-                slot: ask.slot,
-                tag: self.tag(ask.tag),
-                cost: ask.cost,
-                mode: ask.mode,
+                series_id: check.series_id,
+                partition_id: self.partition_id(check.partition_id),
+                cost: check.cost,
+                mode: check.mode,
                 on_store_failure: OnStoreFailure::Local,
             })
             .collect()
     }
 
-    /// Returns the tag under which a partition is counted here.
-    pub(super) fn tag(&self, tag: Tag) -> Tag {
-        let digest = blake3::keyed_hash(self.tag_key, &tag.bits().to_le_bytes());
+    /// Returns the partition id under which a partition is counted here.
+    pub(super) fn partition_id(&self, partition_id: PartitionId) -> PartitionId {
+        let digest = blake3::keyed_hash(self.partition_key, &partition_id.bits().to_le_bytes());
         let mut first = [0; 16];
         first.copy_from_slice(&digest.as_bytes()[..16]);
-        Tag::new(u128::from_le_bytes(first))
+        PartitionId::new(u128::from_le_bytes(first))
     }
 
-    /// Gives each ask of `plan` its answer: those of the asks that were decided here, in order.
-    fn spread(&self, plan: &[Ask<'_>], verdict: Verdict) -> Verdict {
+    /// Gives each check of `plan` its answer: those of the checks that were decided here, in order.
+    fn spread(&self, plan: &[Check<'_>], verdict: Verdict) -> Verdict {
         let mut decided = verdict.answers.into_iter();
         let mut retry = Retry::NOW;
-        let mut answer = |ask: &Ask<'_>| {
-            if ask.on_store_failure != OnStoreFailure::Local {
+        let mut answer = |check: &Check<'_>| {
+            if check.on_store_failure != OnStoreFailure::Local {
                 return UNCOUNTED;
             }
             let mut answer = decided.next().unwrap_or(UNCOUNTED);
             if let Some(decision) = &mut answer.decision {
                 // What the share can never hold the whole quota can.
-                if decision.retry == Retry::Never && ask.cost <= ask.quota.capacity() {
+                if decision.retry == Retry::Never && check.cost <= check.quota.capacity() {
                     decision.retry = Retry::After(self.cooldown);
                 }
-                if ask.mode == Mode::Enforce {
+                if check.mode == Mode::Enforce {
                     retry = retry.max(decision.retry);
                 }
             }
@@ -129,10 +129,10 @@ impl Fallback<'_> {
     }
 }
 
-/// Says whether a plan with this ask cannot be decided without the store.
-pub(super) fn is_closed(ask: &Ask<'_>) -> bool {
+/// Says whether a plan with this check cannot be decided without the store.
+pub(super) fn is_closed(check: &Check<'_>) -> bool {
     // A shadow quota never refuses, not for want of a store either.
-    ask.on_store_failure == OnStoreFailure::Closed && ask.mode == Mode::Enforce
+    check.on_store_failure == OnStoreFailure::Closed && check.mode == Mode::Enforce
 }
 
 /// Returns one node's share of a quota: at least one unit.
@@ -154,11 +154,11 @@ fn share(quota: &Quota, nodes: u32) -> Quota {
 }
 
 /// Describes a quota of which nothing is spent.
-fn whole(ask: &Ask<'_>) -> Decision {
-    let admit = ask.cost <= ask.quota.capacity();
+fn whole(check: &Check<'_>) -> Decision {
+    let admit = check.cost <= check.quota.capacity();
     Decision {
         admit,
-        remaining: ask.quota.capacity(),
+        remaining: check.quota.capacity(),
         next: None,
         reset: Micros(0),
         retry: if admit { Retry::NOW } else { Retry::Never },
@@ -166,7 +166,7 @@ fn whole(ask: &Ask<'_>) -> Decision {
     }
 }
 
-/// The answer of an ask that is admitted without being counted.
+/// The answer of a check that is admitted without being counted.
 pub(super) const UNCOUNTED: Answer = Answer {
     decision: None,
     charged: None,

@@ -21,8 +21,8 @@ use super::redis::wire::{Settlement, Step};
 use super::redis::{Lost, Session};
 use super::refusals::Interval;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::Slot;
-use crate::limit::{Algorithm, Ask, Count, Decision, Quota, Tag, Verdict};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota, Verdict};
 
 /// Whether Redis was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ enum Settled {
 }
 
 /// Answers a plan that a remembered refusal answers.
-pub(super) fn remembered(session: &Session, plan: &[Ask<'_>]) -> Option<Outcome> {
+pub(super) fn remembered(session: &Session, plan: &[Check<'_>]) -> Option<Outcome> {
     let store = session.store();
     let verdict = store.refusals.find(plan, || store.clock.now())?;
     session.note_remembered();
@@ -46,7 +46,7 @@ pub(super) fn remembered(session: &Session, plan: &[Ask<'_>]) -> Option<Outcome>
 }
 
 /// Decides a plan that is not [`remembered`], all or nothing.
-pub(super) async fn decide(session: &Rc<Session>, plan: &[Ask<'_>]) -> Outcome {
+pub(super) async fn decide(session: &Rc<Session>, plan: &[Check<'_>]) -> Outcome {
     let store = session.store();
     let sent = store.clock.now();
     let question = session.leavers.ask(plan);
@@ -74,7 +74,7 @@ pub(super) fn attend(session: &Rc<Session>) {
 }
 
 /// Remembers that Redis, asked at `sent`, refused a plan, if it did.
-fn remember(session: &Session, plan: &[Ask<'_>], verdict: &Verdict, sent: Timestamp) {
+fn remember(session: &Session, plan: &[Check<'_>], verdict: &Verdict, sent: Timestamp) {
     if verdict.admit {
         return;
     }
@@ -85,18 +85,18 @@ fn remember(session: &Session, plan: &[Ask<'_>], verdict: &Verdict, sent: Timest
     store.refusals.remember(plan, verdict, asked, cap);
 }
 
-/// Says what each ask of a plan would be answered.
-pub(super) async fn look(session: &Session, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
+/// Says what each check of a plan would be answered.
+pub(super) async fn peek(session: &Session, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
     if is_in_one_place(session, plan) {
         return look_part(session, plan).await;
     }
     let parts = apart::parts(session, plan);
-    let looks = join_all(parts.iter().map(|part| look_part(session, &part.asks))).await;
-    let mut decisions: SmallVec<[(usize, Decision); 4]> = (parts.iter().zip(looks))
-        .flat_map(|(part, looks)| part.places.iter().copied().zip(looks))
+    let peeks = join_all(parts.iter().map(|part| look_part(session, &part.checks))).await;
+    let mut decisions: SmallVec<[(usize, Decision); 4]> = (parts.iter().zip(peeks))
+        .flat_map(|(part, peeks)| part.places.iter().copied().zip(peeks))
         .collect();
     decisions.sort_unstable_by_key(|(place, _)| *place);
-    decisions.into_iter().map(|(_, look)| look).collect()
+    decisions.into_iter().map(|(_, peek)| peek).collect()
 }
 
 /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
@@ -141,28 +141,30 @@ pub(super) async fn spend(session: &Session, charge: &Charge, amount: u64) {
 }
 
 /// Makes one partition's quota whole again, here and there.
-pub(super) async fn reset(session: &Session, slot: Slot, tag: Tag) {
+pub(super) async fn reset(session: &Session, series_id: SeriesId, partition_id: PartitionId) {
     let store = session.store();
     let settlement = Settlement {
         quota: &ANY,
-        slot,
-        tag,
+        series_id,
+        partition_id,
         step: Step::Reset,
     };
     let _ = session.settle(&[settlement]).await;
     let fallback = store.fallback();
-    store.memory.reset(slot, fallback.tag(tag));
-    store.refusals.forget(slot, tag);
+    store
+        .memory
+        .reset(series_id, fallback.partition_id(partition_id));
+    store.refusals.forget(series_id, partition_id);
 }
 
 /// Decides, from `now` on, what is kept in one place, or what is done in place of that.
-async fn decide_part(session: &Session, plan: &[Ask<'_>], now: Timestamp) -> Outcome {
+async fn decide_part(session: &Session, plan: &[Check<'_>], now: Timestamp) -> Outcome {
     if let Ok(verdict) = session.decide(plan, now).await {
         let entries = (plan.iter().zip(&verdict.answers))
-            .map(|(ask, answer)| Entry {
-                quota: *ask.quota,
-                slot: ask.slot,
-                tag: ask.tag,
+            .map(|(check, answer)| Entry {
+                quota: *check.quota,
+                series_id: check.series_id,
+                partition_id: check.partition_id,
                 charged: answer.charged,
                 place: Place::Redis,
             })
@@ -176,10 +178,10 @@ async fn decide_part(session: &Session, plan: &[Ask<'_>], now: Timestamp) -> Out
     session.store().fallback().decide(plan)
 }
 
-async fn look_part(session: &Session, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
-    match session.look(plan).await {
+async fn look_part(session: &Session, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+    match session.peek(plan).await {
         Ok(decisions) => decisions,
-        Err(_) => session.store().fallback().look(plan),
+        Err(_) => session.store().fallback().peek(plan),
     }
 }
 
@@ -195,7 +197,9 @@ async fn settle(
         if step(entry).is_none() {
             continue;
         }
-        let is_near = |group: &&mut Vec<usize>| !session.is_apart(entries[group[0]].tag, entry.tag);
+        let is_near = |group: &&mut Vec<usize>| {
+            !session.is_apart(entries[group[0]].partition_id, entry.partition_id)
+        };
         match groups.iter_mut().find(is_near) {
             Some(group) => group.push(index),
             None => groups.push(vec![index]),
@@ -206,8 +210,8 @@ async fn settle(
             let entry = &entries[index];
             Some(Settlement {
                 quota: &entry.quota,
-                slot: entry.slot,
-                tag: entry.tag,
+                series_id: entry.series_id,
+                partition_id: entry.partition_id,
                 step: step(entry)?,
             })
         });
@@ -231,9 +235,10 @@ fn split(charge: Charge) -> (Charge, SmallVec<[Entry; 2]>) {
     (Charge { entries: here }, there)
 }
 
-fn is_in_one_place(session: &Session, plan: &[Ask<'_>]) -> bool {
-    plan.split_first()
-        .is_none_or(|(first, rest)| (rest.iter()).all(|ask| !session.is_apart(first.tag, ask.tag)))
+fn is_in_one_place(session: &Session, plan: &[Check<'_>]) -> bool {
+    plan.split_first().is_none_or(|(first, rest)| {
+        (rest.iter()).all(|check| !session.is_apart(first.partition_id, check.partition_id))
+    })
 }
 
 fn unavailable(session: &Session) -> Outcome {

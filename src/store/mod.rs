@@ -25,8 +25,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::clock::{Clock, Micros};
-use crate::limit::plan::Slot;
-use crate::limit::{Algorithm, Ask, Decision, Leaving, Tag, Verdict};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, Check, Decision, LeavingBucket, PartitionId, Verdict};
 use settings::Location;
 
 /// The stores there are: a closed set. What the workers of a process share of it.
@@ -70,7 +70,7 @@ pub enum Shape {
         /// Buckets per window.
         buckets: u32,
         /// How much of the leaving bucket still counts.
-        leaving: Leaving,
+        leaving: LeavingBucket,
     },
     /// One entry per cost.
     SlidingLog,
@@ -137,7 +137,7 @@ impl From<Algorithm> for Shape {
 /// What is asked of Redis is boxed, so that requests which ask memory need not have room for it.
 impl Session {
     /// Decides a plan, all or nothing, in one atomic step.
-    pub async fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
+    pub async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         match self {
             Self::Memory(memory) => memory.decide(plan),
             Self::Redis(session) => match guarded::remembered(session, plan) {
@@ -147,11 +147,11 @@ impl Session {
         }
     }
 
-    /// Says what each ask of a plan would be answered, and spends nothing.
-    pub async fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
+    /// Says what each check of a plan would be answered, and spends nothing.
+    pub async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         match self {
-            Self::Memory(memory) => memory.look(plan),
-            Self::Redis(session) => Box::pin(guarded::look(session, plan)).await,
+            Self::Memory(memory) => memory.peek(plan),
+            Self::Redis(session) => Box::pin(guarded::peek(session, plan)).await,
         }
     }
 
@@ -180,10 +180,12 @@ impl Session {
     }
 
     /// Makes one partition's quota whole again.
-    pub async fn reset(&self, slot: Slot, tag: Tag) {
+    pub async fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
         match self {
-            Self::Memory(memory) => memory.reset(slot, tag),
-            Self::Redis(session) => Box::pin(guarded::reset(session, slot, tag)).await,
+            Self::Memory(memory) => memory.reset(series_id, partition_id),
+            Self::Redis(session) => {
+                Box::pin(guarded::reset(session, series_id, partition_id)).await
+            }
         }
     }
 }
@@ -191,7 +193,7 @@ impl Session {
 impl Store {
     /// Opens the store that the settings say.
     ///
-    /// `memory` has named the slots so far, and `secret` is what no one outside knows.
+    /// `memory` has named the series so far, and `secret` is what no one outside knows.
     pub fn open(
         settings: &Settings,
         memory: Arc<MemoryStore>,
@@ -220,11 +222,11 @@ impl Store {
         }
     }
 
-    /// Returns the slot of a series: the same as long as the process lives.
-    pub fn slot(&self, series: &Series) -> Slot {
+    /// Returns the id of a series: the same as long as the process lives.
+    pub fn series_id(&self, series: &Series) -> SeriesId {
         match self {
-            Self::Memory(memory) => memory.slot(series),
-            Self::Redis(store) => store.slot(series),
+            Self::Memory(memory) => memory.series_id(series),
+            Self::Redis(store) => store.series_id(series),
         }
     }
 
@@ -254,7 +256,7 @@ impl Store {
     }
 
     /// Drops the states of every series that is not among `live`.
-    pub fn retain(&self, live: &[Slot]) {
+    pub fn retain(&self, live: &[SeriesId]) {
         match self {
             Self::Memory(memory) => memory.retain(live),
             Self::Redis(store) => store.retain(live),

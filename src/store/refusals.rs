@@ -19,16 +19,16 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{Mode, Slot};
+use crate::limit::plan::{Mode, SeriesId};
 use crate::limit::quota::Count;
-use crate::limit::{Answer, Ask, Decision, Quota, Retry, Tag, Verdict};
+use crate::limit::{Answer, Check, Decision, PartitionId, Quota, Retry, Verdict};
 
 /// Refusals of the last moment; shared by all workers.
 #[derive(Debug)]
 pub(super) struct Refusals {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     /// Asks of all entries: what is bounded.
-    asks: AtomicUsize,
+    checks: AtomicUsize,
     /// The shard that is swept next.
     next_sweep: AtomicUsize,
     hasher: RandomState,
@@ -49,8 +49,8 @@ struct Shard {
 #[derive(Debug)]
 struct Entry {
     hash: u64,
-    /// One per ask of the plan, in order.
-    asks: Box<[Remembered]>,
+    /// One per check of the plan, in order.
+    checks: Box<[Remembered]>,
     /// Which ask it stands on, and the quota as it was.
     binding: usize,
     quota: Quota,
@@ -64,8 +64,8 @@ struct Entry {
 
 #[derive(Debug)]
 struct Remembered {
-    slot: Slot,
-    tag: Tag,
+    series_id: SeriesId,
+    partition_id: PartitionId,
     decision: Option<Decision>,
 }
 
@@ -74,7 +74,7 @@ impl Refusals {
     pub(super) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-            asks: AtomicUsize::new(0),
+            checks: AtomicUsize::new(0),
             next_sweep: AtomicUsize::new(0),
             hasher: RandomState::new(),
         }
@@ -83,18 +83,18 @@ impl Refusals {
     /// Returns the answer of a plan that must still be refused.
     pub(super) fn find(
         &self,
-        plan: &[Ask<'_>],
+        plan: &[Check<'_>],
         now: impl FnOnce() -> Timestamp,
     ) -> Option<Verdict> {
-        if self.asks.load(Relaxed) == 0 || plan.iter().any(counts_refused) {
+        if self.checks.load(Relaxed) == 0 || plan.iter().any(counts_refused) {
             return None;
         }
         let hash = self.hash(plan);
         let shard = self.lock(hash);
         let entry = (shard.entries).find(hash, |entry| entry.is_of(hash, plan))?;
-        let ask = &plan[entry.binding];
+        let check = &plan[entry.binding];
         let is_binding =
-            ask.mode == Mode::Enforce && *ask.quota == entry.quota && ask.cost >= entry.cost;
+            check.mode == Mode::Enforce && *check.quota == entry.quota && check.cost >= entry.cost;
         let now = is_binding.then(now)?;
         (now < entry.until).then(|| entry.verdict(plan, now))
     }
@@ -102,7 +102,7 @@ impl Refusals {
     /// Remembers that the store refused a plan, for at most `cap`.
     pub(super) fn remember(
         &self,
-        plan: &[Ask<'_>],
+        plan: &[Check<'_>],
         verdict: &Verdict,
         asked: Interval,
         cap: Micros,
@@ -123,19 +123,19 @@ impl Refusals {
             return;
         }
         let hash = self.hash(plan);
-        let ask = &plan[binding];
+        let check = &plan[binding];
         let entry = Entry {
             hash,
-            asks: (plan.iter().zip(&verdict.answers))
-                .map(|(ask, answer)| Remembered {
-                    slot: ask.slot,
-                    tag: ask.tag,
+            checks: (plan.iter().zip(&verdict.answers))
+                .map(|(check, answer)| Remembered {
+                    series_id: check.series_id,
+                    partition_id: check.partition_id,
                     decision: answer.decision,
                 })
                 .collect(),
             binding,
-            quota: *ask.quota,
-            cost: ask.cost,
+            quota: *check.quota,
+            cost: check.cost,
             retry: decision.retry,
             received: asked.received,
             until,
@@ -144,9 +144,10 @@ impl Refusals {
     }
 
     /// Forgets what stands on one partition's quota.
-    pub(super) fn forget(&self, slot: Slot, tag: Tag) {
-        let is_of = |asked: &Remembered| (asked.slot, asked.tag) == (slot, tag);
-        self.retain(|entry| !entry.asks.iter().any(is_of));
+    pub(super) fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
+        let is_of =
+            |asked: &Remembered| (asked.series_id, asked.partition_id) == (series_id, partition_id);
+        self.retain(|entry| !entry.checks.iter().any(is_of));
     }
 
     /// Forgets all.
@@ -156,7 +157,7 @@ impl Refusals {
 
     /// Forgets what is over, a part of it at a time; called several times a second.
     pub(super) fn sweep(&self, now: Timestamp) {
-        if self.asks.load(Relaxed) == 0 {
+        if self.checks.load(Relaxed) == 0 {
             return;
         }
         let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
@@ -171,7 +172,7 @@ impl Refusals {
         self.shards.iter().map(len).sum()
     }
 
-    fn insert(&self, entry: Entry, plan: &[Ask<'_>]) {
+    fn insert(&self, entry: Entry, plan: &[Check<'_>]) {
         let hash = entry.hash;
         let mut shard = self.lock(hash);
         let known = (shard.entries).find_mut(hash, |other| other.is_of(hash, plan));
@@ -183,9 +184,9 @@ impl Refusals {
             }
             return;
         }
-        let asks = entry.asks.len();
-        if self.asks.fetch_add(asks, Relaxed) + asks > ASKS_MAX {
-            self.asks.fetch_sub(asks, Relaxed);
+        let checks = entry.checks.len();
+        if self.checks.fetch_add(checks, Relaxed) + checks > CHECKS_MAX {
+            self.checks.fetch_sub(checks, Relaxed);
             return;
         }
         (shard.entries).insert_unique(hash, entry, |entry| entry.hash);
@@ -203,21 +204,21 @@ impl Refusals {
         shard.entries.retain(|entry| {
             let is_kept = stays(entry);
             if !is_kept {
-                dropped += entry.asks.len();
+                dropped += entry.checks.len();
             }
             is_kept
         });
         if shard.entries.len() < shard.entries.capacity() / 4 {
             shard.entries.shrink_to_fit(|entry| entry.hash);
         }
-        self.asks.fetch_sub(dropped, Relaxed);
+        self.checks.fetch_sub(dropped, Relaxed);
     }
 
     /// Nobody outside knows the key, so nobody can choose partitions that meet in one place.
-    fn hash(&self, plan: &[Ask<'_>]) -> u64 {
+    fn hash(&self, plan: &[Check<'_>]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        for ask in plan {
-            (ask.slot, ask.tag).hash(&mut hasher);
+        for check in plan {
+            (check.series_id, check.partition_id).hash(&mut hasher);
         }
         hasher.finish()
     }
@@ -229,18 +230,19 @@ impl Refusals {
 }
 
 impl Entry {
-    fn is_of(&self, hash: u64, plan: &[Ask<'_>]) -> bool {
+    fn is_of(&self, hash: u64, plan: &[Check<'_>]) -> bool {
         self.hash == hash
-            && self.asks.len() == plan.len()
-            && (self.asks.iter().zip(plan))
-                .all(|(asked, ask)| (asked.slot, asked.tag) == (ask.slot, ask.tag))
+            && self.checks.len() == plan.len()
+            && (self.checks.iter().zip(plan)).all(|(asked, check)| {
+                (asked.series_id, asked.partition_id) == (check.series_id, check.partition_id)
+            })
     }
 
     /// Returns the answer as it is shown at `now`: what it was, counted down.
-    fn verdict(&self, plan: &[Ask<'_>], now: Timestamp) -> Verdict {
+    fn verdict(&self, plan: &[Check<'_>], now: Timestamp) -> Verdict {
         let elapsed = now.since(self.received);
         let is_beyond = plan[self.binding].cost > self.quota.capacity();
-        let mut answers: SmallVec<[Answer; 4]> = (self.asks.iter())
+        let mut answers: SmallVec<[Answer; 4]> = (self.checks.iter())
             .map(|asked| Answer {
                 decision: asked.decision.map(|decision| aged(decision, elapsed)),
                 charged: None,
@@ -263,16 +265,16 @@ impl Entry {
 }
 
 /// Returns the quota that refuses longest, if the plan's refusal stands on one.
-fn binding(plan: &[Ask<'_>], verdict: &Verdict) -> Option<(usize, Decision)> {
+fn binding(plan: &[Check<'_>], verdict: &Verdict) -> Option<(usize, Decision)> {
     (plan.iter().zip(&verdict.answers).enumerate())
-        .filter(|(_, (ask, _))| ask.mode == Mode::Enforce)
+        .filter(|(_, (check, _))| check.mode == Mode::Enforce)
         .filter_map(|(index, (_, answer))| Some((index, answer.decision?)))
         .filter(|(_, decision)| !decision.admit)
         .max_by_key(|(_, decision)| decision.retry)
 }
 
-fn counts_refused(ask: &Ask<'_>) -> bool {
-    ask.quota.count == Count::All
+fn counts_refused(check: &Check<'_>) -> bool {
+    check.quota.count == Count::All
 }
 
 fn aged(decision: Decision, elapsed: Micros) -> Decision {
@@ -310,7 +312,7 @@ const SHARDS: usize = 64;
 const SHARDS_PER_SWEEP: usize = 8;
 /// Most asks of all remembered plans: with the tables 24 MB at most. Who finds no room is asked for
 /// at the store.
-const ASKS_MAX: usize = 1 << 16;
+const CHECKS_MAX: usize = 1 << 16;
 /// A store's clock that runs faster than this node's by less than this part (0.8 %) makes no
 /// refusal outlive its reason; this node's clock is corrected by at most 0.5 %.
 const DRIFT_SHARE: u64 = 128;

@@ -13,7 +13,7 @@ pub struct Settings {
     pub location: Location,
     /// Most bytes of counters in this process's memory.
     pub memory_max: u64,
-    /// The key of partitions' tags, if one is set.
+    /// The key of partition ids, if one is set.
     pub key_secret: Option<Secret>,
     /// From the question to the answer of one decision.
     pub timeout: Duration,

@@ -49,7 +49,7 @@ fn requests_share_a_quota_exactly_if_their_parts_are_equal() {
 
 #[test]
 fn parts_share_a_digest_exactly_if_they_are_equal() {
-    run(targets::tag::holds, &lines("tag"), 8_000);
+    run(targets::partition_id::holds, &lines("partition_id"), 8_000);
 }
 
 #[test]

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::limit::{Algorithm, Count, Leaving, Quota};
+use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
 
 /// What clients saw of a limiter.
 #[derive(Clone, Debug, Default)]
@@ -134,11 +134,11 @@ impl<'a> Case<'a> {
             Algorithm::FixedWindow => self.excess_of_runs(window, 1),
             Algorithm::SlidingWindow { buckets, leaving } => {
                 let (bucket, run) = (window / i64::from(buckets), i64::from(buckets));
-                let run = run + i64::from(leaving == Leaving::Whole);
+                let run = run + i64::from(leaving == LeavingBucket::Whole);
                 let of_runs = self.excess_of_runs(bucket, run);
                 of_runs.or_else(|| match leaving {
-                    Leaving::Weighted => self.excess_beside_leaving(bucket, run),
-                    Leaving::Whole | Leaving::Dropped => None,
+                    LeavingBucket::Weighted => self.excess_beside_leaving(bucket, run),
+                    LeavingBucket::Whole | LeavingBucket::Dropped => None,
                 })
             }
             Algorithm::SlidingLog => {

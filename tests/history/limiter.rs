@@ -1,7 +1,7 @@
 //! Limiters by the letter of their definition, sound and broken, and histories of what they decide.
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Count, Leaving, Quota};
+use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
 
 use super::law::{Answer, History, Request};
 
@@ -162,9 +162,9 @@ impl Limiter {
                 let inside = (bucket - now.rem_euclid(bucket)).unsigned_abs();
                 whole
                     + match leaving {
-                        Leaving::Weighted => parting * inside / bucket.unsigned_abs(),
-                        Leaving::Whole => parting,
-                        Leaving::Dropped => 0,
+                        LeavingBucket::Weighted => parting * inside / bucket.unsigned_abs(),
+                        LeavingBucket::Whole => parting,
+                        LeavingBucket::Dropped => 0,
                     }
             }
             Algorithm::SlidingLog => sum(&|at| now - at < age_max),

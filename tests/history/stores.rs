@@ -124,8 +124,8 @@ fn three_gateways_keep_the_laws_while_a_cluster_is_resharded() {
             let to = moves / MOVES_IN_A_ROW % 3;
             let from = &cluster.nodes[(to + 1 + moves % 2) % 3];
             if let Value::Bytes(key) = from.command(&["RANDOMKEY"]) {
-                let slot = cluster.slot_of(&String::from_utf8_lossy(&key));
-                cluster.move_slot(slot, &cluster.nodes[to]);
+                let series_id = cluster.slot_of(&String::from_utf8_lossy(&key));
+                cluster.move_slot(series_id, &cluster.nodes[to]);
             }
             moves += 1;
             thread::sleep(Duration::from_millis(5));

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use smallvec::SmallVec;
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{Mode, OnStoreFailure, Slot};
-use tollgate::limit::tag::Tagger;
-use tollgate::limit::{Algorithm, Ask, Count, Decision, Leaving, Quota, Tag, Verdict};
+use tollgate::limit::partition_id::PartitionHasher;
+use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{
+    Algorithm, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+};
 use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store, Usage};
 
 /// A bound that no test reaches.
@@ -55,15 +57,15 @@ impl Gateway {
         }
     }
 
-    pub fn slot(&self, policy: &str, quota: &Quota) -> Slot {
-        self.store.slot(&Series {
+    pub fn series_id(&self, policy: &str, quota: &Quota) -> SeriesId {
+        self.store.series_id(&Series {
             policy: Arc::from(policy),
             shape: quota.algorithm.into(),
             window: quota.window,
         })
     }
 
-    pub fn decide(&self, plan: &[Ask<'_>]) -> (Verdict, Charge) {
+    pub fn decide(&self, plan: &[Check<'_>]) -> (Verdict, Charge) {
         match self.outcome(plan) {
             Outcome::Decided {
                 verdict, charge, ..
@@ -72,22 +74,22 @@ impl Gateway {
         }
     }
 
-    pub fn outcome(&self, plan: &[Ask<'_>]) -> Outcome {
+    pub fn outcome(&self, plan: &[Check<'_>]) -> Outcome {
         let outcome = self.session().decide(plan).now_or_never();
         outcome.expect("memory never waits")
     }
 
-    pub fn admits(&self, ask: Ask<'_>) -> bool {
-        self.decide(&[ask]).0.admit
+    pub fn admits(&self, check: Check<'_>) -> bool {
+        self.decide(&[check]).0.admit
     }
 
-    pub fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
-        let looks = self.session().look(plan).now_or_never();
-        looks.expect("memory never waits")
+    pub fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+        let peeks = self.session().peek(plan).now_or_never();
+        peeks.expect("memory never waits")
     }
 
-    pub fn remaining(&self, ask: Ask<'_>) -> u64 {
-        self.look(&[Ask { cost: 0, ..ask }])[0].remaining
+    pub fn remaining(&self, check: Check<'_>) -> u64 {
+        self.peek(&[Check { cost: 0, ..check }])[0].remaining
     }
 
     pub fn release(&self, charge: Charge, amount: u64) -> Charge {
@@ -100,17 +102,20 @@ impl Gateway {
         spent.expect("memory never waits");
     }
 
-    pub fn reset(&self, ask: Ask<'_>) {
-        let reset = self.session().reset(ask.slot, ask.tag).now_or_never();
+    pub fn reset(&self, check: Check<'_>) {
+        let reset = self
+            .session()
+            .reset(check.series_id, check.partition_id)
+            .now_or_never();
         reset.expect("memory never waits");
     }
 
     /// Sends one request of each of `keys` clients; returns how many were admitted.
-    pub fn flood(&self, ask: Ask<'_>, keys: Range<u64>) -> u64 {
+    pub fn flood(&self, check: Check<'_>, keys: Range<u64>) -> u64 {
         let admitted = keys.filter(|key| {
-            self.admits(Ask {
-                tag: tag(*key),
-                ..ask
+            self.admits(Check {
+                partition_id: partition_id(*key),
+                ..check
             })
         });
         admitted.count() as u64
@@ -136,7 +141,7 @@ pub fn algorithms() -> [Algorithm; 5] {
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow {
             buckets: 10,
-            leaving: Leaving::Weighted,
+            leaving: LeavingBucket::Weighted,
         },
         Algorithm::SlidingLog,
         Algorithm::Gcra { burst: 1 },
@@ -144,19 +149,19 @@ pub fn algorithms() -> [Algorithm; 5] {
     ]
 }
 
-pub fn ask(quota: &Quota, slot: Slot, key: u64) -> Ask<'_> {
-    Ask {
+pub fn check(quota: &Quota, series_id: SeriesId, key: u64) -> Check<'_> {
+    Check {
         quota,
-        slot,
-        tag: tag(key),
+        series_id,
+        partition_id: partition_id(key),
         cost: 1,
         mode: Mode::Enforce,
         on_store_failure: OnStoreFailure::Local,
     }
 }
 
-pub fn tag(key: u64) -> Tag {
-    let mut tagger = Tagger::new(&[7; 32]);
+pub fn partition_id(key: u64) -> PartitionId {
+    let mut tagger = PartitionHasher::new(&[7; 32]);
     tagger.part("key", &key.to_le_bytes());
     tagger.finish()
 }

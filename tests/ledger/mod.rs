@@ -1,12 +1,14 @@
-//! A ledger over the pure functions alone: one state per ask, and a clock that goes anywhere.
+//! A ledger over the pure functions alone: one state per check, and a clock that goes anywhere.
 
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
-use tollgate::limit::plan::{Ledger, Look, Mode, OnStoreFailure, Slot, Step};
+use tollgate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
-use tollgate::limit::{Algorithm, Ask, Charged, Decision, Quota, State, Tag, Verdict, plan};
+use tollgate::limit::{
+    Algorithm, Charged, Check, Decision, PartitionId, Quota, State, Verdict, plan,
+};
 
 /// The state of any algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,8 +93,8 @@ impl Quotas {
 
     pub fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
         let quotas = self.asked.clone();
-        let plan: Vec<Ask<'_>> = (quotas.iter())
-            .map(|(quota, mode)| ask(quota, *mode, Slot(0), cost))
+        let plan: Vec<Check<'_>> = (quotas.iter())
+            .map(|(quota, mode)| check(quota, *mode, SeriesId(0), cost))
             .collect();
         self.now = now;
         plan::decide(self, &plan)
@@ -119,30 +121,36 @@ impl Quotas {
 }
 
 impl Ledger for Quotas {
-    fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look {
+    fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
         let counter = &mut self.counters[index];
-        let at = counter.arrive(ask.quota, self.now);
-        let admit = counter.admits(ask.quota, ask.cost, at);
-        Look { at, admit }
+        let at = counter.arrive(check.quota, self.now);
+        let admit = counter.admits(check.quota, check.cost, at);
+        Peek { at, admit }
     }
 
-    fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision> {
+    fn commit(
+        &mut self,
+        index: usize,
+        check: &Check<'_>,
+        peek: Peek,
+        step: Step,
+    ) -> Option<Decision> {
         let counter = &mut self.counters[index];
         let wait = match step {
-            Step::Charge => counter.charge(ask.quota, ask.cost, look.at),
+            Step::Charge => counter.charge(check.quota, check.cost, peek.at),
             Step::Leave => Micros(0),
         };
-        let decision = counter.decision(ask.quota, ask.cost, look.at, look.admit);
+        let decision = counter.decision(check.quota, check.cost, peek.at, peek.admit);
         Some(Decision { wait, ..decision })
     }
 }
 
-/// Makes an ask of the one partition that tests use.
-pub fn ask(quota: &Quota, mode: Mode, slot: Slot, cost: u64) -> Ask<'_> {
-    Ask {
+/// Makes a check of the one partition that tests use.
+pub fn check(quota: &Quota, mode: Mode, series_id: SeriesId, cost: u64) -> Check<'_> {
+    Check {
         quota,
-        slot,
-        tag: Tag::new(7),
+        series_id,
+        partition_id: PartitionId::new(7),
         cost,
         mode,
         on_store_failure: OnStoreFailure::Local,

@@ -8,14 +8,16 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::{Mode, Slot};
-use tollgate::limit::{Algorithm, Ask, Charged, Count, Decision, Leaving, Quota, Tag, Verdict};
+use tollgate::limit::plan::{Mode, SeriesId};
+use tollgate::limit::{
+    Algorithm, Charged, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+};
 use tollgate::store::Series;
 use tollgate::store::redis::wire::{
     self, Call, Intent, Names, Packed, Reply, Script, Settlement, Step, time_argument,
 };
 
-use crate::ledger::ask;
+use crate::ledger::check;
 use crate::redis::{Connection, Server, Value, documented_rights};
 
 /// Quotas of one partition that no other test knows.
@@ -28,7 +30,7 @@ pub struct Scripted {
     control: Connection,
     pub names: Names,
     pub quotas: Vec<(Quota, Mode)>,
-    pub tag: Tag,
+    pub partition_id: PartitionId,
     /// What each decision charged.
     pub charges: Vec<Vec<Option<Charged>>>,
 }
@@ -65,33 +67,33 @@ impl Scripted {
             assert_eq!(sha.expect("the server answers").text(), script.sha());
         }
         let names = Names::new("test");
-        for (slot, (quota, _)) in (0..).map(Slot).zip(&quotas) {
+        for (series_id, (quota, _)) in (0..).map(SeriesId).zip(&quotas) {
             let series = Series {
-                policy: Arc::from(format!("policy-{}", slot.0)),
+                policy: Arc::from(format!("policy-{}", series_id.0)),
                 shape: quota.algorithm.into(),
                 window: quota.window,
             };
-            names.note(slot, &series);
+            names.note(series_id, &series);
         }
         Self {
             connection,
             control,
             names,
             quotas,
-            tag: Tag::new(PARTITIONS.fetch_add(1, Relaxed).into()),
+            partition_id: PartitionId::new(PARTITIONS.fetch_add(1, Relaxed).into()),
             charges: Vec::new(),
         }
     }
 
     /// Renders the key of a quota of the plan.
     pub fn key(&self, index: usize) -> Box<[u8]> {
-        self.names.key(slot(index), self.tag)
+        self.names.key(series_id(index), self.partition_id)
     }
 
-    pub fn plan<'q>(&self, quotas: &'q [(Quota, Mode)], cost: u64) -> Vec<Ask<'q>> {
-        let ask_of = |(index, (quota, mode)): (usize, &'q (Quota, Mode))| Ask {
-            tag: self.tag,
-            ..ask(quota, *mode, slot(index), cost)
+    pub fn plan<'q>(&self, quotas: &'q [(Quota, Mode)], cost: u64) -> Vec<Check<'q>> {
+        let ask_of = |(index, (quota, mode)): (usize, &'q (Quota, Mode))| Check {
+            partition_id: self.partition_id,
+            ..check(quota, *mode, series_id(index), cost)
         };
         quotas.iter().enumerate().map(ask_of).collect()
     }
@@ -107,12 +109,12 @@ impl Scripted {
         verdict
     }
 
-    pub fn look(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Decision; 4]> {
+    pub fn peek(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Decision; 4]> {
         let quotas = self.quotas.clone();
         let plan = self.plan(&quotas, cost);
-        let packed = wire::pack(&plan, &self.names, Intent::Look);
+        let packed = wire::pack(&plan, &self.names, Intent::Peek);
         let reply = self.reply(Some(now), &packed);
-        wire::looks(&plan, &reply).expect("a reply")
+        wire::peeks(&plan, &reply).expect("a reply")
     }
 
     /// Gives back up to `amount` of what a decision charged; returns what the quotas that came back
@@ -157,8 +159,8 @@ impl Scripted {
     ) -> Vec<Decision> {
         let settlement = |&(index, step): &(usize, Step)| Settlement {
             quota: &quotas[index].0,
-            slot: slot(index),
-            tag: self.tag,
+            series_id: series_id(index),
+            partition_id: self.partition_id,
             step,
         };
         let settlements: Vec<_> = steps.iter().map(settlement).collect();
@@ -215,7 +217,7 @@ pub fn algorithms() -> [Algorithm; 5] {
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow {
             buckets: 10,
-            leaving: Leaving::Weighted,
+            leaving: LeavingBucket::Weighted,
         },
         Algorithm::SlidingLog,
         Algorithm::Gcra { burst: 1 },
@@ -238,8 +240,8 @@ pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
     }
 }
 
-pub fn slot(index: usize) -> Slot {
-    Slot(u32::try_from(index).expect("few quotas"))
+pub fn series_id(index: usize) -> SeriesId {
+    SeriesId(u32::try_from(index).expect("few quotas"))
 }
 
 /// Returns a value as the client library has it.

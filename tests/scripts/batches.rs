@@ -2,7 +2,7 @@
 
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Count, Quota, Tag};
+use tollgate::limit::{Algorithm, Count, PartitionId, Quota};
 use tollgate::store::redis::wire::{self, Intent, Packed, Reply};
 
 use crate::redis::Value;
@@ -72,11 +72,11 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
         );
     }
     // What the plan of all five read before it failed is as the plans of one left it.
-    let looks = scripted.replies(Some(START), &packed_apart(&scripted, 0));
+    let peeks = scripted.replies(Some(START), &packed_apart(&scripted, 0));
     let again = packed_apart(&scripted, 1);
     for index in [0, 1, 3, 4] {
         let plan = [scripted.plan(&quotas, 0)[index]];
-        let verdict = wire::verdict(&plan, &Reply(bytes(&looks[index]))).expect("a reply");
+        let verdict = wire::verdict(&plan, &Reply(bytes(&peeks[index]))).expect("a reply");
         let decision = verdict.answers[0].decision.expect("decided");
         assert_eq!(decision.remaining, 2, "quota {index}");
     }
@@ -112,7 +112,7 @@ fn quota_that_a_plan_names_twice_is_charged_once() {
     let ask = scripted.plan(&scripted.quotas, 1)[0];
     let packed = wire::pack(&[ask, ask], &scripted.names, Intent::Decide);
     scripted.reply(Some(START), &packed);
-    assert_eq!(scripted.look(START, 0)[0].remaining, 2);
+    assert_eq!(scripted.peek(START, 0)[0].remaining, 2);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn what_is_no_reply_is_an_error() {
                 let mut bad = good.clone();
                 bad[place] = byte;
                 let _ = wire::verdict(&plan, &Reply(bad.clone()));
-                let _ = wire::looks(&plan, &Reply(bad));
+                let _ = wire::peeks(&plan, &Reply(bad));
             }
         }
     }
@@ -145,12 +145,12 @@ fn concurrent_asks_of_one_key_pass_exactly_the_quota() {
     for algorithm in algorithms() {
         let limit = 50;
         let shared = Scripted::new(vec![(quota_of(algorithm, limit), Mode::Enforce)]);
-        let (tag, quotas) = (shared.tag, shared.quotas.clone());
+        let (partition_id, quotas) = (shared.partition_id, shared.quotas.clone());
         let admitted = std::thread::scope(|scope| {
             let asking = |_| {
                 scope.spawn(|| {
                     let mut client = Scripted::new(quotas.clone());
-                    client.tag = tag;
+                    client.partition_id = partition_id;
                     (0..20).filter(|_| client.decide(START, 1).admit).count()
                 })
             };
@@ -194,7 +194,7 @@ fn huge_numbers_stay_exact() {
 fn partitions_share_nothing() {
     let mut one = Scripted::new(one_of_each(2));
     let mut other = Scripted::new(one_of_each(2));
-    one.tag = Tag::new(other.tag.bits() | 1 << 127);
+    one.partition_id = PartitionId::new(other.partition_id.bits() | 1 << 127);
     for _ in 0..2 {
         assert!(one.decide(START, 1).admit);
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Charged, Count, Decision, Leaving, Quota};
+use tollgate::limit::{Algorithm, Charged, Count, Decision, LeavingBucket, Quota};
 
 use crate::ledger::Quotas;
 use crate::redis::Value;
@@ -15,7 +15,7 @@ use crate::traffic::{Cost, Gap, START};
 #[derive(Clone, Debug)]
 enum Event {
     Decide(Cost),
-    Look(Cost),
+    Peek(Cost),
     /// Looks for what remains, and for one more.
     JustFits,
     /// Gives back a share of an earlier charge.
@@ -83,7 +83,7 @@ proptest! {
         window in prop_oneof![Just(2_592_000_000_000_u64), Just(31_536_000_000_000)],
         (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
     ) {
-        let algorithm = Algorithm::SlidingWindow { buckets, leaving: Leaving::Weighted };
+        let algorithm = Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted };
         let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted };
         let bucket_us = window / u64::from(buckets);
         let mut lua = Scripted::new(vec![(quota, Mode::Enforce)]);
@@ -107,9 +107,9 @@ fn scaled(whole: u64, millionths: u64) -> u64 {
 
 /// Asks for what remains, and for one more.
 fn just_fits(lua: &mut Scripted, rust: &Quotas, now: Timestamp) -> Result<(), TestCaseError> {
-    let remaining = looks(rust, now, 0)[0].remaining;
+    let remaining = peeks(rust, now, 0)[0].remaining;
     for cost in [remaining, remaining + 1] {
-        prop_assert_eq!(lua.look(now, cost).to_vec(), looks(rust, now, cost));
+        prop_assert_eq!(lua.peek(now, cost).to_vec(), peeks(rust, now, cost));
     }
     Ok(())
 }
@@ -135,9 +135,9 @@ fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), Tes
                 );
                 prop_assert_eq!(lua.decide(now, cost), verdict);
             }
-            Event::Look(cost) => {
+            Event::Peek(cost) => {
                 let cost = cost.of(first);
-                prop_assert_eq!(lua.look(now, cost).to_vec(), looks(&rust, now, cost));
+                prop_assert_eq!(lua.peek(now, cost).to_vec(), peeks(&rust, now, cost));
             }
             Event::JustFits => just_fits(&mut lua, &rust, now)?,
             Event::Release(index, amount) if !charges.is_empty() => {
@@ -146,7 +146,7 @@ fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), Tes
                 let came_back: Vec<_> = charges[decision].iter().map(Option::is_some).collect();
                 rust.release(now, &mut charges[decision], amount);
                 let mut settled = lua.release(now, decision, amount).into_iter();
-                for (came_back, after) in came_back.into_iter().zip(looks(&rust, now, 0)) {
+                for (came_back, after) in came_back.into_iter().zip(peeks(&rust, now, 0)) {
                     if came_back {
                         prop_assert_eq!(settled.next(), Some(after));
                     }
@@ -156,11 +156,11 @@ fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), Tes
             Event::Spend(spend) => {
                 let amount = spend.of(first);
                 rust.spend(now, amount);
-                prop_assert_eq!(lua.spend(now, amount), looks(&rust, now, 0));
+                prop_assert_eq!(lua.spend(now, amount), peeks(&rust, now, 0));
             }
             Event::Reset => {
                 rust = Quotas::new(quotas.to_vec());
-                prop_assert_eq!(lua.reset(now), looks(&rust, now, 0));
+                prop_assert_eq!(lua.reset(now), peeks(&rust, now, 0));
             }
         }
     }
@@ -208,14 +208,14 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// Returns what each quota would answer, and spends nothing.
-fn looks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
+fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
     let mut rust = rust.clone();
-    let look = |((quota, _), counter): (&(Quota, Mode), &mut crate::ledger::Counter)| {
+    let peek = |((quota, _), counter): (&(Quota, Mode), &mut crate::ledger::Counter)| {
         let at = counter.arrive(quota, now);
         counter.decision(quota, cost, at, counter.admits(quota, cost, at))
     };
     (rust.asked.iter().zip(&mut rust.counters))
-        .map(look)
+        .map(peek)
         .collect()
 }
 
@@ -251,7 +251,7 @@ fn tick() -> impl Strategy<Value = Tick> {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         24 => any::<Cost>().prop_map(Event::Decide),
-        3 => any::<Cost>().prop_map(Event::Look),
+        3 => any::<Cost>().prop_map(Event::Peek),
         4 => Just(Event::JustFits),
         6 => any::<(proptest::sample::Index, Cost)>()
             .prop_map(|(index, amount)| Event::Release(index, amount)),
@@ -276,7 +276,7 @@ fn steady_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         60 => Just(Event::Decide(Cost::Units(1))),
         1 => (2..20_u64).prop_map(|units| Event::Decide(Cost::Units(units))),
-        6 => (0..1000_u64).prop_map(|permille| Event::Look(Cost::Permille(permille))),
+        6 => (0..1000_u64).prop_map(|permille| Event::Peek(Cost::Permille(permille))),
         2 => any::<proptest::sample::Index>()
             .prop_map(|index| Event::Release(index, Cost::Units(1))),
         1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
@@ -290,7 +290,11 @@ fn plans() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
 }
 
 fn quota() -> impl Strategy<Value = Quota> {
-    let leaving = [Leaving::Weighted, Leaving::Whole, Leaving::Dropped];
+    let leaving = [
+        LeavingBucket::Weighted,
+        LeavingBucket::Whole,
+        LeavingBucket::Dropped,
+    ];
     let sliding = (
         proptest::sample::select(vec![1, 2, 10, 100]),
         proptest::sample::select(leaving.to_vec()),

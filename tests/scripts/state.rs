@@ -2,9 +2,9 @@
 //! nothing changed.
 
 use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::tag::Tagger;
-use tollgate::limit::{Algorithm, Count, Leaving, Quota};
+use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
 use tollgate::store::redis::wire::{self, Script};
 
 use crate::redis::{Server, Value};
@@ -42,7 +42,7 @@ fn refused_plan_writes_nothing() {
         let before = changes();
         assert!(!scripted.decide(START + Micros(1), 1).admit);
         assert!(!scripted.decide(START + Micros(2), 3).admit);
-        scripted.look(START + Micros(3), 1);
+        scripted.peek(START + Micros(3), 1);
         assert_eq!(changes(), before, "{algorithm:?}");
         assert!(scripted.decide(START + Micros(4), 0).admit);
         assert_eq!(changes(), before, "{algorithm:?}: a cost of nothing");
@@ -56,7 +56,7 @@ fn every_key_expires_when_its_state_stops_mattering() {
             let mut scripted = single(quota_of(algorithm, 10));
             let now = START + Micros(step * 7_000_000);
             scripted.decide(now, 5);
-            let left_ms = i64::try_from(scripted.look(now, 0)[0].reset.0 / 1000).expect("small");
+            let left_ms = i64::try_from(scripted.peek(now, 0)[0].reset.0 / 1000).expect("small");
             let alive_ms = lifetime_ms(&mut scripted);
             // A second more. The test's time stands, the server's own has gone on a little.
             let is_fit = (left_ms + 1..=left_ms + 6_000 + 1_001).contains(&alive_ms);
@@ -102,7 +102,7 @@ fn later_requests_do_not_prolong_a_window() {
 fn key_outlives_its_own_window_while_that_is_leaving() {
     let classic = Algorithm::SlidingWindow {
         buckets: 1,
-        leaving: Leaving::Weighted,
+        leaving: LeavingBucket::Weighted,
     };
     let mut scripted = single(quota_of(classic, 100));
     scripted.decide(START, 1);
@@ -135,10 +135,10 @@ fn number_of_a_quota_may_change_and_its_counts_stay() {
         let mut scripted = single(quota_of(algorithm, 60));
         let key = scripted.key(0);
         assert!(scripted.decide(START, 30).admit);
-        let spent = scripted.look(START, 0)[0];
+        let spent = scripted.peek(START, 0)[0];
         scripted.quotas = vec![(quota_of(algorithm, 120), Mode::Enforce)];
         assert_eq!(scripted.key(0), key);
-        let larger = scripted.look(START, 0)[0];
+        let larger = scripted.peek(START, 0)[0];
         // gcra's time stays, in which twice as many units fit.
         assert!(
             larger.remaining >= 60 && larger.reset == spent.reset,
@@ -171,7 +171,7 @@ fn log_takes_at_most_twelve_bytes_for_a_unit() {
 fn partition_takes_few_bytes() {
     let sliding = |buckets| Algorithm::SlidingWindow {
         buckets,
-        leaving: Leaving::Weighted,
+        leaving: LeavingBucket::Weighted,
     };
     let kinds = [
         ("fixed-window", Algorithm::FixedWindow, 160),
@@ -234,13 +234,13 @@ fn long_logs_are_aged_rewritten_and_looked_at_without_a_jam() {
             scripted.decide(START + Micros(step * 1000), 1);
         }
     }
-    let look = scripted.look(START + Micros(200_000), limit)[0];
-    assert_eq!((look.remaining, look.admit), (0, false));
+    let peek = scripted.peek(START + Micros(200_000), limit)[0];
+    assert_eq!((peek.remaining, peek.admit), (0, false));
     // The clock steps back by over a window: every entry is written again, as of now.
     let back = Timestamp(START.0 - 120_000_000);
     assert_eq!(scripted.decide(back, 1).answers[0].charged, None);
-    let look = scripted.look(back, limit)[0];
-    assert_eq!((look.remaining, look.next), (0, Some(Micros(60_000_000))));
+    let peek = scripted.peek(back, limit)[0];
+    assert_eq!((peek.remaining, peek.next), (0, Some(Micros(60_000_000))));
     // And all of them age at once.
     assert!(scripted.decide(back + Micros(60_000_000), limit).admit);
 }
@@ -257,9 +257,9 @@ fn only_a_fixed_set_of_scripts_is_ever_sent_and_cached() {
         }
         let mut scripted = Scripted::on(&server, vec![(quota, Mode::Enforce)]);
         for value in hostile() {
-            let mut tagger = Tagger::new(&[7; 32]);
+            let mut tagger = PartitionHasher::new(&[7; 32]);
             tagger.part("key", &value);
-            scripted.tag = tagger.finish();
+            scripted.partition_id = tagger.finish();
             assert!(scripted.decide(START, 1).admit, "a partition of its own");
             scripted.spend(START, 2);
             scripted.release(START, scripted.charges.len() - 1, 1);
@@ -285,12 +285,15 @@ fn only_a_fixed_set_of_scripts_is_ever_sent_and_cached() {
     }
     for key in server.command(&["KEYS", "*"]).list() {
         let key = key.text();
-        let (prefix, rest) = key.split_once('{').expect("a tag");
-        let (tag, series) = rest.split_once('}').expect("a tag");
+        let (prefix, rest) = key.split_once('{').expect("a partition id");
+        let (partition_id, series) = rest.split_once('}').expect("a partition id");
         let is_digest = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         assert_eq!(prefix, "test:");
-        if tag != "nodes" {
-            assert!(tag.len() == 22 && tag.chars().all(is_digest), "{key}");
+        if partition_id != "nodes" {
+            assert!(
+                partition_id.len() == 22 && partition_id.chars().all(is_digest),
+                "{key}"
+            );
             assert!(series.ends_with(":60000000:policy-0"), "{key}");
         }
         assert!(server.command(&["PTTL", &key]).integer() > 0, "{key}");

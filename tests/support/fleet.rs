@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tollgate::limit::{Algorithm, Count, Leaving, Quota};
+use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
 
 use super::{Config, Process};
 
@@ -37,10 +37,10 @@ pub fn algorithms(limit: u64) -> Vec<Algorithm> {
     let sliding = |buckets, leaving| Algorithm::SlidingWindow { buckets, leaving };
     vec![
         Algorithm::FixedWindow,
-        sliding(10, Leaving::Weighted),
-        sliding(1, Leaving::Weighted),
-        sliding(5, Leaving::Whole),
-        sliding(5, Leaving::Dropped),
+        sliding(10, LeavingBucket::Weighted),
+        sliding(1, LeavingBucket::Weighted),
+        sliding(5, LeavingBucket::Whole),
+        sliding(5, LeavingBucket::Dropped),
         Algorithm::SlidingLog,
         Algorithm::Gcra { burst: limit },
         Algorithm::LeakyBucket { queue: limit - 1 },
@@ -67,9 +67,9 @@ fn lines(quota: &Quota) -> String {
         Algorithm::FixedWindow => "'fixed-window'".to_owned(),
         Algorithm::SlidingWindow { buckets, leaving } => {
             let leaving = match leaving {
-                Leaving::Weighted => "weighted",
-                Leaving::Whole => "whole",
-                Leaving::Dropped => "dropped",
+                LeavingBucket::Weighted => "weighted",
+                LeavingBucket::Whole => "whole",
+                LeavingBucket::Dropped => "dropped",
             };
             format!("'sliding-window'\nbuckets = {buckets}\nleaving = '{leaving}'")
         }

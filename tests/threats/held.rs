@@ -7,7 +7,7 @@ use crate::support::{Client, Config, Origin, Process, eventually, get};
 
 /// How a client leaves.
 #[derive(Clone, Copy, Debug)]
-enum Leaving {
+enum LeavingBucket {
     /// It closes.
     Closing,
     /// It closes its sending side and would read on.
@@ -16,7 +16,7 @@ enum Leaving {
     Resetting,
 }
 
-impl Leaving {
+impl LeavingBucket {
     fn leave(self, client: Client) -> Option<Client> {
         match self {
             Self::Closing => None,
@@ -139,10 +139,14 @@ fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
     let origin = Origin::plain();
     let process = shaping(&origin);
     let mut case = 0;
-    for leaving in [Leaving::Closing, Leaving::HalfClosing, Leaving::Resetting] {
+    for leaving in [
+        LeavingBucket::Closing,
+        LeavingBucket::HalfClosing,
+        LeavingBucket::Resetting,
+    ] {
         for way in ways_of_sending() {
             // What waits in the client's kernel for room keeps its FIN back; nobody can see it.
-            if way.is_flooding && !matches!(leaving, Leaving::Resetting) {
+            if way.is_flooding && !matches!(leaving, LeavingBucket::Resetting) {
                 continue;
             }
             let name = format!("{leaving:?}, {}", way.name);

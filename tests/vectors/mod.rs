@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Count, Decision, Leaving, Quota, Retry};
+use tollgate::limit::{Algorithm, Count, Decision, LeavingBucket, Quota, Retry};
 
 /// A file of `tests/spec`.
 #[derive(Deserialize)]
@@ -99,9 +99,9 @@ impl QuotaRow {
             "sliding-window" => Algorithm::SlidingWindow {
                 buckets: self.buckets.unwrap_or(10),
                 leaving: match self.leaving.as_deref() {
-                    None | Some("weighted") => Leaving::Weighted,
-                    Some("whole") => Leaving::Whole,
-                    Some("dropped") => Leaving::Dropped,
+                    None | Some("weighted") => LeavingBucket::Weighted,
+                    Some("whole") => LeavingBucket::Whole,
+                    Some("dropped") => LeavingBucket::Dropped,
                     Some(other) => panic!("leaving = {other:?} is unknown"),
                 },
             },

@@ -4,7 +4,7 @@ mod store;
 
 use super::*;
 use crate::config;
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 
 const BASE: &str = r#"
 workers = 2
@@ -29,7 +29,7 @@ policies = ["per-client", "bucket"]
 type Edits<'e> = &'e [(&'e str, &'e str)];
 
 fn snapshot(text: &str) -> Snapshot {
-    let loaded = config::load(text, &|_| None, &mut |_| Slot(0));
+    let loaded = config::load(text, &|_| None, &mut |_| SeriesId(0));
     loaded
         .unwrap_or_else(|report| panic!("{}", report.render("test", text, false)))
         .snapshot

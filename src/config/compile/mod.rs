@@ -2,7 +2,7 @@
 //! mistake that one value alone cannot show is collected.
 //!
 //! A table that the reader found a mistake in (`incomplete`) is still compiled, but what it lacks
-//! is not held against it: an absent key may be the wrong one. The store is asked for slots only
+//! is not held against it: an absent key may be the wrong one. The store is asked for series only
 //! once nothing is wrong, so a bad file leaves no trace there.
 
 mod defaults;
@@ -24,7 +24,7 @@ use http::HeaderName;
 
 use super::file::File;
 use super::report::Report;
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 use crate::proxy::route::Router;
 use crate::snapshot::{AddressSource, Admin, Listener, Log, Part, Policy, Snapshot};
 use crate::store::Series;
@@ -33,7 +33,10 @@ use crate::store::Series;
 ///
 /// A file that the reader found a mistake in is good for finding further ones only.
 /// `slot_of` is the store's: it is asked once per quota, and only if nothing is wrong.
-pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<Snapshot, Report> {
+pub fn compile(
+    file: &File,
+    slot_of: &mut dyn FnMut(&Series) -> SeriesId,
+) -> Result<Snapshot, Report> {
     let mut report = Report::default();
     let listeners = listeners::compile(file, &mut report);
     let upstreams = upstreams::compile(file, &mut report);
@@ -45,7 +48,7 @@ pub fn compile(file: &File, slot_of: &mut dyn FnMut(&Series) -> Slot) -> Result<
     }
     for policy in &mut policies {
         for part in &mut policy.quotas {
-            part.slot = slot_of(&Series {
+            part.series_id = slot_of(&Series {
                 policy: Arc::clone(&policy.name),
                 shape: part.quota.algorithm.into(),
                 window: part.quota.window,
@@ -133,7 +136,7 @@ mod tests {
         let mut asked = Vec::new();
         let loaded = load(FILE, &|_| None, &mut |series| {
             asked.push(series.clone());
-            Slot(u32::try_from(asked.len()).expect("few"))
+            SeriesId(u32::try_from(asked.len()).expect("few"))
         });
         let snapshot = loaded.expect("a good file").snapshot;
         let series = |policy: &str, shape, window_s: u64| Series {
@@ -143,7 +146,7 @@ mod tests {
         };
         let window = Shape::SlidingWindow {
             buckets: 10,
-            leaving: crate::limit::Leaving::Weighted,
+            leaving: crate::limit::LeavingBucket::Weighted,
         };
         let expected = [
             series("two", window, 2),
@@ -151,14 +154,14 @@ mod tests {
             series("even", Shape::Gcra, 1),
         ];
         assert_eq!(asked, expected);
-        let slots = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
-        let slots: Vec<Slot> = slots.map(|part| part.slot).collect();
-        assert_eq!(slots, [Slot(1), Slot(2), Slot(3)]);
+        let series_ids = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
+        let series_ids: Vec<SeriesId> = series_ids.map(|part| part.series_id).collect();
+        assert_eq!(series_ids, [SeriesId(1), SeriesId(2), SeriesId(3)]);
     }
 
     #[test]
     fn items_carry_the_window_only_if_the_policy_has_several_quotas() {
-        let loaded = load(FILE, &|_| None, &mut |_| Slot(0));
+        let loaded = load(FILE, &|_| None, &mut |_| SeriesId(0));
         let snapshot = loaded.expect("a good file").snapshot;
         let parts = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
         let items: Vec<&str> = parts.map(|part| &*part.policy_item).collect();

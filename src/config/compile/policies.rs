@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::quotas;
 use crate::config::file::{self, AlgorithmName, At, File, Mode};
 use crate::config::report::{Mistake, Report};
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 use crate::limit::{Count, Quota, plan};
 use crate::snapshot::{Choice, Part, Partition, Policy, PolicyQuota};
 
-/// Compiles `[policies.NAME]`; slots are not assigned yet.
+/// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
     let compiled = (file.policies.iter()).map(|(name, policy)| one(name, policy, report));
     compiled.collect()
@@ -41,7 +41,7 @@ fn one(name: &At<String>, policy: &file::Policy, report: &mut Report) -> Policy 
         let suffix = several.then_some(window_text);
         let item = item(&name.value, suffix);
         PolicyQuota {
-            slot: Slot(0),
+            series_id: SeriesId(0),
             policy_item: policy_item(&item, &quota),
             item,
             quota,

@@ -10,7 +10,7 @@ use super::{defaults, policies};
 use crate::config::file::{self, At, File};
 use crate::config::report::{Mistake, Report};
 use crate::config::words;
-use crate::limit::plan::ASKS_MAX;
+use crate::limit::plan::CHECKS_MAX;
 use crate::proxy::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule, Tie};
 use crate::snapshot::{AppliedPolicy, Choice, Part, Route};
 
@@ -209,12 +209,12 @@ fn check_quotas(file: &File, at: &At<file::Route>, uses: &[PolicyUse], report: &
         quota.map_or(0, |quotas| quotas.value.len())
     };
     let count: usize = uses.iter().map(quotas).sum();
-    if count > ASKS_MAX {
+    if count > CHECKS_MAX {
         let message = format!("the route's policies have {count} quotas");
         report.add(
             Mistake::at(at.span.clone(), message)
                 .expected(format!(
-                    "at most {ASKS_MAX} quotas, those of default policies among them"
+                    "at most {CHECKS_MAX} quotas, those of default policies among them"
                 ))
                 .hint("of several quotas the shortest and the longest window matter most"),
         );

@@ -5,7 +5,7 @@ use crate::config::file::{AlgorithmName, At, Mode, Policy};
 use crate::config::value::{part_choice, quota};
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
-use crate::limit::{Count, Leaving};
+use crate::limit::{Count, LeavingBucket};
 use crate::snapshot::{Missing, Partition};
 
 pub(super) fn policy(table: &mut Table<'_, '_>) -> Policy {
@@ -17,9 +17,9 @@ pub(super) fn policy(table: &mut Table<'_, '_>) -> Policy {
         ("leaky-bucket", AlgorithmName::LeakyBucket),
     ];
     let leaving = [
-        ("weighted", Leaving::Weighted),
-        ("whole", Leaving::Whole),
-        ("dropped", Leaving::Dropped),
+        ("weighted", LeavingBucket::Weighted),
+        ("whole", LeavingBucket::Whole),
+        ("dropped", LeavingBucket::Dropped),
     ];
     let missing = [
         ("share", Missing::Share),

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::keys::{ROUTE, STORE, TABLES, TOP};
 use crate::config::changes::{Changes, changes};
 use crate::config::{Loaded, load};
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 
 const REFERENCE: &str = include_str!("../../../gateway.toml");
 
 fn loaded(text: &str) -> Loaded {
-    let loaded = load(text, &variable, &mut |_| Slot(0));
+    let loaded = load(text, &variable, &mut |_| SeriesId(0));
     loaded.unwrap_or_else(|report| panic!("{}", report.render("gateway.toml", text, false)))
 }
 

@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use crate::limit::Tag;
-use crate::limit::tag::Tagger;
+use crate::limit::PartitionId;
+use crate::limit::partition_id::PartitionHasher;
 use crate::proxy::headers::strip_disguises;
 use crate::proxy::path;
 use crate::proxy::route::{Found, Router};
@@ -48,7 +48,7 @@ pub struct Facts<'r> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identified {
     /// This partition's.
-    Tag(Tag),
+    PartitionId(PartitionId),
     /// Nobody's: a part is missing and the policy does not apply without it.
     Skip,
     /// A part is missing and the policy asks for it: 401.
@@ -56,57 +56,62 @@ pub enum Identified {
 }
 
 /// Digests the request's partition of `policy` under `key`.
-pub fn tag(key: &[u8; 32], policy: &Policy, facts: &Facts<'_>) -> Identified {
-    let mut tagger = Tagger::new(key);
+pub fn partition_id(key: &[u8; 32], policy: &Policy, facts: &Facts<'_>) -> Identified {
+    let mut tagger = PartitionHasher::new(key);
     for choice in &policy.partition.0 {
         if let Some((part, value)) = first_present(choice, facts) {
             add(&mut tagger, part, &value);
             continue;
         }
         return match policy.missing {
-            Missing::Share => Identified::Tag(shared_tag(key, choice)),
+            Missing::Share => Identified::PartitionId(shared_tag(key, choice)),
             Missing::Skip => Identified::Skip,
             Missing::Refuse => Identified::Unidentified,
         };
     }
-    Identified::Tag(tagger.finish())
+    Identified::PartitionId(tagger.finish())
 }
 
-/// The tag that a connection's latest request had by its client's address alone: on one that is
+/// The partition id that a connection's latest request had by its client's address alone: on one that is
 /// kept alive every request has the same.
 #[derive(Debug, Default)]
-pub struct LatestTag(Option<([u8; 32], IpAddr, u8, Tag)>);
+pub struct LatestPartition(Option<([u8; 32], IpAddr, u8, PartitionId)>);
 
-impl LatestTag {
-    /// Does what [`tag`] does; what is remembered is not digested anew.
-    pub fn tag(&mut self, key: &[u8; 32], policy: &Policy, facts: &Facts<'_>) -> Identified {
+impl LatestPartition {
+    /// Does what [`partition_id`] does; what is remembered is not digested anew.
+    pub fn partition_id(
+        &mut self,
+        key: &[u8; 32],
+        policy: &Policy,
+        facts: &Facts<'_>,
+    ) -> Identified {
         if !matches!(&*policy.partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
-            return tag(key, policy, facts);
+            return partition_id(key, policy, facts);
         }
         let (client, prefix) = (facts.client, facts.ipv6_prefix);
-        if let Some((of_key, address, bits, tag)) = &self.0
+        if let Some((of_key, address, bits, partition_id)) = &self.0
             && (of_key, *address, *bits) == (key, client, prefix)
         {
-            return Identified::Tag(*tag);
+            return Identified::PartitionId(*partition_id);
         }
-        let identified = tag(key, policy, facts);
-        if let Identified::Tag(tag) = identified {
-            self.0 = Some((*key, client, prefix, tag));
+        let identified = partition_id(key, policy, facts);
+        if let Identified::PartitionId(partition_id) = identified {
+            self.0 = Some((*key, client, prefix, partition_id));
         }
         identified
     }
 }
 
 /// Digests one part and its value alone, for showing it.
-pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> Tag {
-    let mut tagger = Tagger::new(key);
+pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> PartitionId {
+    let mut tagger = PartitionHasher::new(key);
     add(&mut tagger, part, value);
     tagger.finish()
 }
 
-/// The tag of all requests that have none of a choice's parts.
-fn shared_tag(key: &[u8; 32], choice: &Choice) -> Tag {
-    let mut tagger = Tagger::new(key);
+/// The partition id of all requests that have none of a choice's parts.
+fn shared_tag(key: &[u8; 32], choice: &Choice) -> PartitionId {
+    let mut tagger = PartitionHasher::new(key);
     tagger.part("missing", &choice.0.len().to_le_bytes());
     for part in &choice.0 {
         let (kind, name) = spelling(part);
@@ -117,7 +122,7 @@ fn shared_tag(key: &[u8; 32], choice: &Choice) -> Tag {
 
 /// Adds a part: its kind with its value, or its kind with its name and then the value under no
 /// kind, which no other part begins with.
-fn add(tagger: &mut Tagger, part: &Part, value: &Value<'_>) {
+fn add(tagger: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
     let (mut kind, name) = spelling(part);
     if !name.is_empty() {
         tagger.part(kind, name.as_bytes());

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::{Clock, Timestamp};
 use crate::limit::Count;
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 use crate::store::Series;
 use crate::store::charge::Place;
 
@@ -26,7 +26,7 @@ const TEN: Quota = quota(10, Algorithm::FixedWindow);
 fn store() -> MemoryStore {
     let store = MemoryStore::new(Clock::manual(START), 1 << 20);
     for name in ["a", "b", "c"] {
-        store.slot(&Series {
+        store.series_id(&Series {
             policy: Arc::from(name),
             shape: Algorithm::FixedWindow.into(),
             window: TEN.window,
@@ -38,29 +38,29 @@ fn store() -> MemoryStore {
 fn fallback(memory: &MemoryStore, nodes: u32) -> Fallback<'_> {
     Fallback {
         memory,
-        tag_key: &[3; 32],
+        partition_key: &[3; 32],
         nodes,
         cooldown: COOLDOWN,
     }
 }
 
-fn ask(slot: u32, mode: Mode, on_store_failure: OnStoreFailure) -> Ask<'static> {
-    Ask {
+fn check(series_id: u32, mode: Mode, on_store_failure: OnStoreFailure) -> Check<'static> {
+    Check {
         quota: &TEN,
-        slot: Slot(slot),
-        tag: Tag::new(7),
+        series_id: SeriesId(series_id),
+        partition_id: PartitionId::new(7),
         cost: 1,
         mode,
         on_store_failure,
     }
 }
 
-fn local(slot: u32) -> Ask<'static> {
-    ask(slot, Mode::Enforce, OnStoreFailure::Local)
+fn local(series_id: u32) -> Check<'static> {
+    check(series_id, Mode::Enforce, OnStoreFailure::Local)
 }
 
-fn free(ask: Ask<'_>) -> Ask<'_> {
-    Ask { cost: 0, ..ask }
+fn free(check: Check<'_>) -> Check<'_> {
+    Check { cost: 0, ..check }
 }
 
 fn decided(outcome: Outcome) -> (Verdict, Charge) {
@@ -95,7 +95,7 @@ fn cost_beyond_the_share_but_not_the_quota_is_not_refused_for_good() {
     let store = store();
     let fallback = fallback(&store, 10);
     let retry = |cost| {
-        let plan = [Ask { cost, ..local(0) }];
+        let plan = [Check { cost, ..local(0) }];
         decided(fallback.decide(&plan)).0.retry
     };
     assert_eq!(retry(5), Retry::After(COOLDOWN));
@@ -106,7 +106,7 @@ fn cost_beyond_the_share_but_not_the_quota_is_not_refused_for_good() {
 fn open_policy_admits_uncounted_and_a_local_one_beside_it_still_refuses() {
     let store = store();
     let fallback = fallback(&store, 10);
-    let open = ask(1, Mode::Enforce, OnStoreFailure::Open);
+    let open = check(1, Mode::Enforce, OnStoreFailure::Open);
     let (verdict, charge) = decided(fallback.decide(&[open]));
     assert!(verdict.admit && charge.entries.is_empty());
     assert_eq!(verdict.answers[..], [UNCOUNTED]);
@@ -122,7 +122,7 @@ fn open_policy_admits_uncounted_and_a_local_one_beside_it_still_refuses() {
 fn closed_policy_makes_the_plan_unavailable_unless_it_only_watches() {
     let store = store();
     let fallback = fallback(&store, 1);
-    let closed = |mode| ask(1, mode, OnStoreFailure::Closed);
+    let closed = |mode| check(1, mode, OnStoreFailure::Closed);
     let refused = fallback.decide(&[local(0), closed(Mode::Enforce)]);
     assert!(matches!(refused, Outcome::Unavailable { retry: COOLDOWN }));
     let (verdict, charge) = decided(fallback.decide(&[local(0), closed(Mode::Shadow)]));
@@ -140,7 +140,7 @@ fn closed_policy_makes_the_plan_unavailable_unless_it_only_watches() {
 fn what_is_charged_here_comes_back_here_and_not_after_it_was_dropped() {
     let store = store();
     let fallback = fallback(&store, 1);
-    let left = || fallback.look(&[free(local(0))])[0].remaining;
+    let left = || fallback.peek(&[free(local(0))])[0].remaining;
     let (_, charge) = decided(fallback.decide(&[local(0)]));
     assert_ne!(charge.entries[0].place, Place::Redis);
     assert_eq!(left(), 9);
@@ -159,13 +159,19 @@ fn tags_are_not_those_that_clients_can_tell() {
     let store = store();
     let (one, other) = (fallback(&store, 1), [4; 32]);
     let other = Fallback {
-        tag_key: &other,
+        partition_key: &other,
         ..one
     };
-    let tag = Tag::new(7);
-    assert_ne!(one.tag(tag), tag);
-    assert_ne!(one.tag(tag), other.tag(tag));
-    assert_eq!(one.tag(tag), one.tag(tag));
+    let partition_id = PartitionId::new(7);
+    assert_ne!(one.partition_id(partition_id), partition_id);
+    assert_ne!(
+        one.partition_id(partition_id),
+        other.partition_id(partition_id)
+    );
+    assert_eq!(
+        one.partition_id(partition_id),
+        one.partition_id(partition_id)
+    );
 }
 
 #[test]
@@ -173,10 +179,10 @@ fn look_says_what_is_left_here_and_that_what_is_not_counted_is_whole() {
     let store = store();
     let fallback = fallback(&store, 2);
     drop(fallback.decide(&[local(0)]));
-    let open = ask(1, Mode::Enforce, OnStoreFailure::Open);
+    let open = check(1, Mode::Enforce, OnStoreFailure::Open);
     let plan = [open, local(0)].map(free);
-    let looks = fallback.look(&plan);
-    assert_eq!([looks[0].remaining, looks[1].remaining], [10, 4]);
+    let peeks = fallback.peek(&plan);
+    assert_eq!([peeks[0].remaining, peeks[1].remaining], [10, 4]);
 }
 
 fn algorithms() -> impl Strategy<Value = Algorithm> {

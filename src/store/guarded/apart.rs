@@ -9,17 +9,17 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{decide_part, look_part, release, unavailable};
 use crate::clock::Micros;
-use crate::limit::plan::{Mode, OnStoreFailure, Slot};
-use crate::limit::{Ask, Count, Decision, Plan, Quota, Retry, Tag, Verdict};
+use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use crate::limit::{Check, Count, Decision, PartitionId, Plan, Quota, Retry, Verdict};
 use crate::store::Outcome;
 use crate::store::charge::{Charge, Entry};
 use crate::store::fallback::{UNCOUNTED, is_closed};
 use crate::store::redis::Session;
 
-/// The asks of a plan that are kept in one place.
+/// The checks of a plan that are kept in one place.
 pub(super) struct Part<'s> {
-    pub(super) asks: Plan<'s>,
-    /// Which asks of the plan they are.
+    pub(super) checks: Plan<'s>,
+    /// Which checks of the plan they are.
     pub(super) places: SmallVec<[usize; 4]>,
 }
 
@@ -31,11 +31,11 @@ struct Share<'p, 's> {
     is_degraded: bool,
 }
 
-/// An ask with a quota of its own.
+/// A check with a quota of its own.
 struct Owned {
     quota: Quota,
-    slot: Slot,
-    tag: Tag,
+    series_id: SeriesId,
+    partition_id: PartitionId,
     cost: u64,
     mode: Mode,
     on_store_failure: OnStoreFailure,
@@ -43,27 +43,27 @@ struct Owned {
 
 /// Decides parts in a task that goes on when nobody waits for it any more: who is refused and leaves
 /// early would else spend what others share.
-pub(super) async fn decide(session: &Rc<Session>, plan: &[Ask<'_>]) -> Outcome {
+pub(super) async fn decide(session: &Rc<Session>, plan: &[Check<'_>]) -> Outcome {
     let owned: Vec<Owned> = plan.iter().map(Owned::of).collect();
     let own_session = Rc::clone(session);
     let deciding = tokio::task::spawn_local(async move {
-        let plan: Plan<'_> = owned.iter().map(Owned::ask).collect();
+        let plan: Plan<'_> = owned.iter().map(Owned::check).collect();
         decide_apart(&own_session, &plan).await
     });
     deciding.await.unwrap_or_else(|_| unavailable(session))
 }
 
 /// Decides parts side by side, and makes them one.
-async fn decide_apart(session: &Session, plan: &[Ask<'_>]) -> Outcome {
+async fn decide_apart(session: &Session, plan: &[Check<'_>]) -> Outcome {
     let parts = parts(session, plan);
     let is_lost =
-        |part: &Part<'_>| part.asks.iter().any(is_closed) && session.is_barred(&part.asks[0]);
+        |part: &Part<'_>| part.checks.iter().any(is_closed) && session.is_barred(&part.checks[0]);
     if parts.iter().any(is_lost) {
         // The others need not be charged for that.
         return unavailable(session);
     }
     let now = session.store().clock.now();
-    let deciding = (parts.iter()).map(|part| decide_part(session, &part.asks, now));
+    let deciding = (parts.iter()).map(|part| decide_part(session, &part.checks, now));
     let outcomes = join_all(deciding).await;
     let mut shares = Vec::with_capacity(parts.len());
     for (part, outcome) in parts.iter().zip(outcomes) {
@@ -93,22 +93,22 @@ async fn decide_apart(session: &Session, plan: &[Ask<'_>]) -> Outcome {
 }
 
 impl Owned {
-    fn of(ask: &Ask<'_>) -> Self {
+    fn of(check: &Check<'_>) -> Self {
         Self {
-            quota: *ask.quota,
-            slot: ask.slot,
-            tag: ask.tag,
-            cost: ask.cost,
-            mode: ask.mode,
-            on_store_failure: ask.on_store_failure,
+            quota: *check.quota,
+            series_id: check.series_id,
+            partition_id: check.partition_id,
+            cost: check.cost,
+            mode: check.mode,
+            on_store_failure: check.on_store_failure,
         }
     }
 
-    fn ask(&self) -> Ask<'_> {
-        Ask {
+    fn check(&self) -> Check<'_> {
+        Check {
             quota: &self.quota,
-            slot: self.slot,
-            tag: self.tag,
+            series_id: self.series_id,
+            partition_id: self.partition_id,
             cost: self.cost,
             mode: self.mode,
             on_store_failure: self.on_store_failure,
@@ -142,25 +142,25 @@ impl Share<'_, '_> {
 
     /// Says of each quota that was given back what is left then.
     async fn describe_anew(&mut self, session: &Session) {
-        let looks: Plan<'_> = (self.part.asks.iter())
-            .map(|ask| Ask { cost: 0, ..*ask })
+        let peeks: Plan<'_> = (self.part.checks.iter())
+            .map(|check| Check { cost: 0, ..*check })
             .collect();
-        let looks = if self.is_degraded {
-            session.store().fallback().look(&looks)
+        let peeks = if self.is_degraded {
+            session.store().fallback().peek(&peeks)
         } else {
-            look_part(session, &looks).await
+            look_part(session, &peeks).await
         };
-        let asks = self.part.asks.iter();
-        for ((ask, answer), look) in asks.zip(&mut self.verdict.answers).zip(looks) {
+        let checks = self.part.checks.iter();
+        for ((check, answer), peek) in checks.zip(&mut self.verdict.answers).zip(peeks) {
             if let Some(decision) = &mut answer.decision
                 && decision.admit
-                && ask.quota.count == Count::Admitted
+                && check.quota.count == Count::Admitted
             {
                 *decision = Decision {
                     admit: true,
                     retry: Retry::NOW,
                     wait: Micros(0),
-                    ..look
+                    ..peek
                 };
             }
         }
@@ -168,7 +168,7 @@ impl Share<'_, '_> {
 }
 
 /// Puts the answers of all parts into the plan's order.
-fn join(plan: &[Ask<'_>], shares: Vec<Share<'_, '_>>) -> Outcome {
+fn join(plan: &[Check<'_>], shares: Vec<Share<'_, '_>>) -> Outcome {
     let admit = shares.iter().all(|share| share.verdict.admit);
     let mut joined = Verdict {
         admit,
@@ -196,18 +196,20 @@ fn join(plan: &[Ask<'_>], shares: Vec<Share<'_, '_>>) -> Outcome {
     }
 }
 
-/// Sorts a plan by where its asks are kept, each part in the plan's order.
-pub(super) fn parts<'s>(session: &Session, plan: &[Ask<'s>]) -> Vec<Part<'s>> {
+/// Sorts a plan by where its checks are kept, each part in the plan's order.
+pub(super) fn parts<'s>(session: &Session, plan: &[Check<'s>]) -> Vec<Part<'s>> {
     let mut parts: Vec<Part<'s>> = Vec::new();
-    for (place, ask) in plan.iter().enumerate() {
-        let is_near = |part: &&mut Part<'_>| !session.is_apart(part.asks[0].tag, ask.tag);
+    for (place, check) in plan.iter().enumerate() {
+        let is_near = |part: &&mut Part<'_>| {
+            !session.is_apart(part.checks[0].partition_id, check.partition_id)
+        };
         match parts.iter_mut().find(is_near) {
             Some(part) => {
-                part.asks.push(*ask);
+                part.checks.push(*check);
                 part.places.push(place);
             }
             None => parts.push(Part {
-                asks: smallvec![*ask],
+                checks: smallvec![*check],
                 places: smallvec![place],
             }),
         }

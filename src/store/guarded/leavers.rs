@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::{apart, remember};
 use crate::clock::Micros;
 use crate::limit::plan::Mode;
-use crate::limit::{Answer, Ask, Count, Plan, Quota, Retry, Verdict};
+use crate::limit::{Answer, Check, Count, Plan, Quota, Retry, Verdict};
 use crate::store::redis::Session;
 
 /// The plan that was left last, and who looks at it.
@@ -24,19 +24,19 @@ pub(in crate::store) struct Leavers {
     left: Notify,
 }
 
-/// A plan that was left. Its asks, and their quotas, which do not outlive the request.
-type Left = SmallVec<[(Quota, Ask<'static>); 2]>;
+/// A plan that was left. Its checks, and their quotas, which do not outlive the request.
+type Left = SmallVec<[(Quota, Check<'static>); 2]>;
 
 /// A question to Redis. Dropped before it is answered: the client left.
 pub(super) struct Question<'q, 's> {
     leavers: &'q Leavers,
-    plan: &'q [Ask<'s>],
+    plan: &'q [Check<'s>],
     is_answered: bool,
 }
 
 impl Leavers {
     /// Notes that a plan is asked about.
-    pub(super) fn ask<'q, 's>(&'q self, plan: &'q [Ask<'s>]) -> Question<'q, 's> {
+    pub(super) fn ask<'q, 's>(&'q self, plan: &'q [Check<'s>]) -> Question<'q, 's> {
         Question {
             leavers: self,
             plan,
@@ -53,7 +53,7 @@ impl Leavers {
                 return;
             };
             if let Some(left) = last {
-                look(&session, &left).await;
+                peek(&session, &left).await;
             }
         }
     }
@@ -69,12 +69,12 @@ impl Question<'_, '_> {
 impl Drop for Question<'_, '_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            let left = self.plan.iter().map(|ask| {
-                let own = Ask {
+            let left = self.plan.iter().map(|check| {
+                let own = Check {
                     quota: &NO_QUOTA,
-                    ..*ask
+                    ..*check
                 };
-                (*ask.quota, own)
+                (*check.quota, own)
             });
             *self.leavers.last.borrow_mut() = Some(left.collect());
             self.leavers.left.notify_one();
@@ -83,27 +83,27 @@ impl Drop for Question<'_, '_> {
 }
 
 /// Looks at a plan, and remembers it if it is refused.
-async fn look(session: &Session, left: &Left) {
+async fn peek(session: &Session, left: &Left) {
     let is_counted = |(quota, _): &(Quota, _)| quota.count == Count::All;
     if session.store().in_force().refusal_cache == Micros(0) || left.iter().any(is_counted) {
         return;
     }
     let plan: Plan<'_> = (left.iter())
-        .map(|(quota, ask)| Ask { quota, ..*ask })
+        .map(|(quota, check)| Check { quota, ..*check })
         .collect();
     let sent = session.store().clock.now();
     let parts = apart::parts(session, &plan);
-    let looks = join_all(parts.iter().map(|part| session.look(&part.asks))).await;
+    let peeks = join_all(parts.iter().map(|part| session.peek(&part.checks))).await;
     let mut verdict = Verdict {
         admit: true,
         retry: Retry::NOW,
         wait: Micros(0),
         answers: plan.iter().map(|_| NO_ANSWER).collect(),
     };
-    for (part, looks) in parts.iter().zip(looks) {
+    for (part, peeks) in parts.iter().zip(peeks) {
         // What Redis does not say is not remembered.
-        let Ok(looks) = looks else { return };
-        for (&place, decision) in part.places.iter().zip(looks) {
+        let Ok(peeks) = peeks else { return };
+        for (&place, decision) in part.places.iter().zip(peeks) {
             verdict.answers[place].decision = Some(decision);
             if plan[place].mode == Mode::Enforce && !decision.admit {
                 verdict.admit = false;
@@ -118,5 +118,5 @@ const NO_ANSWER: Answer = Answer {
     decision: None,
     charged: None,
 };
-/// Stands in an ask for the quota beside it.
+/// Stands in a check for the quota beside it.
 static NO_QUOTA: Quota = super::ANY;

@@ -1,4 +1,4 @@
-//! The shards that one plan needs, locked together, and where in them each ask is kept.
+//! The shards that one plan needs, locked together, and where in them each check is kept.
 //!
 //! Shards are locked in index order, so two plans never wait for each other in a circle. The
 //! overflow shard has the highest index and may therefore be locked late, when a partition turns
@@ -14,8 +14,8 @@ use super::shard::Shard;
 use super::table::with_partitions;
 use super::{MemoryStore, OVERFLOW, OVERFLOW_SHARD, shard_of};
 use crate::clock::Timestamp;
-use crate::limit::plan::{Ledger, Look, Mode, OnStoreFailure, Slot, Step};
-use crate::limit::{Answer, Ask, Decision, Quota, Tag};
+use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
+use crate::limit::{Answer, Check, Decision, PartitionId, Quota};
 use crate::store::charge::{Charge, Entry, Place as Keeper};
 
 /// What a plan holds of the store while it is decided, settled or given back.
@@ -24,7 +24,7 @@ pub(super) struct Books<'s> {
     store: &'s MemoryStore,
     /// In index order.
     shards: SmallVec<[Held<'s>; 2]>,
-    /// One per ask, in order.
+    /// One per check, in order.
     places: SmallVec<[Place; 4]>,
     /// Read once the locks are held, so that no partition ever sees an earlier time than before.
     pub(super) now: Timestamp,
@@ -39,12 +39,12 @@ struct Held<'s> {
     shard: MutexGuard<'s, Shard>,
 }
 
-/// Where an ask is counted.
+/// Where a check is counted.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// In its own partition, in the shard held at this index; the bucket if it has state.
     Own { held: usize, bucket: Option<usize> },
-    /// In its slot's overflow partition, likewise.
+    /// In its series' overflow partition, likewise.
     Overflow { held: usize, bucket: Option<usize> },
     /// Nowhere: there is no room, and its policy is `open`.
     Uncounted,
@@ -56,16 +56,19 @@ pub(super) struct Full;
 
 impl<'s> Books<'s> {
     /// Locks the shards of all `tags`.
-    pub(super) fn open(store: &'s MemoryStore, tags: &(impl Iterator<Item = Tag> + Clone)) -> Self {
+    pub(super) fn open(
+        store: &'s MemoryStore,
+        partition_ids: &(impl Iterator<Item = PartitionId> + Clone),
+    ) -> Self {
         let mut shards = SmallVec::new();
-        let mut next = tags.clone().map(shard_of).min();
+        let mut next = partition_ids.clone().map(shard_of).min();
         while let Some(index) = next {
             shards.push(Held {
                 index,
                 shard: store.lock(index),
             });
             // Plans are short: looking for the next is cheaper than sorting a list.
-            next = (tags.clone().map(shard_of))
+            next = (partition_ids.clone().map(shard_of))
                 .filter(|other| *other > index)
                 .min();
         }
@@ -78,46 +81,46 @@ impl<'s> Books<'s> {
         }
     }
 
-    /// Finds where each ask is counted, and makes room for partitions that are new.
+    /// Finds where each check is counted, and makes room for partitions that are new.
     ///
     /// # Errors
     /// [`Full`] if one cannot be and may not go uncounted; then nothing must be decided.
-    pub(super) fn place(&mut self, plan: &[Ask<'_>]) -> Result<(), Full> {
-        for ask in plan {
-            let place = self.place_one(ask)?;
+    pub(super) fn place(&mut self, plan: &[Check<'_>]) -> Result<(), Full> {
+        for check in plan {
+            let place = self.place_one(check)?;
             self.places.push(place);
         }
         Ok(())
     }
 
-    fn place_one(&mut self, ask: &Ask<'_>) -> Result<Place, Full> {
-        let held = self.held(ask.tag);
+    fn place_one(&mut self, check: &Check<'_>) -> Result<Place, Full> {
+        let held = self.held(check.partition_id);
         let shard = &mut self.shards[held].shard;
-        let bucket = shard.find(ask.slot, ask.tag);
-        if bucket.is_some() || shard.make_room(ask, self.now, &self.store.meter) {
+        let bucket = shard.find(check.series_id, check.partition_id);
+        if bucket.is_some() || shard.make_room(check, self.now, &self.store.meter) {
             return Ok(Place::Own { held, bucket });
         }
         self.store.note_overflow();
-        match (ask.on_store_failure, ask.mode) {
-            (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(ask.slot, ask.quota)),
+        match (check.on_store_failure, check.mode) {
+            (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(check.series_id, check.quota)),
             // A shadow quota never refuses, not for want of room either.
             (OnStoreFailure::Open, _) | (_, Mode::Shadow) => Ok(Place::Uncounted),
             (OnStoreFailure::Closed, Mode::Enforce) => Err(Full),
         }
     }
 
-    /// Finds the slot's overflow partition. It asks for no room: there is one per slot.
-    fn place_in_overflow(&mut self, slot: Slot, quota: &Quota) -> Place {
+    /// Finds the series' overflow partition. It asks for no room: there is one per series.
+    fn place_in_overflow(&mut self, series_id: SeriesId, quota: &Quota) -> Place {
         let held = self.held(OVERFLOW);
         let shard = &mut self.shards[held].shard;
-        shard.table_for(slot, quota);
-        let bucket = shard.find(slot, OVERFLOW);
+        shard.table_for(series_id, quota);
+        let bucket = shard.find(series_id, OVERFLOW);
         Place::Overflow { held, bucket }
     }
 
-    /// Returns which of the shards held is the tag's; locks the overflow shard if it is that.
-    fn held(&mut self, tag: Tag) -> usize {
-        let index = shard_of(tag);
+    /// Returns which of the shards held is the partition id's; locks the overflow shard if it is that.
+    fn held(&mut self, partition_id: PartitionId) -> usize {
+        let index = shard_of(partition_id);
         let held = (self.shards.iter()).position(|held| held.index == index);
         held.unwrap_or_else(|| {
             debug_assert_eq!(index, OVERFLOW_SHARD, "only the last may be locked late");
@@ -130,16 +133,16 @@ impl<'s> Books<'s> {
     }
 
     /// Lets go of the shards, and notes what the decided plan spent and where.
-    pub(super) fn close(&mut self, plan: &[Ask<'_>], answers: &[Answer]) -> Charge {
+    pub(super) fn close(&mut self, plan: &[Check<'_>], answers: &[Answer]) -> Charge {
         self.shards.clear();
         let clearings = self.clearings;
         let entries = (plan.iter().zip(answers).zip(&self.places))
-            .filter_map(|((ask, answer), place)| {
-                let (_, spot) = place.spot(ask)?;
+            .filter_map(|((check, answer), place)| {
+                let (_, spot) = place.spot(check)?;
                 Some(Entry {
-                    quota: *ask.quota,
-                    slot: ask.slot,
-                    tag: spot.tag,
+                    quota: *check.quota,
+                    series_id: check.series_id,
+                    partition_id: spot.partition_id,
                     charged: answer.charged,
                     place: Keeper::Memory { clearings },
                 })
@@ -162,11 +165,11 @@ impl<'s> Books<'s> {
             entry.charged = None;
             return;
         }
-        let (now, held) = (self.now, self.held(entry.tag));
-        if let Some(table) = self.shards[held].shard.table(entry.slot) {
+        let (now, held) = (self.now, self.held(entry.partition_id));
+        if let Some(table) = self.shards[held].shard.table(entry.series_id) {
             let meter = &self.store.meter;
             with_partitions!(table, partitions => {
-                partitions.release(entry.tag, &entry.quota, *charged, amount, now, meter);
+                partitions.release(entry.partition_id, &entry.quota, *charged, amount, now, meter);
             });
         }
         charged.amount -= amount;
@@ -179,53 +182,67 @@ impl<'s> Books<'s> {
     /// there is no room to make it anew.
     pub(super) fn spend(&mut self, entry: &Entry, amount: u64) {
         let (now, meter) = (self.now, &self.store.meter);
-        let mut tag = entry.tag;
-        let mut held = self.held(tag);
+        let mut partition_id = entry.partition_id;
+        let mut held = self.held(partition_id);
         let shard = &mut self.shards[held].shard;
-        let has_place = tag == OVERFLOW
-            || shard.find(entry.slot, tag).is_some()
-            || shard.has_room(entry.slot, &entry.quota, Purpose::Insert, meter);
+        let has_place = partition_id == OVERFLOW
+            || shard.find(entry.series_id, partition_id).is_some()
+            || shard.has_room(entry.series_id, &entry.quota, Purpose::Insert, meter);
         if !has_place {
             self.store.note_overflow();
-            tag = OVERFLOW;
-            held = self.held(tag);
+            partition_id = OVERFLOW;
+            held = self.held(partition_id);
         }
-        let table = (self.shards[held].shard).table_for(entry.slot, &entry.quota);
+        let table = (self.shards[held].shard).table_for(entry.series_id, &entry.quota);
         with_partitions!(table, partitions => {
-            partitions.spend(tag, &entry.quota, amount, now, meter);
+            partitions.spend(partition_id, &entry.quota, amount, now, meter);
         });
     }
 }
 
 impl Ledger for Books<'_> {
-    fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look {
+    fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
         let (now, meter) = (self.now, &self.store.meter);
-        let Some((held, spot)) = self.places[index].spot(ask) else {
-            return Look {
+        let Some((held, spot)) = self.places[index].spot(check) else {
+            return Peek {
                 at: now,
                 admit: true,
             };
         };
-        let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
-        with_partitions!(table, partitions => partitions.look(spot, ask, now, meter))
+        let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
+        with_partitions!(table, partitions => partitions.peek(spot, check, now, meter))
     }
 
-    fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision> {
-        let (held, spot) = self.places[index].spot(ask)?;
+    fn commit(
+        &mut self,
+        index: usize,
+        check: &Check<'_>,
+        peek: Peek,
+        step: Step,
+    ) -> Option<Decision> {
+        let (held, spot) = self.places[index].spot(check)?;
         let meter = &self.store.meter;
-        let table = (self.shards[held].shard).table_for(ask.slot, ask.quota);
-        Some(with_partitions!(table, partitions => partitions.commit(spot, ask, look, step, meter)))
+        let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
+        Some(
+            with_partitions!(table, partitions => partitions.commit(spot, check, peek, step, meter)),
+        )
     }
 }
 
 impl Place {
-    /// Returns which of the shards held the ask is counted in, and where in it.
-    fn spot(self, ask: &Ask<'_>) -> Option<(usize, Spot)> {
-        let (held, tag, bucket) = match self {
-            Self::Own { held, bucket } => (held, ask.tag, bucket),
+    /// Returns which of the shards held the check is counted in, and where in it.
+    fn spot(self, check: &Check<'_>) -> Option<(usize, Spot)> {
+        let (held, partition_id, bucket) = match self {
+            Self::Own { held, bucket } => (held, check.partition_id, bucket),
             Self::Overflow { held, bucket } => (held, OVERFLOW, bucket),
             Self::Uncounted => return None,
         };
-        Some((held, Spot { tag, bucket }))
+        Some((
+            held,
+            Spot {
+                partition_id,
+                bucket,
+            },
+        ))
     }
 }

@@ -1,19 +1,19 @@
 //! The memory store: counters in this process's memory, shared by its workers, within a bound.
 //!
-//! Partitions are spread by tag over [`SHARDS`] shards, each behind its own lock; a plan locks the
+//! Partitions are spread by partition id over [`SHARDS`] shards, each behind its own lock; a plan locks the
 //! shards it needs in index order and is decided in one step. Since all quotas of one partition
-//! share its tag, that is one lock for most plans. In a shard each slot has its own hash table,
-//! typed by algorithm, so a partition costs its 16-byte tag, its state and a control byte.
+//! share its partition id, that is one lock for most plans. In a shard each series has its own hash table,
+//! typed by algorithm, so a partition costs its 16-byte partition id, its state and a control byte.
 //!
 //! Nothing grows past `bytes_max`: when a table may not grow, idle state of that shard is dropped
 //! first, and then newcomers do what their policy says, by default share one overflow partition
-//! per slot. Live state is never dropped to make room. Partitions that exist already are decided by
+//! per series. Live state is never dropped to make room. Partitions that exist already are decided by
 //! their own state, and an eighth of the bound is kept from newcomers for it to grow. When that is
 //! used up too, a log or a window that would have to grow gets coarser instead
 //! ([`State::charge_in_place`](crate::limit::State::charge_in_place)): its client may be refused for
 //! longer, never admitted sooner. What the bound leaves out, and no client can make more of: heads of
-//! tables (about a hundred bytes per shard and slot in use, a word per slot ever seen) and the
-//! overflow partitions (one per slot, a kilobyte at most). Tables double, so a full store is between
+//! tables (about a hundred bytes per shard and series in use, a word per series ever seen) and the
+//! overflow partitions (one per series, a kilobyte at most). Tables double, so a full store is between
 //! 7/16 and 7/8 full of partitions.
 
 mod books;
@@ -36,8 +36,8 @@ use self::shard::Shard;
 use self::table::with_partitions;
 use super::{Charge, Outcome, Series, Usage};
 use crate::clock::{Clock, Micros};
-use crate::limit::plan::{self, OnStoreFailure, Slot};
-use crate::limit::{Ask, Decision, Tag};
+use crate::limit::plan::{self, OnStoreFailure, SeriesId};
+use crate::limit::{Check, Decision, PartitionId};
 
 /// Counters in this process's memory, shared by its workers.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub struct MemoryStore {
     next_sweep: AtomicUsize,
     /// How often all states were dropped.
     clearings: AtomicU32,
-    slots: Mutex<HashMap<Series, Slot>>,
+    series_ids: Mutex<HashMap<Series, SeriesId>>,
 }
 
 impl MemoryStore {
@@ -67,7 +67,7 @@ impl MemoryStore {
                 .collect(),
             next_sweep: AtomicUsize::new(0),
             clearings: AtomicU32::new(0),
-            slots: Mutex::default(),
+            series_ids: Mutex::default(),
         }
     }
 
@@ -104,8 +104,8 @@ impl MemoryStore {
         usage
     }
 
-    pub(super) fn decide(&self, plan: &[Ask<'_>]) -> Outcome {
-        let mut books = Books::open(self, &plan.iter().map(|ask| ask.tag));
+    pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
+        let mut books = Books::open(self, &plan.iter().map(|check| check.partition_id));
         if let Err(Full) = books.place(plan) {
             return Outcome::Unavailable {
                 retry: RETRY_WHEN_FULL,
@@ -122,28 +122,28 @@ impl MemoryStore {
 
     /// Asks that have no room are answered as the overflow partition if their policy is `local`,
     /// else as a whole quota.
-    pub(super) fn look(&self, plan: &[Ask<'_>]) -> SmallVec<[Decision; 4]> {
-        plan.iter().map(|ask| self.look_one(ask)).collect()
+    pub(super) fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+        plan.iter().map(|check| self.look_one(check)).collect()
     }
 
-    fn look_one(&self, ask: &Ask<'_>) -> Decision {
-        let mut tag = ask.tag;
-        let mut shard = self.lock(shard_of(tag));
-        if ask.on_store_failure == OnStoreFailure::Local
-            && shard.find(ask.slot, tag).is_none()
-            && !shard.has_room(ask.slot, ask.quota, Purpose::Look, &self.meter)
+    fn look_one(&self, check: &Check<'_>) -> Decision {
+        let mut partition_id = check.partition_id;
+        let mut shard = self.lock(shard_of(partition_id));
+        if check.on_store_failure == OnStoreFailure::Local
+            && shard.find(check.series_id, partition_id).is_none()
+            && !shard.has_room(check.series_id, check.quota, Purpose::Peek, &self.meter)
         {
-            tag = OVERFLOW;
+            partition_id = OVERFLOW;
             shard = self.lock(OVERFLOW_SHARD);
         }
-        let bucket = shard.find(ask.slot, tag);
-        let table = shard.table_for(ask.slot, ask.quota);
+        let bucket = shard.find(check.series_id, partition_id);
+        let table = shard.table_for(check.series_id, check.quota);
         let now = self.clock.now();
-        with_partitions!(table, partitions => partitions.preview(Spot { tag, bucket }, ask, now))
+        with_partitions!(table, partitions => partitions.preview(Spot { partition_id, bucket }, check, now))
     }
 
     pub(super) fn release(&self, mut charge: Charge, amount: u64) -> Charge {
-        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.tag));
+        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
         for entry in &mut charge.entries {
             books.release(entry, amount);
         }
@@ -154,33 +154,36 @@ impl MemoryStore {
         if amount == 0 {
             return;
         }
-        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.tag));
+        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
         for entry in &charge.entries {
             books.spend(entry, amount);
         }
     }
 
-    pub(super) fn reset(&self, slot: Slot, tag: Tag) {
-        if let Some(table) = self.lock(shard_of(tag)).table(slot) {
-            with_partitions!(table, partitions => partitions.remove(tag, &self.meter));
+    pub(super) fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
+        if let Some(table) = self.lock(shard_of(partition_id)).table(series_id) {
+            with_partitions!(table, partitions => partitions.remove(partition_id, &self.meter));
         }
     }
 
-    /// Returns the slot of a series: the same as long as the store lives.
+    /// Returns the id of a series: the same as long as the store lives.
     ///
-    /// Slots are dense and never given to another series, so a request that still holds an old
+    /// Ids are dense and never given to another series, so a request that still holds an old
     /// snapshot cannot touch a new series' states.
-    pub fn slot(&self, series: &Series) -> Slot {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = slots.get(series) {
-            return *slot;
+    pub fn series_id(&self, series: &Series) -> SeriesId {
+        let mut series_ids = self
+            .series_ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(series_id) = series_ids.get(series) {
+            return *series_id;
         }
-        let next = u32::try_from(slots.len()).expect("no process sees 2^32 series");
-        slots.insert(series.clone(), Slot(next));
-        Slot(next)
+        let next = u32::try_from(series_ids.len()).expect("no process sees 2^32 series");
+        series_ids.insert(series.clone(), SeriesId(next));
+        SeriesId(next)
     }
 
-    pub(super) fn retain(&self, live: &[Slot]) {
+    pub(super) fn retain(&self, live: &[SeriesId]) {
         let mut live = live.to_vec();
         live.sort_unstable();
         for index in 0..self.shards.len() {
@@ -198,11 +201,17 @@ impl MemoryStore {
         self.clearings.fetch_add(1, Relaxed);
     }
 
-    /// Returns every series that has a slot, by slot.
+    /// Returns every series that has an id, in their order.
     pub(super) fn series(&self) -> Vec<Series> {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut series: Vec<_> = slots.iter().map(|(of, slot)| (*slot, of.clone())).collect();
-        series.sort_unstable_by_key(|(slot, _)| *slot);
+        let series_ids = self
+            .series_ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut series: Vec<_> = series_ids
+            .iter()
+            .map(|(of, series_id)| (*series_id, of.clone()))
+            .collect();
+        series.sort_unstable_by_key(|(series_id, _)| *series_id);
         series.into_iter().map(|(_, of)| of).collect()
     }
 
@@ -217,7 +226,7 @@ impl MemoryStore {
     }
 }
 
-/// Returns the index of the shard that keeps a tag, from its highest bits, as tables use the lowest.
+/// Returns the index of the shard that keeps a partition id, from its highest bits, as tables use the lowest.
 ///
 /// Shards are of unequal shares, from three quarters of the mean to three halves, evenly graded.
 /// Tables double: equal shards would all do so at the same number of keys, and bytes per key would
@@ -225,23 +234,23 @@ impl MemoryStore {
 ///
 /// With `u` in [0, 1) the index is `SHARDS * u * (4 - u) / 3`, whose slope falls from 4/3 to 2/3.
 #[expect(clippy::cast_possible_truncation, reason = "sixteen bits fit")]
-fn shard_of(tag: Tag) -> usize {
+fn shard_of(partition_id: PartitionId) -> usize {
     const ONE: usize = 1 << 16;
-    if tag == OVERFLOW {
+    if partition_id == OVERFLOW {
         return OVERFLOW_SHARD;
     }
-    let u = (tag.high() >> (u64::BITS - ONE.ilog2())) as usize;
+    let u = (partition_id.high() >> (u64::BITS - ONE.ilog2())) as usize;
     u * (4 * ONE - u) / (3 * ONE * ONE / SHARDS)
 }
 
 /// Parts that are locked apart. Enough to keep workers out of each other's way and to make a
-/// growing table a matter of microseconds; few enough that a slot's small tables cost little.
+/// growing table a matter of microseconds; few enough that a series' small tables cost little.
 const SHARDS: usize = 256;
 /// The shard of overflow partitions; the last, since it may be locked while others are held.
 const OVERFLOW_SHARD: usize = SHARDS;
-/// The tag of each slot's overflow partition. That a client's tag is the same is as likely as
-/// that two clients' tags are.
-const OVERFLOW: Tag = Tag::new(u128::MAX);
+/// The partition id of each series' overflow partition. That a client's partition id is the same is as likely as
+/// that two clients' partition ids are.
+const OVERFLOW: PartitionId = PartitionId::new(u128::MAX);
 /// Shards that one call of [`MemoryStore::sweep`] looks at.
 const SHARDS_PER_SWEEP: usize = 8;
 /// When to ask a full store again: idle state has been swept by then.
@@ -257,7 +266,7 @@ mod tests {
         const STEPS: u128 = SHARDS as u128 * MEAN;
         let mut shares = [0; SHARDS];
         for step in 0..STEPS {
-            shares[shard_of(Tag::new(step << (u128::BITS - STEPS.ilog2())))] += 1;
+            shares[shard_of(PartitionId::new(step << (u128::BITS - STEPS.ilog2())))] += 1;
         }
         let quarters = shares
             .chunks(SHARDS / 4)
@@ -273,6 +282,6 @@ mod tests {
     #[test]
     fn overflow_tag_has_the_shard_that_is_locked_last() {
         assert_eq!(shard_of(OVERFLOW), SHARDS);
-        assert_eq!(shard_of(Tag::new(u128::MAX - 1)), SHARDS - 1);
+        assert_eq!(shard_of(PartitionId::new(u128::MAX - 1)), SHARDS - 1);
     }
 }

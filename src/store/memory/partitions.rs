@@ -1,6 +1,6 @@
-//! The partitions of one slot in one shard: a hash table from tag to state, for one algorithm.
+//! The partitions of one series in one shard: a hash table from partition id to state, for one algorithm.
 //!
-//! The table is keyed by the tag itself. A tag is a digest under a key drawn per process, so its
+//! The table is keyed by the partition id itself. A partition id is a digest under a key drawn per process, so its
 //! bits are as good as any hash's and nobody outside can choose them: hashing it again would cost
 //! time and add nothing. The low half picks the bucket; the shard is picked by the highest bits
 //! ([`super::shard_of`]), so the two never lean on the same bits.
@@ -10,16 +10,16 @@ use hashbrown::HashTable;
 use super::OVERFLOW;
 use super::meter::Meter;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{Look, Step};
-use crate::limit::{Ask, Charged, Decision, Quota, State, Tag};
+use crate::limit::plan::{Peek, Step};
+use crate::limit::{Charged, Check, Decision, PartitionId, Quota, State};
 
-/// The states of one slot's partitions that fell into one shard.
+/// The states of one series' partitions that fell into one shard.
 #[derive(Debug)]
 pub(super) struct Partitions<S> {
     /// The quota as the table was made for. Only its window and shape are read, and those are
-    /// the same for every quota a slot ever has.
+    /// the same for every quota a series ever has.
     quota: Quota,
-    entries: HashTable<(Tag, S)>,
+    entries: HashTable<(PartitionId, S)>,
     /// Bytes that the states hold outside of the table.
     heap_bytes: usize,
     /// Bytes that the meter knows of.
@@ -29,7 +29,7 @@ pub(super) struct Partitions<S> {
 /// Where a partition's state is, or that there is none yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    pub(super) tag: Tag,
+    pub(super) partition_id: PartitionId,
     /// The bucket it was found in; only a hint, since a sweep or a growth moves entries.
     pub(super) bucket: Option<usize>,
 }
@@ -40,7 +40,7 @@ pub(super) enum Purpose {
     /// The room is taken: the table may grow.
     Insert,
     /// Only the answer matters.
-    Look,
+    Peek,
 }
 
 /// What a charge means for the memory of a state.
@@ -73,8 +73,8 @@ impl<S: State + Clone> Partitions<S> {
     }
 
     /// Finds the bucket of a partition.
-    pub(super) fn find(&self, tag: Tag) -> Option<usize> {
-        (self.entries).find_bucket_index(tag.low(), |(other, _)| *other == tag)
+    pub(super) fn find(&self, partition_id: PartitionId) -> Option<usize> {
+        (self.entries).find_bucket_index(partition_id.low(), |(other, _)| *other == partition_id)
     }
 
     /// Says whether one more partition fits, and grows the table for it if need be.
@@ -86,8 +86,8 @@ impl<S: State + Clone> Partitions<S> {
             return meter.fits_newcomer(0);
         }
         // While it grows, the old table and the new one are both held.
-        let grown_bytes = grown_bytes::<(Tag, S)>(self.entries.num_buckets());
-        if purpose == Purpose::Look {
+        let grown_bytes = grown_bytes::<(PartitionId, S)>(self.entries.num_buckets());
+        if purpose == Purpose::Peek {
             return meter.fits_newcomer(grown_bytes);
         }
         if !meter.try_take_for_newcomer(grown_bytes) {
@@ -99,21 +99,21 @@ impl<S: State + Clone> Partitions<S> {
         true
     }
 
-    pub(super) fn look(
+    pub(super) fn peek(
         &mut self,
         spot: Spot,
-        ask: &Ask<'_>,
+        check: &Check<'_>,
         now: Timestamp,
         meter: &Meter,
-    ) -> Look {
-        let look = |state: &mut S| {
-            let at = state.arrive(ask.quota, now);
-            let admit = state.admits(ask.quota, ask.cost, at);
-            Look { at, admit }
+    ) -> Peek {
+        let peek = |state: &mut S| {
+            let at = state.arrive(check.quota, now);
+            let admit = state.admits(check.quota, check.cost, at);
+            Peek { at, admit }
         };
         match spot.bucket.and_then(|_| self.bucket(spot)) {
-            Some(bucket) => self.update(bucket, meter, look),
-            None => look(&mut S::default()),
+            Some(bucket) => self.update(bucket, meter, peek),
+            None => peek(&mut S::default()),
         }
     }
 
@@ -121,8 +121,8 @@ impl<S: State + Clone> Partitions<S> {
     pub(super) fn commit(
         &mut self,
         spot: Spot,
-        ask: &Ask<'_>,
-        look: Look,
+        check: &Check<'_>,
+        peek: Peek,
         step: Step,
         meter: &Meter,
     ) -> Decision {
@@ -130,17 +130,17 @@ impl<S: State + Clone> Partitions<S> {
             let wait = match (step, growth) {
                 (Step::Leave, _) => Micros(0),
                 (Step::Charge, Growth::Barred) => {
-                    state.charge_in_place(ask.quota, ask.cost, look.at);
+                    state.charge_in_place(check.quota, check.cost, peek.at);
                     Micros(0)
                 }
-                (Step::Charge, _) => state.charge(ask.quota, ask.cost, look.at),
+                (Step::Charge, _) => state.charge(check.quota, check.cost, peek.at),
             };
-            let decision = state.decision(ask.quota, ask.cost, look.at, look.admit);
+            let decision = state.decision(check.quota, check.cost, peek.at, peek.admit);
             Decision { wait, ..decision }
         };
         if let Some(bucket) = self.bucket(spot) {
             let growth = match step {
-                Step::Charge if ask.cost > 0 => self.growth(bucket, ask.quota, look.at, meter),
+                Step::Charge if check.cost > 0 => self.growth(bucket, check.quota, peek.at, meter),
                 _ => Growth::None,
             };
             let decision = self.update(bucket, meter, |state| commit(state, growth));
@@ -148,44 +148,44 @@ impl<S: State + Clone> Partitions<S> {
             return decision;
         }
         let mut state = S::default();
-        state.arrive(ask.quota, look.at);
+        state.arrive(check.quota, peek.at);
         let decision = commit(&mut state, Growth::None);
-        if step == Step::Charge && ask.cost > 0 {
-            self.insert(spot.tag, state, meter);
+        if step == Step::Charge && check.cost > 0 {
+            self.insert(spot.partition_id, state, meter);
         }
         decision
     }
 
-    /// Says what a request of the ask's cost would be answered; changes nothing.
-    pub(super) fn preview(&self, spot: Spot, ask: &Ask<'_>, now: Timestamp) -> Decision {
+    /// Says what a request of the check's cost would be answered; changes nothing.
+    pub(super) fn preview(&self, spot: Spot, check: &Check<'_>, now: Timestamp) -> Decision {
         let found = spot
             .bucket
             .and_then(|bucket| self.entries.get_bucket(bucket));
         let mut state = found.map_or_else(S::default, |(_, state)| state.clone());
-        let at = state.arrive(ask.quota, now);
-        let admit = state.admits(ask.quota, ask.cost, at);
+        let at = state.arrive(check.quota, now);
+        let admit = state.admits(check.quota, check.cost, at);
         let wait = if admit {
-            state.charge(ask.quota, ask.cost, at)
+            state.charge(check.quota, check.cost, at)
         } else {
             Micros(0)
         };
         Decision {
             wait,
-            ..state.decision(ask.quota, ask.cost, at, admit)
+            ..state.decision(check.quota, check.cost, at, admit)
         }
     }
 
     /// Gives back `amount` of a charge; a partition that is gone was whole and needs nothing.
     pub(super) fn release(
         &mut self,
-        tag: Tag,
+        partition_id: PartitionId,
         quota: &Quota,
         charged: Charged,
         amount: u64,
         now: Timestamp,
         meter: &Meter,
     ) {
-        if let Some(bucket) = self.find(tag) {
+        if let Some(bucket) = self.find(partition_id) {
             self.update(bucket, meter, |state| {
                 let at = state.arrive(quota, now);
                 state.release(quota, charged, amount, at);
@@ -195,13 +195,13 @@ impl<S: State + Clone> Partitions<S> {
 
     pub(super) fn spend(
         &mut self,
-        tag: Tag,
+        partition_id: PartitionId,
         quota: &Quota,
         amount: u64,
         now: Timestamp,
         meter: &Meter,
     ) {
-        if let Some(bucket) = self.find(tag) {
+        if let Some(bucket) = self.find(partition_id) {
             let at = self.update(bucket, meter, |state| state.arrive(quota, now));
             let growth = self.growth(bucket, quota, at, meter);
             self.update(bucket, meter, |state| match growth {
@@ -213,12 +213,13 @@ impl<S: State + Clone> Partitions<S> {
             let mut state = S::default();
             let at = state.arrive(quota, now);
             state.spend(quota, amount, at);
-            self.insert(tag, state, meter);
+            self.insert(partition_id, state, meter);
         }
     }
 
-    pub(super) fn remove(&mut self, tag: Tag, meter: &Meter) {
-        let found = (self.entries).find_entry(tag.low(), |(other, _)| *other == tag);
+    pub(super) fn remove(&mut self, partition_id: PartitionId, meter: &Meter) {
+        let found =
+            (self.entries).find_entry(partition_id.low(), |(other, _)| *other == partition_id);
         if let Ok(entry) = found {
             let ((_, state), _) = entry.remove();
             self.settle_heap(state.heap_bytes(), 0, meter);
@@ -250,19 +251,22 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Returns the bucket of a partition: the one it was found in, if it is still there.
     fn bucket(&self, spot: Spot) -> Option<usize> {
-        let tag = spot.tag;
-        let is_there =
-            |&bucket: &usize| (self.entries.get_bucket(bucket)).is_some_and(|(at, _)| *at == tag);
-        (spot.bucket.filter(is_there)).or_else(|| self.find(spot.tag))
+        let partition_id = spot.partition_id;
+        let is_there = |&bucket: &usize| {
+            (self.entries.get_bucket(bucket)).is_some_and(|(at, _)| *at == partition_id)
+        };
+        (spot.bucket.filter(is_there)).or_else(|| self.find(spot.partition_id))
     }
 
     /// Says whether the state in a bucket may take the memory that a charge at `at` needs, if any,
     /// and takes it.
     fn growth(&mut self, bucket: usize, quota: &Quota, at: Timestamp, meter: &Meter) -> Growth {
-        let (tag, state) = self.entries.get_bucket(bucket).expect("it was found");
+        let (partition_id, state) = self.entries.get_bucket(bucket).expect("it was found");
         // While it grows, the old place and the new one are both held.
         let growth_bytes = state.growth_bytes(quota, at);
-        if growth_bytes == 0 || (*tag == OVERFLOW && growth_bytes <= OVERFLOW_STATE_BYTES_MAX) {
+        if growth_bytes == 0
+            || (*partition_id == OVERFLOW && growth_bytes <= OVERFLOW_STATE_BYTES_MAX)
+        {
             return Growth::None;
         }
         if meter.try_take_for_known(growth_bytes) {
@@ -290,9 +294,9 @@ impl<S: State + Clone> Partitions<S> {
         result
     }
 
-    fn insert(&mut self, tag: Tag, state: S, meter: &Meter) {
+    fn insert(&mut self, partition_id: PartitionId, state: S, meter: &Meter) {
         self.heap_bytes += state.heap_bytes();
-        (self.entries).insert_unique(tag.low(), (tag, state), hash_of);
+        (self.entries).insert_unique(partition_id.low(), (partition_id, state), hash_of);
         self.settle(meter);
     }
 
@@ -313,13 +317,13 @@ impl<S: State + Clone> Partitions<S> {
     }
 }
 
-/// What an overflow partition's state may take however full the store is: there is one per slot, and
+/// What an overflow partition's state may take however full the store is: there is one per series, and
 /// what all newcomers share should not be coarse. All buckets that a window can have fit.
 const OVERFLOW_STATE_BYTES_MAX: usize = 1024;
 
-/// A tag is a digest already: half of it is the hash.
-fn hash_of<S>((tag, _): &(Tag, S)) -> u64 {
-    tag.low()
+/// A partition id is a digest already: half of it is the hash.
+fn hash_of<S>((partition_id, _): &(PartitionId, S)) -> u64 {
+    partition_id.low()
 }
 
 /// Returns what a table of `buckets` buckets holds once it has grown: entries, and a control byte

@@ -1,16 +1,16 @@
-//! A shard: the tables of every slot for one part of all tags, behind one lock.
+//! A shard: the tables of every series for one part of all partition ids, behind one lock.
 
 use super::meter::Meter;
 use super::partitions::Purpose;
 use super::table::{Table, with_partitions};
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::Slot;
-use crate::limit::{Ask, Quota, Tag};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Check, PartitionId, Quota};
 
 /// One part of all partitions.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    /// Indexed by slot. Slots are dense, and a shard that never saw one pays a word for it.
+    /// Indexed by series. Ids are dense, and a shard that never saw one pays a word for it.
     tables: Vec<Option<Box<Table>>>,
     /// When it was last swept because there was no room.
     pressed_at: Timestamp,
@@ -19,13 +19,13 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn table(&mut self, slot: Slot) -> Option<&mut Table> {
-        self.tables.get_mut(slot.0 as usize)?.as_deref_mut()
+    pub(super) fn table(&mut self, series_id: SeriesId) -> Option<&mut Table> {
+        self.tables.get_mut(series_id.0 as usize)?.as_deref_mut()
     }
 
-    /// Returns the slot's table, made if this shard never saw the slot.
-    pub(super) fn table_for(&mut self, slot: Slot, quota: &Quota) -> &mut Table {
-        let index = slot.0 as usize;
+    /// Returns the series' table, made if this shard never saw the series.
+    pub(super) fn table_for(&mut self, series_id: SeriesId, quota: &Quota) -> &mut Table {
+        let index = series_id.0 as usize;
         if index >= self.tables.len() {
             self.tables.reserve_exact(index + 1 - self.tables.len());
             self.tables.resize_with(index + 1, || None);
@@ -34,26 +34,26 @@ impl Shard {
     }
 
     /// Finds the bucket of a partition.
-    pub(super) fn find(&mut self, slot: Slot, tag: Tag) -> Option<usize> {
-        with_partitions!(self.table(slot)?, partitions => partitions.find(tag))
+    pub(super) fn find(&mut self, series_id: SeriesId, partition_id: PartitionId) -> Option<usize> {
+        with_partitions!(self.table(series_id)?, partitions => partitions.find(partition_id))
     }
 
-    /// Makes room for the ask's partition, if need be by dropping idle ones of any slot.
+    /// Makes room for the check's partition, if need be by dropping idle ones of any series.
     ///
     /// A look takes no room, but is told of none as the request would be.
-    pub(super) fn make_room(&mut self, ask: &Ask<'_>, now: Timestamp, meter: &Meter) -> bool {
-        let purpose = match ask.cost {
-            0 => Purpose::Look,
+    pub(super) fn make_room(&mut self, check: &Check<'_>, now: Timestamp, meter: &Meter) -> bool {
+        let purpose = match check.cost {
+            0 => Purpose::Peek,
             _ => Purpose::Insert,
         };
-        if self.has_room(ask.slot, ask.quota, purpose, meter) {
+        if self.has_room(check.series_id, check.quota, purpose, meter) {
             return true;
         }
         // Else a flood of new keys would sweep once per request.
         if now.since(self.pressed_at) >= PRESSED_PAUSE {
             self.pressed_at = now;
             self.sweep(now, meter);
-            if self.has_room(ask.slot, ask.quota, purpose, meter) {
+            if self.has_room(check.series_id, check.quota, purpose, meter) {
                 return true;
             }
         }
@@ -66,15 +66,15 @@ impl Shard {
         self.is_full
     }
 
-    /// Says whether one more partition of a slot fits as the shard is.
+    /// Says whether one more partition of a series fits as the shard is.
     pub(super) fn has_room(
         &mut self,
-        slot: Slot,
+        series_id: SeriesId,
         quota: &Quota,
         purpose: Purpose,
         meter: &Meter,
     ) -> bool {
-        with_partitions!(self.table_for(slot, quota), partitions => partitions.has_room(purpose, meter))
+        with_partitions!(self.table_for(series_id, quota), partitions => partitions.has_room(purpose, meter))
     }
 
     /// Drops state whose quota is whole again, and tables that nothing is left of.
@@ -93,13 +93,13 @@ impl Shard {
         }
     }
 
-    /// Takes out the tables of slots that are not live (`live` is sorted).
+    /// Takes out the tables of series that are not live (`live` is sorted).
     ///
     /// The caller drops them when it has let go of the shard: a table can hold many states.
-    pub(super) fn take_all_but(&mut self, live: &[Slot], meter: &Meter) -> Vec<Table> {
+    pub(super) fn take_all_but(&mut self, live: &[SeriesId], meter: &Meter) -> Vec<Table> {
         let mut taken = Vec::new();
-        for (slot, place) in (0..).map(Slot).zip(&mut self.tables) {
-            if live.binary_search(&slot).is_err()
+        for (series_id, place) in (0..).map(SeriesId).zip(&mut self.tables) {
+            if live.binary_search(&series_id).is_err()
                 && let Some(table) = place.take()
             {
                 let bytes = with_partitions!(&*table, partitions => partitions.metered_bytes());
@@ -110,7 +110,7 @@ impl Shard {
         taken
     }
 
-    /// Counts the partitions of all slots.
+    /// Counts the partitions of all series.
     pub(super) fn partitions(&self) -> usize {
         (self.tables.iter().flatten())
             .map(|table| with_partitions!(&**table, partitions => partitions.len()))

@@ -1,4 +1,4 @@
-//! A slot's table in one shard, whichever algorithm keeps it.
+//! A series' table in one shard, whichever algorithm keeps it.
 
 use super::partitions::Partitions;
 use crate::limit::fixed_window::FixedWindow;

@@ -43,7 +43,7 @@ use super::refusals::Refusals;
 use super::settings::{Location, RedisSettings, Settings};
 use super::{MemoryStore, Series, Usage};
 use crate::clock::{Clock, Micros};
-use crate::limit::plan::Slot;
+use crate::limit::plan::SeriesId;
 
 /// Counters in Redis: what the workers of a process share of it.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct RedisStore {
     /// Counts changes of the settings, for sessions to see.
     changes: AtomicU64,
     names: Names,
-    /// This node's own counts, for what Redis cannot decide; it names the slots, too.
+    /// This node's own counts, for what Redis cannot decide; it names the series, too.
     pub(super) memory: Arc<MemoryStore>,
     pub(super) refusals: Refusals,
     breakers: Mutex<BTreeMap<Arc<str>, Weak<Breaker>>>,
@@ -78,7 +78,7 @@ pub(super) struct InForce {
 impl RedisStore {
     /// Makes a store over Redis; nothing is connected before a worker opens a session.
     ///
-    /// `memory` is what decides in its place, and has named the slots so far; `secret` is what no
+    /// `memory` is what decides in its place, and has named the series so far; `secret` is what no
     /// one outside knows, and no other process has.
     pub fn new(
         redis: &RedisSettings,
@@ -88,8 +88,8 @@ impl RedisStore {
         secret: &[u8; 32],
     ) -> Self {
         let names = Names::new(&redis.prefix);
-        for (slot, series) in (0..).map(Slot).zip(memory.series()) {
-            names.note(slot, &series);
+        for (series_id, series) in (0..).map(SeriesId).zip(memory.series()) {
+            names.note(series_id, &series);
         }
         Self {
             clock,
@@ -100,7 +100,10 @@ impl RedisStore {
             refusals: Refusals::new(),
             breakers: Mutex::default(),
             nodes: Nodes::new(secret),
-            secret: blake3::derive_key("tollgate 2026-11 tags of this node's own counts", secret),
+            secret: blake3::derive_key(
+                "tollgate 2026-11 partition_ids of this node's own counts",
+                secret,
+            ),
             tallies: Mutex::default(),
             is_eviction_told: Arc::default(),
             is_troubled: AtomicBool::new(false),
@@ -136,10 +139,10 @@ impl RedisStore {
         }
     }
 
-    pub(super) fn slot(&self, series: &Series) -> Slot {
-        let slot = self.memory.slot(series);
-        self.names.note(slot, series);
-        slot
+    pub(super) fn series_id(&self, series: &Series) -> SeriesId {
+        let series_id = self.memory.series_id(series);
+        self.names.note(series_id, series);
+        series_id
     }
 
     pub(super) fn sweep(&self) {
@@ -158,7 +161,7 @@ impl RedisStore {
     }
 
     /// Forgets what was remembered under the configuration before.
-    pub(super) fn retain(&self, live: &[Slot]) {
+    pub(super) fn retain(&self, live: &[SeriesId]) {
         self.refusals.clear();
         self.memory.retain(live);
     }
@@ -176,7 +179,7 @@ impl RedisStore {
     pub(super) fn fallback(&self) -> Fallback<'_> {
         Fallback {
             memory: &self.memory,
-            tag_key: &self.secret,
+            partition_key: &self.secret,
             nodes: self.nodes.count(),
             cooldown: self.cooldown(),
         }

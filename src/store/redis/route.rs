@@ -21,7 +21,7 @@ use crate::store::settings::{Address, Deployment, RedisSettings};
 pub(super) enum Route {
     /// All counters are on one server.
     One { link: Rc<Link>, breaker: Rc<Shared> },
-    /// Each tag is on some primary.
+    /// Each partition id is on some primary.
     Cluster(Cluster),
 }
 
@@ -89,7 +89,7 @@ impl Route {
         }
     }
 
-    /// Says whether two tags are kept in one place, so that one step can decide both.
+    /// Says whether two partition ids are kept in one place, so that one step can decide both.
     pub(super) fn is_one_place(&self) -> bool {
         matches!(self, Self::One { .. })
     }

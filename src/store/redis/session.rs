@@ -21,7 +21,7 @@ use super::route::Route;
 use super::tally::{Lost, Tally};
 use super::wire::{self, BadReply, Call, Intent, Reply, Script, Settlement};
 use crate::clock::Timestamp;
-use crate::limit::{Ask, Decision, Tag, Verdict};
+use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::breaker::{Breaker, BreakerState};
 use crate::store::guarded::Leavers;
 
@@ -66,33 +66,33 @@ impl Session {
         self.tally.remembered();
     }
 
-    /// Says whether what has these tags is kept apart, so that no one step decides it.
-    pub(in crate::store) fn is_apart(&self, one: Tag, other: Tag) -> bool {
+    /// Says whether what has these partition ids is kept apart, so that no one step decides it.
+    pub(in crate::store) fn is_apart(&self, one: PartitionId, other: PartitionId) -> bool {
         one != other && !self.route.is_one_place()
     }
 
     /// Says whether Redis would not be asked for this now.
-    pub(in crate::store) fn is_barred(&self, ask: &Ask<'_>) -> bool {
-        let key = self.store.names.key(ask.slot, ask.tag);
+    pub(in crate::store) fn is_barred(&self, check: &Check<'_>) -> bool {
+        let key = self.store.names.key(check.series_id, check.partition_id);
         self.route.breaker(&key, &self.store).state() == BreakerState::Open
     }
 
     /// Has Redis decide, from `now` on, a plan that is kept in one place.
     pub(in crate::store) async fn decide(
         &self,
-        plan: &[Ask<'_>],
+        plan: &[Check<'_>],
         now: Timestamp,
     ) -> Result<Verdict, Lost> {
         self.ask(plan, Intent::Decide, now, wire::verdict).await
     }
 
     /// Has Redis say what a plan that is kept in one place would be answered.
-    pub(in crate::store) async fn look(
+    pub(in crate::store) async fn peek(
         &self,
-        plan: &[Ask<'_>],
+        plan: &[Check<'_>],
     ) -> Result<SmallVec<[Decision; 4]>, Lost> {
         let now = self.store.clock.now();
-        self.ask(plan, Intent::Look, now, wire::looks).await
+        self.ask(plan, Intent::Peek, now, wire::peeks).await
     }
 
     /// Settles what is kept in one place.
@@ -148,10 +148,10 @@ impl Session {
     /// Sends a plan, and reads the reply.
     async fn ask<'p, 's, T>(
         &self,
-        plan: &'p [Ask<'s>],
+        plan: &'p [Check<'s>],
         intent: Intent,
         began: Timestamp,
-        read: impl FnOnce(&'p [Ask<'s>], &Reply) -> Result<T, BadReply>,
+        read: impl FnOnce(&'p [Check<'s>], &Reply) -> Result<T, BadReply>,
     ) -> Result<T, Lost> {
         let packed = wire::pack(plan, &self.store.names, intent);
         let Some(key) = packed.keys.first() else {
@@ -166,9 +166,9 @@ impl Session {
             Err(lost) => {
                 self.tally.lost(*lost);
                 if *lost == Lost::Late
-                    && let Some(ask) = plan.first()
+                    && let Some(check) = plan.first()
                 {
-                    let key = self.store.names.key(ask.slot, ask.tag);
+                    let key = self.store.names.key(check.series_id, check.partition_id);
                     self.route.suspect(&key);
                 }
             }

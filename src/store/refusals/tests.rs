@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::Clock;
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Algorithm, Leaving};
+use crate::limit::{Algorithm, LeavingBucket};
 use crate::store::{MemoryStore, Outcome, Series};
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const CAP: Micros = Micros::from_secs(1);
-const TAG: Tag = Tag::new(7);
+const PARTITION: PartitionId = PartitionId::new(7);
 
 const fn quota(limit: u64, seconds: u64) -> Quota {
     Quota {
@@ -23,11 +23,11 @@ const fn quota(limit: u64, seconds: u64) -> Quota {
 
 const QUOTA: Quota = quota(5, 10);
 
-fn ask(quota: &Quota, cost: u64) -> Ask<'_> {
-    Ask {
+fn check(quota: &Quota, cost: u64) -> Check<'_> {
+    Check {
         quota,
-        slot: Slot(0),
-        tag: TAG,
+        series_id: SeriesId(0),
+        partition_id: PARTITION,
         cost,
         mode: Mode::Enforce,
         on_store_failure: OnStoreFailure::Local,
@@ -67,14 +67,14 @@ const AT_ONCE: Interval = Interval {
     received: START,
 };
 
-fn find(refusals: &Refusals, plan: &[Ask<'_>], after: Micros) -> Option<Verdict> {
+fn find(refusals: &Refusals, plan: &[Check<'_>], after: Micros) -> Option<Verdict> {
     refusals.find(plan, || START + after)
 }
 
 #[test]
 fn refusal_is_shown_as_it_was_counted_down() {
     let refusals = Refusals::new();
-    let plan = [ask(&QUOTA, 1)];
+    let plan = [check(&QUOTA, 1)];
     refusals.remember(&plan, &refused(&[after(5_000_000)]), AT_ONCE, CAP);
     let mut expected = refused(&[after(4_600_000)]);
     expected.answers[0].decision = Some(Decision {
@@ -88,7 +88,7 @@ fn refusal_is_shown_as_it_was_counted_down() {
 #[test]
 fn refusal_is_forgotten_at_the_cap_or_before_its_retry() {
     let refusals = Refusals::new();
-    let plan = [ask(&QUOTA, 1)];
+    let plan = [check(&QUOTA, 1)];
     refusals.remember(&plan, &refused(&[after(5_000_000)]), AT_ONCE, CAP);
     assert!(find(&refusals, &plan, Micros(CAP.0 - 1)).is_some());
     assert!(find(&refusals, &plan, CAP).is_none());
@@ -101,7 +101,7 @@ fn refusal_is_forgotten_at_the_cap_or_before_its_retry() {
 #[test]
 fn retry_counts_from_when_the_plan_was_sent() {
     let refusals = Refusals::new();
-    let plan = [ask(&QUOTA, 1)];
+    let plan = [check(&QUOTA, 1)];
     let asked = Interval {
         sent: START,
         received: START + Micros(40_000),
@@ -114,7 +114,7 @@ fn retry_counts_from_when_the_plan_was_sent() {
 #[test]
 fn never_is_remembered_up_to_the_cap() {
     let refusals = Refusals::new();
-    let plan = [ask(&QUOTA, 9)];
+    let plan = [check(&QUOTA, 9)];
     refusals.remember(&plan, &refused(&[Retry::Never]), AT_ONCE, CAP);
     let found = find(&refusals, &plan, Micros(CAP.0 - 1)).expect("it is remembered");
     assert_eq!(found.retry, Retry::Never);
@@ -124,9 +124,9 @@ fn never_is_remembered_up_to_the_cap() {
 #[test]
 fn higher_cost_is_refused_too_and_a_lower_one_is_asked_for() {
     let refusals = Refusals::new();
-    let remembered = [ask(&QUOTA, 3)];
+    let remembered = [check(&QUOTA, 3)];
     refusals.remember(&remembered, &refused(&[after(5_000_000)]), AT_ONCE, CAP);
-    let retry = |cost| find(&refusals, &[ask(&QUOTA, cost)], Micros(0)).map(|found| found.retry);
+    let retry = |cost| find(&refusals, &[check(&QUOTA, cost)], Micros(0)).map(|found| found.retry);
     assert_eq!(retry(2), None);
     assert_eq!(retry(4), Some(after(5_000_000)));
     assert_eq!(retry(6), Some(Retry::Never), "more than it can ever hold");
@@ -135,23 +135,23 @@ fn higher_cost_is_refused_too_and_a_lower_one_is_asked_for() {
 #[test]
 fn another_partition_slot_quota_or_mode_is_asked_for() {
     let refusals = Refusals::new();
-    let plan = [ask(&QUOTA, 1)];
+    let plan = [check(&QUOTA, 1)];
     refusals.remember(&plan, &refused(&[after(5_000_000)]), AT_ONCE, CAP);
     let changed = quota(6, 10);
     let others = [
-        Ask {
-            tag: Tag::new(8),
+        Check {
+            partition_id: PartitionId::new(8),
             ..plan[0]
         },
-        Ask {
-            slot: Slot(1),
+        Check {
+            series_id: SeriesId(1),
             ..plan[0]
         },
-        Ask {
+        Check {
             quota: &changed,
             ..plan[0]
         },
-        Ask {
+        Check {
             mode: Mode::Shadow,
             ..plan[0]
         },
@@ -170,10 +170,10 @@ fn quota_that_counts_refused_requests_is_asked_every_time() {
         ..QUOTA
     };
     let plan = [
-        ask(&QUOTA, 1),
-        Ask {
-            slot: Slot(1),
-            ..ask(&all, 1)
+        check(&QUOTA, 1),
+        Check {
+            series_id: SeriesId(1),
+            ..check(&all, 1)
         },
     ];
     let verdict = refused(&[after(5_000_000), Retry::NOW]);
@@ -182,7 +182,7 @@ fn quota_that_counts_refused_requests_is_asked_every_time() {
     // Nor if it came to do so by a reload.
     let before = [
         plan[0],
-        Ask {
+        Check {
             quota: &QUOTA,
             ..plan[1]
         },
@@ -195,7 +195,7 @@ fn quota_that_counts_refused_requests_is_asked_every_time() {
 #[test]
 fn nothing_is_remembered_when_it_is_off() {
     let refusals = Refusals::new();
-    let plan = [ask(&QUOTA, 1)];
+    let plan = [check(&QUOTA, 1)];
     refusals.remember(&plan, &refused(&[after(5_000_000)]), AT_ONCE, Micros(0));
     assert_eq!(refusals.len(), 0);
 }
@@ -203,15 +203,15 @@ fn nothing_is_remembered_when_it_is_off() {
 #[test]
 fn reset_partition_is_forgotten_and_others_are_not() {
     let refusals = Refusals::new();
-    let plan = [ask(&QUOTA, 1)];
-    let other = [Ask {
-        tag: Tag::new(8),
+    let plan = [check(&QUOTA, 1)];
+    let other = [Check {
+        partition_id: PartitionId::new(8),
         ..plan[0]
     }];
     for plan in [&plan, &other] {
         refusals.remember(plan, &refused(&[after(5_000_000)]), AT_ONCE, CAP);
     }
-    refusals.forget(Slot(0), TAG);
+    refusals.forget(SeriesId(0), PARTITION);
     assert_eq!(find(&refusals, &plan, Micros(0)), None);
     assert!(find(&refusals, &other, Micros(0)).is_some());
 }
@@ -220,18 +220,18 @@ fn reset_partition_is_forgotten_and_others_are_not() {
 fn flood_of_refused_clients_is_remembered_within_the_bound() {
     let refusals = Refusals::new();
     let verdict = refused(&[after(5_000_000)]);
-    for client in 0..u128::try_from(ASKS_MAX + 1_000).expect("a few") {
-        let plan = [Ask {
-            tag: Tag::new(client),
-            ..ask(&QUOTA, 1)
+    for client in 0..u128::try_from(CHECKS_MAX + 1_000).expect("a few") {
+        let plan = [Check {
+            partition_id: PartitionId::new(client),
+            ..check(&QUOTA, 1)
         }];
         refusals.remember(&plan, &verdict, AT_ONCE, CAP);
     }
-    assert_eq!(refusals.len(), ASKS_MAX as u64);
+    assert_eq!(refusals.len(), CHECKS_MAX as u64);
     for _ in 0..SHARDS / SHARDS_PER_SWEEP {
         refusals.sweep(START + CAP);
     }
-    assert_eq!((refusals.len(), refusals.asks.load(Relaxed)), (0, 0));
+    assert_eq!((refusals.len(), refusals.checks.load(Relaxed)), (0, 0));
 }
 
 /// A store of its own behind the remembered refusals.
@@ -244,7 +244,13 @@ struct Guarded {
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let sliding = (
         1_u32..=10,
-        prop::sample::select(&[Leaving::Weighted, Leaving::Whole, Leaving::Dropped][..]),
+        prop::sample::select(
+            &[
+                LeavingBucket::Weighted,
+                LeavingBucket::Whole,
+                LeavingBucket::Dropped,
+            ][..],
+        ),
     )
         .prop_filter("divides the window", |(buckets, _)| {
             60_000_000 % buckets == 0
@@ -291,8 +297,8 @@ proptest! {
             refusals: Refusals::new(),
             clock,
         };
-        let slots: Vec<Slot> = quotas.iter().enumerate().map(|(index, (quota, _))| {
-            guarded.store.slot(&Series {
+        let series_ids: Vec<SeriesId> = quotas.iter().enumerate().map(|(index, (quota, _))| {
+            guarded.store.series_id(&Series {
                 policy: Arc::from(format!("p{index}")),
                 shape: quota.algorithm.into(),
                 window: quota.window,
@@ -301,19 +307,19 @@ proptest! {
         for (wait_us, cost, skipped, latency_us) in steps {
             guarded.clock.advance(Micros(wait_us));
             // A plan of all quotas but one, or of all.
-            let plan: Vec<Ask<'_>> = quotas.iter().zip(&slots).enumerate()
+            let plan: Vec<Check<'_>> = quotas.iter().zip(&series_ids).enumerate()
                 .filter(|(index, _)| *index != skipped || quotas.len() == 1)
-                .map(|(_, ((quota, mode), slot))| Ask {
-                    slot: *slot, mode: *mode, ..ask(quota, cost)
+                .map(|(_, ((quota, mode), series_id))| Check {
+                    series_id: *series_id, mode: *mode, ..check(quota, cost)
                 })
                 .collect();
             let sent = guarded.clock.now();
             if guarded.refusals.find(&plan, || sent).is_some() {
-                let looks = guarded.store.look(&plan);
-                let refuses = |(ask, look): (&Ask<'_>, &Decision)| {
-                    ask.mode == Mode::Enforce && !look.admit
+                let peeks = guarded.store.peek(&plan);
+                let refuses = |(check, peek): (&Check<'_>, &Decision)| {
+                    check.mode == Mode::Enforce && !peek.admit
                 };
-                prop_assert!(plan.iter().zip(&looks).any(refuses), "{looks:?}");
+                prop_assert!(plan.iter().zip(&peeks).any(refuses), "{peeks:?}");
                 continue;
             }
             guarded.clock.advance(Micros(latency_us));

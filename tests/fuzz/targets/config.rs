@@ -6,7 +6,7 @@ use tollgate::config::report::Report;
 use tollgate::config::value::{Encryption, StoreUrl, store_url};
 use tollgate::config::words;
 use tollgate::config::{Loaded, load};
-use tollgate::limit::plan::Slot;
+use tollgate::limit::plan::SeriesId;
 use tollgate::store::settings::{Location, RedisSettings, Secret};
 
 /// The input is the file's text.
@@ -26,7 +26,7 @@ pub fn holds(data: &[u8]) {
 }
 
 fn read(text: &str) -> Result<Loaded, Report> {
-    load(text, &variable, &mut |_| Slot(0))
+    load(text, &variable, &mut |_| SeriesId(0))
 }
 
 fn variable(name: &str) -> Option<String> {

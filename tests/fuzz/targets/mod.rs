@@ -8,10 +8,10 @@ pub mod fields;
 pub mod host;
 pub mod log_line;
 pub mod partition;
+pub mod partition_id;
 pub mod path;
 pub mod route;
 pub mod scalar;
-pub mod tag;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

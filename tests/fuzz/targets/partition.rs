@@ -8,7 +8,7 @@ use http::{HeaderName, Method};
 use tollgate::config::value::part_choice;
 use tollgate::config::words;
 use tollgate::limit::plan::OnStoreFailure;
-use tollgate::proxy::identify::{Facts, Identified, join_lines, shown, tag};
+use tollgate::proxy::identify::{Facts, Identified, join_lines, partition_id, shown};
 use tollgate::proxy::path::normalise;
 use tollgate::proxy::route::{Found, Lookup, PathPattern, Router, Rule};
 use tollgate::snapshot::{Choice, ClientNames, Missing, Part, Partition, Policy};
@@ -35,7 +35,7 @@ pub fn holds(data: &[u8]) {
     ROUTER.with(|router| {
         let known: Vec<(Identity, Identified)> = requests
             .iter()
-            .map(|request| look(router, &policy, request))
+            .map(|request| peek(router, &policy, request))
             .collect();
         if let [(one, of_one), (other, of_other)] = &known[..] {
             assert_eq!(one == other, of_one == of_other, "{one:?} and {other:?}");
@@ -62,7 +62,7 @@ struct Request {
 }
 
 /// Asserts what holds of one request, and says what names it.
-fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Identified) {
+fn peek(router: &Router, policy: &Policy, request: &Request) -> (Identity, Identified) {
     let Lookup::Found(found) = router.find(
         &request.host,
         &request.method,
@@ -83,12 +83,16 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         router,
     };
     let identity = identity(policy, &facts);
-    let identified = tag(&KEY, policy, &facts);
+    let identified = partition_id(&KEY, policy, &facts);
     match (&identity, &identified) {
         (Identity::Skip, Identified::Skip) | (Identity::Unidentified, Identified::Unidentified) => {
         }
-        (Identity::Parts(_) | Identity::Lacks(_), Identified::Tag(_)) => {
-            assert_ne!(tag(&[8; 32], policy, &facts), identified, "the key counts");
+        (Identity::Parts(_) | Identity::Lacks(_), Identified::PartitionId(_)) => {
+            assert_ne!(
+                partition_id(&[8; 32], policy, &facts),
+                identified,
+                "the key counts"
+            );
         }
         _ => panic!("{identity:?} is {identified:?}"),
     }
@@ -114,7 +118,7 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         headers: &joined,
         ..facts
     };
-    assert_eq!(tag(&KEY, policy, &seen), identified);
+    assert_eq!(partition_id(&KEY, policy, &seen), identified);
     for name in header_names(&policy.partition) {
         assert!(joined.get_all(name).iter().count() <= 1, "{name}");
         let reads = |other: &&HeaderName| other.as_str().replace('_', "-") == name.as_str();

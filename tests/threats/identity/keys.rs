@@ -285,7 +285,7 @@ fn c4_key_of_64_kib_is_431_unless_the_listener_takes_such_heads() {
     cases.end();
 }
 
-/// The tag of a partition is its hash in the store's tables, and what the log shows of a key comes
+/// The partition id of a partition is its hash in the store's tables, and what the log shows of a key comes
 /// from the same keyed digest: so nobody outside can choose keys that fall together.
 #[test]
 fn c6_keys_are_hashed_under_a_secret_that_each_process_draws_anew() {

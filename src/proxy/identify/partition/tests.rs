@@ -61,9 +61,9 @@ impl Sample {
         })
     }
 
-    fn tag(&self, partition: &[&[Part]], missing: Missing) -> Identified {
+    fn partition_id(&self, partition: &[&[Part]], missing: Missing) -> Identified {
         let policy = policy(partition, missing);
-        self.with(|facts| tag(&KEY, &policy, facts))
+        self.with(|facts| partition_id(&KEY, &policy, facts))
     }
 }
 
@@ -89,9 +89,10 @@ fn with_keys(headers: &'static [(&'static str, &'static str)]) -> Sample {
 
 /// Asserts whether two requests spend one quota of a partition of `part`.
 fn assert_shared(name: &str, part: &Part, a: &Sample, b: &Sample, shared: bool) {
-    let tag = |sample: &Sample| sample.tag(&[std::slice::from_ref(part)], Missing::Refuse);
-    assert_ne!(tag(a), Identified::Unidentified, "{name}");
-    assert_eq!(tag(a) == tag(b), shared, "{name}");
+    let partition_id =
+        |sample: &Sample| sample.partition_id(&[std::slice::from_ref(part)], Missing::Refuse);
+    assert_ne!(partition_id(a), Identified::Unidentified, "{name}");
+    assert_eq!(partition_id(a) == partition_id(b), shared, "{name}");
 }
 
 #[test]
@@ -147,14 +148,14 @@ fn remembered_tag_is_the_one_that_would_be_digested() {
             ..SAMPLE
         },
     );
-    let mut latest = LatestTag::default();
+    let mut latest = LatestPartition::default();
     for key in [KEY, [8; 32], KEY] {
         for sample in [&SAMPLE, &SAMPLE, &other, &narrow, &SAMPLE, &keyed] {
             for partition in [by_address, by_both, by_key_or_address, &[]] {
                 let policy = policy(partition, Missing::Refuse);
                 let (remembered, digested) = sample.with(|facts| {
-                    let remembered = latest.tag(&key, &policy, facts);
-                    (remembered, tag(&key, &policy, facts))
+                    let remembered = latest.partition_id(&key, &policy, facts);
+                    (remembered, partition_id(&key, &policy, facts))
                 });
                 assert_eq!(remembered, digested, "{partition:?}");
             }
@@ -265,29 +266,35 @@ fn hosts_and_methods_are_parts_too() {
 #[test]
 fn a_missing_part_is_shared_skipped_or_refused_and_never_a_value() {
     let parts: &[&[Part]] = &[&[api_key()], &[Part::Ip]];
-    let none = SAMPLE.tag(parts, Missing::Share);
+    let none = SAMPLE.partition_id(parts, Missing::Share);
     let other = Sample {
         client: "192.0.2.1",
         ..SAMPLE
     };
     assert_eq!(
         none,
-        other.tag(parts, Missing::Share),
+        other.partition_id(parts, Missing::Share),
         "one quota for all of them"
     );
     let empty = with_keys(&[("x-api-key", "")]);
-    assert_eq!(none, empty.tag(parts, Missing::Share), "empty is missing");
+    assert_eq!(
+        none,
+        empty.partition_id(parts, Missing::Share),
+        "empty is missing"
+    );
     for (missing, expected) in [
         (Missing::Skip, Identified::Skip),
         (Missing::Refuse, Identified::Unidentified),
     ] {
-        assert_eq!(SAMPLE.tag(parts, missing), expected);
-        let present = with_keys(&[("x-api-key", "a")]).tag(parts, missing);
-        assert!(matches!(present, Identified::Tag(tag) if none != Identified::Tag(tag)));
+        assert_eq!(SAMPLE.partition_id(parts, missing), expected);
+        let present = with_keys(&[("x-api-key", "a")]).partition_id(parts, missing);
+        assert!(
+            matches!(present, Identified::PartitionId(partition_id) if none != Identified::PartitionId(partition_id))
+        );
     }
     let unknown: &[&[Part]] = &[&[Part::PathParam("no".into())]];
     assert_eq!(
-        SAMPLE.tag(unknown, Missing::Refuse),
+        SAMPLE.partition_id(unknown, Missing::Refuse),
         Identified::Unidentified
     );
 }
@@ -296,11 +303,14 @@ fn a_missing_part_is_shared_skipped_or_refused_and_never_a_value() {
 fn the_alternative_taken_is_part_of_the_tag() {
     let either: &[&[Part]] = &[&[api_key(), Part::Host]];
     let keyed = with_keys(&[("x-api-key", "a.com")]);
-    let by_key = keyed.tag(either, Missing::Refuse);
-    let by_host = SAMPLE.tag(either, Missing::Refuse);
+    let by_key = keyed.partition_id(either, Missing::Refuse);
+    let by_host = SAMPLE.partition_id(either, Missing::Refuse);
     assert_ne!(by_key, by_host, "the same text names another client");
-    assert_eq!(by_key, keyed.tag(&[&[api_key()]], Missing::Refuse));
-    assert_eq!(by_host, SAMPLE.tag(&[&[Part::Host]], Missing::Refuse));
+    assert_eq!(by_key, keyed.partition_id(&[&[api_key()]], Missing::Refuse));
+    assert_eq!(
+        by_host,
+        SAMPLE.partition_id(&[&[Part::Host]], Missing::Refuse)
+    );
 }
 
 #[test]
@@ -310,8 +320,8 @@ fn an_empty_partition_is_one_for_all() {
         ..SAMPLE
     };
     assert_eq!(
-        SAMPLE.tag(&[], Missing::Refuse),
-        other.tag(&[], Missing::Refuse)
+        SAMPLE.partition_id(&[], Missing::Refuse),
+        other.partition_id(&[], Missing::Refuse)
     );
 }
 

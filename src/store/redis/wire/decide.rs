@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::facts::{Facts, Reader};
 use super::{BadReply, Names, Packed, Reply};
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{self, Ledger, Look, Mode, Step};
-use crate::limit::{Algorithm, Ask, Count, Decision, Leaving, Quota, Verdict};
+use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
+use crate::limit::{Algorithm, Check, Count, Decision, LeavingBucket, Quota, Verdict};
 
 /// What a plan is packed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,29 +14,29 @@ pub enum Intent {
     /// To be decided, and charged.
     Decide,
     /// To be looked at only.
-    Look,
+    Peek,
 }
 
-/// Packs a plan of at most [`ASKS_MAX`](plan::ASKS_MAX) asks.
-pub fn pack(plan: &[Ask<'_>], names: &Names, intent: Intent) -> Packed {
+/// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks.
+pub fn pack(plan: &[Check<'_>], names: &Names, intent: Intent) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * ASK_BYTES);
-    let asks = u8::try_from(plan.len()).expect("the file bounds a plan");
-    argument.extend([u8::from(intent == Intent::Look), asks]);
-    for ask in plan {
+    let checks = u8::try_from(plan.len()).expect("the file bounds a plan");
+    argument.extend([u8::from(intent == Intent::Peek), checks]);
+    for check in plan {
         let flags_at = argument.len() + 1;
-        put_ask(&mut argument, ask.quota, ask.cost, ask.cost);
-        argument[flags_at] |= u8::from(ask.mode == Mode::Shadow);
+        put_ask(&mut argument, check.quota, check.cost, check.cost);
+        argument[flags_at] |= u8::from(check.mode == Mode::Shadow);
     }
     Packed {
         keys: (plan.iter())
-            .map(|ask| names.key(ask.slot, ask.tag))
+            .map(|check| names.key(check.series_id, check.partition_id))
             .collect(),
         argument,
     }
 }
 
 /// Reads what the script said to a plan that was to be decided.
-pub fn verdict(plan: &[Ask<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
+pub fn verdict(plan: &[Check<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
     let mut answers = Answers::read(plan, reply)?;
     let verdict = plan::decide(&mut answers, plan);
     // Both sides have the same rule; a reply that breaks it is none.
@@ -47,17 +47,17 @@ pub fn verdict(plan: &[Ask<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
 }
 
 /// Reads what the script said to a plan that was to be looked at.
-pub fn looks(plan: &[Ask<'_>], reply: &Reply) -> Result<SmallVec<[Decision; 4]>, BadReply> {
+pub fn peeks(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Decision; 4]>, BadReply> {
     let mut answers = Answers::read(plan, reply)?;
-    let look = |(index, ask): (usize, &Ask<'_>)| {
-        let look = answers.look(index, ask);
-        let (facts, _) = &answers.asks[index];
-        facts.decision(ask.quota, ask.cost, look.at, look.admit)
+    let peek = |(index, check): (usize, &Check<'_>)| {
+        let peek = answers.peek(index, check);
+        let (facts, _) = &answers.checks[index];
+        facts.decision(check.quota, check.cost, peek.at, peek.admit)
     };
-    Ok(plan.iter().enumerate().map(look).collect())
+    Ok(plan.iter().enumerate().map(peek).collect())
 }
 
-/// Appends one enforced ask as `lua/prelude.lua` describes it, with the room that is left for
+/// Appends one enforced check as `lua/prelude.lua` describes it, with the room that is left for
 /// `asked`.
 pub(super) fn put_ask(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked: u64) {
     let room = quota.limit.checked_sub(asked);
@@ -66,9 +66,9 @@ pub(super) fn put_ask(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked: u
         Algorithm::SlidingWindow { buckets, leaving } => {
             let buckets = u64::from(buckets);
             let algorithm = match leaving {
-                Leaving::Weighted => 2,
-                Leaving::Whole => 3,
-                Leaving::Dropped => 4,
+                LeavingBucket::Weighted => 2,
+                LeavingBucket::Whole => 3,
+                LeavingBucket::Dropped => 4,
             };
             (algorithm, cost, room, quota.window.0 / buckets, buckets)
         }
@@ -95,50 +95,56 @@ pub(super) fn put_number(argument: &mut Vec<u8>, number: u64) {
     argument.extend_from_slice(&number.min(NUMBER_MAX).to_be_bytes()[1..]);
 }
 
-/// What a script said of each ask, as a ledger: the plan is decided once more, from the states
+/// What a script said of each check, as a ledger: the plan is decided once more, from the states
 /// after the step.
 struct Answers {
     now: Timestamp,
     is_admitted: bool,
-    asks: SmallVec<[(Facts, bool); 4]>,
+    checks: SmallVec<[(Facts, bool); 4]>,
 }
 
 impl Answers {
-    fn read(plan: &[Ask<'_>], reply: &Reply) -> Result<Self, BadReply> {
+    fn read(plan: &[Check<'_>], reply: &Reply) -> Result<Self, BadReply> {
         let mut reader = Reader(&reply.0);
         let now = reader.time()?;
         let is_admitted = boolean(&mut reader)?;
-        let mut asks = SmallVec::new();
-        for ask in plan {
+        let mut checks = SmallVec::new();
+        for check in plan {
             let fits = boolean(&mut reader)?;
             let length = usize::try_from(reader.number(2)?).expect("two bytes fit");
-            asks.push((Facts::read(ask.quota, reader.bytes(length)?)?, fits));
+            checks.push((Facts::read(check.quota, reader.bytes(length)?)?, fits));
         }
         reader.end()?;
         Ok(Self {
             now,
             is_admitted,
-            asks,
+            checks,
         })
     }
 }
 
 impl Ledger for Answers {
-    fn look(&mut self, index: usize, ask: &Ask<'_>) -> Look {
-        let (facts, fits) = &mut self.asks[index];
-        Look {
-            at: facts.arrive(ask.quota, self.now),
+    fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
+        let (facts, fits) = &mut self.checks[index];
+        Peek {
+            at: facts.arrive(check.quota, self.now),
             admit: *fits,
         }
     }
 
-    fn commit(&mut self, index: usize, ask: &Ask<'_>, look: Look, step: Step) -> Option<Decision> {
-        let (facts, _) = &self.asks[index];
+    fn commit(
+        &mut self,
+        index: usize,
+        check: &Check<'_>,
+        peek: Peek,
+        step: Step,
+    ) -> Option<Decision> {
+        let (facts, _) = &self.checks[index];
         let wait = match step {
-            Step::Charge => facts.wait(ask.quota, ask.cost, look.at),
+            Step::Charge => facts.wait(check.quota, check.cost, peek.at),
             Step::Leave => Micros(0),
         };
-        let decision = facts.decision(ask.quota, ask.cost, look.at, look.admit);
+        let decision = facts.decision(check.quota, check.cost, peek.at, peek.admit);
         Some(Decision { wait, ..decision })
     }
 }
@@ -151,7 +157,7 @@ fn boolean(reader: &mut Reader<'_>) -> Result<bool, BadReply> {
     }
 }
 
-/// Bytes of one ask.
+/// Bytes of one check.
 const ASK_BYTES: usize = 31;
 /// The largest number that is sent; all that is larger means the same.
 const NUMBER_MAX: u64 = 1 << 53;

@@ -10,7 +10,7 @@ use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Decision, Quota, State};
 
-/// The state of one ask after a step, as a script described it.
+/// The state of one check after a step, as a script described it.
 #[derive(Debug)]
 pub(super) enum Facts {
     FixedWindow(FixedWindow),

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
 
-pub use decide::{Intent, looks, pack, verdict};
+pub use decide::{Intent, pack, peeks, verdict};
 pub use names::Names;
 pub use settle::{Call, Settlement, Step, announce, nodes, settle, settled};
 
@@ -33,13 +33,13 @@ pub enum Script {
 /// A plan, or the part of one that is kept on one server, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// One key per ask.
+    /// One key per check.
     pub keys: SmallVec<[Box<[u8]>; 2]>,
     /// What the script is told of it.
     pub argument: Vec<u8>,
 }
 
-/// What the decide script says to one [`Packed`]: bytes that [`verdict`] and [`looks`] read.
+/// What the decide script says to one [`Packed`]: bytes that [`verdict`] and [`peeks`] read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply(pub Vec<u8>);
 

@@ -1,15 +1,15 @@
 //! Key names: `prefix:{tag}:` and the series, of which the policy's name comes last.
 //!
 //! Only digests of partitions and what the file says get into a name. All quotas of a partition
-//! share the tag, so a Cluster keeps them in one slot.
+//! share the partition id, so a Cluster keeps them in one slot.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::limit::plan::Slot;
-use crate::limit::{Leaving, Tag};
+use crate::limit::plan::SeriesId;
+use crate::limit::{LeavingBucket, PartitionId};
 use crate::store::{Series, Shape};
 
 /// Renders the keys of a store; shared by the workers.
@@ -17,7 +17,7 @@ use crate::store::{Series, Shape};
 pub struct Names {
     /// With the colon and the brace that follow it.
     prefix: Box<str>,
-    /// What follows the tag, by slot; empty where no series is known.
+    /// What follows the partition id, by series; empty where no series is known.
     series: ArcSwap<Vec<Arc<str>>>,
 }
 
@@ -30,9 +30,9 @@ impl Names {
         }
     }
 
-    /// Notes where the states of a slot are kept.
-    pub fn note(&self, slot: Slot, series: &Series) {
-        let index = slot.0 as usize;
+    /// Notes where the states of a series are kept.
+    pub fn note(&self, series_id: SeriesId, series: &Series) {
+        let index = series_id.0 as usize;
         let name: Arc<str> = name(series).into();
         self.series.rcu(|known| {
             let mut known = known.to_vec();
@@ -44,14 +44,17 @@ impl Names {
         });
     }
 
-    /// Renders the key of one partition's states of a slot that was noted.
-    pub fn key(&self, slot: Slot, tag: Tag) -> Box<[u8]> {
+    /// Renders the key of one partition's states of a series that was noted.
+    pub fn key(&self, series_id: SeriesId, partition_id: PartitionId) -> Box<[u8]> {
         let series = self.series.load();
-        let name = series.get(slot.0 as usize).map_or("", |name| name);
-        debug_assert!(!name.is_empty(), "a slot is noted before it is asked for");
+        let name = series.get(series_id.0 as usize).map_or("", |name| name);
+        debug_assert!(
+            !name.is_empty(),
+            "a series id is noted before it is asked for"
+        );
         let mut key = Vec::with_capacity(self.prefix.len() + TAG_CHARS + name.len());
         key.extend_from_slice(self.prefix.as_bytes());
-        key.extend_from_slice(&tag_chars(tag));
+        key.extend_from_slice(&tag_chars(partition_id));
         key.extend_from_slice(name.as_bytes());
         key.into_boxed_slice()
     }
@@ -62,16 +65,16 @@ impl Names {
     }
 }
 
-/// Renders what follows the tag: role and version of the value, algorithm and shape, window, policy.
+/// Renders what follows the partition id: role and version of the value, algorithm and shape, window, policy.
 fn name(series: &Series) -> String {
     let mut name = format!("}}:r{LAYOUT}:");
     let written = match series.shape {
         Shape::FixedWindow => write!(name, "fixed"),
         Shape::SlidingWindow { buckets, leaving } => {
             let leaving = match leaving {
-                Leaving::Weighted => "weighted",
-                Leaving::Whole => "whole",
-                Leaving::Dropped => "dropped",
+                LeavingBucket::Weighted => "weighted",
+                LeavingBucket::Whole => "whole",
+                LeavingBucket::Dropped => "dropped",
             };
             write!(name, "{leaving}{buckets}")
         }
@@ -85,8 +88,8 @@ fn name(series: &Series) -> String {
 }
 
 /// Renders the 128 bits in base64url, highest first.
-fn tag_chars(tag: Tag) -> [u8; TAG_CHARS] {
-    let mut bits = tag.bits();
+fn tag_chars(partition_id: PartitionId) -> [u8; TAG_CHARS] {
+    let mut bits = partition_id.bits();
     let mut chars = [0; TAG_CHARS];
     // The last character has the two lowest bits, as in the encoding of sixteen bytes.
     chars[TAG_CHARS - 1] = ALPHABET[(bits << 4 & 63) as usize];
@@ -118,13 +121,14 @@ mod tests {
         };
         let sliding = Shape::SlidingWindow {
             buckets: 10,
-            leaving: Leaving::Weighted,
+            leaving: LeavingBucket::Weighted,
         };
-        names.note(Slot(1), &series(sliding));
-        names.note(Slot(0), &series(Shape::SlidingLog));
+        names.note(SeriesId(1), &series(sliding));
+        names.note(SeriesId(0), &series(Shape::SlidingLog));
         let bits = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
         assert_eq!(
-            [Slot(0), Slot(1)].map(|slot| names.key(slot, Tag::new(bits))),
+            [SeriesId(0), SeriesId(1)]
+                .map(|series_id| names.key(series_id, PartitionId::new(bits))),
             [*b"tollgate:{AQIDBAUGBwgJCgsMDQ4PEA}:r1:log:60000000:per-client",]
                 .iter()
                 .map(|key| Box::from(&key[..]))

@@ -7,8 +7,8 @@ use super::decide::{put_ask, put_number};
 use super::facts::{Facts, Reader};
 use super::{BadReply, Names, time_argument};
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::Slot;
-use crate::limit::{Charged, Decision, Quota, Tag};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Charged, Decision, PartitionId, Quota};
 
 /// What happens to one quota of one partition after its decision.
 #[derive(Clone, Copy, Debug)]
@@ -16,9 +16,9 @@ pub struct Settlement<'s> {
     /// The quota.
     pub quota: &'s Quota,
     /// Where the store keeps its states.
-    pub slot: Slot,
+    pub series_id: SeriesId,
     /// Whose quota it is.
-    pub tag: Tag,
+    pub partition_id: PartitionId,
     /// What happens.
     pub step: Step,
 }
@@ -42,7 +42,7 @@ pub enum Step {
 /// Keys and arguments of a call of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its keys; on a Cluster all of one tag.
+    /// Its keys; on a Cluster all of one partition id.
     pub keys: Vec<Box<[u8]>>,
     /// Its arguments.
     pub arguments: Vec<Vec<u8>>,
@@ -55,7 +55,7 @@ pub fn settle(settlements: &[Settlement<'_>], names: &Names, at: Option<Timestam
     arguments.extend(settlements.iter().map(argument));
     Call {
         keys: (settlements.iter())
-            .map(|settlement| names.key(settlement.slot, settlement.tag))
+            .map(|settlement| names.key(settlement.series_id, settlement.partition_id))
             .collect(),
         arguments,
     }

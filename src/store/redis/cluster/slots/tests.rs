@@ -46,7 +46,7 @@ fn slots_are_those_of_the_specification() {
 
 #[test]
 fn only_the_first_tag_counts_and_an_empty_one_does_not() {
-    for (key, tag) in [
+    for (key, partition_id) in [
         ("{user1000}.following", "user1000"),
         ("{user1000}.followers", "user1000"),
         ("foo{}{bar}", "foo{}{bar}"),
@@ -56,7 +56,7 @@ fn only_the_first_tag_counts_and_an_empty_one_does_not() {
         ("foo{bar", "foo{bar"),
         ("foo}bar", "foo}bar"),
     ] {
-        assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
+        assert_eq!(hash_tag(key.as_bytes()), partition_id.as_bytes(), "{key}");
     }
 }
 

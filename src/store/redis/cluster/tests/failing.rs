@@ -6,15 +6,19 @@ use super::*;
 async fn handing_over_to_a_replica_loses_no_decision() {
     let servers = Arc::new(servers::Cluster::start(3, 1));
     let bench = Bench::open([servers.nodes[0].address()]);
-    let tags: Vec<u128> = (0..60).collect();
+    let partition_ids: Vec<u128> = (0..60).collect();
     let handing = Arc::clone(&servers);
-    let load = under_load(&bench, &tags, 2, move || {
+    let load = under_load(&bench, &partition_ids, 2, move || {
         handing.hand_over(&handing.nodes[3]);
     })
     .await;
     assert_eq!(load.errors, []);
-    for (tag, decided) in tags.iter().zip(&load.decided) {
-        assert_eq!(bench.spent(*tag).await, [*decided; 2], "{tag}");
+    for (partition_id, decided) in partition_ids.iter().zip(&load.decided) {
+        assert_eq!(
+            bench.spent(*partition_id).await,
+            [*decided; 2],
+            "{partition_id}"
+        );
     }
     let left = &servers.nodes[0];
     until(async || clients(left) == 0).await;
@@ -34,17 +38,20 @@ async fn replica_that_said_who_the_primaries_are_is_not_kept_connected() {
 async fn primary_that_left_while_nobody_asked_costs_no_decision() {
     let servers = servers::Cluster::start(3, 1);
     let bench = Bench::open([servers.nodes[1].address()]);
-    let tags = bench.tags_of(&servers, &[&servers.nodes[0]]).remove(0);
-    bench.decide(tags[0], 1).await.expect("an answer");
+    let partition_ids = bench.tags_of(&servers, &[&servers.nodes[0]]).remove(0);
+    bench.decide(partition_ids[0], 1).await.expect("an answer");
     servers.hand_over(&servers.nodes[3]);
     servers.nodes[0].kill();
     let is_noticed =
         async || bench.cluster.connections() == 0 && bench.cluster.view.watch.is_ready();
     until(is_noticed).await;
-    for tag in &tags {
-        bench.decide(*tag, 1).await.expect("the one in its place");
+    for partition_id in &partition_ids {
+        bench
+            .decide(*partition_id, 1)
+            .await
+            .expect("the one in its place");
     }
-    assert_eq!(bench.spent(tags[0]).await, [2, 0]);
+    assert_eq!(bench.spent(partition_ids[0]).await, [2, 0]);
 }
 
 #[tokio::test(flavor = "local")]
@@ -53,29 +60,35 @@ async fn only_the_keys_of_a_lost_primary_fail_until_its_replica_takes_over() {
     let servers = servers::Cluster::start_with(3, 1, Encryption::None, &[line]);
     let bench = Bench::open([servers.nodes[0].address()]);
     let primaries: Vec<&Server> = servers.nodes[..3].iter().collect();
-    let tags = bench.tags_of(&servers, &primaries);
-    for tag in tags.iter().flatten() {
-        bench.decide(*tag, 1).await.expect("an answer");
+    let partition_ids = bench.tags_of(&servers, &primaries);
+    for partition_id in partition_ids.iter().flatten() {
+        bench.decide(*partition_id, 1).await.expect("an answer");
     }
     let replica = &servers.nodes[3];
     until(async || replica.figure("replication", "master_repl_offset") > 0).await;
     primaries[0].kill();
-    let lost = bench.decide(tags[0][0], 1).await;
+    let lost = bench.decide(partition_ids[0][0], 1).await;
     assert!(lost.is_err(), "{lost:?}");
     let mut turn = 0;
     until(async || {
         turn += 1;
-        for tags in &tags[1..] {
-            let tag = tags[turn % tags.len()];
-            bench.decide(tag, 1).await.expect("a primary that lives");
+        for partition_ids in &partition_ids[1..] {
+            let partition_id = partition_ids[turn % partition_ids.len()];
+            bench
+                .decide(partition_id, 1)
+                .await
+                .expect("a primary that lives");
         }
-        bench.decide(tags[0][0], 1).await.is_ok()
+        bench.decide(partition_ids[0][0], 1).await.is_ok()
     })
     .await;
-    for tag in &tags[0] {
-        bench.decide(*tag, 1).await.expect("the promoted one");
+    for partition_id in &partition_ids[0] {
+        bench
+            .decide(*partition_id, 1)
+            .await
+            .expect("the promoted one");
     }
-    assert_eq!(bench.spent(tags[0][1]).await, [2, 0]);
+    assert_eq!(bench.spent(partition_ids[0][1]).await, [2, 0]);
 }
 
 #[tokio::test(flavor = "local")]
@@ -85,8 +98,8 @@ async fn seeds_that_are_dead_are_passed_over() {
     gone.kill();
     let seeds = [gone.address(), servers.nodes[2].address()];
     let bench = Bench::open(seeds);
-    for tag in 0..30 {
-        bench.decide(tag, 1).await.expect("an answer");
+    for partition_id in 0..30 {
+        bench.decide(partition_id, 1).await.expect("an answer");
     }
 }
 
@@ -108,8 +121,9 @@ async fn slot_that_nobody_has_fails_alone_and_heals() {
     let bench = Bench::open([servers.nodes[0].address()]);
     let slot = bench.slot(5);
     let owner = servers.primary_of(slot);
-    let other = (0..60).find(|tag| {
-        bench.slot(*tag) != slot && servers.primary_of(bench.slot(*tag)).port() == owner.port()
+    let other = (0..60).find(|partition_id| {
+        bench.slot(*partition_id) != slot
+            && servers.primary_of(bench.slot(*partition_id)).port() == owner.port()
     });
     let other = other.expect("another of that primary");
     for node in &servers.nodes {

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::plan::{Mode, OnStoreFailure, Slot};
-use crate::limit::{Algorithm, Ask, Count, Quota, Tag};
+use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
 use crate::store::redis::link::Grouping;
 use crate::store::redis::servers::{self, Authority, Encryption, Server};
 use crate::store::redis::wire::{self, Intent, Names};
@@ -58,13 +58,13 @@ impl Bench {
             algorithm: Algorithm::FixedWindow,
             count: Count::Admitted,
         });
-        for (slot, quota) in (0..).map(Slot).zip(&quotas) {
+        for (series_id, quota) in (0..).map(SeriesId).zip(&quotas) {
             let series = Series {
                 policy: "per-client".into(),
                 shape: Shape::FixedWindow,
                 window: quota.window,
             };
-            names.note(slot, &series);
+            names.note(series_id, &series);
         }
         // A clock that stands still, so that no window ends.
         let context = Context {
@@ -80,22 +80,23 @@ impl Bench {
         })
     }
 
-    fn plan(&self, tag: u128, quotas: usize, cost: u64) -> Vec<Ask<'_>> {
-        let asks = (0..).map(Slot).zip(&self.quotas[..quotas]);
-        asks.map(|(slot, quota)| Ask {
-            quota,
-            slot,
-            tag: Tag::new(tag),
-            cost,
-            mode: Mode::Enforce,
-            on_store_failure: OnStoreFailure::Local,
-        })
-        .collect()
+    fn plan(&self, partition_id: u128, quotas: usize, cost: u64) -> Vec<Check<'_>> {
+        let checks = (0..).map(SeriesId).zip(&self.quotas[..quotas]);
+        checks
+            .map(|(series_id, quota)| Check {
+                quota,
+                series_id,
+                partition_id: PartitionId::new(partition_id),
+                cost,
+                mode: Mode::Enforce,
+                on_store_failure: OnStoreFailure::Local,
+            })
+            .collect()
     }
 
     /// Spends one unit of each quota of a partition.
-    async fn decide(&self, tag: u128, quotas: usize) -> Result<(), LinkError> {
-        let plan = self.plan(tag, quotas, 1);
+    async fn decide(&self, partition_id: u128, quotas: usize) -> Result<(), LinkError> {
+        let plan = self.plan(partition_id, quotas, 1);
         let part = wire::pack(&plan, &self.names, Intent::Decide);
         let reply = self.cluster.decide(&part).await?;
         let verdict = wire::verdict(&plan, &reply).expect("a verdict");
@@ -104,36 +105,42 @@ impl Bench {
     }
 
     /// Returns what was spent of each quota of a partition.
-    async fn spent(&self, tag: u128) -> [u64; 2] {
-        let plan = self.plan(tag, 2, 0);
-        let part = wire::pack(&plan, &self.names, Intent::Look);
+    async fn spent(&self, partition_id: u128) -> [u64; 2] {
+        let plan = self.plan(partition_id, 2, 0);
+        let part = wire::pack(&plan, &self.names, Intent::Peek);
         let reply = self.cluster.decide(&part).await.expect("an answer");
-        let looks = wire::looks(&plan, &reply).expect("what is left");
-        [0, 1].map(|index| QUOTA - looks[index].remaining)
+        let peeks = wire::peeks(&plan, &reply).expect("what is left");
+        [0, 1].map(|index| QUOTA - peeks[index].remaining)
     }
 
-    fn key(&self, tag: u128) -> Box<[u8]> {
-        self.names.key(Slot(0), Tag::new(tag))
+    fn key(&self, partition_id: u128) -> Box<[u8]> {
+        self.names.key(SeriesId(0), PartitionId::new(partition_id))
     }
 
     /// Returns the slot of a partition.
-    fn slot(&self, tag: u128) -> u16 {
-        slots::slot_of(&self.key(tag))
+    fn slot(&self, partition_id: u128) -> u16 {
+        slots::slot_of(&self.key(partition_id))
     }
 
     /// Returns some partitions of each of these primaries.
     fn tags_of(&self, all: &servers::Cluster, primaries: &[&Server]) -> Vec<Vec<u128>> {
-        let primary = |tag: u128| all.primary_of(self.slot(tag)).port();
-        let tags: Vec<_> = (0..60).map(|tag| (tag, primary(tag))).collect();
-        let of = |port| (tags.iter()).filter(move |(_, primary)| *primary == port);
+        let primary = |partition_id: u128| all.primary_of(self.slot(partition_id)).port();
+        let partition_ids: Vec<_> = (0..60)
+            .map(|partition_id| (partition_id, primary(partition_id)))
+            .collect();
+        let of = |port| (partition_ids.iter()).filter(move |(_, primary)| *primary == port);
         (primaries.iter())
-            .map(|node| of(node.port()).map(|(tag, _)| *tag).collect())
+            .map(|node| {
+                of(node.port())
+                    .map(|(partition_id, _)| *partition_id)
+                    .collect()
+            })
             .collect()
     }
 
     /// Returns so many partitions of a slot.
-    fn tags_in(&self, slot: u16, count: usize) -> Vec<u128> {
-        let is_in = |tag: &u128| self.slot(*tag) == slot;
+    fn partitions_in(&self, slot: u16, count: usize) -> Vec<u128> {
+        let is_in = |partition_id: &u128| self.slot(*partition_id) == slot;
         (0..).filter(is_in).take(count).collect()
     }
 }
@@ -150,20 +157,25 @@ struct Load {
 /// done on a thread of its own.
 async fn under_load(
     bench: &Rc<Bench>,
-    tags: &[u128],
+    partition_ids: &[u128],
     quotas: usize,
     work: impl FnOnce() + Send + 'static,
 ) -> Load {
     let is_over = Rc::new(Cell::new(false));
     let callers: Vec<_> = (0..CALLERS)
         .map(|first| {
-            let (bench, is_over, tags) = (Rc::clone(bench), Rc::clone(&is_over), tags.to_vec());
+            let (bench, is_over, partition_ids) = (
+                Rc::clone(bench),
+                Rc::clone(&is_over),
+                partition_ids.to_vec(),
+            );
             spawn_local(async move {
-                let mut load = Load::of(&tags);
-                let mut turns = (first..tags.len()).chain((0..tags.len()).cycle());
+                let mut load = Load::of(&partition_ids);
+                let mut turns =
+                    (first..partition_ids.len()).chain((0..partition_ids.len()).cycle());
                 while !is_over.get() {
                     let turn = turns.next().expect("a turn");
-                    match bench.decide(tags[turn], quotas).await {
+                    match bench.decide(partition_ids[turn], quotas).await {
                         Ok(()) => load.decided[turn] += 1,
                         Err(error) => load.errors.push(error),
                     }
@@ -178,7 +190,7 @@ async fn under_load(
     aside(work).await;
     sleep(Duration::from_millis(50)).await;
     is_over.set(true);
-    let mut all = Load::of(tags);
+    let mut all = Load::of(partition_ids);
     for caller in callers {
         let load = caller.await.expect("a caller");
         for (sum, decided) in all.decided.iter_mut().zip(load.decided) {
@@ -190,9 +202,9 @@ async fn under_load(
 }
 
 impl Load {
-    fn of(tags: &[u128]) -> Self {
+    fn of(partition_ids: &[u128]) -> Self {
         Self {
-            decided: vec![0; tags.len()],
+            decided: vec![0; partition_ids.len()],
             errors: Vec::new(),
         }
     }
@@ -222,7 +234,7 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 async fn every_key_is_in_the_slot_that_a_server_says() {
     let server = Server::start_with(&["cluster-enabled yes"]);
     let bench = Bench::open([server.address()]);
-    let keys = (0..200).map(|tag| bench.key(tag));
+    let keys = (0..200).map(|partition_id| bench.key(partition_id));
     let odd = [
         "", "{}", "{}{a}", "{a", "a}{b}c", "a{b}{c}", "{{a}}", "{a}{b}",
     ];
@@ -238,15 +250,15 @@ async fn each_decision_is_one_call_to_the_primary_of_its_slot() {
     let servers = servers::Cluster::start(3, 0);
     let bench = Bench::open([servers.nodes[1].address()]);
     let primaries: Vec<&Server> = servers.nodes.iter().collect();
-    for (node, tags) in primaries.iter().zip(bench.tags_of(&servers, &primaries)) {
+    for (node, partition_ids) in primaries.iter().zip(bench.tags_of(&servers, &primaries)) {
         let before = calls(node);
-        for tag in &tags {
-            bench.decide(*tag, 2).await.expect("an answer");
+        for partition_id in &partition_ids {
+            bench.decide(*partition_id, 2).await.expect("an answer");
         }
         let calls = calls(node) - before;
-        assert_eq!(calls, tags.len());
+        assert_eq!(calls, partition_ids.len());
         assert_eq!(errors(node, "MOVED"), 0);
-        assert_eq!(bench.spent(tags[0]).await, [1, 1]);
+        assert_eq!(bench.spent(partition_ids[0]).await, [1, 1]);
     }
 }
 
@@ -260,8 +272,8 @@ async fn nodes_that_have_no_name_are_where_the_asked_one_is() {
         &[line],
     ));
     let bench = Bench::open([servers.nodes[0].address()]);
-    for tag in 0..30 {
-        bench.decide(tag, 1).await.expect("an answer");
+    for partition_id in 0..30 {
+        bench.decide(partition_id, 1).await.expect("an answer");
     }
     let slot = bench.slot(0);
     let moving = Arc::clone(&servers);
@@ -289,8 +301,8 @@ async fn every_node_is_spoken_to_encrypted() {
     let bench = Bench::open_with([servers.nodes[0].address()], |settings| {
         settings.tls = Some(tls);
     });
-    for tag in 0..30 {
-        bench.decide(tag, 1).await.expect("an answer");
+    for partition_id in 0..30 {
+        bench.decide(partition_id, 1).await.expect("an answer");
     }
     let slot = bench.slot(40);
     let from = servers.primary_of(slot).port();
@@ -317,9 +329,9 @@ async fn user_with_the_documented_rights_suffices_on_a_cluster() {
     let from = servers.primary_of(slot).port();
     let to = servers.nodes.iter().find(|node| node.port() != from);
     servers.begin_move(slot, to.expect("another"));
-    for tag in bench.tags_in(slot, 3) {
+    for partition_id in bench.partitions_in(slot, 3) {
         bench
-            .decide(tag, 1)
+            .decide(partition_id, 1)
             .await
             .expect("an answer of the new node");
     }

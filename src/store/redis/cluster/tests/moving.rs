@@ -24,13 +24,16 @@ async fn decisions_of_a_slot_on_the_move_are_counted_once() {
     let servers = Arc::new(servers::Cluster::start(3, 0));
     let bench = Bench::open([servers.nodes[0].address()]);
     for quotas in [1, 2] {
-        let slot = bench.slot(quotas.try_into().expect("a tag"));
-        let tags = bench.tags_in(slot, 12);
-        for tag in &tags[..6] {
-            bench.decide(*tag, quotas).await.expect("an answer");
+        let slot = bench.slot(quotas.try_into().expect("a partition id"));
+        let partition_ids = bench.partitions_in(slot, 12);
+        for partition_id in &partition_ids[..6] {
+            bench
+                .decide(*partition_id, quotas)
+                .await
+                .expect("an answer");
         }
         let moving = Arc::clone(&servers);
-        let load = under_load(&bench, &tags, quotas, move || {
+        let load = under_load(&bench, &partition_ids, quotas, move || {
             let from = moving.primary_of(slot).port();
             let to = moving.nodes.iter().find(|node| node.port() != from);
             let to = to.expect("another");
@@ -43,10 +46,10 @@ async fn decisions_of_a_slot_on_the_move_are_counted_once() {
         })
         .await;
         assert_eq!(load.errors, []);
-        for (index, tag) in tags.iter().enumerate() {
+        for (index, partition_id) in partition_ids.iter().enumerate() {
             let decided = load.decided[index] + u64::from(index < 6);
             let expected = [decided, if quotas == 2 { decided } else { 0 }];
-            assert_eq!(bench.spent(*tag).await, expected, "{tag}");
+            assert_eq!(bench.spent(*partition_id).await, expected, "{partition_id}");
         }
         let asked: usize = servers.nodes.iter().map(|node| errors(node, "ASK")).sum();
         assert!(asked > 0, "the move was met");
@@ -57,17 +60,20 @@ async fn decisions_of_a_slot_on_the_move_are_counted_once() {
 async fn resharding_under_load_loses_and_repeats_nothing() {
     let servers = Arc::new(servers::Cluster::start(3, 0));
     let bench = Bench::open([servers.nodes[0].address()]);
-    let tags: Vec<u128> = (0..2_000).collect();
+    let partition_ids: Vec<u128> = (0..2_000).collect();
     for quotas in [1, 2] {
         for node in &servers.nodes {
             node.command(&["FLUSHALL"]);
         }
         let moving = Arc::clone(&servers);
-        let load = under_load(&bench, &tags, quotas, move || reshard(&moving, 500)).await;
+        let load = under_load(&bench, &partition_ids, quotas, move || {
+            reshard(&moving, 500)
+        })
+        .await;
         assert_eq!(load.errors, []);
-        for (tag, decided) in tags.iter().zip(&load.decided) {
+        for (partition_id, decided) in partition_ids.iter().zip(&load.decided) {
             let expected = [*decided, if quotas == 2 { *decided } else { 0 }];
-            assert_eq!(bench.spent(*tag).await, expected, "{tag}");
+            assert_eq!(bench.spent(*partition_id).await, expected, "{partition_id}");
         }
         let sent_on = |node| errors(node, "ASK") + errors(node, "MOVED");
         assert!(servers.nodes.iter().map(sent_on).sum::<usize>() > 0);

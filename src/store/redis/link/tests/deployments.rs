@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
-use crate::limit::{Charged, Leaving};
+use crate::limit::{Charged, LeavingBucket};
 use crate::store::redis::sentinel::Sentinels as Group;
 use crate::store::redis::servers::{Authority, Encryption, Sentinels, documented_user};
 use crate::store::redis::{Tls, TlsMaterial};
@@ -57,7 +57,7 @@ async fn user_with_the_documented_rights_suffices() {
     let link = Link::open(Resolver::Fixed(target), context());
     let sliding = Algorithm::SlidingWindow {
         buckets: 10,
-        leaving: Leaving::Weighted,
+        leaving: LeavingBucket::Weighted,
     };
     let gcra = Algorithm::Gcra { burst: 10 };
     let algorithms = [Algorithm::FixedWindow, sliding, Algorithm::SlidingLog, gcra];

@@ -17,9 +17,9 @@ use tokio::time::sleep;
 use super::queue::QUEUE_MAX;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::plan::{Mode, OnStoreFailure, Slot};
-use crate::limit::tag::Tagger;
-use crate::limit::{Algorithm, Ask, Count, Quota};
+use crate::limit::partition_id::PartitionHasher;
+use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use crate::limit::{Algorithm, Check, Count, Quota};
 use crate::store::Series;
 use crate::store::redis::connect::{Endpoint, Target};
 use crate::store::redis::servers::{self, Server};
@@ -33,7 +33,7 @@ const QUOTA: Quota = Quota {
     algorithm: Algorithm::FixedWindow,
     count: Count::Admitted,
 };
-const SLOT: Slot = Slot(0);
+const SLOT: SeriesId = SeriesId(0);
 
 #[tokio::test(flavor = "local")]
 async fn decisions_that_are_ready_together_share_a_call() {
@@ -195,17 +195,17 @@ fn plan(key: &str, amount: u64) -> Packed {
 }
 
 fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
-    let ask = Ask {
+    let check = Check {
         quota,
-        slot: SLOT,
-        tag: Tagger::new(&[0; 32]).finish(),
+        series_id: SLOT,
+        partition_id: PartitionHasher::new(&[0; 32]).finish(),
         cost: amount,
         mode: Mode::Enforce,
         on_store_failure: OnStoreFailure::Closed,
     };
     Packed {
         keys: [key.as_bytes().into()].into_iter().collect(),
-        ..wire::pack(&[ask], &names(), Intent::Decide)
+        ..wire::pack(&[check], &names(), Intent::Decide)
     }
 }
 
@@ -222,8 +222,8 @@ async fn settle_step(
 ) -> Result<Value, LinkError> {
     let settlement = Settlement {
         quota,
-        slot: SLOT,
-        tag: Tagger::new(&[0; 32]).finish(),
+        series_id: SLOT,
+        partition_id: PartitionHasher::new(&[0; 32]).finish(),
         step,
     };
     let call = wire::settle(&[settlement], &names(), None);

@@ -4,4 +4,4 @@
 #[path = "../../tests/fuzz/targets/mod.rs"]
 mod targets;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::tag::holds(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::partition_id::holds(data));

@@ -1,7 +1,7 @@
 //! Digests: no two lists of parts are one.
 
-use tollgate::limit::Tag;
-use tollgate::limit::tag::Tagger;
+use tollgate::limit::PartitionId;
+use tollgate::limit::partition_id::PartitionHasher;
 
 use super::lines;
 
@@ -23,7 +23,7 @@ pub fn holds(data: &[u8]) {
         .collect();
     let shifted: Vec<Parts> = lists.iter().flat_map(shifts).collect();
     lists.extend(shifted);
-    let digests: Vec<Tag> = lists.iter().map(|parts| digest(&[7; 32], parts)).collect();
+    let digests: Vec<PartitionId> = lists.iter().map(|parts| digest(&[7; 32], parts)).collect();
     for (index, one) in lists.iter().enumerate() {
         assert_ne!(digest(&[8; 32], one), digests[index], "the key counts");
         for (other, parts) in lists.iter().enumerate().skip(index) {
@@ -69,8 +69,8 @@ fn shifts(parts: &Parts) -> Vec<Parts> {
     shifts
 }
 
-fn digest(key: &[u8; 32], parts: &Parts) -> Tag {
-    let mut tagger = Tagger::new(key);
+fn digest(key: &[u8; 32], parts: &Parts) -> PartitionId {
+    let mut tagger = PartitionHasher::new(key);
     for (name, value) in parts {
         tagger.part(name, value);
     }

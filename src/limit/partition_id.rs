@@ -1,4 +1,4 @@
-//! A partition's tag: a keyed 128-bit digest of whose quota it is.
+//! A partition id: a keyed 128-bit digest of whose quota it is.
 //!
 //! Part names, lengths and values go in, so no two partitions share a spelling; raw client keys
 //! are never stored, and a long or hostile value costs nothing more than its hashing.
@@ -9,16 +9,16 @@ use std::fmt;
 ///
 /// Two words: a `u128` would align what holds one to 16 bytes, a table's entries among it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Tag([u64; 2]);
+pub struct PartitionId([u64; 2]);
 
-/// Feeds a partition's parts into a [`Tag`].
+/// Feeds a partition's parts into a [`PartitionId`].
 ///
-/// The key is drawn per process for the memory store, so nobody can choose values whose tags
+/// The key is drawn per process for the memory store, so nobody can choose values whose partition ids
 /// fall into one shard or collide.
-pub struct Tagger(blake3::Hasher);
+pub struct PartitionHasher(blake3::Hasher);
 
-impl Tagger {
-    /// Starts a tag under `key`.
+impl PartitionHasher {
+    /// Starts a partition id under `key`.
     pub fn new(key: &[u8; 32]) -> Self {
         Self(blake3::Hasher::new_keyed(key))
     }
@@ -36,17 +36,17 @@ impl Tagger {
         self.0.update(value);
     }
 
-    /// Returns the tag of all parts added.
-    pub fn finish(&self) -> Tag {
+    /// Returns the partition id of all parts added.
+    pub fn finish(&self) -> PartitionId {
         let digest = self.0.finalize();
         let mut first = [0; 16];
         first.copy_from_slice(&digest.as_bytes()[..16]);
-        Tag::new(u128::from_le_bytes(first))
+        PartitionId::new(u128::from_le_bytes(first))
     }
 }
 
-impl Tag {
-    /// Makes a tag of these bits.
+impl PartitionId {
+    /// Makes a partition id of these bits.
     #[expect(clippy::cast_possible_truncation, reason = "each half is meant")]
     pub const fn new(bits: u128) -> Self {
         Self([bits as u64, (bits >> 64) as u64])
@@ -68,8 +68,8 @@ impl Tag {
     }
 }
 
-impl fmt::Debug for Tag {
+impl fmt::Debug for PartitionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tag({:032x})", self.bits())
+        write!(f, "PartitionId({:032x})", self.bits())
     }
 }
