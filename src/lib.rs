@@ -12,6 +12,8 @@ pub mod clock;
 pub mod limit;
 pub mod store;
 
+pub mod request;
+
 pub mod config;
 pub mod snapshot;
 

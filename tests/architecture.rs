@@ -41,7 +41,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "snapshot",
         &[
             "limit",
-            "proxy::route",
+            "request",
             "clock",
             "store::settings",
             "store::Settings",
@@ -54,7 +54,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "limit",
             "snapshot",
             "clock",
-            "proxy::route",
+            "request",
             "store::Series",
             "store::Shape",
             "store::Settings",
@@ -66,6 +66,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "proxy",
         &[
             "proxy",
+            "request",
             "snapshot",
             "store",
             "limit",
@@ -76,15 +77,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "fault",
         ],
     ),
-    (
-        "proxy::route",
-        &[
-            "proxy::route",
-            "proxy::path",
-            "proxy::identify::canonical_host",
-            "snapshot",
-        ],
-    ),
+    ("request", &["request", "limit"]),
     ("admin", &["admin", "metrics", "proxy::via"]),
 ];
 const FILE_LINES_MAX: usize = 400;

@@ -8,7 +8,7 @@ use std::thread;
 use support::wire::Body;
 use support::{After, Client, Config, Flow, Framing, Gate, HUSH, Origin, Running, secs, start};
 use tollgate::clock::Micros;
-use tollgate::proxy::sweep;
+use tollgate::proxy::deadline;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -279,7 +279,7 @@ fn sip(running: &Running, client: &mut Client, step: usize, pause: Micros) -> us
     loop {
         running.clock.advance(pause);
         // So that what is overdue is found out before more is read.
-        thread::sleep(sweep::PERIOD * 2);
+        thread::sleep(deadline::PERIOD * 2);
         let read = client.wire.read_body(Framing::Length(step), &mut body);
         if read.is_err() {
             return body.bytes.len();
@@ -308,9 +308,9 @@ fn answer_is_not_cut_short_by_the_idle_timeout() {
         let mut client = Client::connect_narrow(running.public);
         client.send(GET);
         let mut answer = client.head().expect("a head");
-        thread::sleep(sweep::PERIOD);
+        thread::sleep(deadline::PERIOD);
         running.clock.advance(secs(2));
-        thread::sleep(sweep::PERIOD * 2);
+        thread::sleep(deadline::PERIOD * 2);
         client.finish(&mut answer).expect("the whole answer");
         assert_eq!(answer.body.len(), bytes);
     }

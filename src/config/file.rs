@@ -13,10 +13,8 @@ use ipnet::IpNet;
 use super::value::{QuotaText, StoreUrl};
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Count, LeavingBucket};
-use crate::snapshot::{
-    AccessLog, AddressSource, ClientNames, EncodedSlash, LogFormat, Missing, Partition,
-    RateLimitHeaders,
-};
+use crate::request::{AddressSource, ClientNames, Missing, Partition};
+use crate::snapshot::{AccessLog, EncodedSlash, LogFormat, RateLimitHeaders};
 use crate::store::settings::Secret;
 
 /// A value and where it stands in the file, in bytes.

@@ -9,9 +9,10 @@ use std::time::Duration;
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure};
 use crate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use crate::request::{AddressSource, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{
-    AccessLog, AddressSource, AppliedPolicy, ClientNames, EncodedSlash, Endpoint, LogFormat,
-    Missing, Part, Partition, RateLimitHeaders, Snapshot, UpstreamKind,
+    AccessLog, AppliedPolicy, EncodedSlash, Endpoint, LogFormat, RateLimitHeaders, Snapshot,
+    UpstreamKind,
 };
 use crate::store::settings::{Address, Deployment, Location};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::admin::{self, AdminState};
-use crate::proxy::listener::{self, WorkerHandle};
+use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::shared::Shared;
 
 /// What the control thread is told.

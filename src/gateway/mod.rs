@@ -26,7 +26,7 @@ use crate::config::{Loaded, environment, load};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
-use crate::proxy::listener::{self, HANDOVER_MAX, WorkerHandle};
+use crate::proxy::downstream::listener::{self, HANDOVER_MAX, WorkerHandle};
 use crate::proxy::shared::{Live, Shared};
 use crate::proxy::worker;
 use crate::snapshot::Snapshot;

@@ -13,11 +13,11 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use super::builtin::BuiltinBody;
-use super::client_io::ClientSocket;
-use super::headers;
+use super::downstream::client_io::ClientSocket;
 use super::record::Exchange;
-use super::upstream_body::{UpstreamBody, UpstreamBodyError};
+use super::upstream::body::{UpstreamBody, UpstreamBodyError};
+use super::upstream::builtin::BuiltinBody;
+use crate::request::claims;
 
 /// A client's body: what is missing of it is the client's delay, and it has a bound.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Body for RequestBody {
             Some(Err(error)) => Some(Err(RequestBodyError::of(&error))),
             Some(Ok(mut frame)) => {
                 if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
-                    headers::strip_decisive(trailers, decisive);
+                    claims::strip_decisive(trailers, decisive);
                 }
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.allowance.checked_sub(bytes) {

@@ -1,6 +1,6 @@
 //! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239).
 //!
-//! Set after [`strip_request`](super::headers::strip_request), so that no client can have them
+//! Set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no client can have them
 //! taken out. Via is `via`'s.
 
 use std::fmt::{self, Write as _};
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use crate::snapshot::AddressSource;
+use crate::request::AddressSource;
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ struct Told {
 /// Sets the four fields.
 ///
 /// A peer that is not trusted has said nothing of them that is left
-/// ([`strip_untrusted`](super::headers::strip_untrusted)). Of a trusted peer, scheme and host are
+/// ([`strip_untrusted`](crate::request::claims::strip_untrusted)). Of a trusted peer, scheme and host are
 /// kept where `X-Forwarded-For` is what is believed, and the believed chain of addresses is
 /// continued; the other chain, which may be the client's invention, is made anew. Host is read from
 /// the request's own field. `remembered` is the connection's.
@@ -212,8 +212,8 @@ static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host"
 
 #[cfg(test)]
 mod tests {
-    use super::super::headers::tests::fields;
     use super::*;
+    use crate::request::hop_by_hop::tests::fields;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));

@@ -4,7 +4,7 @@
 //! its listener's `max_held`; when its client leaves, the place is free at once, and the
 //! request's units stay spent.
 
-use super::connection::Connection;
+use super::downstream::connection::Connection;
 use super::journey::Stop;
 use super::plan::{self, Admitted, Planned};
 use super::record::Exchange;

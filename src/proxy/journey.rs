@@ -18,22 +18,20 @@ use hyper::body::Incoming;
 
 use super::annotate::annotate;
 use super::body::{Content, RequestBody, RequestBodyError, ResponseBody};
-use super::builtin;
-use super::connection::Connection;
-use super::forward::{self, ForwardError, Meter, Terms};
+use super::downstream::connection::Connection;
 use super::forwarded::{self, Sender};
-use super::headers;
 use super::hold::hold;
-use super::identify::{self, Facts};
-use super::path::Normalised;
 use super::plan;
 use super::record::Exchange;
 use super::refusal::{Afterwards, Dialect, Refusal};
-use super::route::{Found, Lookup};
 use super::shared::{Live, Shared};
-use super::target;
+use super::upstream::builtin;
+use super::upstream::{self, ForwardError, Meter, Terms};
 use super::via;
 use crate::clock::Micros;
+use crate::request::path::Normalised;
+use crate::request::route::{Found, Lookup};
+use crate::request::{self, Facts, claims, hop_by_hop, target};
 use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind};
 
 /// The client left before it was answered; its connection ends without an answer.
@@ -120,20 +118,20 @@ impl Journey<'_> {
     async fn travel(mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
         let (snapshot, shared) = (&self.live.snapshot, &self.connection.worker.shared);
         let checked = check(head, shared);
-        headers::strip_request(&mut head.headers);
+        hop_by_hop::strip_request(&mut head.headers);
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
-        if !identify::is_trusted(peer, identity) {
-            headers::strip_untrusted(&mut head.headers, &identity.source);
+        if !request::is_trusted(peer, identity) {
+            claims::strip_untrusted(&mut head.headers, &identity.source);
         }
-        let client = identify::client_address(peer, &head.headers, identity);
+        let client = request::client_address(peer, &head.headers, identity);
         self.exchange.sent_by(client);
         checked?;
         let target = std::mem::take(&mut head.uri);
         settle_host(head, &target)?;
-        identify::join_routed_lines(&mut head.headers, &snapshot.router);
-        let host = identify::host(&target, &head.headers, head.version)
-            .map_err(|_| Refusal::bad_host())?;
+        request::join_routed_lines(&mut head.headers, &snapshot.router);
+        let host =
+            request::host(&target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.asked(&host);
         let found = route(snapshot, &host, head, &path)?;
@@ -192,7 +190,7 @@ impl Journey<'_> {
     fn annotate_request(&self, headers: &mut HeaderMap, client: IpAddr) {
         let peer = self.connection.peer.ip();
         let identity = &self.listener.identity;
-        let believed = identify::is_trusted(peer, identity).then_some(&identity.source);
+        let believed = request::is_trusted(peer, identity).then_some(&identity.source);
         let sender = Sender {
             peer,
             client,
@@ -239,9 +237,9 @@ impl Journey<'_> {
             response_timeout: route.response_timeout,
             body_timeout: route.body_timeout,
             host: if route.preserve_host {
-                forward::Host::Client
+                upstream::Host::Client
             } else {
-                forward::Host::Endpoint
+                upstream::Host::Endpoint
             },
         };
         self.exchange.forwarded();
@@ -251,7 +249,7 @@ impl Journey<'_> {
             worker: worker.index,
         };
         let pools = &worker.pools;
-        let sent = forward::send(pools, upstream, http, request, &terms, meter);
+        let sent = upstream::send(pools, upstream, http, request, &terms, meter);
         let (mut sent, client) = (Box::pin(sent), &self.connection.socket);
         let response = poll_fn(|cx| match sent.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(response.map_err(Stop::from)),
@@ -300,7 +298,7 @@ fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
         if !matches!(target.scheme_str(), None | Some("http" | "https")) {
             return Err(Refusal::bad_path());
         }
-        identify::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
+        request::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
         head.headers.insert(HOST, host);
     }
@@ -335,7 +333,7 @@ fn route(
 /// Has the upstream see what the route's partitions were made of: a header on several lines is one value.
 fn join_lines(headers: &mut HeaderMap, snapshot: &Snapshot, route: &Route) {
     for applied in &route.policies {
-        identify::join_lines(headers, &snapshot.policies[applied.policy].partition);
+        request::join_lines(headers, &snapshot.policies[applied.policy].partition);
     }
 }
 

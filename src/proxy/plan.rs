@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use super::identify::{Facts, Identified, LatestPartition, shown};
 use super::record::Exchange;
 use super::refusal::Refusal;
 use super::shared::Live;
@@ -11,7 +10,9 @@ use crate::clock::Micros;
 use crate::limit::plan::Mode;
 use crate::limit::{Answer, Check, Plan, Verdict};
 use crate::metrics::Outcome as PolicyOutcome;
-use crate::snapshot::{Part, Partition, Route, Snapshot};
+use crate::request::{Facts, Identified, LatestPartition, redacted};
+use crate::request::{Part, Partition};
+use crate::snapshot::{Route, Snapshot};
 use crate::store::{Charge, Outcome};
 
 /// A plan, and which quota of which policy each of its checks is.
@@ -50,7 +51,12 @@ pub(super) fn make<'s>(
     for applied in &route.policies {
         let policy = &snapshot.policies[applied.policy];
         let Some(mode) = policy.mode else { continue };
-        let partition_id = match latest.partition_id(&live.partition_key, policy, facts) {
+        let partition_id = match latest.partition_id(
+            &live.partition_key,
+            &policy.partition,
+            policy.missing,
+            facts,
+        ) {
             Identified::PartitionId(partition_id) => partition_id,
             Identified::Skip => {
                 exchange.outcome(applied.policy, PolicyOutcome::Skipped);
@@ -60,7 +66,7 @@ pub(super) fn make<'s>(
         };
         exchange.cost(applied.cost);
         if exchange.is_logged() && names_more_than_address(&policy.partition) {
-            exchange.partition(shown(
+            exchange.partition(redacted(
                 &live.partition_key,
                 &policy.partition,
                 facts,

@@ -12,17 +12,17 @@ use smallvec::SmallVec;
 
 use super::annotate::{LimitInfo, tightest};
 use super::body::{RequestBodyError, ResponseBodyError};
-use super::client_io::ClientSocket;
-use super::connection::Connection;
-use super::identify::shown_address;
-use super::upstream_body::UpstreamBodyError;
+use super::downstream::client_io::ClientSocket;
+use super::downstream::connection::Connection;
+use super::upstream::body::UpstreamBodyError;
 use super::worker::InForce;
 use crate::access_log::Record;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
 use crate::limit::Decision;
 use crate::metrics::Outcome;
-use crate::snapshot::{AccessLog, ClientNames, Snapshot};
+use crate::request::{ClientNames, redacted_address};
+use crate::snapshot::{AccessLog, Snapshot};
 
 /// One request and what became of it.
 pub(crate) struct Exchange {
@@ -262,7 +262,7 @@ impl Exchange {
         let mut client = SmallVec::<[u8; 48]>::new();
         let (text, names) = (&mut Bytes(&mut client), snapshot.log.clients);
         let key = &self.live.partition_key;
-        write!(text, "{}", shown_address(key, self.client, names))
+        write!(text, "{}", redacted_address(key, self.client, names))
             .expect("memory takes every byte");
         let record = Record {
             at: began,
@@ -303,7 +303,7 @@ pub(crate) fn refused_head(connection: &Connection, reason: Reason, status: Opti
     let live = worker.live();
     let snapshot = &live.snapshot;
     let mut client = SmallVec::<[u8; 48]>::new();
-    let shown = shown_address(
+    let shown = redacted_address(
         &live.partition_key,
         connection.peer.ip(),
         snapshot.log.clients,

@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, Guard};
 use http::HeaderValue;
 use tokio::sync::Notify;
 
-use super::listener::Load;
+use super::downstream::listener::Load;
 use super::via;
 use crate::clock::Clock;
 use crate::logging;

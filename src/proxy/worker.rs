@@ -12,12 +12,12 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 
 use super::body::RequestBody;
-use super::connection;
-use super::listener::Order;
-use super::pool::Pools;
-use super::registry::Registry;
+use super::deadline::{self, Sweep};
+use super::downstream::connection;
+use super::downstream::listener::Order;
+use super::downstream::registry::Registry;
 use super::shared::{Live, Shared};
-use super::sweep::{self, Sweep};
+use super::upstream::pool::Pools;
 use crate::access_log::Writer;
 use crate::fault::Reason;
 use crate::metrics::WorkerIndex;
@@ -83,7 +83,7 @@ pub(crate) fn run(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let worker = Rc::new(Worker::new(index, shared, access_log));
-        let mut period = tokio::time::interval(sweep::PERIOD);
+        let mut period = tokio::time::interval(deadline::PERIOD);
         period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::proxy::path::normalise;
+use tollgate::request::path::normalise;
 
 use crate::hostile::{lines, run};
 use crate::support::{Config, get, start};

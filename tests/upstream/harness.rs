@@ -16,11 +16,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::metrics::Metrics;
-use tollgate::proxy::forward::{self, ForwardError, Host, Meter, Terms};
-use tollgate::proxy::pool::Pools;
-use tollgate::proxy::sweep::Sweep;
+use tollgate::proxy::deadline::Sweep;
 use tollgate::proxy::upstream::RequestBody;
-use tollgate::proxy::upstream_body::UpstreamBody;
+use tollgate::proxy::upstream::body::UpstreamBody;
+use tollgate::proxy::upstream::pool::Pools;
+use tollgate::proxy::upstream::{self, ForwardError, Host, Meter, Terms};
 use tollgate::snapshot::{Endpoint, HttpUpstream, Upstream, UpstreamKind};
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -90,7 +90,7 @@ impl<B: RequestBody> Gateway<B> {
             metrics: &metrics.upstream(&upstream.name),
             worker: metrics.worker(0),
         };
-        forward::send(pools, upstream, http, request, terms, meter).await
+        upstream::send(pools, upstream, http, request, terms, meter).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use tokio::join;
-use tollgate::proxy::forward::Host;
+use tollgate::proxy::upstream::Host;
 
 use crate::harness::{Gateway, OK, Origin, get, read, request, stream, text, upstream, worker};
 

@@ -9,7 +9,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::join;
 use tokio::net::TcpListener;
-use tollgate::proxy::{builtin, headers};
+use tollgate::proxy::upstream::builtin;
+use tollgate::request::hop_by_hop;
 
 use crate::harness::{Gateway, Origin, Wire, worker};
 
@@ -19,7 +20,7 @@ async fn client(origin: &Origin) -> Wire {
     let forward = move |mut request: Request<Incoming>| {
         let gateway = Rc::clone(&gateway);
         async move {
-            headers::strip_request(request.headers_mut());
+            hop_by_hop::strip_request(request.headers_mut());
             let response = gateway.send(request).await.expect("an answer");
             Ok::<_, Infallible>(response)
         }

@@ -6,8 +6,8 @@ use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use tollgate::proxy::forwarded::{Remembered, Sender, annotate};
-use tollgate::proxy::identify::{client_address, is_trusted};
-use tollgate::snapshot::{AddressSource, ClientIdentity};
+use tollgate::request::{AddressSource, ClientIdentity};
+use tollgate::request::{client_address, is_trusted};
 
 use super::{header_map, lines, text};
 

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, VIA};
-use tollgate::proxy::headers::{
-    keep_alive_timeout, strip_disguises, strip_request, strip_response, strip_trailers,
-    strip_untrusted,
-};
 use tollgate::proxy::via;
-use tollgate::snapshot::{ADDRESS_CLAIMS, AddressSource};
+use tollgate::request::claims::{strip_disguises, strip_untrusted};
+use tollgate::request::hop_by_hop::{
+    keep_alive_timeout, strip_request, strip_response, strip_trailers,
+};
+use tollgate::request::{ADDRESS_CLAIMS, AddressSource};
 
 use super::{header_map, lines};
 

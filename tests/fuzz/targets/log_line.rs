@@ -47,10 +47,10 @@ pub fn holds(data: &[u8]) {
             "partition" if sent.is_empty() => None,
             // What has no method never became a request.
             "method" | "host" | "path" if texts["method"].is_empty() => None,
-            "path" => Some(shown(sent, 1024)),
-            "route" => Some(shown(route.as_bytes(), 256)),
-            "policies" => Some(shown(policy.as_bytes(), 256)),
-            _ => Some(shown(sent, 256)),
+            "path" => Some(redacted(sent, 1024)),
+            "route" => Some(redacted(route.as_bytes(), 256)),
+            "policies" => Some(redacted(policy.as_bytes(), 256)),
+            _ => Some(redacted(sent, 256)),
         };
         let logged = match fields.get(name) {
             Some(Value::Array(list)) => list.first(),
@@ -89,7 +89,7 @@ fn line(record: &Record<'_>, format: LogFormat) -> String {
 }
 
 /// What of a text is logged.
-fn shown(sent: &[u8], bytes_max: usize) -> String {
+fn redacted(sent: &[u8], bytes_max: usize) -> String {
     let cut = &sent[..sent.len().min(bytes_max)];
     let more = if cut.len() < sent.len() { "…" } else { "" };
     format!("{}{more}", String::from_utf8_lossy(cut))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::proxy::sweep;
+use tollgate::proxy::deadline;
 
 use crate::support::wire::is_reset;
 use crate::support::{Client, Config, Flow, HUSH, Running, eventually, get, secs, start};
@@ -32,7 +32,7 @@ fn is_taken(client: &mut Client) -> bool {
     // A reset is seen by the write after the one that brought it about.
     (0..2).all(|_| {
         let written = client.wire.write(b"more");
-        std::thread::sleep(sweep::PERIOD);
+        std::thread::sleep(deadline::PERIOD);
         match written {
             Ok(()) => true,
             Err(error) if is_reset(&error) => false,
@@ -60,9 +60,9 @@ fn s18_a_client_that_falls_silent_is_cut_after_five_seconds() {
     for (wait, is_open) in [(4, true), (5, false)] {
         let mut client = lingering(&running);
         // Its silence begins a moment after the end that it has read.
-        std::thread::sleep(sweep::PERIOD);
+        std::thread::sleep(deadline::PERIOD);
         running.clock.advance(secs(wait));
-        std::thread::sleep(sweep::PERIOD * 3);
+        std::thread::sleep(deadline::PERIOD * 3);
         assert_eq!(is_taken(&mut client), is_open, "{wait} seconds of silence");
     }
 }

@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::gather::{Gathered, gather};
+use crate::proxy::gather::{Gathered, gather};
 
 /// An origin's socket as hyper reads and writes it.
 pub(super) struct UpstreamIo {

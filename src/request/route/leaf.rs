@@ -176,8 +176,8 @@ const TRIED_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use super::super::PathPattern;
     use super::*;
-    use crate::proxy::route::PathPattern;
 
     fn rule(headers: &[(&'static str, Option<String>)]) -> Rule {
         Rule {

@@ -1,26 +1,23 @@
 //! Tests of partitions, and the request that they and others change one thing of.
 
-use std::sync::Arc;
-
+use super::super::route::{Lookup, PathPattern, Rule};
 use super::*;
-use crate::limit::plan::OnStoreFailure;
-use crate::proxy::route::{Lookup, PathPattern, Rule};
 
-pub(in crate::proxy::identify) const KEY: [u8; 32] = [7; 32];
+pub(in crate::request) const KEY: [u8; 32] = [7; 32];
 
 /// A request that the tests change one thing of.
 #[derive(Clone)]
-pub(in crate::proxy::identify) struct Sample {
-    pub(in crate::proxy::identify) client: &'static str,
-    pub(in crate::proxy::identify) ipv6_prefix: u8,
-    pub(in crate::proxy::identify) headers: &'static [(&'static str, &'static str)],
-    pub(in crate::proxy::identify) host: &'static str,
-    pub(in crate::proxy::identify) method: Method,
-    pub(in crate::proxy::identify) path: &'static str,
-    pub(in crate::proxy::identify) case_insensitive: bool,
+pub(in crate::request) struct Sample {
+    pub(in crate::request) client: &'static str,
+    pub(in crate::request) ipv6_prefix: u8,
+    pub(in crate::request) headers: &'static [(&'static str, &'static str)],
+    pub(in crate::request) host: &'static str,
+    pub(in crate::request) method: Method,
+    pub(in crate::request) path: &'static str,
+    pub(in crate::request) case_insensitive: bool,
 }
 
-pub(in crate::proxy::identify) const SAMPLE: Sample = Sample {
+pub(in crate::request) const SAMPLE: Sample = Sample {
     client: "203.0.113.9",
     ipv6_prefix: 64,
     headers: &[],
@@ -31,7 +28,7 @@ pub(in crate::proxy::identify) const SAMPLE: Sample = Sample {
 };
 
 impl Sample {
-    pub(in crate::proxy::identify) fn with<T>(&self, run: impl FnOnce(&Facts<'_>) -> T) -> T {
+    pub(in crate::request) fn with<T>(&self, run: impl FnOnce(&Facts<'_>) -> T) -> T {
         let rule = Rule {
             path: PathPattern::parse("/items/{id}").expect("good pattern"),
             host: None,
@@ -62,24 +59,17 @@ impl Sample {
     }
 
     fn partition_id(&self, partition: &[&[Part]], missing: Missing) -> Identified {
-        let policy = policy(partition, missing);
-        self.with(|facts| partition_id(&KEY, &policy, facts))
+        let partition = made_of(partition);
+        self.with(|facts| partition_id(&KEY, &partition, missing, facts))
     }
 }
 
-fn policy(partition: &[&[Part]], missing: Missing) -> Policy {
-    let choices = partition.iter().map(|parts| Choice(parts.to_vec()));
-    Policy {
-        name: Arc::from("p"),
-        quotas: Vec::new(),
-        partition: Partition(choices.collect()),
-        missing,
-        mode: None,
-        on_store_failure: OnStoreFailure::Local,
-    }
+fn made_of(choices: &[&[Part]]) -> Partition {
+    let choices = choices.iter().map(|parts| Choice(parts.to_vec()));
+    Partition(choices.collect())
 }
 
-pub(in crate::proxy::identify) fn api_key() -> Part {
+pub(in crate::request) fn api_key() -> Part {
     Part::Header(HeaderName::from_static("x-api-key"))
 }
 
@@ -96,7 +86,7 @@ fn assert_shared(name: &str, part: &Part, a: &Sample, b: &Sample, shared: bool) 
 }
 
 #[test]
-fn addresses_of_one_network_share_a_tag() {
+fn addresses_of_one_network_share_a_partition_id() {
     for (name, a, b, shared) in [
         ("same", ("203.0.113.9", 64), ("203.0.113.9", 64), true),
         (
@@ -132,7 +122,7 @@ fn addresses_of_one_network_share_a_tag() {
 }
 
 #[test]
-fn remembered_tag_is_the_one_that_would_be_digested() {
+fn remembered_partition_id_is_the_one_that_would_be_digested() {
     let by_address: &[&[Part]] = &[&[Part::Ip]];
     let by_both: &[&[Part]] = &[&[Part::Ip], &[Part::Host]];
     let by_key_or_address: &[&[Part]] = &[&[api_key(), Part::Ip]];
@@ -152,10 +142,13 @@ fn remembered_tag_is_the_one_that_would_be_digested() {
     for key in [KEY, [8; 32], KEY] {
         for sample in [&SAMPLE, &SAMPLE, &other, &narrow, &SAMPLE, &keyed] {
             for partition in [by_address, by_both, by_key_or_address, &[]] {
-                let policy = policy(partition, Missing::Refuse);
+                let partition = made_of(partition);
                 let (remembered, digested) = sample.with(|facts| {
-                    let remembered = latest.partition_id(&key, &policy, facts);
-                    (remembered, partition_id(&key, &policy, facts))
+                    let remembered = latest.partition_id(&key, &partition, Missing::Refuse, facts);
+                    (
+                        remembered,
+                        partition_id(&key, &partition, Missing::Refuse, facts),
+                    )
                 });
                 assert_eq!(remembered, digested, "{partition:?}");
             }
@@ -195,7 +188,7 @@ fn header_values_are_compared_byte_by_byte_and_lines_joined_in_order() {
 }
 
 #[test]
-fn spellings_of_one_path_share_a_tag() {
+fn spellings_of_one_path_share_a_partition_id() {
     let id = || Part::PathParam("id".into());
     for (name, part, (a, b), case_insensitive, shared) in [
         (
@@ -300,7 +293,7 @@ fn a_missing_part_is_shared_skipped_or_refused_and_never_a_value() {
 }
 
 #[test]
-fn the_alternative_taken_is_part_of_the_tag() {
+fn the_alternative_taken_is_part_of_the_partition_id() {
     let either: &[&[Part]] = &[&[api_key(), Part::Host]];
     let keyed = with_keys(&[("x-api-key", "a.com")]);
     let by_key = keyed.partition_id(either, Missing::Refuse);

@@ -17,11 +17,18 @@ use http_body::Body;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 
-use super::headers;
-use super::pool::{ConnectError, Lease, Origin, Pools};
-use super::upstream::{RequestBody, SendError, Upload};
-use super::upstream_body::UpstreamBody;
+pub mod body;
+pub mod builtin;
+mod connection;
+mod io;
+pub mod pool;
+
+use self::body::UpstreamBody;
+pub use self::connection::RequestBody;
+use self::connection::{SendError, Upload};
+use self::pool::{ConnectError, Lease, Origin, Pools};
 use crate::metrics::{UpstreamMetrics, WorkerIndex};
+use crate::request::hop_by_hop;
 use crate::snapshot::{HttpUpstream, Upstream};
 
 /// What a route asks of the upstream.
@@ -259,11 +266,11 @@ fn accept<B>(
         // On a connection that once answered in HTTP/1.0, hyper would drop chunked bodies.
         lease.limit_idle(Duration::ZERO);
     }
-    if let Some(timeout) = headers::keep_alive_timeout(response.headers()) {
+    if let Some(timeout) = hop_by_hop::keep_alive_timeout(response.headers()) {
         // The origin closes then: a request must not be on its way at that moment.
         lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
     }
-    headers::strip_response(response.headers_mut());
+    hop_by_hop::strip_response(response.headers_mut());
     if response.status() == StatusCode::NO_CONTENT {
         // RFC 9110, section 8.6.
         response.headers_mut().remove(CONTENT_LENGTH);

@@ -25,8 +25,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::gather::{Gathered, gather};
-use super::sweep::{Deadline, Sweep};
+use crate::proxy::deadline::{Deadline, Sweep};
+use crate::proxy::gather::{Gathered, gather};
 use crate::snapshot::Listener;
 
 /// A client's socket as hyper reads and writes it.

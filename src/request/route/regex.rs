@@ -12,7 +12,7 @@ use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, HirKind, Look};
 
 use super::PatternError;
-use crate::proxy::path;
+use crate::request::path;
 
 /// A regular expression that is ready to match.
 #[derive(Clone, Debug)]

@@ -122,8 +122,8 @@ const TRIED_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Case, PathPattern};
     use super::*;
-    use crate::proxy::route::{Case, PathPattern};
 
     #[test]
     fn a_lookup_tries_the_expressions_whose_text_the_path_has() {

@@ -4,7 +4,7 @@
 //! handle and one [`Deadline`] that serves connecting, waiting for the head and waiting for the
 //! body in turn, so a request arms no timer. The deadline runs only while the origin is what
 //! is waited for: [`Upload`] halts it while the client owes bytes of the request's body.
-//! Which connection a request takes is `pool`, what happens around it `forward`.
+//! Which connection a request takes is `pool`'s business, what happens around it that of the module above.
 
 use std::cell::Cell;
 use std::error::Error as StdError;
@@ -24,9 +24,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
-use super::headers;
-use super::sweep::{Deadline, Elapsed};
-use super::upstream_io::{Interim, Seen, UpstreamIo};
+use super::io::{Interim, Seen, UpstreamIo};
+use crate::proxy::deadline::{Deadline, Elapsed};
+use crate::request::hop_by_hop;
 
 /// What the body of a request must be for hyper to send it.
 pub trait RequestBody:
@@ -225,7 +225,7 @@ impl<B: RequestBody> Body for Upload<B> {
         if let Poll::Ready(Some(Ok(frame))) = &mut polled
             && let Some(trailers) = frame.trailers_mut()
         {
-            headers::strip_trailers(trailers);
+            hop_by_hop::strip_trailers(trailers);
         }
         polled
     }

@@ -10,9 +10,46 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 
+use ipnet::IpNet;
+
 use super::forwarded;
 use super::host::is_port;
-use crate::snapshot::{AddressSource, ClientIdentity};
+
+/// How a listener tells who its clients are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// Peers that may say on whose behalf they speak.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The one source that is believed from them.
+    pub source: AddressSource,
+    /// How many leading bits of an IPv6 address make a client, 1 to 128.
+    pub ipv6_prefix: u8,
+}
+
+/// Where a trusted peer says whose request it forwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressSource {
+    /// `X-Forwarded-For`.
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+    /// One address in a header of this name.
+    Header(HeaderName),
+    /// Nowhere: the peer is the client.
+    Peer,
+}
+
+/// Fields in which one proxy or another says the client's address, and anyone else can say any.
+pub const ADDRESS_CLAIMS: [&str; 8] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-real-ip",
+    "client-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x-cluster-client-ip",
+];
 
 /// Returns the client's address; IPv4-mapped addresses as IPv4.
 pub fn client_address(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdentity) -> IpAddr {

@@ -137,7 +137,7 @@ fn every_spelling_of_a_path_meets_its_route() {
         ("/files/42/", 4),
         ("/files/x", 1),
     ] {
-        let normal = crate::proxy::path::normalise(path).expect(path);
+        let normal = crate::request::path::normalise(path).expect(path);
         let found = router.find("a", &Method::GET, normal.as_str(), &HeaderMap::new());
         assert!(
             matches!(found, Lookup::Found(found) if found.route == route),

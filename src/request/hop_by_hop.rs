@@ -13,7 +13,7 @@ use http::header::{
 };
 use smallvec::SmallVec;
 
-use crate::snapshot::{ADDRESS_CLAIMS, AddressSource};
+use super::claims::{is_claim, is_disguised, is_reserved};
 
 /// Takes out what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
 ///
@@ -38,22 +38,6 @@ pub fn strip_request(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes out what only a trusted peer may say: whose request it is, how and for which host it first
-/// came, and another target than the one that is matched; `source` is a field of the listener's own
-/// that names the client.
-///
-/// This comes before anything is read from the fields, so that routes and limits do not go by what
-/// the origin will not see. Names spelled with `_` go too.
-pub fn strip_untrusted(headers: &mut HeaderMap, source: &AddressSource) {
-    let own = match source {
-        AddressSource::Header(own) => Some(own.as_str()),
-        AddressSource::XForwardedFor | AddressSource::Forwarded | AddressSource::Peer => None,
-    };
-    remove(headers, |name| {
-        is_claim(name) || own.is_some_and(|own| reads_as(name.as_str(), own))
-    });
-}
-
 /// Takes out of a request's trailers what an origin that merges them with the fields must not believe.
 pub fn strip_trailers(trailers: &mut HeaderMap) {
     let unwanted = named(trailers, |name| {
@@ -65,22 +49,6 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
             || is_disguised(name)
     });
     strip(trailers, &unwanted);
-}
-
-/// Takes out of a request's trailers the fields that routes and partitions look at: what was
-/// decided by the head shall not read otherwise to an origin that merges them.
-pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
-    remove(trailers, |name| {
-        let reads_as = |real: &HeaderName| reads_as(name.as_str(), real.as_str());
-        decisive.iter().any(reads_as)
-    });
-}
-
-/// Takes out the fields that an origin which reads `_` as `-` would take for `real`.
-pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
-    remove(headers, |name| {
-        name != real && reads_as(name.as_str(), real.as_str())
-    });
 }
 
 /// Takes the hop-by-hop fields out of a response; Trailer stays, for the trailers are passed on.
@@ -135,12 +103,6 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     }
 }
 
-fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
-    for name in named(headers, unwanted) {
-        headers.remove(name);
-    }
-}
-
 /// Whether a field concerns one connection only, named by Connection or not.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
@@ -152,40 +114,6 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     )
 }
 
-/// Whether only a proxy may say this to an origin.
-fn is_claim(name: &HeaderName) -> bool {
-    [&ADDRESS_CLAIMS[..], &X_FORWARDED, &REWRITES]
-        .iter()
-        .any(|names| reads_as_any(name, names))
-}
-
-/// Whether only the gateway may say this to an origin.
-fn is_reserved(name: &HeaderName) -> bool {
-    let prefix = name.as_str().get(..RESERVED.len());
-    prefix.is_some_and(|prefix| reads_as(prefix, RESERVED))
-}
-
-/// Whether a name with `_` reads as one that matters here.
-fn is_disguised(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    name.contains('_')
-        && X_FORWARDED
-            .iter()
-            .chain(&["content-length", "transfer-encoding"])
-            .any(|real| reads_as(name, real))
-}
-
-/// Whether two names are one to an origin that does not tell `_` from `-`.
-fn reads_as(name: &str, real: &str) -> bool {
-    let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
-    let same = |(a, b): (u8, u8)| a == b || (is_dash(a) && is_dash(b));
-    name.len() == real.len() && name.bytes().zip(real.bytes()).all(same)
-}
-
-fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
-    real.iter().any(|real| reads_as(name.as_str(), real))
-}
-
 /// The members of a comma-separated list; what is not text is left out.
 fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let members = value.as_bytes().split(|&byte| byte == b',');
@@ -194,19 +122,11 @@ fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
-
-/// What some origins take for the target.
-const REWRITES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
-
-/// How the names begin of fields that only the gateway sets.
-const RESERVED: &str = "tollgate-";
-
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(in crate::proxy) fn fields(lines: &[(&str, &str)]) -> HeaderMap {
+    pub(crate) fn fields(lines: &[(&str, &str)]) -> HeaderMap {
         let parse = |(name, value): &(&str, &str)| {
             let name: HeaderName = name.parse().expect("a name");
             (name, HeaderValue::from_str(value).expect("a value"))
@@ -306,20 +226,6 @@ pub(super) mod tests {
         ]);
         strip_trailers(&mut trailers);
         assert_eq!(trailers, fields(&[("x-sum", "1")]));
-    }
-
-    #[test]
-    fn fields_that_name_another_path_go_in_every_spelling() {
-        let mut headers = fields(&[
-            ("x-original-url", "/admin"),
-            ("x-original-url", "/root"),
-            ("x-rewrite-url", "/admin"),
-            ("x_original-url", "/admin"),
-            ("x_rewrite_url", "/admin"),
-            ("x-original-host", "a"),
-        ]);
-        strip_untrusted(&mut headers, &AddressSource::Peer);
-        assert_eq!(headers, fields(&[("x-original-host", "a")]));
     }
 
     #[test]

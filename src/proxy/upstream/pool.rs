@@ -16,9 +16,9 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::net::TcpStream;
 
-use super::sweep::{Elapsed, Sweep};
-use super::upstream::{Connection, RequestBody};
+use super::connection::{Connection, RequestBody};
 use crate::clock::{Micros, Timestamp};
+use crate::proxy::deadline::{Elapsed, Sweep};
 use crate::snapshot::{Endpoint, HttpUpstream, Upstream};
 
 /// The upstream connections of one worker.

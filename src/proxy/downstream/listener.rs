@@ -15,9 +15,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::shared::Shared;
-use super::sweep;
 use crate::metrics::{ListenerMetrics, WorkerIndex};
+use crate::proxy::deadline;
+use crate::proxy::shared::Shared;
 
 /// What an acceptor asks of a worker.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ const BACKLOG: i32 = 4096;
 /// How long an acceptor rests when the process is out of descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 /// How long an acceptor waits for a connection to end before it looks for another that could.
-const FULL_PAUSE: Duration = sweep::PERIOD;
+const FULL_PAUSE: Duration = deadline::PERIOD;
 
 /// Opens a port.
 ///

@@ -15,15 +15,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::client_io::{Awaited, ClientIo, ClientSocket};
-use super::forwarded::Remembered;
-use super::identify::LatestPartition;
-use super::journey;
 use super::listener::{Accepted, Place};
-use super::record;
 use super::registry::Registration;
 use super::strict::Strict;
-use super::worker::{Draining, Worker};
 use crate::fault::Reason;
+use crate::proxy::forwarded::Remembered;
+use crate::proxy::worker::{Draining, Worker};
+use crate::proxy::{journey, record};
+use crate::request::LatestPartition;
 
 /// What a request's journey knows of its connection.
 pub(crate) struct Connection {

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::regex::{Case, PathRegex};
-use crate::proxy::path;
+use crate::request::path;
 
 /// A path's pattern, parsed.
 #[derive(Clone, Debug)]

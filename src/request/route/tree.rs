@@ -20,7 +20,7 @@ use super::leaf::{Leaf, has_header};
 use super::pattern::{Element, Shape};
 use super::rank;
 use super::{Found, Lookup, Rule, Tie};
-use crate::proxy::path;
+use crate::request::path;
 
 /// The rules of one host.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A host's pattern: one name, or every name under one.
 
 use super::PatternError;
-use crate::proxy::identify::canonical_host;
+use crate::request::canonical_host;
 
 /// A host's pattern, parsed: exact or `*.example.com`, which any number of labels may precede.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,13 +8,22 @@
 use std::fmt::{self, Display, Formatter, Write};
 use std::net::IpAddr;
 
-use super::partition::{Facts, Value, digest, first_present, spelling};
-use crate::snapshot::{Choice, ClientNames, Part, Partition};
+use super::partition::{Choice, Facts, Part, Partition, Value, digest, first_present, spelling};
+
+/// How partition values that may be secrets are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientNames {
+    /// Four characters and eight hex digits of a digest.
+    #[default]
+    Short,
+    /// The digest alone.
+    Digest,
+}
 
 /// A request's partition, shown without a secret. Allocates nothing but what a header on several
 /// lines or an odd escape takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'r> {
+pub struct Redacted<'r> {
     key: &'r [u8; 32],
     partition: &'r Partition,
     facts: &'r Facts<'r>,
@@ -23,13 +32,13 @@ pub struct Shown<'r> {
 
 /// Shows whose quota a request spends, its digests made under `key`: `203.0.113.9`,
 /// `live~1f2e3d4c`, or `header:x-api-key=live~1f2e3d4c, route=/items/{id}` if it takes names to tell.
-pub fn shown<'r>(
+pub fn redacted<'r>(
     key: &'r [u8; 32],
     partition: &'r Partition,
     facts: &'r Facts<'r>,
     names: ClientNames,
-) -> Shown<'r> {
-    Shown {
+) -> Redacted<'r> {
+    Redacted {
         key,
         partition,
         facts,
@@ -38,14 +47,14 @@ pub fn shown<'r>(
 }
 
 /// Shows a client's address: in clear, or as the digest that stands for it where only digests show.
-pub fn shown_address(key: &[u8; 32], address: IpAddr, names: ClientNames) -> impl Display {
+pub fn redacted_address(key: &[u8; 32], address: IpAddr, names: ClientNames) -> impl Display {
     fmt::from_fn(move |f| match names {
         ClientNames::Short => write!(f, "{address}"),
         ClientNames::Digest => write_digest(f, key, &Part::Ip, &Value::Address(address, 128)),
     })
 }
 
-impl Display for Shown<'_> {
+impl Display for Redacted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let choices = &self.partition.0;
         let missing = (choices.iter()).find(|choice| first_present(choice, self.facts).is_none());
@@ -73,12 +82,12 @@ impl Display for Shown<'_> {
     }
 }
 
-impl Shown<'_> {
+impl Redacted<'_> {
     fn write_value(&self, f: &mut Formatter<'_>, part: &Part, value: &Value<'_>) -> fmt::Result {
         let digest_only = self.names == ClientNames::Digest;
         match (part, value) {
             (Part::Host | Part::Method | Part::Route, Value::Text(text)) => {
-                return write_printable(f, text, SHOWN_BYTES_MAX);
+                return write_printable(f, text, TEXT_BYTES_MAX);
             }
             (_, Value::Address(address, prefix)) if !digest_only => {
                 return match address {
@@ -146,7 +155,7 @@ fn write_printable(f: &mut Formatter<'_>, text: &[u8], characters: usize) -> fmt
 
 const CHARACTERS_SHOWN: usize = 4;
 /// Bytes of a host, method or route that are shown.
-const SHOWN_BYTES_MAX: usize = 256;
+const TEXT_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -156,7 +165,7 @@ mod tests {
     fn show(sample: &Sample, partition: &[&[Part]], names: ClientNames) -> String {
         let choices = partition.iter().map(|parts| Choice(parts.to_vec()));
         let partition = Partition(choices.collect());
-        sample.with(|facts| shown(&KEY, &partition, facts, names).to_string())
+        sample.with(|facts| redacted(&KEY, &partition, facts, names).to_string())
     }
 
     /// Replaces runs of eight hex digits that end a value.
@@ -235,7 +244,7 @@ mod tests {
         let show = |headers, key: &[u8; 32]| {
             let sample = Sample { headers, ..SAMPLE };
             let partition = Partition(vec![Choice(vec![api_key()])]);
-            sample.with(|facts| shown(key, &partition, facts, ClientNames::Short).to_string())
+            sample.with(|facts| redacted(key, &partition, facts, ClientNames::Short).to_string())
         };
         let first = show(&[("x-api-key", "live_1")], &KEY);
         assert_eq!(first, show(&[("x-api-key", "live_1")], &KEY));

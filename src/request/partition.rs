@@ -14,12 +14,50 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use super::claims::strip_disguises;
+use super::path;
+use super::route::{Found, Router};
 use crate::limit::PartitionId;
 use crate::limit::partition_id::PartitionHasher;
-use crate::proxy::headers::strip_disguises;
-use crate::proxy::path;
-use crate::proxy::route::{Found, Router};
-use crate::snapshot::{Choice, Missing, Part, Partition, Policy};
+
+/// The parts that together name a client; none: one quota for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partition(pub Vec<Choice>);
+
+/// Parts of which the first that is present counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(pub Vec<Part>);
+
+/// What of a request names its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The client's address, IPv6 by prefix.
+    Ip,
+    /// A header's value.
+    Header(HeaderName),
+    /// The host asked for, in lower case, without port.
+    Host,
+    /// The method.
+    Method,
+    /// The route.
+    Route,
+    /// The normalised path.
+    Path,
+    /// A `{param}` of the route's path.
+    PathParam(Box<str>),
+}
+
+/// What happens to a request that lacks a part of the partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// It shares one quota with all others that lack it.
+    #[default]
+    Share,
+    /// The policy does not apply.
+    Skip,
+    /// 401.
+    Refuse,
+}
 
 /// What of a request can name its client.
 #[derive(Clone, Copy, Debug)]
@@ -55,21 +93,26 @@ pub enum Identified {
     Unidentified,
 }
 
-/// Digests the request's partition of `policy` under `key`.
-pub fn partition_id(key: &[u8; 32], policy: &Policy, facts: &Facts<'_>) -> Identified {
-    let mut tagger = PartitionHasher::new(key);
-    for choice in &policy.partition.0 {
+/// Digests the request's `partition` under `key`; `missing` says what a part that it lacks means.
+pub fn partition_id(
+    key: &[u8; 32],
+    partition: &Partition,
+    missing: Missing,
+    facts: &Facts<'_>,
+) -> Identified {
+    let mut hasher = PartitionHasher::new(key);
+    for choice in &partition.0 {
         if let Some((part, value)) = first_present(choice, facts) {
-            add(&mut tagger, part, &value);
+            add(&mut hasher, part, &value);
             continue;
         }
-        return match policy.missing {
-            Missing::Share => Identified::PartitionId(shared_tag(key, choice)),
+        return match missing {
+            Missing::Share => Identified::PartitionId(shared_id(key, choice)),
             Missing::Skip => Identified::Skip,
             Missing::Refuse => Identified::Unidentified,
         };
     }
-    Identified::PartitionId(tagger.finish())
+    Identified::PartitionId(hasher.finish())
 }
 
 /// The partition id that a connection's latest request had by its client's address alone: on one that is
@@ -82,11 +125,12 @@ impl LatestPartition {
     pub fn partition_id(
         &mut self,
         key: &[u8; 32],
-        policy: &Policy,
+        partition: &Partition,
+        missing: Missing,
         facts: &Facts<'_>,
     ) -> Identified {
-        if !matches!(&*policy.partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
-            return partition_id(key, policy, facts);
+        if !matches!(&*partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
+            return partition_id(key, partition, missing, facts);
         }
         let (client, prefix) = (facts.client, facts.ipv6_prefix);
         if let Some((of_key, address, bits, partition_id)) = &self.0
@@ -94,7 +138,7 @@ impl LatestPartition {
         {
             return Identified::PartitionId(*partition_id);
         }
-        let identified = partition_id(key, policy, facts);
+        let identified = partition_id(key, partition, missing, facts);
         if let Identified::PartitionId(partition_id) = identified {
             self.0 = Some((*key, client, prefix, partition_id));
         }
@@ -104,38 +148,38 @@ impl LatestPartition {
 
 /// Digests one part and its value alone, for showing it.
 pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> PartitionId {
-    let mut tagger = PartitionHasher::new(key);
-    add(&mut tagger, part, value);
-    tagger.finish()
+    let mut hasher = PartitionHasher::new(key);
+    add(&mut hasher, part, value);
+    hasher.finish()
 }
 
 /// The partition id of all requests that have none of a choice's parts.
-fn shared_tag(key: &[u8; 32], choice: &Choice) -> PartitionId {
-    let mut tagger = PartitionHasher::new(key);
-    tagger.part("missing", &choice.0.len().to_le_bytes());
+fn shared_id(key: &[u8; 32], choice: &Choice) -> PartitionId {
+    let mut hasher = PartitionHasher::new(key);
+    hasher.part("missing", &choice.0.len().to_le_bytes());
     for part in &choice.0 {
         let (kind, name) = spelling(part);
-        tagger.part(kind, name.as_bytes());
+        hasher.part(kind, name.as_bytes());
     }
-    tagger.finish()
+    hasher.finish()
 }
 
 /// Adds a part: its kind with its value, or its kind with its name and then the value under no
 /// kind, which no other part begins with.
-fn add(tagger: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
+fn add(hasher: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
     let (mut kind, name) = spelling(part);
     if !name.is_empty() {
-        tagger.part(kind, name.as_bytes());
+        hasher.part(kind, name.as_bytes());
         kind = "";
     }
     match value {
-        Value::Text(text) => tagger.part(kind, text),
-        Value::Address(IpAddr::V4(address), _) => tagger.part(kind, &address.octets()),
+        Value::Text(text) => hasher.part(kind, text),
+        Value::Address(IpAddr::V4(address), _) => hasher.part(kind, &address.octets()),
         Value::Address(IpAddr::V6(address), prefix) => {
             let mut network = [0; 17];
             network[..16].copy_from_slice(&address.octets());
             network[16] = *prefix;
-            tagger.part(kind, &network);
+            hasher.part(kind, &network);
         }
     }
 }
