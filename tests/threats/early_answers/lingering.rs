@@ -42,7 +42,7 @@ fn is_taken(client: &mut Client) -> bool {
 }
 
 #[test]
-fn s18_a_client_that_never_stops_sending_is_cut_after_half_a_minute() {
+fn a_client_that_never_stops_sending_is_cut_after_half_a_minute() {
     let running = refusing("");
     let mut client = lingering(&running);
     for turn in 0..7 {
@@ -55,7 +55,7 @@ fn s18_a_client_that_never_stops_sending_is_cut_after_half_a_minute() {
 }
 
 #[test]
-fn s18_a_client_that_falls_silent_is_cut_after_five_seconds() {
+fn a_client_that_falls_silent_is_cut_after_five_seconds() {
     let running = refusing("");
     for (wait, is_open) in [(4, true), (5, false)] {
         let mut client = lingering(&running);
@@ -68,7 +68,7 @@ fn s18_a_client_that_falls_silent_is_cut_after_five_seconds() {
 }
 
 #[test]
-fn s18_connections_that_linger_count_among_the_most_there_may_be() {
+fn connections_that_linger_count_among_the_most_there_may_be() {
     let running = refusing("max_connections = 1");
     let lingering = lingering(&running);
     let mut next = Client::connect(running.public);
@@ -79,7 +79,7 @@ fn s18_connections_that_linger_count_among_the_most_there_may_be() {
 }
 
 #[test]
-fn s18_connections_that_linger_end_with_the_gateway() {
+fn connections_that_linger_end_with_the_gateway() {
     let mut running = refusing("");
     let config = Config::limited("builtin:echo", "quota = '1 per week'\npartition = []");
     let text = config.top("shutdown_grace = '200ms'").text();
@@ -90,7 +90,7 @@ fn s18_connections_that_linger_end_with_the_gateway() {
 }
 
 #[test]
-fn s18_a_short_body_that_never_ends_delays_its_refusal_but_does_not_prevent_it() {
+fn a_short_body_that_never_ends_delays_its_refusal_but_does_not_prevent_it() {
     let running = refusing("");
     let mut client = Client::connect(running.public);
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n");
@@ -104,7 +104,7 @@ fn s18_a_short_body_that_never_ends_delays_its_refusal_but_does_not_prevent_it()
 }
 
 #[test]
-fn s18_what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
+fn what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
     let running = start(&Config::to("builtin:echo").route("/*", ""));
     let mut client = Client::connect(running.public);
     client.send("GET / HTTP/1.1\r\n");
@@ -124,7 +124,7 @@ fn s18_what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
 }
 
 #[test]
-fn s18_bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
+fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
     let running = start(&Config::to("builtin:echo").route("/*", ""));
     let get = "GET / HTTP/1.1\r\nHost: a.test\r\n";
     let mut failures = Vec::new();
@@ -180,7 +180,7 @@ fn s18_bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
 }
 
 #[test]
-fn s18_a_malformed_head_is_counted_while_its_client_lingers() {
+fn a_malformed_head_is_counted_while_its_client_lingers() {
     let config = Config::to("builtin:echo").admin("127.0.0.1:0");
     let running = start(&config.route("/*", ""));
     let mut client = Client::connect(running.public);

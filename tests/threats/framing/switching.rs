@@ -34,7 +34,7 @@ fn upgrades() -> Vec<String> {
 }
 
 #[test]
-fn s16_nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
+fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
     let mut failures = Vec::new();
     for message in upgrades() {
         let (heard, answered) = (Gate::default(), Gate::default());
@@ -88,7 +88,7 @@ fn s16_nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
 }
 
 #[test]
-fn s16_an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
+fn an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
     for message in upgrades() {
         let origin = Origin::scripted(|exchange| {
             exchange.write(
@@ -111,7 +111,7 @@ fn s16_an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more(
 }
 
 #[test]
-fn s17_an_expectation_while_limited_is_refused_without_100() {
+fn an_expectation_while_limited_is_refused_without_100() {
     let bench = Bench::before(Origin::plain(), |config| {
         config
             .policy("none", "quota = '1 per hour'\npartition = []")
@@ -138,7 +138,7 @@ fn s17_an_expectation_while_limited_is_refused_without_100() {
 }
 
 #[test]
-fn s17_expectations_other_than_continue_are_refused() {
+fn expectations_other_than_continue_are_refused() {
     let head = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n\r\n");
     let messages = [
         head("Expect: foo\r\nContent-Length: 5"),

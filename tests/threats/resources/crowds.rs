@@ -26,7 +26,7 @@ fn served(running: &Running) -> Client {
 }
 
 #[test]
-fn d_newcomer_takes_the_place_of_the_connection_that_waited_longest() {
+fn newcomer_takes_the_place_of_the_connection_that_waited_longest() {
     let running = full_at_two("builtin:status/200");
     let mut first = served(&running);
     running.clock.advance(secs(2));
@@ -45,7 +45,7 @@ fn d_newcomer_takes_the_place_of_the_connection_that_waited_longest() {
 }
 
 #[test]
-fn d_thousands_that_only_connect_keep_nobody_out() {
+fn thousands_that_only_connect_keep_nobody_out() {
     let running = full_at_two("builtin:status/200");
     let mut silent: Vec<_> = (0..10).map(|_| Client::connect(running.public)).collect();
     let mut good = Client::connect(running.public);
@@ -61,7 +61,7 @@ fn d_thousands_that_only_connect_keep_nobody_out() {
 }
 
 #[test]
-fn d_whoever_has_begun_a_request_does_not_give_way() {
+fn whoever_has_begun_a_request_does_not_give_way() {
     let origin = Origin::mute();
     let running = full_at_two(&origin.url());
     let mut busy = Client::connect(running.public);
@@ -86,7 +86,7 @@ fn d_whoever_has_begun_a_request_does_not_give_way() {
 }
 
 #[test]
-fn d_connections_of_another_listener_do_not_give_way() {
+fn connections_of_another_listener_do_not_give_way() {
     let config = Config::to("builtin:status/200")
         .admin("127.0.0.1:0")
         .listener("max_connections = 1\nheader_timeout = '1h'\nidle_timeout = '1h'")
