@@ -1,20 +1,16 @@
 //! Deadlines of a client's connection: none is missed, none comes early, none blames the wrong side.
 
-use std::io::Write as _;
-use std::thread;
-
 use tollgate::clock::Micros;
-use tollgate::proxy::sweep;
 
 use crate::support::wire::Body;
 use crate::support::{
-    After, Client, Config, Flow, Framing, Gate, HUSH, Origin, Running, secs, start,
+    After, Client, Config, Flow, Framing, Gate, Origin, Stepped, get, secs, start,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-fn open(endpoint: &str, listener: &str) -> Running {
-    start(&Config::to(endpoint).listener(listener).route("/*", ""))
+fn open(endpoint: &str, listener: &str) -> Stepped {
+    Stepped::start(&Config::to(endpoint).listener(listener).route("/*", ""))
 }
 
 #[test]
@@ -27,10 +23,9 @@ fn an_incomplete_head_is_a_408_after_the_header_timeout() {
     ] {
         let mut client = Client::connect(running.public);
         client.send(head);
-        assert!(client.is_silent_for(HUSH), "{head:?}");
-        running.clock.advance(secs(9));
-        assert!(client.is_silent_for(HUSH), "early: {head:?}");
-        let _time = Flow::of(&running.clock, secs(1));
+        running.advance(secs(9));
+        assert!(client.is_silent(), "early: {head:?}");
+        running.advance(secs(1));
         assert_eq!(client.answer().status, 408, "{head:?}");
         client.assert_closed();
     }
@@ -42,8 +37,9 @@ fn an_incomplete_head_after_a_whole_request_is_a_408_too() {
     let mut client = Client::connect(running.public);
     assert_eq!(client.ask(GET).status, 200);
     client.send("GET / HT");
-    assert!(client.is_silent_for(HUSH));
-    let _time = Flow::of(&running.clock, secs(1));
+    running.advance(secs(1));
+    assert!(client.is_silent(), "early");
+    running.advance(secs(1));
     assert_eq!(client.answer().status, 408);
     client.assert_closed();
 }
@@ -58,9 +54,9 @@ fn part_of_a_head_behind_a_whole_request_has_the_header_timeout_too() {
         for _ in 0..before.matches("Host").count() {
             assert_eq!(client.answer().status, 200, "{before}");
         }
-        running.clock.advance(secs(1));
-        assert!(client.is_silent_for(HUSH), "early: {before}");
-        running.clock.advance(secs(1));
+        running.advance(secs(1));
+        assert!(client.is_silent(), "early: {before}");
+        running.advance(secs(1));
         assert_eq!(client.answer().status, 408, "{before}");
         client.assert_closed();
     }
@@ -73,11 +69,8 @@ fn connection_is_idle_after_a_request_of_any_shape() {
         .policy("p", "quota = '1 per day'\npartition = []")
         .route("/*", "")
         .route("/spent", "policies = ['p']");
-    let running = start(&config);
-    assert_eq!(
-        crate::support::get(running.public, "/spent", "").status,
-        200
-    );
+    let running = Stepped::start(&config);
+    assert_eq!(get(running.public, "/spent", "").status, 200);
     let host = "Host: a.test\r\n";
     for (request, answers) in [
         (GET.repeat(2), &[200, 200][..]),
@@ -108,12 +101,9 @@ fn connection_is_idle_after_a_request_of_any_shape() {
         client.send(&request);
         let seen: Vec<_> = answers.iter().map(|_| client.answer().status).collect();
         assert_eq!(seen, answers, "{request}");
-        running.clock.advance(secs(70));
-        assert!(
-            client.is_silent_for(HUSH),
-            "75 seconds are not over: {request}"
-        );
-        running.clock.advance(secs(5));
+        running.advance(secs(70));
+        assert!(client.is_silent(), "75 seconds are not over: {request}");
+        running.advance(secs(5));
         client.assert_closed();
     }
 }
@@ -125,16 +115,12 @@ fn a_head_that_trickles_in_does_not_win_time() {
     assert_eq!(client.ask(GET).status, 200);
     client.send("GET / HTTP/1.1\r\nX-Slow: ");
     // Each byte comes well within ten seconds of the one before; all of them do not.
-    let steps = (0..10).take_while(|_| {
-        let is_silent = client.is_silent_for(HUSH);
-        running.clock.advance(secs(4));
-        if is_silent {
-            // The gateway may have closed just now; the answer will tell.
-            let _ = client.wire.write(b"x");
-        }
-        is_silent
-    });
-    assert!(steps.count() < 10, "40 seconds for one head");
+    for _ in 0..2 {
+        running.advance(secs(4));
+        assert!(client.is_silent(), "10 seconds are not over");
+        client.send("x");
+    }
+    running.advance(secs(4));
     assert_eq!(client.answer().status, 408);
 }
 
@@ -142,12 +128,10 @@ fn a_head_that_trickles_in_does_not_win_time() {
 fn a_connection_that_says_nothing_is_closed() {
     let running = open("builtin:echo", "");
     let mut client = Client::connect(running.public);
-    let _time = Flow::of(&running.clock, secs(5));
-    let rest = String::from_utf8(client.rest()).expect("text");
-    assert!(
-        rest.is_empty() || rest.starts_with("HTTP/1.1 408 "),
-        "{rest}"
-    );
+    running.advance(secs(9));
+    assert!(client.is_silent(), "10 seconds are not over");
+    running.advance(secs(1));
+    client.assert_closed();
 }
 
 #[test]
@@ -156,10 +140,10 @@ fn an_idle_connection_is_closed_without_a_word_and_not_before_its_time() {
     let mut client = Client::connect(running.public);
     for _ in 0..2 {
         assert_eq!(client.ask(GET).status, 200);
-        running.clock.advance(secs(70));
-        assert!(client.is_silent_for(HUSH), "75 seconds are not over");
+        running.advance(secs(70));
+        assert!(client.is_silent(), "75 seconds are not over");
     }
-    let _time = Flow::of(&running.clock, secs(2));
+    running.advance(secs(5));
     client.assert_closed();
 }
 
@@ -170,9 +154,9 @@ fn a_body_that_stalls_ends_its_request() {
     let mut client = Client::connect(running.public);
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nabc");
     origin.wait_for_requests(1);
-    running.clock.advance(secs(4));
-    assert!(client.is_silent_for(HUSH));
-    let _time = Flow::of(&running.clock, secs(1));
+    running.advance(secs(4));
+    assert!(client.is_silent(), "early");
+    running.advance(secs(1));
     let answer = client.answer();
     assert_eq!((answer.status, answer.says_close()), (408, true));
     client.assert_closed();
@@ -201,8 +185,8 @@ fn a_slow_body_that_keeps_coming_is_not_cut() {
         client.send("x");
         gate.wait();
         if place < 2 {
-            running.clock.advance(secs(4));
-            assert!(client.is_silent_for(HUSH), "byte {place}");
+            running.advance(secs(4));
+            assert!(client.is_silent(), "byte {place}");
         }
     }
     assert_eq!(client.answer().status, 204);
@@ -223,25 +207,24 @@ fn waiting_for_the_origin_does_not_count_against_the_client() {
     let config = Config::to(origin.url())
         .listener("body_timeout = '5s'")
         .upstream("response_timeout = '1h'");
-    let running = start(&config.route("/*", ""));
+    let running = Stepped::start(&config.route("/*", ""));
     // More than the kernel's buffers take, so that the client's sending stands still.
-    let length = 32 << 20;
+    let body = vec![b'x'; 32 << 20];
     let mut client = Client::connect(running.public);
     client.send(format!(
-        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n",
+        body.len()
     ));
-    let mut stream = client.wire.second_handle();
-    let upload = thread::spawn(move || stream.write_all(&vec![b'x'; length]));
     origin.wait_for_requests(1);
-    assert!(client.is_silent_for(HUSH));
+    let taken = client.wire.write_until_full(&body, || running.settle());
+    assert!(taken < body.len(), "nobody has read it yet");
     for _ in 0..5 {
-        running.clock.advance(secs(4));
-        assert!(client.is_silent_for(HUSH));
+        running.advance(secs(4));
+        assert!(client.is_silent(), "it is the origin's turn");
     }
     read.open();
+    client.send(&body[taken..]);
     assert_eq!(client.answer().status, 204);
-    let sent = upload.join().expect("writing does not panic");
-    sent.expect("all of the body is taken");
 }
 
 #[test]
@@ -278,12 +261,10 @@ fn large(bytes: usize) -> Origin {
 }
 
 /// Reads to the end, `step` bytes every `pause` of the gateway's time, and returns how many came.
-fn sip(running: &Running, client: &mut Client, step: usize, pause: Micros) -> usize {
+fn sip(running: &Stepped, client: &mut Client, step: usize, pause: Micros) -> usize {
     let mut body = Body::default();
     loop {
-        running.clock.advance(pause);
-        // So that what is overdue is found out before more is read.
-        thread::sleep(sweep::PERIOD * 2);
+        running.advance(pause);
         let read = client.wire.read_body(Framing::Length(step), &mut body);
         if read.is_err() {
             return body.bytes.len();
@@ -312,9 +293,7 @@ fn answer_is_not_cut_short_by_the_idle_timeout() {
         let mut client = Client::connect_narrow(running.public);
         client.send(GET);
         let mut answer = client.head().expect("a head");
-        thread::sleep(sweep::PERIOD);
-        running.clock.advance(secs(2));
-        thread::sleep(sweep::PERIOD * 2);
+        running.advance(secs(2));
         client.finish(&mut answer).expect("the whole answer");
         assert_eq!(answer.body.len(), bytes);
     }

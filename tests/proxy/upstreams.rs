@@ -2,7 +2,7 @@
 
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    After, Client, Config, Flow, Gate, HUSH, Origin, Refusing, Running, Unreachable, secs, start,
+    After, Client, Config, Flow, Gate, Origin, Refusing, Running, Stepped, Unreachable, secs, start,
 };
 
 fn open(endpoint: &str) -> Running {
@@ -95,13 +95,13 @@ fn an_upstream_that_does_not_answer_in_time_is_a_504() {
     ] {
         let origin = Origin::mute();
         let config = Config::to(origin.url()).upstream(upstream);
-        let running = start(&config.route("/*", route));
+        let running = Stepped::start(&config.route("/*", route));
         let mut client = Client::connect(running.public);
         client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
         origin.wait_for_requests(1);
-        running.clock.advance(secs(patience - 1));
-        assert!(client.is_silent_for(HUSH), "early: {upstream} {route}");
-        let _time = Flow::of(&running.clock, secs(1));
+        running.advance(secs(patience - 1));
+        assert!(client.is_silent(), "early: {upstream} {route}");
+        running.advance(secs(1));
         let answer = client.answer();
         assert_eq!(answer.status, 504, "{upstream} {route}");
         assert_eq!(answer.json()["status"], 504);
@@ -147,19 +147,19 @@ fn a_slow_answer_that_keeps_coming_is_not_cut() {
         }
     });
     let config = Config::to(origin.url()).upstream("body_timeout = '5s'");
-    let running = start(&config.route("/*", ""));
+    let running = Stepped::start(&config.route("/*", ""));
     let mut client = Client::connect(running.public);
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     client
         .wire
         .read_until(b"\r\n\r\na")
         .expect("the first byte");
-    running.clock.advance(secs(4));
-    assert!(client.is_silent_for(HUSH));
+    running.advance(secs(4));
+    assert!(client.is_silent(), "early");
     more.open();
     client.wire.read_until(b"b").expect("the second byte");
-    running.clock.advance(secs(4));
-    assert!(client.is_silent_for(HUSH));
+    running.advance(secs(4));
+    assert!(client.is_silent(), "early");
     done.open();
     client.wire.read_until(b"c").expect("the third byte");
 }
@@ -168,11 +168,12 @@ fn a_slow_answer_that_keeps_coming_is_not_cut() {
 fn an_upstream_whose_connection_never_stands_is_answered_in_time() {
     let unreachable = Unreachable::new();
     let config = Config::to(unreachable.url()).upstream("connect_timeout = '2s'");
-    let running = start(&config.upstream("retries = 0").route("/*", ""));
+    let running = Stepped::start(&config.upstream("retries = 0").route("/*", ""));
     let mut client = Client::connect(running.public);
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    assert!(client.is_silent_for(HUSH));
-    let _time = Flow::of(&running.clock, secs(1));
+    running.advance(secs(1));
+    assert!(client.is_silent(), "early");
+    running.advance(secs(1));
     let status = client.answer().status;
     assert!(matches!(status, 502 | 504), "{status}");
 }

@@ -7,7 +7,7 @@ use crate::support::{Client, Config, Origin, Process, eventually, get};
 
 /// How a client leaves.
 #[derive(Clone, Copy, Debug)]
-enum LeavingBucket {
+enum Departure {
     /// It closes.
     Closing,
     /// It closes its sending side and would read on.
@@ -16,7 +16,7 @@ enum LeavingBucket {
     Resetting,
 }
 
-impl LeavingBucket {
+impl Departure {
     fn leave(self, client: Client) -> Option<Client> {
         match self {
             Self::Closing => None,
@@ -140,13 +140,13 @@ fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
     let process = shaping(&origin);
     let mut case = 0;
     for leaving in [
-        LeavingBucket::Closing,
-        LeavingBucket::HalfClosing,
-        LeavingBucket::Resetting,
+        Departure::Closing,
+        Departure::HalfClosing,
+        Departure::Resetting,
     ] {
         for way in ways_of_sending() {
             // What waits in the client's kernel for room keeps its FIN back; nobody can see it.
-            if way.is_flooding && !matches!(leaving, LeavingBucket::Resetting) {
+            if way.is_flooding && !matches!(leaving, Departure::Resetting) {
                 continue;
             }
             let name = format!("{leaving:?}, {}", way.name);
