@@ -1,7 +1,7 @@
 //! A gateway whose time passes in steps: after each, all that was due has been done.
 
 use std::net::SocketAddr;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use tollgate::clock::Micros;
 
@@ -68,6 +68,12 @@ impl Deref for Stepped {
     type Target = Running;
     fn deref(&self) -> &Running {
         &self.running
+    }
+}
+
+impl DerefMut for Stepped {
+    fn deref_mut(&mut self) -> &mut Running {
+        &mut self.running
     }
 }
 

@@ -229,7 +229,7 @@ pub const QUOTA: i64 = 100_000;
 
 const PROBE: &str = "/probe";
 const LAST: &str = "/last";
-const TRIES: usize = 600;
+const TRIES: usize = 2_000;
 
 /// Reasons of heads that never become a request.
 const OF_HYPER: &[&str] = &["syntax", "too_large", "incomplete", "timeout"];

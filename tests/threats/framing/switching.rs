@@ -3,7 +3,7 @@
 use super::bench::{Bench, QUOTA, expect};
 use super::{SMUGGLED, assert_none, rejected, rows};
 use crate::support::ratelimit::remaining;
-use crate::support::{After, Gate, HUSH, Origin};
+use crate::support::{After, Gate, Origin, get};
 
 /// Ways to ask for another protocol; all end with a whole head.
 fn upgrades() -> Vec<String> {
@@ -37,12 +37,13 @@ fn upgrades() -> Vec<String> {
 fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
     let mut failures = Vec::new();
     for message in upgrades() {
-        let (heard, answered) = (Gate::default(), Gate::default());
+        let (forwarded, heard, answered) = (Gate::default(), Gate::default(), Gate::default());
         let origin = Origin::scripted({
-            let (heard, answered) = (heard.clone(), answered.clone());
+            let (forwarded, heard, answered) = (forwarded.clone(), heard.clone(), answered.clone());
             move |exchange| {
                 if exchange.index == 0 {
-                    let is_silent = exchange.wire.is_silent_for(HUSH);
+                    forwarded.wait();
+                    let is_silent = exchange.wire.is_silent();
                     assert!(is_silent, "bytes behind the head");
                     heard.open();
                     answered.wait();
@@ -51,10 +52,18 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
                 Ok(After::Keep)
             }
         });
-        let bench = Bench::before(origin, |config| config);
+        let bench = Bench::before(origin, |config| {
+            config
+                .with("[upstreams.echo]\nendpoints = ['builtin:echo']")
+                .with("[[routes]]\npath = '/echo'\nupstream = 'echo'")
+        });
         let mut client = bench.client();
         // What would be tunnelled is a request of its own here, and counted as one.
         client.send(format!("{message}{SMUGGLED}"));
+        bench.origin.wait_for_requests(1);
+        // The only worker has done what it was to do with what it was sent before.
+        assert_eq!(get(bench.running.public, "/echo", "").status, 200);
+        forwarded.open();
         heard.wait();
         let mut checked = || {
             expect(
