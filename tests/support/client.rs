@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Result};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
@@ -33,11 +32,8 @@ pub fn get(address: SocketAddr, target: &str, fields: &str) -> Answer {
 /// Waits until one of the clients has been sent something, and returns which.
 #[track_caller]
 pub fn first_answered(clients: &mut [Client]) -> usize {
-    let glance = Duration::from_millis(10);
     eventually("one of the clients is answered", || {
-        clients
-            .iter_mut()
-            .position(|client| !client.is_silent_for(glance))
+        clients.iter_mut().position(|client| !client.is_silent())
     })
 }
 
@@ -171,9 +167,11 @@ impl Client {
         assert_eq!(String::from_utf8_lossy(&rest), "", "bytes before the close");
     }
 
-    /// Whether nothing comes, not even an end, for that long.
-    pub fn is_silent_for(&mut self, time: Duration) -> bool {
-        self.wire.is_silent_for(time)
+    /// Whether nothing has come by now, not even an end.
+    ///
+    /// It shows something only behind an event by which something would have come.
+    pub fn is_silent(&mut self) -> bool {
+        self.wire.is_silent()
     }
 }
 

@@ -11,6 +11,7 @@ pub mod origin;
 pub mod process;
 pub mod ratelimit;
 pub mod redis;
+pub mod stepped;
 pub mod wire;
 
 pub use client::{Answer, Client, first_answered, get};
@@ -19,15 +20,13 @@ pub use garden::{Garden, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};
 pub use process::Process;
+pub use stepped::Stepped;
 pub use wire::{Framing, Head};
 
 use std::time::Duration;
 
 /// Longest that a test waits for something that must happen; reaching it fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long a test listens where nothing must happen.
-pub const HUSH: Duration = Duration::from_millis(150);
 
 /// Tries until `attempt` returns something, or fails after [`PATIENCE`].
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {

@@ -299,7 +299,7 @@ impl Refusing {
 #[derive(Debug)]
 pub struct Unreachable {
     socket: Socket,
-    _queued: Vec<TcpStream>,
+    _queued: TcpStream,
 }
 
 impl Unreachable {
@@ -311,11 +311,9 @@ impl Unreachable {
         socket.listen(0).expect("a bound socket");
         let address = socket.local_addr().expect("a bound socket");
         let address = address.as_socket().expect("an IPv4 address");
-        let short = Duration::from_millis(50);
-        let queued: Vec<_> = (0..4)
-            .map_while(|_| TcpStream::connect_timeout(&address, short).ok())
-            .collect();
-        assert!(queued.len() < 4, "the queue never fills");
+        // A queue of length 0 has room for one.
+        let queued = TcpStream::connect_timeout(&address, PATIENCE).expect("room for one");
+        TcpStream::connect_timeout(&address, DROPPED).expect_err("no room for another");
         Self {
             socket,
             _queued: queued,
@@ -328,6 +326,9 @@ impl Unreachable {
         format!("http://{}", address.as_socket().expect("an IPv4 address"))
     }
 }
+
+/// How long an attempt to connect is watched to see that the kernel drops it: it tells nobody.
+const DROPPED: Duration = Duration::from_millis(50);
 
 /// Something that one thread waits for and another opens.
 #[derive(Clone, Debug, Default)]

@@ -91,26 +91,32 @@ impl Wire {
         set.expect("a socket takes options");
     }
 
-    /// Writes that piece again and again until neither kernel takes any more of it.
-    pub fn flood(&self, piece: &[u8]) {
+    /// Writes of `bytes` what is taken until all that is in between is full, and returns how much that was.
+    ///
+    /// What is in between passes on what it can before `settle` returns: if no more is taken afterwards, it is full.
+    pub fn write_until_full(&mut self, bytes: &[u8], settle: impl Fn()) -> usize {
         let set = |is_nonblocking| {
             let set = self.stream.set_nonblocking(is_nonblocking);
             set.expect("a socket takes options");
         };
-        set(true);
-        let mut refusals = 0;
-        while refusals < 5 {
-            // A piece that is taken in part leaves bytes that mean nothing, which is as good.
-            match (&self.stream).write(piece) {
-                Ok(_) => refusals = 0,
+        let (mut taken, mut refusals) = (0, 0);
+        while taken < bytes.len() && refusals < REFUSALS {
+            set(true);
+            let written = (&self.stream).write(&bytes[taken..]);
+            set(false);
+            match written {
+                Ok(length) => {
+                    taken += length;
+                    refusals = 0;
+                }
                 Err(error) if is_timeout(&error) => {
                     refusals += 1;
-                    std::thread::sleep(Duration::from_millis(5));
+                    settle();
                 }
                 Err(_) => break,
             }
         }
-        set(false);
+        taken
     }
 
     /// Returns a second handle to the same socket, for writing from another thread.
@@ -237,9 +243,9 @@ impl Wire {
         Ok(std::mem::take(&mut self.buffer))
     }
 
-    /// Whether nothing, not even an end, comes within `time`.
-    pub fn is_silent_for(&mut self, time: Duration) -> bool {
-        self.patience(time);
+    /// Whether nothing has come by now, not even an end.
+    pub fn is_silent(&mut self) -> bool {
+        self.patience(AT_ONCE);
         let silent =
             self.buffer.is_empty() && matches!(self.fill(), Err(error) if is_timeout(&error));
         self.patience(PATIENCE);
@@ -311,6 +317,11 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 fn cut(what: &str) -> Error {
     Error::new(ErrorKind::UnexpectedEof, what)
 }
+
+/// As little as a read can wait: the kernel rounds it up to its next tick.
+const AT_ONCE: Duration = Duration::from_micros(1);
+/// How often in a row nothing more is taken by what is full: once for each of the two kernels' buffers, and once more.
+const REFUSALS: usize = 3;
 
 /// Whether the peer ended the connection with a reset rather than FIN.
 pub fn is_reset(error: &Error) -> bool {

@@ -1,15 +1,15 @@
 //! Published advisories of this field, each as a test of its lesson.
 //!
-//! Those whose lesson is a row of the tables are tested there:
+//! Those whose lesson has a table of its own are tested there:
 //!
 //! | advisory | lesson | test |
 //! | --- | --- | --- |
-//! | Pingora 2025-0037 | a refused request's body is read as a request | `framing::bodies` (S5) |
-//! | Pingora 2026-0033 | bytes behind an upgrade forwarded too early | `framing::switching` (S16) |
-//! | Traefik CVE-2021-32813, CVE-2024-45410 | Connection deletes the proxy's fields | `framing::hop_by_hop` (S21) |
-//! | hyper #4124, RUSTSEC-2021-0020 | both framings, several codings | `framing::codings` (S1 to S3) |
-//! | hyper RUSTSEC-2021-0078, RUSTSEC-2021-0079 | `+10`, sizes that overflow | `framing` (S7, S8) |
-//! | hyper RUSTSEC-2020-0008 | the body of a GET | `framing::bodies` (S5) |
+//! | Pingora 2025-0037 | a refused request's body is read as a request | `framing::bodies` |
+//! | Pingora 2026-0033 | bytes behind an upgrade forwarded too early | `framing::switching` |
+//! | Traefik CVE-2021-32813, CVE-2024-45410 | Connection deletes the proxy's fields | `framing::hop_by_hop` |
+//! | hyper #4124, RUSTSEC-2021-0020 | both framings, several codings | `framing::codings` |
+//! | hyper RUSTSEC-2021-0078, RUSTSEC-2021-0079 | `+10`, sizes that overflow | `framing::codings`, `framing::chunks` |
+//! | hyper RUSTSEC-2020-0008 | the body of a GET | `framing::bodies` |
 
 use std::fs;
 use std::path::Path;

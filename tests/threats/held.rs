@@ -7,7 +7,7 @@ use crate::support::{Client, Config, Origin, Process, eventually, get};
 
 /// How a client leaves.
 #[derive(Clone, Copy, Debug)]
-enum LeavingBucket {
+enum Departure {
     /// It closes.
     Closing,
     /// It closes its sending side and would read on.
@@ -16,7 +16,7 @@ enum LeavingBucket {
     Resetting,
 }
 
-impl LeavingBucket {
+impl Departure {
     fn leave(self, client: Client) -> Option<Client> {
         match self {
             Self::Closing => None,
@@ -138,15 +138,16 @@ fn held(process: &Process) -> u64 {
 fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
     let origin = Origin::plain();
     let process = shaping(&origin);
+    let flood = vec![b'x'; 32 << 20];
     let mut case = 0;
     for leaving in [
-        LeavingBucket::Closing,
-        LeavingBucket::HalfClosing,
-        LeavingBucket::Resetting,
+        Departure::Closing,
+        Departure::HalfClosing,
+        Departure::Resetting,
     ] {
         for way in ways_of_sending() {
             // What waits in the client's kernel for room keeps its FIN back; nobody can see it.
-            if way.is_flooding && !matches!(leaving, LeavingBucket::Resetting) {
+            if way.is_flooding && !matches!(leaving, Departure::Resetting) {
                 continue;
             }
             let name = format!("{leaving:?}, {}", way.name);
@@ -159,12 +160,14 @@ fn a_held_request_is_let_go_when_its_client_leaves_whatever_it_has_sent() {
                 way.method, way.fields
             ));
             client.send(&way.behind);
-            if way.is_flooding {
-                client.wire.flood(&[b'x'; 16 * 1024]);
-            }
             eventually(&format!("held: {name}"), || {
                 (held(&process) == 1).then_some(())
             });
+            if way.is_flooding {
+                let settle = || assert_eq!(held(&process), 1, "{name}");
+                let taken = client.wire.write_until_full(&flood, settle);
+                assert!(taken < flood.len(), "nobody reads it: {name}");
+            }
             let left = leaving.leave(client);
             // "At once" beside an hour.
             eventually(&format!("let go: {name}"), || {

@@ -1,4 +1,4 @@
-//! The threat model (`docs/security.md`) as tables of tests: one row one case, named by its number.
+//! The threat model (`docs/security.md`) as tables of tests: one row, one case.
 //!
 //! Everything goes over real sockets through the whole gateway, to an origin that records bytes.
 

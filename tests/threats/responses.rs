@@ -1,6 +1,6 @@
 //! Answers of an origin that break the rules never reach the next client.
 //!
-//! Row S19. Each case goes to a client that has a second request pipelined behind; then another
+//! Each case goes to a client that has a second request pipelined behind; then another
 //! client asks. One worker and one pool: a connection wrongly kept would be taken again at once,
 //! and what the origin had said too much would be the next client's answer.
 
@@ -130,7 +130,7 @@ fn check(cases: &[Case]) {
 }
 
 #[test]
-fn s19_an_answer_whose_length_is_unclear_is_a_502_and_its_connection_ends() {
+fn an_answer_whose_length_is_unclear_is_a_502_and_its_connection_ends() {
     let fields = |name, fields: &str, body: &str| {
         case(
             name,
@@ -201,7 +201,7 @@ fn s19_an_answer_whose_length_is_unclear_is_a_502_and_its_connection_ends() {
 }
 
 #[test]
-fn s19_an_answer_that_is_not_http_is_a_502_and_its_connection_ends() {
+fn an_answer_that_is_not_http_is_a_502_and_its_connection_ends() {
     let head = |name, head: &[u8]| case(name, [head, b"\r\n\r\n"].concat(), Told::BadGateway);
     let long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(40 * 1024));
     let many = format!("HTTP/1.1 200 OK\r\n{}X: 1", "X: 1\r\n".repeat(200));
@@ -267,7 +267,7 @@ fn s19_an_answer_that_is_not_http_is_a_502_and_its_connection_ends() {
 }
 
 #[test]
-fn s19_bytes_beyond_an_answer_are_nobodys_answer() {
+fn bytes_beyond_an_answer_are_nobodys_answer() {
     let poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
     let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
@@ -328,7 +328,7 @@ fn s19_bytes_beyond_an_answer_are_nobodys_answer() {
 }
 
 #[test]
-fn s19_an_answer_that_breaks_off_never_looks_complete() {
+fn an_answer_that_breaks_off_never_looks_complete() {
     let chunked = |name, chunks: &str| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         case(name, format!("{head}{chunks}"), Told::Beginning)
@@ -365,7 +365,7 @@ fn s19_an_answer_that_breaks_off_never_looks_complete() {
 }
 
 #[test]
-fn s19_an_answer_before_any_request_ends_its_connection() {
+fn an_answer_before_any_request_ends_its_connection() {
     let rests = Gate::default();
     let taken = rests.clone();
     let origin = Origin::scripted(move |exchange| {
@@ -386,7 +386,7 @@ fn s19_an_answer_before_any_request_ends_its_connection() {
 }
 
 #[test]
-fn s19_endless_interim_answers_end_with_a_502() {
+fn endless_interim_answers_end_with_a_502() {
     let origin = Origin::scripted(|exchange| {
         while exchange.write("HTTP/1.1 103 Early Hints\r\n\r\n").is_ok() {}
         Ok(After::Close)

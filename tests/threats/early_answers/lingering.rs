@@ -1,23 +1,19 @@
 //! The bounds of what an early answer costs: draining, and lingering behind it.
 
-use std::time::Duration;
-
-use tollgate::proxy::deadline;
-
 use crate::support::wire::is_reset;
-use crate::support::{Client, Config, Flow, HUSH, Running, eventually, get, secs, start};
+use crate::support::{Client, Config, Stepped, eventually, get, secs};
 
 const UPLOAD: &str = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\n";
 
-fn refusing(listener: &str) -> Running {
+fn refusing(listener: &str) -> Stepped {
     let config = Config::limited("builtin:echo", "quota = '1 per week'\npartition = []");
-    let running = start(&config.listener(listener));
+    let running = Stepped::start(&config.listener(listener));
     assert_eq!(get(running.public, "/", "").status, 200);
     running
 }
 
 /// Begins an upload that is refused, and reads the refusal and the end behind it.
-fn lingering(running: &Running) -> Client {
+fn lingering(running: &Stepped) -> Client {
     let mut client = Client::connect(running.public);
     let answer = client.ask(UPLOAD);
     assert_eq!(answer.status, 429);
@@ -30,56 +26,50 @@ fn lingering(running: &Running) -> Client {
 /// Whether the gateway still takes what the client sends.
 fn is_taken(client: &mut Client) -> bool {
     // A reset is seen by the write after the one that brought it about.
-    (0..2).all(|_| {
-        let written = client.wire.write(b"more");
-        std::thread::sleep(deadline::PERIOD);
-        match written {
-            Ok(()) => true,
-            Err(error) if is_reset(&error) => false,
-            Err(error) => panic!("writing: {error}"),
-        }
+    (0..2).all(|_| match client.wire.write(b"more") {
+        Ok(()) => true,
+        Err(error) if is_reset(&error) => false,
+        Err(error) => panic!("writing: {error}"),
     })
 }
 
 #[test]
-fn s18_a_client_that_never_stops_sending_is_cut_after_half_a_minute() {
+fn a_client_that_never_stops_sending_is_cut_after_half_a_minute() {
     let running = refusing("");
     let mut client = lingering(&running);
     for turn in 0..7 {
         assert!(is_taken(&mut client), "after {} seconds", turn * 4);
-        running.clock.advance(secs(4));
+        running.advance(secs(4));
     }
     assert!(is_taken(&mut client), "half a minute is not over");
-    running.clock.advance(secs(2));
+    running.advance(secs(2));
     eventually("it is cut", || (!is_taken(&mut client)).then_some(()));
 }
 
 #[test]
-fn s18_a_client_that_falls_silent_is_cut_after_five_seconds() {
+fn a_client_that_falls_silent_is_cut_after_five_seconds() {
     let running = refusing("");
-    for (wait, is_open) in [(4, true), (5, false)] {
-        let mut client = lingering(&running);
-        // Its silence begins a moment after the end that it has read.
-        std::thread::sleep(deadline::PERIOD);
-        running.clock.advance(secs(wait));
-        std::thread::sleep(deadline::PERIOD * 3);
-        assert_eq!(is_taken(&mut client), is_open, "{wait} seconds of silence");
-    }
+    let mut client = lingering(&running);
+    running.advance(secs(4));
+    assert!(is_taken(&mut client), "five seconds are not over");
+    running.advance(secs(5));
+    eventually("it is cut", || (!is_taken(&mut client)).then_some(()));
 }
 
 #[test]
-fn s18_connections_that_linger_count_among_the_most_there_may_be() {
+fn connections_that_linger_count_among_the_most_there_may_be() {
     let running = refusing("max_connections = 1");
     let lingering = lingering(&running);
     let mut next = Client::connect(running.public);
     next.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    assert!(next.is_silent_for(HUSH), "there is no room");
+    running.settle();
+    assert!(next.is_silent(), "there is no room");
     drop(lingering);
     assert_eq!(next.answer().status, 429);
 }
 
 #[test]
-fn s18_connections_that_linger_end_with_the_gateway() {
+fn connections_that_linger_end_with_the_gateway() {
     let mut running = refusing("");
     let config = Config::limited("builtin:echo", "quota = '1 per week'\npartition = []");
     let text = config.top("shutdown_grace = '200ms'").text();
@@ -90,42 +80,41 @@ fn s18_connections_that_linger_end_with_the_gateway() {
 }
 
 #[test]
-fn s18_a_short_body_that_never_ends_delays_its_refusal_but_does_not_prevent_it() {
+fn a_short_body_that_never_ends_delays_its_refusal_but_does_not_prevent_it() {
     let running = refusing("");
     let mut client = Client::connect(running.public);
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 60000\r\n\r\n");
     // The gateway's clock stands still, so no deadline of the listener's helps.
-    while client.is_silent_for(Duration::from_millis(20)) {
+    eventually("it is answered", || {
         client.send("x");
-    }
+        (!client.is_silent()).then_some(())
+    });
     let answer = client.answer();
     assert_eq!(answer.status, 429);
     assert!(answer.says_close(), "{answer:#?}");
 }
 
 #[test]
-fn s18_what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
-    let running = start(&Config::to("builtin:echo").route("/*", ""));
+fn what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
+    let running = Stepped::start(&Config::to("builtin:echo").route("/*", ""));
     let mut client = Client::connect(running.public);
     client.send("GET / HTTP/1.1\r\n");
-    {
-        let _time = Flow::of(&running.clock, secs(1));
-        assert!(!client.is_silent_for(crate::support::PATIENCE));
-    }
+    running.advance(secs(10));
     for _ in 0..3 {
         client.send("X: y\r\n");
-        std::thread::sleep(Duration::from_millis(10));
+        running.settle();
     }
     assert_eq!(client.answer().status, 408);
     let rest = client.wire.read_to_fin().expect("an end without a reset");
     assert_eq!(rest, b"");
     client.send("X: y\r\n");
+    running.settle();
     assert!(is_taken(&mut client), "it is read and thrown away");
 }
 
 #[test]
-fn s18_bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
-    let running = start(&Config::to("builtin:echo").route("/*", ""));
+fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
+    let running = Stepped::start(&Config::to("builtin:echo").route("/*", ""));
     let get = "GET / HTTP/1.1\r\nHost: a.test\r\n";
     let mut failures = Vec::new();
     for (name, requests, statuses) in [
@@ -168,6 +157,7 @@ fn s18_bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
                 (&answers, &end),
                 (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
             );
+            running.settle();
             // Behind its end a connection can be reset without this client's kernel telling.
             if !is_whole || behind > 0 && !is_taken(&mut client) {
                 failures.push(format!(
@@ -180,9 +170,9 @@ fn s18_bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
 }
 
 #[test]
-fn s18_a_malformed_head_is_counted_while_its_client_lingers() {
+fn a_malformed_head_is_counted_while_its_client_lingers() {
     let config = Config::to("builtin:echo").admin("127.0.0.1:0");
-    let running = start(&config.route("/*", ""));
+    let running = Stepped::start(&config.route("/*", ""));
     let mut client = Client::connect(running.public);
     assert_eq!(client.ask("GET /a b HTTP/1.1\r\n\r\n").status, 400);
     let admin = running.gateway.admin_address().expect("an admin port");

@@ -1,4 +1,4 @@
-//! Early answers (S17, S18): a client that uploads reads the whole of an answer that does not wait
+//! Early answers: a client that uploads reads the whole of an answer that does not wait
 //! for its body, and afterwards its connection is usable or ends in FIN, never in a reset.
 
 mod lingering;
@@ -92,7 +92,7 @@ fn all_of(target: &str) -> Vec<Upload> {
 }
 
 #[test]
-fn s17_an_expectation_that_is_refused_is_not_told_to_continue() {
+fn an_expectation_that_is_refused_is_not_told_to_continue() {
     let (origin, down) = (Origin::plain(), Refusing::new());
     let running = refusing_everything(&origin, &down);
     let mut failures = Vec::new();
@@ -129,7 +129,7 @@ fn s17_an_expectation_that_is_refused_is_not_told_to_continue() {
 }
 
 #[test]
-fn s18_a_refused_upload_of_any_size_is_told_429_and_its_connection_stays_in_step() {
+fn a_refused_upload_of_any_size_is_told_429_and_its_connection_stays_in_step() {
     let (origin, down) = (Origin::plain(), Refusing::new());
     let running = refusing_everything(&origin, &down);
     let mut uploads = all_of("/spent");
@@ -155,7 +155,7 @@ fn s18_a_refused_upload_of_any_size_is_told_429_and_its_connection_stays_in_step
 }
 
 #[test]
-fn s18_every_refusal_is_read_whole_by_a_client_that_uploads() {
+fn every_refusal_is_read_whole_by_a_client_that_uploads() {
     let (origin, down) = (Origin::plain(), Refusing::new());
     let running = refusing_everything(&origin, &down);
     let mut uploads = Vec::new();

@@ -42,7 +42,7 @@ fn answer(exchange: &mut Exchange<'_>, behind: Behind, over: &Gate) -> std::io::
 }
 
 #[test]
-fn s18_an_origins_early_answer_is_read_whole_by_a_client_that_uploads() {
+fn an_origins_early_answer_is_read_whole_by_a_client_that_uploads() {
     for behind in [
         Behind::ReadsOn,
         Behind::Closes,

@@ -58,7 +58,7 @@ impl Bench {
         Client::connect(self.running.public)
     }
 
-    /// Sends `message` with [`SMUGGLED`] behind it, and expects REJ.
+    /// Sends `message` with [`SMUGGLED`] behind it, and expects that it is refused.
     pub fn reject(&self, message: &[u8], status: u16, reason: &str) -> Result<(), String> {
         let (before, connections) = (self.series(), self.origin.connections());
         let mut client = self.client();
@@ -99,7 +99,7 @@ impl Bench {
         )
     }
 
-    /// Sends `message` with `behind` behind it, and expects ONE, for which the connection closes.
+    /// Sends `message` with `behind` behind it, and expects one request, for which the connection closes.
     pub fn one_and_close(&self, message: &[u8], behind: &[u8]) -> Result<Recorded, String> {
         let (mut client, seen) = self.one(message, behind)?;
         let rest = client.wire.read_to_fin();
@@ -160,7 +160,7 @@ impl Bench {
     }
 }
 
-/// Expects REJ of every message: each moves its own counters and no other, leaves one line in the
+/// Expects that every message is refused: each moves its own counters and no other, leaves one line in the
 /// log, reaches no origin and spends nothing.
 #[track_caller]
 pub fn rejected(rows: &[Row]) {
@@ -229,7 +229,7 @@ pub const QUOTA: i64 = 100_000;
 
 const PROBE: &str = "/probe";
 const LAST: &str = "/last";
-const TRIES: usize = 600;
+const TRIES: usize = 2_000;
 
 /// Reasons of heads that never become a request.
 const OF_HYPER: &[&str] = &["syntax", "too_large", "incomplete", "timeout"];

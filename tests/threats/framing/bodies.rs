@@ -63,7 +63,7 @@ fn each_its_own(client: &mut Client, message: &str, status: u16) -> Result<(), S
 }
 
 #[test]
-fn s5_a_body_is_forwarded_as_one_whatever_the_method() {
+fn a_body_is_forwarded_as_one_whatever_the_method() {
     let mut failures = Vec::new();
     for method in METHODS {
         for message in messages(method, "/", "") {
@@ -85,7 +85,7 @@ fn s5_a_body_is_forwarded_as_one_whatever_the_method() {
 }
 
 #[test]
-fn s5_a_body_that_is_refused_with_429_is_never_read_as_a_request() {
+fn a_body_that_is_refused_with_429_is_never_read_as_a_request() {
     let mut failures = Vec::new();
     for method in METHODS {
         for fields in ["", "Expect: 100-continue\r\n"] {
@@ -111,7 +111,7 @@ fn s5_a_body_that_is_refused_with_429_is_never_read_as_a_request() {
 }
 
 #[test]
-fn s5_a_body_that_a_builtin_upstream_does_not_read_is_never_read_as_a_request() {
+fn a_body_that_a_builtin_upstream_does_not_read_is_never_read_as_a_request() {
     let mut failures = Vec::new();
     for (upstream, status) in [
         ("builtin:status/200", 200),
@@ -140,7 +140,7 @@ fn s5_a_body_that_a_builtin_upstream_does_not_read_is_never_read_as_a_request() 
 }
 
 #[test]
-fn s5_an_origin_that_never_reads_bodies_takes_none_of_a_get_for_a_request() {
+fn an_origin_that_never_reads_bodies_takes_none_of_a_get_for_a_request() {
     let mut failures = Vec::new();
     for method in ["GET", "HEAD", "DELETE"] {
         for fields in ["", "TE: trailers\r\n"] {
@@ -175,7 +175,7 @@ fn s5_an_origin_that_never_reads_bodies_takes_none_of_a_get_for_a_request() {
 }
 
 #[test]
-fn s5_a_connection_on_which_a_get_had_a_body_is_not_used_again() {
+fn a_connection_on_which_a_get_had_a_body_is_not_used_again() {
     for method in ["GET", "HEAD", "DELETE"] {
         for message in messages(method, "/", "") {
             // This origin reads every body, and does not mind being told to close.

@@ -58,7 +58,7 @@ fn broken_off(bench: &Bench, message: &[u8]) -> Result<(), String> {
 }
 
 #[test]
-fn s8_chunk_sizes_that_are_no_hex_number_are_broken_off() {
+fn chunk_sizes_that_are_no_hex_number_are_broken_off() {
     let sizes = [
         "0x3",
         "+3",
@@ -99,7 +99,7 @@ fn s8_chunk_sizes_that_are_no_hex_number_are_broken_off() {
 }
 
 #[test]
-fn s9_chunk_extensions_with_a_line_end_or_control_inside_are_broken_off() {
+fn chunk_extensions_with_a_line_end_or_control_inside_are_broken_off() {
     broken(&[
         "1;a\r\r\nx\r\n0\r\n\r\n",
         "2\r\r;a\r\n02\r\n0\r\n\r\n",
@@ -119,14 +119,14 @@ fn s9_chunk_extensions_with_a_line_end_or_control_inside_are_broken_off() {
 }
 
 #[test]
-fn s9_chunk_extensions_are_bounded_together() {
+fn chunk_extensions_are_bounded_together() {
     let huge = format!("1{}\r\nx\r\n0\r\n\r\n", ";aaaa".repeat(1 << 18));
     let many = format!("1;{}\r\nx\r\n", "a".repeat(4096)).repeat(1000) + "0\r\n\r\n";
     broken(&[huge, many]);
 }
 
 #[test]
-fn s10_chunks_without_their_end_are_broken_off() {
+fn chunks_without_their_end_are_broken_off() {
     broken(&[
         "3\r\nabc\n0\r\n\r\n",
         "3\r\nabc\r0\r\n\r\n",
@@ -141,7 +141,7 @@ fn s10_chunks_without_their_end_are_broken_off() {
 }
 
 #[test]
-fn s10_trailers_that_are_no_fields_are_broken_off() {
+fn trailers_that_are_no_fields_are_broken_off() {
     let trailers = [
         "X: a\r\n b",
         " X: a",
@@ -167,7 +167,7 @@ fn s10_trailers_that_are_no_fields_are_broken_off() {
 
 /// An origin may merge trailers with the fields of the head, by which the request was decided.
 #[test]
-fn s10_trailers_cannot_say_who_asks_or_for_what() {
+fn trailers_cannot_say_who_asks_or_for_what() {
     let origin = Origin::plain();
     let running = start(
         &Config::limited(
@@ -191,7 +191,7 @@ fn s10_trailers_cannot_say_who_asks_or_for_what() {
 }
 
 #[test]
-fn s10_trailers_cannot_say_what_belongs_to_the_head() {
+fn trailers_cannot_say_what_belongs_to_the_head() {
     let forbidden = [
         "Host: evil",
         "Content-Length: 9",

@@ -32,7 +32,7 @@ fn one_in_chunks(fields: &[&str]) {
 }
 
 #[test]
-fn s1_length_before_chunked_is_one_request_in_chunks_and_a_close() {
+fn length_before_chunked_is_one_request_in_chunks_and_a_close() {
     one_in_chunks(&[
         "Content-Length: 6\r\nTransfer-Encoding: chunked",
         "Content-Length: 6\r\nX: y\r\ntransfer-encoding:chunked",
@@ -41,7 +41,7 @@ fn s1_length_before_chunked_is_one_request_in_chunks_and_a_close() {
 }
 
 #[test]
-fn s2_chunked_before_length_is_one_request_in_chunks_and_a_close() {
+fn chunked_before_length_is_one_request_in_chunks_and_a_close() {
     one_in_chunks(&[
         "Transfer-Encoding: chunked\r\nContent-Length: 6",
         "Transfer-Encoding: chunked\r\nContent-Length: 6\r\nContent-Length: 6",
@@ -51,7 +51,7 @@ fn s2_chunked_before_length_is_one_request_in_chunks_and_a_close() {
 }
 
 #[test]
-fn s3_transfer_codings_other_than_one_chunked_are_refused() {
+fn transfer_codings_other_than_one_chunked_are_refused() {
     // What hyper refuses: chunked is not the last coding, or the field is no field.
     let mut table: Vec<Row> = rows(
         &[
@@ -95,7 +95,7 @@ fn s3_transfer_codings_other_than_one_chunked_are_refused() {
 }
 
 #[test]
-fn s3_a_coding_spelled_with_an_underscore_is_no_coding_and_does_not_reach_the_origin() {
+fn a_coding_spelled_with_an_underscore_is_no_coding_and_does_not_reach_the_origin() {
     for name in [
         "Transfer_Encoding",
         "transfer_encoding",
@@ -116,7 +116,7 @@ fn s3_a_coding_spelled_with_an_underscore_is_no_coding_and_does_not_reach_the_or
 }
 
 #[test]
-fn s4_a_transfer_coding_of_http_1_0_is_refused() {
+fn a_transfer_coding_of_http_1_0_is_refused() {
     let head = |fields: &str| format!("POST / HTTP/1.0\r\nHost: a.test\r\n{fields}\r\n\r\n");
     let chunked = "Transfer-Encoding: chunked";
     rejected(&rows(
@@ -134,7 +134,7 @@ fn s4_a_transfer_coding_of_http_1_0_is_refused() {
 }
 
 #[test]
-fn s6_lengths_that_contradict_each_other_are_refused() {
+fn lengths_that_contradict_each_other_are_refused() {
     let messages = [
         "Content-Length: 5\r\nContent-Length: 6",
         "Content-Length: 6\r\nContent-Length: 5",
@@ -151,7 +151,7 @@ fn s6_lengths_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn s6_the_same_length_twice_is_one_length() {
+fn the_same_length_twice_is_one_length() {
     let bench = Bench::new();
     let fields = "Content-Length: 5\r\nContent-Length: 5\r\nConnection: close";
     let message = [post(fields), b"hello".into()].concat();
@@ -162,7 +162,7 @@ fn s6_the_same_length_twice_is_one_length() {
 }
 
 #[test]
-fn s7_lengths_that_are_not_digits_are_refused() {
+fn lengths_that_are_not_digits_are_refused() {
     let lengths = [
         "+5",
         "-1",

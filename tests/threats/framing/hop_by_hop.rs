@@ -28,7 +28,7 @@ fn own_fields(head: &Head, client: &str) -> Result<(), String> {
 }
 
 #[test]
-fn s21_what_connection_names_is_gone_for_limits_and_origin_alike() {
+fn what_connection_names_is_gone_for_limits_and_origin_alike() {
     let mut failures = Vec::new();
     for (partition, field, connection) in [
         (
@@ -87,7 +87,7 @@ fn s21_what_connection_names_is_gone_for_limits_and_origin_alike() {
 }
 
 #[test]
-fn s21_an_address_that_connection_names_is_the_peers_for_limits_and_origin_alike() {
+fn an_address_that_connection_names_is_the_peers_for_limits_and_origin_alike() {
     let mut failures = Vec::new();
     for (source, field, value) in [
         ("x-forwarded-for", "X-Forwarded-For", "203.0.113.N"),
@@ -122,7 +122,7 @@ fn s21_an_address_that_connection_names_is_the_peers_for_limits_and_origin_alike
 }
 
 #[test]
-fn s21_what_the_gateway_says_cannot_be_named_away() {
+fn what_the_gateway_says_cannot_be_named_away() {
     let named = "close, Host, Content-Length, Transfer-Encoding, X-Forwarded-For, \
                  X-Forwarded-Proto, X-Forwarded-Host, Forwarded, Via, Connection, Tollgate-Tier";
     let mut failures = Vec::new();

@@ -1,9 +1,9 @@
 //! Requests that are not HTTP, or could be read in two ways: nothing is ever smuggled behind them.
 //!
-//! Rows S1 to S17 and S21 of `threats.md`. Two outcomes are allowed, and each has its checker:
-//! REJ ([`rejected`]) is an answer of the gateway's own, a close, and a trace in log and metrics
-//! only; ONE ([`bench::Bench::one`]) is one canonical request at the origin and one answer. Behind
-//! every message waits `GET /smuggled`, which an origin may see only where the row says so.
+//! Two outcomes are allowed, and each has its checker. A message is refused ([`rejected`]): the
+//! gateway answers by itself, closes, and leaves a trace in log and metrics only. Or it is one
+//! request ([`bench::Bench::one`]): canonical at the origin, and answered once. Behind every message
+//! waits `GET /smuggled`, which an origin may see only where the test says so.
 
 mod bench;
 mod bodies;

@@ -3,7 +3,7 @@
 use super::bench::{Bench, QUOTA, expect};
 use super::{SMUGGLED, assert_none, rejected, rows};
 use crate::support::ratelimit::remaining;
-use crate::support::{After, Gate, HUSH, Origin};
+use crate::support::{After, Gate, Origin, get};
 
 /// Ways to ask for another protocol; all end with a whole head.
 fn upgrades() -> Vec<String> {
@@ -34,15 +34,16 @@ fn upgrades() -> Vec<String> {
 }
 
 #[test]
-fn s16_nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
+fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
     let mut failures = Vec::new();
     for message in upgrades() {
-        let (heard, answered) = (Gate::default(), Gate::default());
+        let (forwarded, heard, answered) = (Gate::default(), Gate::default(), Gate::default());
         let origin = Origin::scripted({
-            let (heard, answered) = (heard.clone(), answered.clone());
+            let (forwarded, heard, answered) = (forwarded.clone(), heard.clone(), answered.clone());
             move |exchange| {
                 if exchange.index == 0 {
-                    let is_silent = exchange.wire.is_silent_for(HUSH);
+                    forwarded.wait();
+                    let is_silent = exchange.wire.is_silent();
                     assert!(is_silent, "bytes behind the head");
                     heard.open();
                     answered.wait();
@@ -51,10 +52,18 @@ fn s16_nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
                 Ok(After::Keep)
             }
         });
-        let bench = Bench::before(origin, |config| config);
+        let bench = Bench::before(origin, |config| {
+            config
+                .with("[upstreams.echo]\nendpoints = ['builtin:echo']")
+                .with("[[routes]]\npath = '/echo'\nupstream = 'echo'")
+        });
         let mut client = bench.client();
         // What would be tunnelled is a request of its own here, and counted as one.
         client.send(format!("{message}{SMUGGLED}"));
+        bench.origin.wait_for_requests(1);
+        // The only worker has done what it was to do with what it was sent before.
+        assert_eq!(get(bench.running.public, "/echo", "").status, 200);
+        forwarded.open();
         heard.wait();
         let mut checked = || {
             expect(
@@ -88,7 +97,7 @@ fn s16_nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
 }
 
 #[test]
-fn s16_an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
+fn an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
     for message in upgrades() {
         let origin = Origin::scripted(|exchange| {
             exchange.write(
@@ -111,7 +120,7 @@ fn s16_an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more(
 }
 
 #[test]
-fn s17_an_expectation_while_limited_is_refused_without_100() {
+fn an_expectation_while_limited_is_refused_without_100() {
     let bench = Bench::before(Origin::plain(), |config| {
         config
             .policy("none", "quota = '1 per hour'\npartition = []")
@@ -138,7 +147,7 @@ fn s17_an_expectation_while_limited_is_refused_without_100() {
 }
 
 #[test]
-fn s17_expectations_other_than_continue_are_refused() {
+fn expectations_other_than_continue_are_refused() {
     let head = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n\r\n");
     let messages = [
         head("Expect: foo\r\nContent-Length: 5"),

@@ -11,7 +11,7 @@ fn line(line: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 #[test]
-fn s13_bytes_that_a_path_cannot_have_are_refused() {
+fn bytes_that_a_path_cannot_have_are_refused() {
     let paths = (0..=0x20).chain([0x7f]).map(|byte| {
         let path = [b"GET /a", &[byte][..], b"b HTTP/1.1"].concat();
         line(path)
@@ -20,7 +20,7 @@ fn s13_bytes_that_a_path_cannot_have_are_refused() {
 }
 
 #[test]
-fn s13_methods_and_versions_that_are_none_are_refused() {
+fn methods_and_versions_that_are_none_are_refused() {
     let lines: &[&[u8]] = &[
         b"G=\":<>(e) / HTTP/1.1",
         b"G(E)T / HTTP/1.1",
@@ -55,7 +55,7 @@ fn s13_methods_and_versions_that_are_none_are_refused() {
 }
 
 #[test]
-fn s15_targets_that_name_no_resource_here_are_refused() {
+fn targets_that_name_no_resource_here_are_refused() {
     let mut table: Vec<Row> = [
         ("GET a.test:80 HTTP/1.1", 400, "bad_host"),
         ("POST a.test:80 HTTP/1.1", 400, "bad_host"),
@@ -97,7 +97,7 @@ fn s15_targets_that_name_no_resource_here_are_refused() {
 }
 
 #[test]
-fn s15_an_authority_wins_over_host_for_route_rate_key_and_origin() {
+fn an_authority_wins_over_host_for_route_rate_key_and_origin() {
     let mut failures = Vec::new();
     for (target, host) in [
         ("http://good.test/x?y", "bad.test"),

@@ -1,4 +1,4 @@
-//! C1, C2 and C7: whose address a client's is. The peer's, or what one source says of it that a
+//! Whose address a client's is. The peer's, or what one source says of it that a
 //! trusted peer sent; and nobody spends another's quota by saying that they are them.
 
 use super::{AGAIN, Cases, FIRST, ONCE};
@@ -36,7 +36,7 @@ fn told(head: &Head) -> Vec<String> {
 }
 
 #[test]
-fn c1_untrusted_peer_that_rotates_its_address_in_any_field_has_one_bucket() {
+fn untrusted_peer_that_rotates_its_address_in_any_field_has_one_bucket() {
     let mut cases = Cases::default();
     for source in SOURCES {
         let running = start(&once("builtin:echo", "'10.0.0.0/8'", source));
@@ -53,7 +53,7 @@ fn c1_untrusted_peer_that_rotates_its_address_in_any_field_has_one_bucket() {
 }
 
 #[test]
-fn c1_origin_is_told_the_peer_and_nothing_that_an_untrusted_peer_says_of_itself() {
+fn origin_is_told_the_peer_and_nothing_that_an_untrusted_peer_says_of_itself() {
     let mut cases = Cases::default();
     for source in SOURCES {
         let origin = Origin::plain();
@@ -176,7 +176,7 @@ fn forwarded_for() -> Vec<(&'static str, Vec<String>, Option<&'static str>)> {
 }
 
 #[test]
-fn c2_trusted_peer_speaks_for_the_rightmost_untrusted_entry_or_for_itself() {
+fn trusted_peer_speaks_for_the_rightmost_untrusted_entry_or_for_itself() {
     let mut cases = Cases::default();
     let origin = Origin::plain();
     let proxies = "'127.0.0.0/8', '10.0.0.0/8', 'fd00::/8'";
@@ -211,7 +211,7 @@ fn c2_trusted_peer_speaks_for_the_rightmost_untrusted_entry_or_for_itself() {
 }
 
 #[test]
-fn c2_unreadable_entries_of_two_proxies_are_two_clients() {
+fn unreadable_entries_of_two_proxies_are_two_clients() {
     let mut cases = Cases::default();
     let running = start(&once("builtin:echo", "'127.0.0.0/8'", "x-forwarded-for"));
     for (source, entry, expected) in [
@@ -228,7 +228,7 @@ fn c2_unreadable_entries_of_two_proxies_are_two_clients() {
 }
 
 #[test]
-fn c2_only_the_configured_source_of_a_trusted_peer_is_believed() {
+fn only_the_configured_source_of_a_trusted_peer_is_believed() {
     let mut cases = Cases::default();
     let all = "X-Forwarded-For: 203.0.113.1\r\nForwarded: for=203.0.113.2\r\n\
                X-Real-IP: 203.0.113.3\r\nCF-Connecting-IP: 203.0.113.4\r\n";
@@ -278,7 +278,7 @@ fn strings(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn c7_untrusted_peer_cannot_spend_the_quota_of_an_address_it_claims() {
+fn untrusted_peer_cannot_spend_the_quota_of_an_address_it_claims() {
     let mut cases = Cases::default();
     for source in SOURCES {
         let running = start(&once("builtin:echo", "'127.0.0.9/32'", source));
@@ -302,7 +302,7 @@ fn c7_untrusted_peer_cannot_spend_the_quota_of_an_address_it_claims() {
 
 /// What the origin will not see, no limit and no route goes by.
 #[test]
-fn c1_no_policy_counts_by_what_an_untrusted_peer_claims() {
+fn no_policy_counts_by_what_an_untrusted_peer_claims() {
     for name in ["x-real-ip", "x-forwarded-host", "x-client"] {
         let origin = Origin::plain();
         let policy = format!("quota = '3 per hour'\npartition = ['header:{name}']");

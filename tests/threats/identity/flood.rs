@@ -1,4 +1,4 @@
-//! C5: a flood of keys never seen before. The short form of `scripts/drill/cardinality`, which sends ten
+//! A flood of keys never seen before. The short form of `scripts/drill/cardinality`, which sends ten
 //! million of them to the binary and looks at its resident memory too.
 
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ fn store(running: &Running, name: &str) -> u64 {
 }
 
 #[test]
-fn c5_flood_of_keys_stays_in_its_memory_and_changes_nothing_for_clients_that_are_known() {
+fn flood_of_keys_stays_in_its_memory_and_changes_nothing_for_clients_that_are_known() {
     let running = limited();
     let mut cases = Cases::default();
     for _ in 0..LIMIT {
@@ -126,7 +126,7 @@ fn c5_flood_of_keys_stays_in_its_memory_and_changes_nothing_for_clients_that_are
 }
 
 #[test]
-fn c5_newcomers_of_a_full_store_share_one_quota_and_no_more() {
+fn newcomers_of_a_full_store_share_one_quota_and_no_more() {
     let config = Config::limited("builtin:status/204", &policy("sliding-log"));
     let running = start(
         &config

@@ -1,4 +1,4 @@
-//! C4 and C6: keys of clients, byte for byte as the origin sees them, hashed under a secret.
+//! Keys of clients, byte for byte as the origin sees them, hashed under a secret.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -234,7 +234,7 @@ enum Keyless {
 }
 
 #[test]
-fn c4_key_is_counted_byte_for_byte_as_the_origin_sees_it() {
+fn key_is_counted_byte_for_byte_as_the_origin_sees_it() {
     let mut cases = Cases::default();
     let by_key = "partition = ['header:x-api-key']";
     let or_address = "partition = ['header:x-api-key | ip']";
@@ -248,7 +248,7 @@ fn c4_key_is_counted_byte_for_byte_as_the_origin_sees_it() {
 }
 
 #[test]
-fn c4_empty_key_does_not_hide_the_address_that_is_asked_for_instead() {
+fn empty_key_does_not_hide_the_address_that_is_asked_for_instead() {
     let policy = format!("{ONCE}\npartition = ['header:x-api-key | ip']");
     let running = start(&Config::limited("builtin:echo", &policy));
     let mut cases = Cases::default();
@@ -268,7 +268,7 @@ fn c4_empty_key_does_not_hide_the_address_that_is_asked_for_instead() {
 }
 
 #[test]
-fn c4_key_of_64_kib_is_431_unless_the_listener_takes_such_heads() {
+fn key_of_64_kib_is_431_unless_the_listener_takes_such_heads() {
     let policy = format!("{ONCE}\npartition = ['header:x-api-key']");
     let field = |last| format!("X-Api-Key: {}{last}\r\n", "k".repeat(64 * 1024));
     let origin = Raw::start();
@@ -288,7 +288,7 @@ fn c4_key_of_64_kib_is_431_unless_the_listener_takes_such_heads() {
 /// The partition id of a partition is its hash in the store's tables, and what the log shows of a key comes
 /// from the same keyed digest: so nobody outside can choose keys that fall together.
 #[test]
-fn c6_keys_are_hashed_under_a_secret_that_each_process_draws_anew() {
+fn keys_are_hashed_under_a_secret_that_each_process_draws_anew() {
     let policy = format!("{ONCE}\npartition = ['header:x-api-key']");
     let digests = || {
         let process = Process::start(&Config::limited("builtin:status/204", &policy));

@@ -1,8 +1,4 @@
-//! Who a client is (threat table 2c): forged addresses, rotated prefixes, hostile keys.
-//!
-//! Rows are numbered as they stand in the table: C1 forged by an untrusted peer, C2 said by a trusted
-//! one, C3 rotated within an IPv6 prefix, C4 keys, C5 a flood of keys, C6 collisions of their
-//! hashes, C7 spending another's quota.
+//! Who a client is: forged addresses, rotated prefixes, hostile keys, and floods of them.
 
 mod addresses;
 mod flood;

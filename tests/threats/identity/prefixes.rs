@@ -1,4 +1,4 @@
-//! C3: who has a whole IPv6 network has one quota.
+//! Who has a whole IPv6 network has one quota.
 
 use super::Cases;
 use crate::support::{Client, Config, Running, start};
@@ -41,7 +41,7 @@ fn admitted(running: &Running, addresses: u64, address: impl Fn(u64) -> String) 
 }
 
 #[test]
-fn c3_rotation_within_a_prefix_is_one_client() {
+fn rotation_within_a_prefix_is_one_client() {
     let mut cases = Cases::default();
     for (listener, prefix) in [("", 64), ("ipv6_prefix = 56", 56), ("ipv6_prefix = 48", 48)] {
         let running = limited(listener);
@@ -65,7 +65,7 @@ fn c3_rotation_within_a_prefix_is_one_client() {
 }
 
 #[test]
-fn c3_ipv4_address_is_one_client_however_it_is_written() {
+fn ipv4_address_is_one_client_however_it_is_written() {
     let running = limited("");
     let spellings = [
         "203.0.113.9",

@@ -208,7 +208,7 @@ fn run(check: impl Fn(&[String]) -> Result<(), TestCaseError>) {
 /// If an origin takes what is forwarded for a resource, the gateway matched that resource's route;
 /// what is forwarded is normal, and decoded by whichever origin has nothing left that leads elsewhere.
 #[test]
-fn s2b_what_was_matched_is_what_every_origin_reads() {
+fn what_was_matched_is_what_every_origin_reads() {
     let decoded = RESOURCES.map(|(_, decoded)| decoded);
     let garden = Garden::start(&decoded);
     let running = gateway(&garden, "");
@@ -240,7 +240,7 @@ fn s2b_what_was_matched_is_what_every_origin_reads() {
 /// The same where the rest keeps encoded slashes, for origins that take them, and backslashes, for
 /// slashes.
 #[test]
-fn s2b_kept_slashes_hide_no_route_from_any_origin() {
+fn kept_slashes_hide_no_route_from_any_origin() {
     let decoded = RESOURCES.map(|(_, decoded)| decoded);
     let garden = Garden::start(&decoded);
     let running = gateway(&garden, "encoded_slash = 'keep'");

@@ -5,7 +5,7 @@ use super::{assert_none, limited, quiet, send_many};
 use crate::support::{Client, Origin, get, secs, start};
 
 #[test]
-fn s2b_no_spelling_of_a_method_slips_past_a_route_that_names_it() {
+fn no_spelling_of_a_method_slips_past_a_route_that_names_it() {
     let origin = Origin::plain();
     let mut failures = Vec::new();
     for (named, rows) in [
@@ -57,7 +57,7 @@ fn s2b_no_spelling_of_a_method_slips_past_a_route_that_names_it() {
 }
 
 #[test]
-fn s2b_a_route_without_methods_counts_every_method() {
+fn a_route_without_methods_counts_every_method() {
     let origin = Origin::plain();
     let running = start(&limited(&origin.url(), ""));
     let mut failures = Vec::new();
@@ -87,7 +87,7 @@ const OVERRIDES: [&str; 7] = [
 ];
 
 #[test]
-fn s2b_no_field_takes_a_request_away_from_its_policy() {
+fn no_field_takes_a_request_away_from_its_policy() {
     let origin = Origin::plain();
     let running = start(&limited(&origin.url(), ""));
     let mut failures = Vec::new();
@@ -104,7 +104,7 @@ fn s2b_no_field_takes_a_request_away_from_its_policy() {
 }
 
 #[test]
-fn s2b_no_field_of_an_untrusted_peer_leads_an_origin_to_another_path() {
+fn no_field_of_an_untrusted_peer_leads_an_origin_to_another_path() {
     for (trusted, is_kept) in [("[]", false), ("['127.0.0.1']", true)] {
         let origin = Origin::plain();
         let listener = format!("trusted_proxies = {trusted}");
@@ -129,7 +129,7 @@ fn s2b_no_field_of_an_untrusted_peer_leads_an_origin_to_another_path() {
 }
 
 #[test]
-fn s2b_a_partition_never_counts_by_a_field_that_the_origin_does_not_see() {
+fn a_partition_never_counts_by_a_field_that_the_origin_does_not_see() {
     let origin = Origin::plain();
     let config = quiet(&origin.url())
         .policy(
@@ -146,7 +146,7 @@ fn s2b_a_partition_never_counts_by_a_field_that_the_origin_does_not_see() {
 }
 
 #[test]
-fn s2b_a_header_that_a_route_asks_for_is_to_the_origin_what_it_was_to_the_route() {
+fn a_header_that_a_route_asks_for_is_to_the_origin_what_it_was_to_the_route() {
     let origin = Origin::plain();
     let config = limited(&origin.url(), "headers = { x-plan = 'free' }");
     let running = start(&config);

@@ -82,7 +82,7 @@ fn outcome(fate: Fate) -> Outcome {
 }
 
 #[test]
-fn s2b_no_spelling_of_a_host_slips_past_its_policy() {
+fn no_spelling_of_a_host_slips_past_its_policy() {
     let origin = Origin::plain();
     let running = start(&limited(&origin, "a.test"));
     let mut failures = Vec::new();
@@ -105,7 +105,7 @@ fn s2b_no_spelling_of_a_host_slips_past_its_policy() {
 }
 
 #[test]
-fn s2b_every_spelling_that_is_let_through_is_that_host_to_the_origin_too() {
+fn every_spelling_that_is_let_through_is_that_host_to_the_origin_too() {
     let garden = Garden::start(&[]);
     let config = quiet("builtin:echo").with(&garden.upstreams());
     let route = |host| format!("[[routes]]\nupstream = 'nginx'\npath = '/*'\n{host}");
@@ -129,7 +129,7 @@ fn s2b_every_spelling_that_is_let_through_is_that_host_to_the_origin_too() {
 }
 
 #[test]
-fn s2b_an_absolute_target_names_the_host_that_counts_and_that_the_origin_sees() {
+fn an_absolute_target_names_the_host_that_counts_and_that_the_origin_sees() {
     let origin = Origin::plain();
     let running = start(&limited(&origin, "a.test"));
     let mut failures = Vec::new();
@@ -165,7 +165,7 @@ fn s2b_an_absolute_target_names_the_host_that_counts_and_that_the_origin_sees() 
 }
 
 #[test]
-fn s2b_an_international_host_is_its_ascii_spelling_in_any_case() {
+fn an_international_host_is_its_ascii_spelling_in_any_case() {
     let origin = Origin::plain();
     let running = start(&limited(&origin, "xn--bcher-kva.test"));
     let mut failures = Vec::new();
@@ -193,7 +193,7 @@ fn s2b_an_international_host_is_its_ascii_spelling_in_any_case() {
 }
 
 #[test]
-fn s2b_an_address_is_one_host_in_every_spelling_that_is_an_address() {
+fn an_address_is_one_host_in_every_spelling_that_is_an_address() {
     let origin = Origin::plain();
     let mut failures = Vec::new();
     for (address, rows) in [
@@ -239,7 +239,7 @@ fn s2b_an_address_is_one_host_in_every_spelling_that_is_an_address() {
 /// HTTP/1.0 lets a request name no host: it takes the routes for every host, and the origin sees that
 /// it is asked by its own address.
 #[test]
-fn s2b_a_request_without_a_host_is_of_no_host_to_the_origin_either() {
+fn a_request_without_a_host_is_of_no_host_to_the_origin_either() {
     let origin = Origin::plain();
     let running = start(&limited(&origin, "a.test"));
     let found = send_many(
@@ -258,7 +258,7 @@ fn s2b_a_request_without_a_host_is_of_no_host_to_the_origin_either() {
 }
 
 #[test]
-fn s2b_hosts_stay_one_in_any_spelling_however_many_there_are() {
+fn hosts_stay_one_in_any_spelling_however_many_there_are() {
     let mut config = quiet("builtin:echo")
         .policy("p", "quota = '1 per minute'\npartition = ['host']")
         .route("/*", "");

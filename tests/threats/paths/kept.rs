@@ -26,7 +26,7 @@ fn check(config: &Config, origin: &Origin, rows: &[(&str, Result<&str, u16>)]) {
 }
 
 #[test]
-fn s2b_an_encoded_slash_is_kept_where_the_route_says_so_and_hides_no_other_route() {
+fn an_encoded_slash_is_kept_where_the_route_says_so_and_hides_no_other_route() {
     let origin = Origin::plain();
     let config = quiet(&origin.url())
         .route("/files/{name}", "encoded_slash = 'keep'")
@@ -67,7 +67,7 @@ fn s2b_an_encoded_slash_is_kept_where_the_route_says_so_and_hides_no_other_route
 }
 
 #[test]
-fn s2b_origins_disagree_on_kept_slashes_and_on_nothing_else() {
+fn origins_disagree_on_kept_slashes_and_on_nothing_else() {
     let garden = Garden::start(&[]);
     let routes = [("/files/{name}", "encoded_slash = 'keep'")];
     let running = start(&planted(quiet("builtin:echo"), &garden, &routes));
@@ -90,7 +90,7 @@ fn s2b_origins_disagree_on_kept_slashes_and_on_nothing_else() {
 }
 
 #[test]
-fn s2b_a_stripped_prefix_leaves_a_path_that_leads_nowhere_else() {
+fn a_stripped_prefix_leaves_a_path_that_leads_nowhere_else() {
     let origin = Origin::plain();
     let config = quiet(&origin.url())
         .route("/api/*", "strip_prefix = '/api'\nencoded_slash = 'keep'")

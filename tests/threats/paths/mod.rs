@@ -1,4 +1,4 @@
-//! No spelling of a path or a host slips past a route's policies (row 2b).
+//! No spelling of a path or a host slips past a route's policies.
 //!
 //! The rule under test is `/login` with three a minute for all, beside a route for everything else
 //! that has no policy. Whatever is not limited or refused must be another resource, as seen by every
@@ -33,7 +33,7 @@ struct Outcome {
     strange: Vec<u16>,
 }
 
-/// As often as the table says.
+/// How often each spelling is sent.
 const TIMES: usize = 50;
 /// What the rule admits of them.
 const QUOTA: usize = 3;

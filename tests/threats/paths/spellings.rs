@@ -123,7 +123,7 @@ fn request(target: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn s2b_no_spelling_of_a_path_slips_past_its_policy() {
+fn no_spelling_of_a_path_slips_past_its_policy() {
     let origin = Origin::plain();
     let running = start(&limited(&origin.url(), ""));
     let mut failures = Vec::new();
@@ -154,7 +154,7 @@ fn s2b_no_spelling_of_a_path_slips_past_its_policy() {
 }
 
 #[test]
-fn s2b_what_is_not_limited_is_another_resource_at_every_origin() {
+fn what_is_not_limited_is_another_resource_at_every_origin() {
     let garden = Garden::start(&["/login", "/login/"]);
     let config = quiet("builtin:echo");
     let running = start(&planted(config, &garden, &[("/*", "")]));
@@ -193,7 +193,7 @@ fn s2b_what_is_not_limited_is_another_resource_at_every_origin() {
 }
 
 #[test]
-fn s2b_an_origin_that_cuts_parameters_off_is_covered_by_an_expression() {
+fn an_origin_that_cuts_parameters_off_is_covered_by_an_expression() {
     let origin = Origin::plain();
     let config = quiet(&origin.url())
         .policy("p", "quota = '3 per minute'\npartition = []")
@@ -213,7 +213,7 @@ fn s2b_an_origin_that_cuts_parameters_off_is_covered_by_an_expression() {
 }
 
 #[test]
-fn s2b_a_route_that_ignores_case_counts_every_case() {
+fn a_route_that_ignores_case_counts_every_case() {
     let origin = Origin::plain();
     let running = start(&limited(&origin.url(), "case_insensitive = true"));
     let mut failures = Vec::new();
@@ -231,7 +231,7 @@ fn s2b_a_route_that_ignores_case_counts_every_case() {
 }
 
 #[test]
-fn s2b_expressions_and_parameters_see_the_normalised_path() {
+fn expressions_and_parameters_see_the_normalised_path() {
     let once = "quota = '1 per minute'";
     let config = quiet("builtin:echo")
         .policy("user", &format!("{once}\npartition = ['path:id']"))
@@ -265,7 +265,7 @@ fn s2b_expressions_and_parameters_see_the_normalised_path() {
 }
 
 #[test]
-fn s2b_huge_paths_are_answered_and_reach_what_they_lead_to() {
+fn huge_paths_are_answered_and_reach_what_they_lead_to() {
     let origin = Origin::plain();
     let config = limited(&origin.url(), "").listener("max_header_bytes = '256KiB'");
     let running = start(&config);

@@ -33,7 +33,7 @@ fn holds(log: &Path, text: &str) -> usize {
 }
 
 #[test]
-fn d_clients_that_take_all_descriptors_leave_enough_for_requests_admin_reload_and_log() {
+fn clients_that_take_all_descriptors_leave_enough_for_requests_admin_reload_and_log() {
     let directory = tempfile::tempdir().expect("a directory for the log");
     let (log, rotated) = (directory.path().join("log"), directory.path().join("log.1"));
     let origins = [(); 3].map(|()| Origin::plain());
@@ -72,7 +72,7 @@ fn d_clients_that_take_all_descriptors_leave_enough_for_requests_admin_reload_an
 /// As many clients at once as there is room for, towards one upstream after another: connections
 /// that one left idle must not be missing for the next.
 #[test]
-fn d_idle_upstream_connections_give_way_to_those_that_are_needed() {
+fn idle_upstream_connections_give_way_to_those_that_are_needed() {
     const CLIENTS: usize = 70;
     let directory = tempfile::tempdir().expect("a directory for the log");
     let log = directory.path().join("log");

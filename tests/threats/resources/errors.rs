@@ -7,7 +7,7 @@ use crate::support::{Client, Config, Process, Refusing, eventually, start};
 const MARK: &str = "MARK<script>";
 
 #[test]
-fn d_refusals_reflect_nothing_and_say_nothing_of_the_gateway() {
+fn refusals_reflect_nothing_and_say_nothing_of_the_gateway() {
     let refusing = Refusing::new();
     let limited = "policies = ['p']";
     let config = Config::to(refusing.url())
@@ -96,7 +96,7 @@ upstream = \"apii\"
 ";
 
 #[test]
-fn d_mistakes_in_a_file_do_not_show_the_secrets_beside_them() {
+fn mistakes_in_a_file_do_not_show_the_secrets_beside_them() {
     let output = run_to_end(SECRETS);
     assert_eq!(output.status.code(), Some(78));
     let told = String::from_utf8_lossy(&output.stderr);
@@ -116,7 +116,7 @@ fn d_mistakes_in_a_file_do_not_show_the_secrets_beside_them() {
 }
 
 #[test]
-fn d_a_secret_that_is_the_mistake_is_not_shown_either() {
+fn a_secret_that_is_the_mistake_is_not_shown_either() {
     let file = |line: &str| {
         let admin = "[admin]\naddress = \"127.0.0.1:0\"\n";
         let table = if line.starts_with("token") {
@@ -147,7 +147,7 @@ fn d_a_secret_that_is_the_mistake_is_not_shown_either() {
 }
 
 #[test]
-fn d_a_rejected_reload_does_not_log_the_secrets_of_its_file() {
+fn a_rejected_reload_does_not_log_the_secrets_of_its_file() {
     let process = Process::start(&Config::to("builtin:echo").route("/*", ""));
     process.rewrite_text(SECRETS);
     process.signal("HUP");

@@ -9,7 +9,7 @@ fn head(target: &str, fields: &str) -> String {
 }
 
 #[test]
-fn d_heads_beyond_their_bounds_are_refused_closed_and_counted() {
+fn heads_beyond_their_bounds_are_refused_closed_and_counted() {
     let long = |kib: usize| "x".repeat(kib * 1024);
     let cases = [
         (
@@ -110,7 +110,7 @@ fn d_heads_beyond_their_bounds_are_refused_closed_and_counted() {
 }
 
 #[test]
-fn d_heads_within_their_bounds_are_served() {
+fn heads_within_their_bounds_are_served() {
     let origin = Origin::plain();
     let config = Config::to(origin.url()).listener("max_header_bytes = '1MiB'");
     let running = start(&config.route("/*", ""));
@@ -132,7 +132,7 @@ fn d_heads_within_their_bounds_are_served() {
 }
 
 #[test]
-fn d_a_body_over_the_maximum_is_a_413() {
+fn a_body_over_the_maximum_is_a_413() {
     let origin = Origin::plain();
     let config = Config::to(origin.url())
         .listener("max_body_bytes = '1KiB'")
@@ -160,7 +160,7 @@ fn d_a_body_over_the_maximum_is_a_413() {
 }
 
 #[test]
-fn d_a_chunked_body_over_the_maximum_never_completes_at_the_origin() {
+fn a_chunked_body_over_the_maximum_never_completes_at_the_origin() {
     let origin = Origin::plain();
     let config = Config::to(origin.url()).listener("max_body_bytes = '1KiB'");
     let running = start(&config.route("/*", ""));

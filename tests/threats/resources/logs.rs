@@ -112,7 +112,7 @@ fn check_printable(line: &str) {
 }
 
 #[test]
-fn d_no_client_can_break_or_forge_a_line_of_json() {
+fn no_client_can_break_or_forge_a_line_of_json() {
     let process = Process::start(&keyed("json"));
     let count = send_all(&process);
     for line in access_lines(&process, count) {
@@ -138,7 +138,7 @@ fn d_no_client_can_break_or_forge_a_line_of_json() {
 }
 
 #[test]
-fn d_no_client_can_break_or_forge_a_line_of_text() {
+fn no_client_can_break_or_forge_a_line_of_text() {
     let process = Process::start(&keyed("text"));
     let count = send_all(&process);
     for line in access_lines(&process, count) {
@@ -156,7 +156,7 @@ fn d_no_client_can_break_or_forge_a_line_of_text() {
 }
 
 #[test]
-fn d_no_byte_of_a_client_becomes_a_label() {
+fn no_byte_of_a_client_becomes_a_label() {
     let process = Process::start(&keyed("json"));
     let series = |process: &Process| -> Vec<String> {
         let text = get(process.admin, "/metrics", "").text();

@@ -45,7 +45,7 @@ fn trickle(clients: &mut [Client]) {
 }
 
 #[test]
-fn d_slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
+fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
     let origin = origin();
     let config = Config::to(origin.url())
         .admin("127.0.0.1:0")

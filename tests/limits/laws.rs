@@ -1,0 +1,404 @@
+//! The laws that the limits promise, on random quotas and random traffic.
+
+use proptest::prelude::*;
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Algorithm, Charged, Count, Decision, LeavingBucket, Quota, Retry, State};
+
+use crate::ledger::{Counter, Quotas};
+use crate::traffic::{Cost, Gap, START, admitted, quota_of, traffic};
+
+proptest! {
+    /// fixed-window: at most `q` per aligned window.
+    #[test]
+    fn fixed_window_admits_at_most_its_quota_per_aligned_window(
+        quota in quota_of(Just(Algorithm::FixedWindow)),
+        traffic in traffic(),
+    ) {
+        let admitted = admitted(quota, &traffic);
+        for &(at, _) in &admitted {
+            let window = at.0 / quota.window.0;
+            let units = units_where(&admitted, |other| other.0 / quota.window.0 == window);
+            prop_assert!(units <= quota.limit, "{units} in window {window}");
+        }
+    }
+
+    /// sliding-window: weighted and dropped admit at most `q` in any stretch of `w - b`, whole at
+    /// most `q` in any stretch of `w`.
+    #[test]
+    fn sliding_window_admits_at_most_its_quota_in_any_stretch(
+        (buckets, leaving) in sliding(),
+        quota in quota_of(Just(Algorithm::FixedWindow)),
+        traffic in traffic(),
+    ) {
+        let quota = Quota { algorithm: Algorithm::SlidingWindow { buckets, leaving }, ..quota };
+        let bucket_us = quota.window.0 / u64::from(buckets);
+        let stretch_us = match leaving {
+            LeavingBucket::Whole => quota.window.0,
+            LeavingBucket::Weighted | LeavingBucket::Dropped => quota.window.0 - bucket_us,
+        };
+        let most = most_in_any_stretch(&admitted(quota, &traffic), stretch_us);
+        prop_assert!(most <= quota.limit, "{most} in {stretch_us} us");
+    }
+
+    /// sliding-window with one bucket, dropped, is the fixed window.
+    #[test]
+    fn one_dropped_bucket_is_the_fixed_window(
+        quota in quota_of(Just(Algorithm::FixedWindow)),
+        traffic in traffic(),
+    ) {
+        let dropped = Algorithm::SlidingWindow { buckets: 1, leaving: LeavingBucket::Dropped };
+        let mut fixed = Client::new(quota);
+        let mut sliding = Client::new(Quota { algorithm: dropped, ..quota });
+        for (at, cost) in traffic.steps(&quota) {
+            prop_assert_eq!(fixed.ask(at, cost), sliding.ask(at, cost));
+        }
+    }
+
+    /// sliding-log: exactly, at most `q` in any stretch of `w`.
+    #[test]
+    fn sliding_log_admits_at_most_its_quota_in_any_window(
+        quota in quota_of(Just(Algorithm::SlidingLog)),
+        traffic in traffic(),
+    ) {
+        let most = most_in_any_stretch(&admitted(quota, &traffic), quota.window.0);
+        prop_assert!(most <= quota.limit, "{most}");
+    }
+
+    /// sliding-log with refused costs counted answers as if it forgot nothing that is inside the
+    /// window, and keeps at most `q + 1` entries.
+    #[test]
+    fn log_that_counts_refused_costs_is_exact_and_bounded(
+        quota in quota_of(Just(Algorithm::SlidingLog)),
+        traffic in traffic(),
+    ) {
+        let quota = Quota { count: Count::All, ..quota };
+        let mut client = Client::new(quota);
+        let mut asked = Vec::new();
+        for (at, cost) in traffic.steps(&quota) {
+            let used = units_where(&asked, |other| at.0 - other.0 < quota.window.0);
+            asked.push((at, cost));
+            prop_assert_eq!(client.ask(at, cost).admit, used + cost <= quota.limit);
+            let Counter::SlidingLog(log) = client.counter() else { unreachable!("a log") };
+            // Dead entries are at most as many as live ones, and a vector's capacity doubles.
+            let bytes_max = 4 * 16 * usize::try_from(quota.limit + 1).expect("small");
+            prop_assert!(log.heap_bytes() <= bytes_max, "{} bytes", log.heap_bytes());
+        }
+    }
+
+    /// gcra: at most `burst + d/T` in any stretch of `d`.
+    #[test]
+    fn gcra_admits_at_most_its_burst_and_its_rate_in_any_stretch(
+        burst in 1..40_u64,
+        quota in quota_of(Just(Algorithm::Gcra { burst: 1 })),
+        traffic in traffic(),
+    ) {
+        let quota = Quota { algorithm: Algorithm::Gcra { burst }, ..quota };
+        let admitted = admitted(quota, &traffic);
+        for (first, &(from, _)) in admitted.iter().enumerate() {
+            let mut units = 0;
+            for &(to, cost) in &admitted[first..] {
+                units += cost;
+                let most = burst + to.since(from).0 / quota.interval_us();
+                prop_assert!(units <= most, "{units} > {most} from {from:?} to {to:?}");
+            }
+        }
+    }
+
+    /// leaky-bucket: departures are `T` apart (a unit each), and at most `queue` units wait.
+    #[test]
+    fn leaky_bucket_departs_evenly_and_bounds_its_queue(
+        queue in 0..20_u64,
+        quota in quota_of(Just(Algorithm::LeakyBucket { queue: 0 })),
+        traffic in traffic(),
+    ) {
+        let quota = Quota { algorithm: Algorithm::LeakyBucket { queue }, ..quota };
+        let mut client = Client::new(quota);
+        let mut free_at = Timestamp(0);
+        let mut departures = Vec::new();
+        for (at, cost) in traffic.steps(&quota) {
+            let decision = client.ask(at, cost);
+            if !decision.admit || cost == 0 {
+                prop_assert_eq!(decision.wait, Micros(0));
+                continue;
+            }
+            let departs = at + decision.wait;
+            prop_assert!(departs >= free_at);
+            prop_assert!(decision.wait == Micros(0) || departs == free_at, "waits for nothing");
+            free_at = departs + Micros(cost * quota.interval_us());
+            departures.push((departs, cost));
+            let waiting = units_where(&departures, |departs| departs > at);
+            prop_assert!(waiting <= queue, "{waiting} wait");
+        }
+    }
+
+    /// `retry`, `next` and `reset` are tight: one microsecond earlier the answer is still no, at
+    /// that time it is yes; and retry is never iff the cost exceeds what the quota can hold.
+    #[test]
+    fn retry_next_and_reset_are_tight(
+        quota in any_quota(),
+        traffic in traffic(),
+        spent in proptest::collection::vec(any::<proptest::sample::Index>(), 0..3),
+        cost in any::<Cost>(),
+    ) {
+        let mut client = Client::new(quota);
+        let steps = traffic.steps(&quota);
+        for (step, &(at, cost)) in steps.iter().enumerate() {
+            client.ask(at, cost);
+            if spent.iter().any(|index| index.index(steps.len()) == step) {
+                client.0.spend(at, cost);
+            }
+        }
+        let now = steps.last().expect("traffic is not empty").0;
+        let cost = cost.of(&quota);
+        let peek = client.peek(now, cost);
+        let fits = |after_us| client.peek(now + Micros(after_us), cost).admit;
+        match peek.retry {
+            Retry::Never => prop_assert!(cost > quota.capacity() && !peek.admit),
+            Retry::After(Micros(0)) => prop_assert!(peek.admit),
+            Retry::After(Micros(us)) => prop_assert!(!peek.admit && !fits(us - 1) && fits(us)),
+        }
+        prop_assert!(cost <= quota.capacity() || peek.retry == Retry::Never);
+
+        let remaining = |after_us| client.peek(now + Micros(after_us), 0).remaining;
+        match peek.next {
+            None => prop_assert_eq!((peek.remaining, peek.reset), (quota.capacity(), Micros(0))),
+            Some(next) => {
+                prop_assert_eq!(remaining(next.0 - 1), peek.remaining);
+                prop_assert!(remaining(next.0) > peek.remaining);
+                prop_assert!(remaining(peek.reset.0 - 1) < quota.capacity());
+                let whole = client.peek(now + peek.reset, 0);
+                prop_assert_eq!((whole.remaining, whole.next), (quota.capacity(), None));
+            }
+        }
+    }
+
+    /// sliding-window, weighted: a client that paces itself at `q` per `w` gets all of it (asking
+    /// in the exact first microsecond of a bucket it may be told to wait one).
+    ///
+    /// To pace is to let at least `w / q` pass after each admitted request; one that was told to
+    /// wait paces from then on.
+    #[test]
+    fn paced_client_gets_all_of_its_quota(
+        (buckets, _) in sliding(),
+        limit in 1..60_u64,
+        phase_us in prop_oneof![Just(0), 0..60_000_u64],
+    ) {
+        let quota = Quota {
+            limit,
+            window: Micros(60_000),
+            algorithm: Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted },
+            count: Count::Admitted,
+        };
+        let bucket_us = quota.window.0 / u64::from(buckets);
+        let mut client = Client::new(quota);
+        let mut at = START + Micros(phase_us);
+        for _ in 0..5 * limit {
+            let decision = client.ask(at, 1);
+            if !decision.admit {
+                prop_assert_eq!((decision.retry, at.0 % bucket_us), (Retry::After(Micros(1)), 0));
+                at = at + Micros(1);
+                prop_assert!(client.ask(at, 1).admit);
+            }
+            at = at + Micros(quota.interval_us());
+        }
+    }
+
+    /// A refused plan leaves every counter unchanged, except those that count all; an admitted one
+    /// charges every enforced quota, and each shadow that admits by itself.
+    #[test]
+    fn plan_charges_all_or_nothing(
+        quotas in proptest::collection::vec((any_quota(), mode()), 1..5),
+        traffic in traffic(),
+    ) {
+        let mut plan = Quotas::new(quotas.clone());
+        for (at, cost) in traffic.steps(&quotas[0].0) {
+            let before = plan.clone();
+            let verdict = plan.decide(at, cost);
+            for (index, (quota, _)) in quotas.iter().enumerate() {
+                let mut counter = before.counters[index].clone();
+                let at = counter.arrive(quota, at);
+                let admits = verdict.answers[index].decision.expect("kept").admit;
+                if quota.count == Count::All || (verdict.admit && admits) {
+                    counter.charge(quota, cost, at);
+                }
+                prop_assert_eq!(&plan.counters[index], &counter);
+            }
+        }
+    }
+
+    /// Giving back never yields more than if the charge had not been made (with a steady clock,
+    /// and nothing forgotten by gcra's cap or by a log that counts refused costs).
+    #[test]
+    fn giving_back_yields_no_more_than_never_charging(
+        quota in any_quota(),
+        traffic in traffic(),
+        returns in proptest::collection::vec((0..12_usize, 0..3_u64, 0..3_u64), 60),
+    ) {
+        let quota = match quota.algorithm {
+            Algorithm::SlidingLog => Quota { count: Count::Admitted, ..quota },
+            _ => quota,
+        };
+        // Of each charge, some is given back in two parts a few steps later. The other ledger is
+        // charged what is not given back, when the first one is.
+        let mut charging = Client::new(quota);
+        let mut never = Client::new(quota);
+        let mut due: Vec<(usize, Option<Charged>, u64)> = Vec::new();
+        for (step, (at, cost)) in traffic.steps(&quota).into_iter().enumerate() {
+            for (_, charged, amount) in due.iter_mut().filter(|due| due.0 == step) {
+                charging.0.release(at, std::slice::from_mut(charged), *amount);
+            }
+            let charged = charging.0.decide(at, cost).answers[0].charged;
+            let (delay, first, second) = returns[step];
+            let (first, second) = (first.min(cost), second.min(cost - first.min(cost)));
+            match charged {
+                Some(_) => {
+                    never.0.spend(at, cost - first - second);
+                    // Both parts come out of the same charge, the second with what the first left.
+                    let rest = charged.map(|it| Charged { amount: it.amount - first, ..it });
+                    due.push((step + 1 + delay, charged, first));
+                    due.push((step + 2 + delay, rest, second));
+                }
+                None if quota.count == Count::All => never.0.spend(at, cost),
+                None => {}
+            }
+            for later_us in [0, quota.window.0 / 7, quota.window.0 - 1, 2 * quota.window.0] {
+                let later = at + Micros(later_us);
+                let (charging, never) = (charging.peek(later, 0), never.peek(later, 0));
+                prop_assert!(charging.remaining <= never.remaining, "{charging:?} {never:?}");
+            }
+        }
+    }
+
+    /// A clock that steps back never reopens a window, and the quota is whole again within two
+    /// windows (sliding-window: and a bucket; gcra: `2*burst*T`).
+    #[test]
+    fn clock_that_steps_back_neither_opens_nor_jams(
+        quota in any_quota(),
+        traffic in traffic(),
+        back in proptest::collection::vec(prop_oneof![Just(0), 0..400_u64, 0..20_000_u64], 60),
+        spends in any::<bool>(),
+    ) {
+        let mut client = Client::new(quota);
+        let mut behind = Micros(0);
+        let mut now = START;
+        for ((at, cost), back) in traffic.steps(&quota).into_iter().zip(back) {
+            now = at - behind;
+            client.ask(now, cost);
+            if spends {
+                client.0.spend(now, cost);
+            }
+            let before = client.peek(now, 0).remaining;
+            let back_us = back * quota.window.0 / 1000;
+            behind = Micros(behind.0 + back_us);
+            now = now - Micros(back_us);
+            let after = client.ask(now, 0).remaining;
+            prop_assert!(after <= before, "{after} > {before}");
+        }
+        let whole_after = match quota.algorithm {
+            Algorithm::SlidingWindow { buckets, .. } => {
+                2 * quota.window.0 + quota.window.0 / u64::from(buckets)
+            }
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+                2 * quota.capacity() * quota.interval_us()
+            }
+            Algorithm::FixedWindow | Algorithm::SlidingLog => 2 * quota.window.0,
+        };
+        let peek = client.peek(now + Micros(whole_after), 0);
+        prop_assert_eq!((peek.remaining, peek.reset), (quota.capacity(), Micros(0)));
+    }
+
+    /// A state may be dropped exactly when its quota is whole.
+    #[test]
+    fn state_is_whole_iff_reset_is_zero(
+        quota in any_quota(),
+        traffic in traffic(),
+        gap in any::<Gap>(),
+    ) {
+        let mut client = Client::new(quota);
+        let steps = traffic.steps(&quota);
+        for &(at, cost) in &steps {
+            client.ask(at, cost);
+        }
+        let now = steps.last().expect("traffic is not empty").0 + gap.of(&quota);
+        let is_whole = client.counter().is_whole(&quota, now);
+        prop_assert_eq!(is_whole, client.peek(now, 0).reset == Micros(0));
+    }
+}
+
+/// Asks one quota.
+struct Client(Quotas);
+
+impl Client {
+    fn new(quota: Quota) -> Self {
+        Self(Quotas::new(vec![(quota, Mode::Enforce)]))
+    }
+
+    fn ask(&mut self, at: Timestamp, cost: u64) -> Decision {
+        let answer = self.0.decide(at, cost).answers[0];
+        answer.decision.expect("a decision is kept")
+    }
+
+    /// Returns what a request would be answered, and spends nothing.
+    fn peek(&self, at: Timestamp, cost: u64) -> Decision {
+        let quota = &self.0.asked[0].0;
+        let mut counter = self.0.counters[0].clone();
+        let at = counter.arrive(quota, at);
+        counter.decision(quota, cost, at, counter.admits(quota, cost, at))
+    }
+
+    fn counter(&self) -> &Counter {
+        &self.0.counters[0]
+    }
+}
+
+fn any_quota() -> impl Strategy<Value = Quota> {
+    let algorithm = prop_oneof![
+        Just(Algorithm::FixedWindow),
+        sliding().prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+        Just(Algorithm::SlidingLog),
+        (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
+        (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+    ];
+    (quota_of(algorithm), any::<bool>()).prop_map(|(quota, all)| match quota.algorithm {
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => quota,
+        _ if all => Quota {
+            count: Count::All,
+            ..quota
+        },
+        _ => quota,
+    })
+}
+
+fn sliding() -> impl Strategy<Value = (u32, LeavingBucket)> {
+    let leaving = [
+        LeavingBucket::Weighted,
+        LeavingBucket::Whole,
+        LeavingBucket::Dropped,
+    ];
+    (
+        proptest::sample::select(vec![1, 2, 4, 5, 10, 100]),
+        proptest::sample::select(leaving.to_vec()),
+    )
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    proptest::sample::select(vec![Mode::Enforce, Mode::Shadow])
+}
+
+fn units_where(units: &[(Timestamp, u64)], counts: impl Fn(Timestamp) -> bool) -> u64 {
+    (units.iter())
+        .filter(|(at, _)| counts(*at))
+        .map(|(_, cost)| cost)
+        .sum()
+}
+
+/// Returns the most units in any half-open stretch; the fullest one starts with an admission.
+fn most_in_any_stretch(admitted: &[(Timestamp, u64)], stretch_us: u64) -> u64 {
+    let from = |first: Timestamp| {
+        units_where(admitted, |at| at >= first && at.since(first).0 < stretch_us)
+    };
+    (admitted.iter().map(|&(at, _)| from(at)))
+        .max()
+        .unwrap_or(0)
+}

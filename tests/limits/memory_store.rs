@@ -1,0 +1,222 @@
+//! The memory store decides in one atomic step, and settles what it decided.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use tollgate::clock::Micros;
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Algorithm, Check, LeavingBucket, Quota, Retry};
+
+use crate::in_memory::{Gateway, ROOMY, algorithms, check, quota};
+
+#[test]
+fn threads_on_one_key_are_admitted_exactly_the_quota() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 1_000);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        let admitted = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        admitted.fetch_add(gateway.admits(check).into(), Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(admitted.into_inner(), 1_000, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn plan_over_two_shards_never_charges_one_without_the_other() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let (wide, narrow) = (quota(algorithm, 2_000), quota(algorithm, 700));
+        let user = check(&wide, gateway.series_id("user", &wide), 1);
+        let tenant = check(&narrow, gateway.series_id("tenant", &narrow), 2);
+        let admitted = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for plan in [
+                [user, tenant],
+                [tenant, user],
+                [user, tenant],
+                [tenant, user],
+            ] {
+                let (gateway, admitted) = (&gateway, &admitted);
+                scope.spawn(move || {
+                    for _ in 0..500 {
+                        admitted.fetch_add(gateway.decide(&plan).0.admit.into(), Relaxed);
+                    }
+                });
+            }
+        });
+        let left = [gateway.remaining(user), gateway.remaining(tenant)];
+        assert_eq!(
+            (admitted.into_inner(), left),
+            (700, [1_300, 0]),
+            "{algorithm:?}"
+        );
+    }
+}
+
+#[test]
+fn refused_or_looked_at_newcomer_takes_no_memory_for_its_state() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 5);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        assert!(!gateway.admits(Check { cost: 6, ..check }));
+        assert!(gateway.admits(Check { cost: 0, ..check }));
+        assert_eq!(gateway.remaining(check), 5);
+        assert_eq!(gateway.usage().partitions, 0, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn look_tells_what_a_request_would_be_answered_and_spends_nothing() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 5);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        for left in (0..5).rev() {
+            let looked = gateway.peek(&[check]);
+            let (verdict, _) = gateway.decide(&[check]);
+            assert_eq!(
+                verdict.answers[0].decision,
+                Some(looked[0]),
+                "{algorithm:?}"
+            );
+            assert_eq!(looked[0].remaining, left, "{algorithm:?}");
+        }
+        assert!(!gateway.peek(&[check])[0].admit, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn charge_comes_back_once_and_in_parts() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 10);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        let (_, charge) = gateway.decide(&[Check { cost: 4, ..check }]);
+        let charge = gateway.release(charge, 1);
+        assert_eq!(gateway.remaining(check), 7, "{algorithm:?}");
+        let charge = gateway.release(charge, 100);
+        assert_eq!(gateway.remaining(check), 10, "{algorithm:?}");
+        let (_, _stays) = gateway.decide(&[Check { cost: 5, ..check }]);
+        let _nothing = gateway.release(charge, 100);
+        assert_eq!(gateway.remaining(check), 5, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn spend_reaches_every_quota_of_the_plan_shadow_ones_too() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let (real, candidate) = (quota(algorithm, 10), quota(algorithm, 2));
+        let real = check(&real, gateway.series_id("real", &real), 1);
+        let shadow = Check {
+            mode: Mode::Shadow,
+            ..check(&candidate, gateway.series_id("candidate", &candidate), 1)
+        };
+        let (_, charge) = gateway.decide(&[real, shadow]);
+        gateway.spend(&charge, 3);
+        let left = [gateway.remaining(real), gateway.remaining(shadow)];
+        assert_eq!(left, [6, 0], "{algorithm:?}");
+    }
+}
+
+#[test]
+fn reset_makes_one_partition_whole_and_no_other() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 1);
+        let series_id = gateway.series_id("p", &quota);
+        let (one, two) = (check(&quota, series_id, 1), check(&quota, series_id, 2));
+        assert_eq!(gateway.flood(one, 1..3), 2);
+        gateway.reset(one);
+        assert_eq!(
+            [one, two].map(|check| gateway.remaining(check)),
+            [1, 0],
+            "{algorithm:?}"
+        );
+        assert_eq!(gateway.usage().partitions, 1, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn retain_keeps_live_series_and_drops_the_rest_with_their_memory() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 1);
+        let [kept, dropped] = ["kept", "dropped"].map(|policy| gateway.series_id(policy, &quota));
+        gateway.flood(check(&quota, kept, 0), 0..100);
+        let alone = gateway.usage();
+        gateway.flood(check(&quota, dropped, 0), 0..100);
+        gateway.store.retain(&[kept]);
+        assert_eq!(gateway.usage(), alone, "{algorithm:?}");
+        assert_eq!(
+            gateway.flood(check(&quota, kept, 0), 0..100),
+            0,
+            "{algorithm:?}"
+        );
+        assert_eq!(
+            gateway.flood(check(&quota, dropped, 0), 0..100),
+            100,
+            "{algorithm:?}"
+        );
+    }
+}
+
+#[test]
+fn changed_number_keeps_its_counters_and_a_changed_shape_starts_afresh() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let (before, after) = (quota(algorithm, 10), quota(algorithm, 12));
+        let series_id = gateway.series_id("p", &before);
+        assert_eq!(gateway.series_id("p", &after), series_id);
+        assert!(gateway.admits(Check {
+            cost: 10,
+            ..check(&before, series_id, 1)
+        }));
+        let refused = Check {
+            cost: 5,
+            ..check(&after, series_id, 1)
+        };
+        assert!(!gateway.admits(refused), "{algorithm:?}");
+        let shorter = Quota {
+            window: Micros::from_secs(30),
+            ..after
+        };
+        assert_ne!(gateway.series_id("p", &shorter), series_id);
+    }
+    let shapes = [LeavingBucket::Weighted, LeavingBucket::Whole].map(|leaving| {
+        let buckets = 10;
+        quota(Algorithm::SlidingWindow { buckets, leaving }, 10)
+    });
+    let gateway = Gateway::new(ROOMY);
+    assert_ne!(
+        gateway.series_id("p", &shapes[0]),
+        gateway.series_id("p", &shapes[1])
+    );
+}
+
+#[test]
+fn refusal_says_when_and_the_store_keeps_its_word() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 3);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        while gateway.admits(check) {}
+        let Retry::After(retry) = gateway.decide(&[check]).0.retry else {
+            panic!("the cost fits one day");
+        };
+        gateway.clock.advance(Micros(retry.0 - 1));
+        assert!(!gateway.admits(check), "{algorithm:?}");
+        gateway.clock.advance(Micros(1));
+        gateway.sweep();
+        assert!(gateway.admits(check), "{algorithm:?}");
+    }
+}

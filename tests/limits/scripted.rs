@@ -1,0 +1,263 @@
+//! The scripts of `lua/` on a real server, asked directly: a plan of fixed quotas of one partition,
+//! at times that the test names.
+
+#![allow(dead_code, reason = "each test file uses its share")]
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::{Mode, SeriesId};
+use tollgate::limit::{
+    Algorithm, Charged, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+};
+use tollgate::store::Series;
+use tollgate::store::redis::wire::{
+    self, Call, Intent, Names, Packed, Reply, Script, Settlement, Step, time_argument,
+};
+
+use crate::ledger::check;
+use crate::support::redis::{Connection, Server, Value, documented_rights};
+
+/// Quotas of one partition that no other test knows.
+///
+/// Scripts are called as a user who may do only what that takes.
+pub struct Scripted {
+    /// The user's connection.
+    connection: Connection,
+    /// The tests' own.
+    control: Connection,
+    pub names: Names,
+    pub quotas: Vec<(Quota, Mode)>,
+    pub partition_id: PartitionId,
+    /// What each decision charged.
+    pub charges: Vec<Vec<Option<Charged>>>,
+}
+
+impl Scripted {
+    /// Makes a partition on the server that this process's tests share.
+    pub fn new(quotas: Vec<(Quota, Mode)>) -> Self {
+        Self::on(shared(), quotas)
+    }
+
+    /// Makes a partition on a server.
+    pub fn on(server: &Server, quotas: Vec<(Quota, Mode)>) -> Self {
+        static PARTITIONS: AtomicU64 = AtomicU64::new(1);
+        let mut control = server.connect().expect("the server runs");
+        let words: Vec<_> = [
+            "ACL",
+            "SETUSER",
+            "gateway",
+            "on",
+            ">secret",
+            "resetkeys",
+            "~test:*",
+        ]
+        .into_iter()
+        .chain(documented_rights())
+        .collect();
+        let made = control.ask(&words).expect("the server answers");
+        assert_eq!(made.text(), "OK");
+        let mut connection = server.connect().expect("the server runs");
+        let entered = connection.ask(&["AUTH", "gateway", "secret"]);
+        assert_eq!(entered.expect("the server answers").text(), "OK");
+        for script in Script::ALL {
+            let sha = connection.ask(&["SCRIPT", "LOAD", script.source()]);
+            assert_eq!(sha.expect("the server answers").text(), script.sha());
+        }
+        let names = Names::new("test");
+        for (series_id, (quota, _)) in (0..).map(SeriesId).zip(&quotas) {
+            let series = Series {
+                policy: Arc::from(format!("policy-{}", series_id.0)),
+                shape: quota.algorithm.into(),
+                window: quota.window,
+            };
+            names.note(series_id, &series);
+        }
+        Self {
+            connection,
+            control,
+            names,
+            quotas,
+            partition_id: PartitionId::new(PARTITIONS.fetch_add(1, Relaxed).into()),
+            charges: Vec::new(),
+        }
+    }
+
+    /// Renders the key of a quota of the plan.
+    pub fn key(&self, index: usize) -> Box<[u8]> {
+        self.names.key(series_id(index), self.partition_id)
+    }
+
+    pub fn plan<'q>(&self, quotas: &'q [(Quota, Mode)], cost: u64) -> Vec<Check<'q>> {
+        let ask_of = |(index, (quota, mode)): (usize, &'q (Quota, Mode))| Check {
+            partition_id: self.partition_id,
+            ..check(quota, *mode, series_id(index), cost)
+        };
+        quotas.iter().enumerate().map(ask_of).collect()
+    }
+
+    pub fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
+        let quotas = self.quotas.clone();
+        let plan = self.plan(&quotas, cost);
+        let packed = wire::pack(&plan, &self.names, Intent::Decide);
+        let reply = self.reply(Some(now), &packed);
+        let verdict = wire::verdict(&plan, &reply).expect("a reply");
+        let charged = verdict.answers.iter().map(|answer| answer.charged);
+        self.charges.push(charged.collect());
+        verdict
+    }
+
+    pub fn peek(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Decision; 4]> {
+        let quotas = self.quotas.clone();
+        let plan = self.plan(&quotas, cost);
+        let packed = wire::pack(&plan, &self.names, Intent::Peek);
+        let reply = self.reply(Some(now), &packed);
+        wire::peeks(&plan, &reply).expect("a reply")
+    }
+
+    /// Gives back up to `amount` of what a decision charged; returns what the quotas that came back
+    /// say after it.
+    pub fn release(&mut self, now: Timestamp, decision: usize, amount: u64) -> Vec<Decision> {
+        let quotas = self.quotas.clone();
+        let mut settlements = Vec::new();
+        for (index, charged) in self.charges[decision].iter_mut().enumerate() {
+            let Some(charged) = charged else { continue };
+            let amount = amount.min(charged.amount);
+            let step = Step::Release {
+                charged: *charged,
+                amount,
+            };
+            settlements.push((index, step));
+            charged.amount -= amount;
+        }
+        self.settle(&quotas, now, &settlements)
+    }
+
+    pub fn spend(&mut self, now: Timestamp, amount: u64) -> Vec<Decision> {
+        let quotas = self.quotas.clone();
+        let spends: Vec<_> = (0..quotas.len())
+            .map(|index| (index, Step::Spend(amount)))
+            .collect();
+        self.settle(&quotas, now, &spends)
+    }
+
+    pub fn reset(&mut self, now: Timestamp) -> Vec<Decision> {
+        let quotas = self.quotas.clone();
+        let resets: Vec<_> = (0..quotas.len())
+            .map(|index| (index, Step::Reset))
+            .collect();
+        self.settle(&quotas, now, &resets)
+    }
+
+    fn settle(
+        &mut self,
+        quotas: &[(Quota, Mode)],
+        now: Timestamp,
+        steps: &[(usize, Step)],
+    ) -> Vec<Decision> {
+        let settlement = |&(index, step): &(usize, Step)| Settlement {
+            quota: &quotas[index].0,
+            series_id: series_id(index),
+            partition_id: self.partition_id,
+            step,
+        };
+        let settlements: Vec<_> = steps.iter().map(settlement).collect();
+        let call = wire::settle(&settlements, &self.names, Some(now));
+        let reply = as_client(self.call(Script::Settle, &call));
+        let settled = wire::settled(&settlements, &reply).expect("a reply");
+        let decision = |decision: Result<_, _>| decision.expect("a settled entry");
+        settled.into_iter().map(decision).collect()
+    }
+
+    /// Has one plan decided, which must not fail.
+    pub fn reply(&mut self, now: Option<Timestamp>, packed: &Packed) -> Reply {
+        match &self.replies(now, std::slice::from_ref(packed))[..] {
+            [Value::Bytes(bytes)] => Reply(bytes.clone()),
+            other => panic!("not one reply: {other:?}"),
+        }
+    }
+
+    /// Has plans decided in one call.
+    pub fn replies(&mut self, now: Option<Timestamp>, plans: &[Packed]) -> Vec<Value> {
+        let mut arguments = vec![time_argument(now)];
+        arguments.extend(plans.iter().map(|packed| packed.argument.clone()));
+        let call = Call {
+            keys: plans
+                .iter()
+                .flat_map(|packed| packed.keys.clone())
+                .collect(),
+            arguments,
+        };
+        self.call(Script::Decide, &call).list().to_vec()
+    }
+
+    pub fn call(&mut self, script: Script, call: &Call) -> Value {
+        let mut words = vec![b"EVALSHA".to_vec(), script.sha().into()];
+        words.push(call.keys.len().to_string().into_bytes());
+        words.extend(call.keys.iter().map(|key| key.to_vec()));
+        words.extend(call.arguments.iter().cloned());
+        let value = self.connection.ask(&words).expect("the server answers");
+        assert_eq!(value.error(), None);
+        value
+    }
+
+    /// Sends a command as the tests themselves, which must not fail.
+    pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> Value {
+        let value = self.control.ask(words).expect("the server answers");
+        assert_eq!(value.error(), None);
+        value
+    }
+}
+
+/// One of each.
+pub fn algorithms() -> [Algorithm; 5] {
+    [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow {
+            buckets: 10,
+            leaving: LeavingBucket::Weighted,
+        },
+        Algorithm::SlidingLog,
+        Algorithm::Gcra { burst: 1 },
+        Algorithm::LeakyBucket { queue: 0 },
+    ]
+}
+
+/// Makes a quota of so many a minute, all of which fit at once.
+pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
+    let algorithm = match algorithm {
+        Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },
+        Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
+        other => other,
+    };
+    Quota {
+        limit,
+        window: Micros::from_secs(60),
+        algorithm,
+        count: Count::Admitted,
+    }
+}
+
+pub fn series_id(index: usize) -> SeriesId {
+    SeriesId(u32::try_from(index).expect("few quotas"))
+}
+
+/// Returns a value as the client library has it.
+pub fn as_client(value: Value) -> redis::Value {
+    match value {
+        Value::Integer(number) => redis::Value::Int(number),
+        Value::Status(text) => redis::Value::SimpleString(text),
+        Value::Bytes(bytes) => redis::Value::BulkString(bytes),
+        // An error is no answer either; which one does not matter to who reads answers.
+        Value::Nil | Value::Error(_) => redis::Value::Nil,
+        Value::List(values) => redis::Value::Array(values.into_iter().map(as_client).collect()),
+    }
+}
+
+/// Returns the server that the tests of this process share.
+pub fn shared() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(Server::start)
+}

@@ -1,0 +1,203 @@
+//! Several plans in one call: each is decided by itself.
+
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Algorithm, Count, PartitionId, Quota};
+use tollgate::store::redis::wire::{self, Intent, Packed, Reply};
+
+use crate::scripted::{Scripted, algorithms, quota_of};
+use crate::support::redis::Value;
+use crate::traffic::START;
+
+fn one_of_each(limit: u64) -> Vec<(Quota, Mode)> {
+    let quota = |algorithm| (quota_of(algorithm, limit), Mode::Enforce);
+    algorithms().into_iter().map(quota).collect()
+}
+
+/// Packs each quota as a plan of its own, of the same partition.
+fn packed_apart(scripted: &Scripted, cost: u64) -> Vec<Packed> {
+    let plan = scripted.plan(&scripted.quotas, cost);
+    let pack = |ask| wire::pack(std::slice::from_ref(ask), &scripted.names, Intent::Decide);
+    plan.iter().map(pack).collect()
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    match value {
+        Value::Bytes(bytes) => bytes.clone(),
+        other => panic!("no reply: {other:?}"),
+    }
+}
+
+#[test]
+fn batch_is_decided_as_one_by_one() {
+    let mut together = Scripted::new(one_of_each(3));
+    let mut apart = Scripted::new(one_of_each(3));
+    for (round, cost) in [1, 0, 2, 1, 3, 1, 2, 1].into_iter().enumerate() {
+        let now = Some(START + Micros(20_000_000 * round as u64));
+        let batch = packed_apart(&together, cost);
+        // Twice the same in one call: the second finds what the first has spent.
+        let twice: Vec<_> = batch.iter().chain(&batch).cloned().collect();
+        let replies = together.replies(now, &twice);
+        let one_by_one = packed_apart(&apart, cost);
+        for (index, packed) in one_by_one.iter().chain(&one_by_one).enumerate() {
+            let expected = apart.reply(now, packed);
+            assert_eq!(
+                Reply(bytes(&replies[index])),
+                expected,
+                "plan {index}, round {round}"
+            );
+        }
+    }
+}
+
+#[test]
+fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
+    let mut scripted = Scripted::new(one_of_each(3));
+    let foreign = scripted.key(2);
+    scripted.command(&[b"SADD".as_slice(), &foreign, b"not ours"]);
+    let quotas = scripted.quotas.clone();
+    let whole = wire::pack(&scripted.plan(&quotas, 1), &scripted.names, Intent::Decide);
+    let mut batch = packed_apart(&scripted, 1);
+    batch.push(whole);
+
+    let replies = scripted.replies(Some(START), &batch);
+    for (index, reply) in replies.iter().enumerate() {
+        let is_error = reply
+            .error()
+            .is_some_and(|error| error.starts_with("WRONGTYPE"));
+        assert_eq!(
+            is_error,
+            index == 2 || index == 5,
+            "plan {index}: {reply:?}"
+        );
+    }
+    // What the plan of all five read before it failed is as the plans of one left it.
+    let peeks = scripted.replies(Some(START), &packed_apart(&scripted, 0));
+    let again = packed_apart(&scripted, 1);
+    for index in [0, 1, 3, 4] {
+        let plan = [scripted.plan(&quotas, 0)[index]];
+        let verdict = wire::verdict(&plan, &Reply(bytes(&peeks[index]))).expect("a reply");
+        let decision = verdict.answers[0].decision.expect("decided");
+        assert_eq!(decision.remaining, 2, "quota {index}");
+    }
+    assert!(scripted.replies(Some(START), &again)[2].error().is_some());
+}
+
+#[test]
+fn argument_that_is_none_fails_alone() {
+    let mut scripted = Scripted::new(one_of_each(3));
+    let mut batch = packed_apart(&scripted, 1);
+    let argument = &mut batch[1].argument;
+    argument.truncate(argument.len() - 1);
+    batch[3].argument[2] = 99;
+    let replies = scripted.replies(Some(START), &batch);
+    let failed: Vec<_> = (0..5)
+        .filter(|index| replies[*index].error().is_some())
+        .collect();
+    assert_eq!(failed, [1, 3]);
+}
+
+#[test]
+fn empty_plan_and_empty_batch_are_answered() {
+    let mut scripted = Scripted::new(Vec::new());
+    assert_eq!(scripted.replies(Some(START), &[]), []);
+    let verdict = scripted.decide(START, 1);
+    assert!(verdict.admit && verdict.answers.is_empty());
+}
+
+#[test]
+fn quota_that_a_plan_names_twice_is_charged_once() {
+    let quota = quota_of(Algorithm::FixedWindow, 3);
+    let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);
+    let ask = scripted.plan(&scripted.quotas, 1)[0];
+    let packed = wire::pack(&[ask, ask], &scripted.names, Intent::Decide);
+    scripted.reply(Some(START), &packed);
+    assert_eq!(scripted.peek(START, 0)[0].remaining, 2);
+}
+
+#[test]
+fn what_is_no_reply_is_an_error() {
+    let quotas = one_of_each(3);
+    for (quota, mode) in quotas {
+        let mut scripted = Scripted::new(vec![(quota, mode)]);
+        let quotas = scripted.quotas.clone();
+        let plan = scripted.plan(&quotas, 1);
+        let packed = wire::pack(&plan, &scripted.names, Intent::Decide);
+        let Reply(good) = scripted.reply(Some(START), &packed);
+        assert!(wire::verdict(&plan, &Reply(good.clone())).is_ok());
+        for length in 0..good.len() {
+            assert!(wire::verdict(&plan, &Reply(good[..length].to_vec())).is_err());
+        }
+        // No byte makes it panic.
+        for place in 0..good.len() {
+            for byte in [0, 1, 2, 7, 127, 255] {
+                let mut bad = good.clone();
+                bad[place] = byte;
+                let _ = wire::verdict(&plan, &Reply(bad.clone()));
+                let _ = wire::peeks(&plan, &Reply(bad));
+            }
+        }
+    }
+}
+
+#[test]
+fn concurrent_asks_of_one_key_pass_exactly_the_quota() {
+    for algorithm in algorithms() {
+        let limit = 50;
+        let shared = Scripted::new(vec![(quota_of(algorithm, limit), Mode::Enforce)]);
+        let (partition_id, quotas) = (shared.partition_id, shared.quotas.clone());
+        let admitted = std::thread::scope(|scope| {
+            let asking = |_| {
+                scope.spawn(|| {
+                    let mut client = Scripted::new(quotas.clone());
+                    client.partition_id = partition_id;
+                    (0..20).filter(|_| client.decide(START, 1).admit).count()
+                })
+            };
+            let asking: Vec<_> = (0..8).map(asking).collect();
+            let admitted = asking
+                .into_iter()
+                .map(|thread| thread.join().expect("asked"));
+            admitted.sum::<usize>()
+        });
+        assert_eq!(admitted, 50, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn huge_numbers_stay_exact() {
+    let year = Micros(31_536_000_000_000);
+    let limit = 1 << 52;
+    for algorithm in algorithms() {
+        let quota = match algorithm {
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => continue,
+            algorithm => Quota {
+                limit,
+                window: year,
+                algorithm,
+                count: Count::Admitted,
+            },
+        };
+        let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);
+        scripted.decide(START, 1);
+        let left = scripted.spend(START, limit - 2)[0].remaining;
+        assert_eq!(left, 1, "{algorithm:?}");
+        let left = scripted.spend(START, u64::MAX)[0].remaining;
+        assert_eq!(left, 0, "{algorithm:?}");
+        // Saturated, not beyond: a unit that comes back is there.
+        let left = scripted.release(START, 0, 1)[0].remaining;
+        assert_eq!(left, 1, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn partitions_share_nothing() {
+    let mut one = Scripted::new(one_of_each(2));
+    let mut other = Scripted::new(one_of_each(2));
+    one.partition_id = PartitionId::new(other.partition_id.bits() | 1 << 127);
+    for _ in 0..2 {
+        assert!(one.decide(START, 1).admit);
+    }
+    assert!(!one.decide(START, 1).admit);
+    assert!(other.decide(Timestamp(START.0), 1).admit);
+}

@@ -1,0 +1,330 @@
+//! Rust and Lua decide, settle and look in lock-step, on random plans under random clocks.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Algorithm, Charged, Count, Decision, LeavingBucket, Quota};
+
+use crate::ledger::Quotas;
+use crate::scripted::Scripted;
+use crate::support::redis::Value;
+use crate::traffic::{Cost, Gap, START};
+
+/// One thing that happens to a plan.
+#[derive(Clone, Debug)]
+enum Event {
+    Decide(Cost),
+    Peek(Cost),
+    /// Looks for what remains, and for one more.
+    JustFits,
+    /// Gives back a share of an earlier charge.
+    Release(proptest::sample::Index, Cost),
+    Spend(Spend),
+    Reset,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Spend {
+    Cost(Cost),
+    Absurd(u64),
+}
+
+/// Where the clock goes before an event.
+#[derive(Clone, Copy, Debug)]
+enum Tick {
+    On(Gap),
+    /// On by so many microseconds.
+    OnBy(u64),
+    /// Back by so many thousandths of the window.
+    Back(u64),
+    /// Back by one window and so many microseconds.
+    BackOver(u64),
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Both give the same verdict, to the microsecond, whatever happened before: charges, refusals,
+    /// looks, releases, spends, resets, clocks that jump either way.
+    #[test]
+    fn rust_and_lua_agree(
+        quotas in plans(),
+        events in proptest::collection::vec((tick(), event()), 1..50),
+    ) {
+        agree(&quotas, events)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The same for logs that are longer than what is read of them.
+    #[test]
+    fn rust_and_lua_agree_on_long_logs(
+        limit in 20..100_u64,
+        count in prop_oneof![Just(Count::Admitted), Just(Count::All)],
+        events in proptest::collection::vec((steady_tick(), steady_event()), 50..200),
+    ) {
+        let quota = Quota {
+            limit,
+            window: Micros(60_000_000),
+            algorithm: Algorithm::SlidingLog,
+            count,
+        };
+        agree(&[(quota, Mode::Enforce)], events)?;
+    }
+
+    /// Counts times microseconds that no double holds: what fits, fits to the unit.
+    #[test]
+    fn rust_and_lua_agree_on_what_just_fits(
+        buckets in proptest::sample::select(vec![1_u32, 2, 10, 100]),
+        limit in (1_u64 << 20)..=(1 << 52),
+        window in prop_oneof![Just(2_592_000_000_000_u64), Just(31_536_000_000_000)],
+        (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
+    ) {
+        let algorithm = Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted };
+        let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted };
+        let bucket_us = window / u64::from(buckets);
+        let mut lua = Scripted::new(vec![(quota, Mode::Enforce)]);
+        let mut rust = Quotas::new(vec![(quota, Mode::Enforce)]);
+        let units = scaled(limit, spent);
+        for now in [START + Micros(phase), START + Micros(phase + bucket_us)] {
+            prop_assert_eq!(lua.decide(now, units / 2), rust.decide(now, units / 2));
+        }
+        let leaving = START.0 - START.0 % bucket_us + window + scaled(bucket_us, inside);
+        for at in [leaving, leaving + 1, leaving + bucket_us] {
+            just_fits(&mut lua, &rust, Timestamp(at))?;
+        }
+    }
+}
+
+/// Returns that many millionths.
+fn scaled(whole: u64, millionths: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(millionths) / 1_000_000;
+    u64::try_from(part).expect("a part")
+}
+
+/// Asks for what remains, and for one more.
+fn just_fits(lua: &mut Scripted, rust: &Quotas, now: Timestamp) -> Result<(), TestCaseError> {
+    let remaining = peeks(rust, now, 0)[0].remaining;
+    for cost in [remaining, remaining + 1] {
+        prop_assert_eq!(lua.peek(now, cost).to_vec(), peeks(rust, now, cost));
+    }
+    Ok(())
+}
+
+fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), TestCaseError> {
+    let mut lua = Scripted::new(quotas.to_vec());
+    let mut rust = Quotas::new(quotas.to_vec());
+    let mut charges: Vec<Vec<Option<Charged>>> = Vec::new();
+    let mut now = START;
+    let first = &quotas[0].0;
+    for (tick, event) in events {
+        now = tick.from(now, first);
+        match event {
+            Event::Decide(cost) => {
+                let cost = cost.of(first);
+                let verdict = rust.decide(now, cost);
+                charges.push(
+                    verdict
+                        .answers
+                        .iter()
+                        .map(|answer| answer.charged)
+                        .collect(),
+                );
+                prop_assert_eq!(lua.decide(now, cost), verdict);
+            }
+            Event::Peek(cost) => {
+                let cost = cost.of(first);
+                prop_assert_eq!(lua.peek(now, cost).to_vec(), peeks(&rust, now, cost));
+            }
+            Event::JustFits => just_fits(&mut lua, &rust, now)?,
+            Event::Release(index, amount) if !charges.is_empty() => {
+                let decision = index.index(charges.len());
+                let amount = amount.of(first);
+                let came_back: Vec<_> = charges[decision].iter().map(Option::is_some).collect();
+                rust.release(now, &mut charges[decision], amount);
+                let mut settled = lua.release(now, decision, amount).into_iter();
+                for (came_back, after) in came_back.into_iter().zip(peeks(&rust, now, 0)) {
+                    if came_back {
+                        prop_assert_eq!(settled.next(), Some(after));
+                    }
+                }
+            }
+            Event::Release(..) => {}
+            Event::Spend(spend) => {
+                let amount = spend.of(first);
+                rust.spend(now, amount);
+                prop_assert_eq!(lua.spend(now, amount), peeks(&rust, now, 0));
+            }
+            Event::Reset => {
+                rust = Quotas::new(quotas.to_vec());
+                prop_assert_eq!(lua.reset(now), peeks(&rust, now, 0));
+            }
+        }
+    }
+    for index in 0..quotas.len() {
+        prop_assert!(is_sound(&mut lua, index), "quota {index}");
+    }
+    Ok(())
+}
+
+/// Says whether a key expires, and what its value says of all units is what its parts hold.
+fn is_sound(lua: &mut Scripted, index: usize) -> bool {
+    let key = lua.key(index);
+    let lifetime_ms = lua.command(&[b"PTTL".as_slice(), &key]).integer();
+    match lua.quotas[index].0.algorithm {
+        _ if lifetime_ms == -2 => true,
+        Algorithm::SlidingWindow { .. } => {
+            let Value::Bytes(value) = lua.command(&[b"GET".as_slice(), &key]) else {
+                return false;
+            };
+            let units_bytes = usize::from(value[0]);
+            let buckets = value[15..].chunks(1 + units_bytes);
+            let sum: u64 = buckets.map(|bucket| number(&bucket[1..])).sum();
+            lifetime_ms > 0 && (units_bytes == 7 || number(&value[8..15]) == sum)
+        }
+        Algorithm::SlidingLog => {
+            let values = lua.command(&[b"LRANGE".as_slice(), &key, b"0", b"-1"]);
+            let Some((Value::Bytes(head), entries)) = values.list().split_last() else {
+                return false;
+            };
+            let units = |entry: &Value| match entry {
+                Value::Bytes(bytes) if bytes.len() == 7 => 1,
+                Value::Bytes(bytes) => number(&bytes[7..]),
+                _ => 0,
+            };
+            lifetime_ms > 0 && number(&head[..7]) == entries.iter().map(units).sum::<u64>()
+        }
+        _ => lifetime_ms > 0,
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Returns what each quota would answer, and spends nothing.
+fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
+    let mut rust = rust.clone();
+    let peek = |((quota, _), counter): (&(Quota, Mode), &mut crate::ledger::Counter)| {
+        let at = counter.arrive(quota, now);
+        counter.decision(quota, cost, at, counter.admits(quota, cost, at))
+    };
+    (rust.asked.iter().zip(&mut rust.counters))
+        .map(peek)
+        .collect()
+}
+
+impl Tick {
+    fn from(self, now: Timestamp, quota: &Quota) -> Timestamp {
+        match self {
+            Self::On(gap) => now + gap.of(quota),
+            Self::OnBy(us) => now + Micros(us),
+            Self::Back(permille) => now - Micros(quota.window.0 * permille / 1000),
+            Self::BackOver(us) => now - Micros(quota.window.0 + us),
+        }
+    }
+}
+
+impl Spend {
+    fn of(self, quota: &Quota) -> u64 {
+        match self {
+            Self::Cost(cost) => cost.of(quota),
+            Self::Absurd(amount) => amount,
+        }
+    }
+}
+
+fn tick() -> impl Strategy<Value = Tick> {
+    prop_oneof![
+        30 => any::<Gap>().prop_map(Tick::On),
+        2 => (0..1000_u64).prop_map(Tick::Back),
+        1 => (0..4_u64).prop_map(Tick::BackOver),
+        1 => (0..5000_u64).prop_map(Tick::Back),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        24 => any::<Cost>().prop_map(Event::Decide),
+        3 => any::<Cost>().prop_map(Event::Peek),
+        4 => Just(Event::JustFits),
+        6 => any::<(proptest::sample::Index, Cost)>()
+            .prop_map(|(index, amount)| Event::Release(index, amount)),
+        2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
+        1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
+            .prop_map(|amount| Event::Spend(Spend::Absurd(amount))),
+        1 => Just(Event::Reset),
+    ]
+}
+
+/// Moves on a little, now and then by most of a window or to before it.
+fn steady_tick() -> impl Strategy<Value = Tick> {
+    prop_oneof![
+        40 => (0..6_000_u64).prop_map(|us| Tick::OnBy(us * 100)),
+        1 => (30_000_000..60_000_000_u64).prop_map(Tick::OnBy),
+        1 => (0..1000_u64).prop_map(Tick::Back),
+    ]
+}
+
+/// Mostly asks for a unit.
+fn steady_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        60 => Just(Event::Decide(Cost::Units(1))),
+        1 => (2..20_u64).prop_map(|units| Event::Decide(Cost::Units(units))),
+        6 => (0..1000_u64).prop_map(|permille| Event::Peek(Cost::Permille(permille))),
+        2 => any::<proptest::sample::Index>()
+            .prop_map(|index| Event::Release(index, Cost::Units(1))),
+        1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
+    ]
+}
+
+/// Makes plans of one to three quotas.
+fn plans() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
+    let mode = prop_oneof![3 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
+    proptest::collection::vec((quota(), mode), 1..4)
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    let leaving = [
+        LeavingBucket::Weighted,
+        LeavingBucket::Whole,
+        LeavingBucket::Dropped,
+    ];
+    let sliding = (
+        proptest::sample::select(vec![1, 2, 10, 100]),
+        proptest::sample::select(leaving.to_vec()),
+    );
+    let algorithm = prop_oneof![
+        1 => Just(Algorithm::FixedWindow),
+        3 => sliding.prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+        3 => Just(Algorithm::SlidingLog),
+        1 => (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
+        1 => (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+    ];
+    let limit = prop_oneof![
+        8 => 1..30_u64,
+        1 => 1..2_000_000_u64,
+        1 => (1_u64 << 40)..=(1 << 52),
+    ];
+    // No shorter than what a test takes: the server's own clock ends what is over by a second.
+    let window_us =
+        proptest::sample::select(vec![60_000_000, 2_592_000_000_000, 31_536_000_000_000]);
+    let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];
+    (limit, window_us, algorithm, count).prop_map(|(limit, window_us, algorithm, count)| {
+        let never_all = matches!(
+            algorithm,
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+        );
+        Quota {
+            limit,
+            window: Micros(window_us),
+            algorithm,
+            count: if never_all { Count::Admitted } else { count },
+        }
+    })
+}

@@ -1,0 +1,5 @@
+//! The scripts of `lua/` on a real server: in step with the pure functions, whatever is asked.
+
+mod batches;
+mod lockstep;
+mod state;

@@ -1,0 +1,53 @@
+//! `tollgate check` as an operator runs it: what it prints where, and its exit status.
+
+use std::fs;
+use std::process::{Command, Output};
+
+fn check(arguments: &[&str], folder: &tempfile::TempDir) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .arg("check")
+        .args(arguments)
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs")
+}
+
+fn folder(name: &str, text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join(name), text).expect("a writable folder");
+    folder
+}
+
+const GOOD: &str = include_str!("../config/good/smallest.toml");
+const SUMMARY: &str = include_str!("../config/good/smallest.txt");
+const BAD: &str = include_str!("../config/bad/compile-empty.toml");
+const REPORT: &str = include_str!("../config/bad/compile-empty.txt");
+
+#[test]
+fn a_good_file_is_summed_up_on_standard_output_and_exits_with_0() {
+    let folder = folder("smallest.toml", GOOD);
+    for arguments in [["smallest.toml"].as_slice(), &["--config", "smallest.toml"]] {
+        let output = check(arguments, &folder);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), SUMMARY);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_bad_file_is_reported_on_standard_error_and_exits_with_78() {
+    let folder = folder("compile-empty.toml", BAD);
+    let output = check(&["compile-empty.toml"], &folder);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), REPORT);
+    assert_eq!(output.status.code(), Some(78));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_and_exits_with_78() {
+    let folder = folder("other.toml", GOOD);
+    let output = check(&[], &folder);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("gateway.toml: cannot be read: "), "{said}");
+    assert_eq!(output.status.code(), Some(78));
+}

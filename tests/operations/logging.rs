@@ -1,0 +1,238 @@
+//! Where the log goes and what a line of it says: its file across reloads, who is named, and how.
+
+use std::fs;
+use std::io::Result;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{After, Client, Config, Origin, Process, eventually, get};
+
+/// Every path under `/api` to the echo, logged as those lines say.
+fn logged(log: &str) -> Config {
+    // One worker, so that lines come in the order of the requests.
+    Config::to("builtin:echo")
+        .one_worker()
+        .route("/api/*", "")
+        .with(&format!("[log]\n{log}"))
+}
+
+fn to_file(file: &Path) -> Config {
+    logged(&format!("file = '{}'", file.display()))
+}
+
+/// Waits until the file holds that text.
+#[track_caller]
+fn wait_until_held(file: &Path, text: &str) {
+    eventually(&format!("{text} in {}", file.display()), || {
+        let held = fs::read_to_string(file).ok()?;
+        held.contains(text).then_some(())
+    });
+}
+
+/// Returns whether the file holds that text now.
+fn holds(file: &Path, text: &str) -> bool {
+    let held = fs::read_to_string(file).expect("a log file can be read");
+    held.contains(text)
+}
+
+/// Returns a field of a record as text.
+fn text<'a>(record: &'a Value, field: &str) -> &'a str {
+    let text = record.get(field).and_then(Value::as_str);
+    text.unwrap_or_else(|| panic!("no {field} in {record}"))
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[test]
+fn a_changed_log_file_takes_effect_at_the_reload_that_changes_it() {
+    let directory = tempfile::tempdir().expect("a directory for the logs");
+    let old = directory.path().join("old.log");
+    let new = directory.path().join("new.log");
+    let process = Process::start(&to_file(&old));
+    get(process.public, "/api/before", "");
+    wait_until_held(&old, "/api/before");
+    process.rewrite(&to_file(&new));
+    process.signal("HUP");
+    wait_until_held(&new, "the file is in force");
+    get(process.public, "/api/after", "");
+    wait_until_held(&new, "/api/after");
+    assert!(!holds(&old, "/api/after"));
+    assert!(!holds(&new, "/api/before"));
+}
+
+#[test]
+fn a_reload_without_a_readable_file_is_rejected_and_opens_the_log_anew() {
+    let directory = tempfile::tempdir().expect("a directory for the log");
+    let log = directory.path().join("access.log");
+    let rotated = directory.path().join("access.log.1");
+    let process = Process::start(&to_file(&log));
+    get(process.public, "/api/before", "");
+    wait_until_held(&log, "/api/before");
+    fs::rename(&log, &rotated).expect("the directory is writable");
+    fs::rename(process.file(), directory.path().join("away.toml")).expect("one file system");
+    process.signal("HUP");
+    eventually("the log is there again", || log.exists().then_some(()));
+    get(process.public, "/api/after", "");
+    wait_until_held(&log, "/api/after");
+    assert!(!holds(&rotated, "/api/after"));
+    let metrics = get(process.admin, "/metrics", "").text();
+    let told = metrics
+        .lines()
+        .filter(|line| line.starts_with("tollgate_reloads_total{"));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "tollgate_reloads_total{result=\"applied\"} 0",
+            "tollgate_reloads_total{result=\"rejected\"} 1",
+        ]
+    );
+}
+
+#[test]
+fn with_digests_only_neither_the_address_nor_the_path_is_seen() {
+    let mut process = Process::start(&logged("clients = 'digest'\nlevel = 'debug'"));
+    for (source, target) in [
+        ([127, 0, 0, 7], "/api/alice"),
+        ([127, 0, 0, 7], "/alice/unrouted"),
+        ([127, 0, 0, 8], "/api/alice"),
+    ] {
+        Client::connect_from(source, process.public).get(target, "");
+    }
+    let records = process.wait_for_records(3);
+    process.signal("TERM");
+    process.wait();
+    for line in process.lines() {
+        for secret in ["127.0.0.7", "127.0.0.8", "alice"] {
+            assert!(!line.contains(secret), "{secret} in {line}");
+        }
+    }
+    let clients: Vec<_> = records.iter().map(|it| text(it, "client")).collect();
+    assert!(clients.iter().all(|it| is_digest(it)), "{clients:?}");
+    assert_eq!(clients[0], clients[1], "one address, two digests");
+    assert_ne!(clients[0], clients[2], "two addresses, one digest");
+}
+
+#[test]
+fn partitions_of_several_policies_are_told_apart() {
+    let config = Config::to("builtin:echo")
+        .policy(
+            "keys",
+            "quota = '9 per hour'\npartition = ['header:x-api-key']",
+        )
+        .policy(
+            "tenants",
+            "quota = '9 per hour'\npartition = ['header:x-tenant']",
+        )
+        .route("/*", "policies = ['keys', 'tenants']");
+    let process = Process::start(&config);
+    get(
+        process.public,
+        "/",
+        "X-Api-Key: live-1234\r\nX-Tenant: acme-5678\r\n",
+    );
+    let records = process.wait_for_records(1);
+    let told: Vec<_> = text(&records[0], "partition").split("; ").collect();
+    let [key, tenant] = told[..] else {
+        panic!("not two partitions: {told:?}")
+    };
+    for (shown, four) in [(key, "live~"), (tenant, "acme~")] {
+        let digest = shown.strip_prefix(four);
+        assert!(digest.is_some_and(is_digest), "{shown:?} is not {four}…");
+    }
+}
+
+#[test]
+fn what_no_route_takes_is_logged_under_the_client_behind_the_proxy() {
+    let config = logged("").listener("trusted_proxies = ['127.0.0.1/32']");
+    let process = Process::start(&config);
+    let fields = "X-Forwarded-For: 203.0.113.9\r\n";
+    for (target, reason) in [("/unrouted", "no_route"), ("/api/%zz", "bad_path")] {
+        get(process.public, target, fields);
+        let line = process.wait_for_line(&["\"GET\"", reason]);
+        let record: Value = serde_json::from_str(&line).expect("a log line is JSON");
+        assert_eq!(text(&record, "client"), "203.0.113.9", "{record}");
+    }
+}
+
+#[test]
+fn what_the_end_of_the_gateway_cuts_is_logged_as_its_own_fault() {
+    for (signal, head) in [
+        ("TERM", ""),
+        ("TERM", "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf"),
+        ("INT", ""),
+        ("INT", "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf"),
+    ] {
+        let origin = Origin::scripted(move |exchange| -> Result<After> {
+            exchange.write(head)?;
+            exchange.until_closed();
+            Ok(After::Close)
+        });
+        let config = Config::to(origin.url())
+            .top("shutdown_grace = '300ms'")
+            .route("/*", "");
+        let mut process = Process::start(&config);
+        let mut client = Client::connect(process.public);
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        origin.wait_for_requests(1);
+        if !head.is_empty() {
+            client.wire.read_until(b"half").expect("half of an answer");
+        }
+        process.signal(signal);
+        client.rest();
+        process.wait();
+        let records = process.wait_for_records(1);
+        let told: Vec<_> = records
+            .iter()
+            .map(|it| (text(it, "reason"), text(it, "fault")))
+            .collect();
+        assert_eq!(told, [("shut_down", "gateway")], "{signal} {head:?}");
+    }
+}
+
+#[test]
+fn client_that_leaves_during_its_answer_is_recorded_as_gone() {
+    let length = 64 << 20;
+    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    response.resize(response.len() + length, b'x');
+    let origin = Origin::answering(response);
+    let process = Process::start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = Client::connect(process.public);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    client.head().expect("a head");
+    drop(client);
+    origin.wait_for_ended(1);
+    let records = process.wait_for_records(1);
+    assert_eq!(text(&records[0], "reason"), "client_gone");
+}
+
+#[test]
+fn body_that_is_found_too_large_after_the_answer_began_is_recorded_as_that() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nx")?;
+        exchange.until_closed();
+        Ok(After::Close)
+    });
+    let config = Config::to(origin.url()).listener("max_body_bytes = '10B'");
+    let process = Process::start(&config.route("/*", ""));
+    let mut client = Client::connect(process.public);
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+    client.head().expect("a head");
+    client.send("20\r\n01234567890123456789012345678901\r\n");
+    client.rest();
+    let line = process.wait_for_line(&["\"POST\"", "\"reason\""]);
+    let record: Value = serde_json::from_str(&line).expect("a log line is JSON");
+    assert_eq!(text(&record, "reason"), "body_too_large");
+}
+
+#[test]
+fn what_is_hardly_meant_is_logged_at_the_start_and_at_a_reload() {
+    let trusting = |proxies| logged("").listener(&format!("trusted_proxies = ['{proxies}']"));
+    let process = Process::start(&trusting("0.0.0.0/0"));
+    process.wait_for_line(&["hardly meant", "`public`", "0.0.0.0/0"]);
+    process.rewrite(&trusting("::/0"));
+    process.signal("HUP");
+    process.wait_for_line(&["hardly meant", "`public`", "::/0"]);
+}

@@ -1,0 +1,11 @@
+//! The gateway as its operator sees it: the process and its signals, the admin port, logs, metrics, `check`.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod admin;
+mod check;
+mod logging;
+mod observing;
+mod process;
+mod shutdown;

@@ -1,0 +1,282 @@
+//! The process: how it starts, what it refuses to start on and how it reloads.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::support::process::{command, free_address, run_to_end};
+use crate::support::ratelimit::{policy, remaining};
+use crate::support::{Client, Config, Origin, Process, eventually, get};
+
+/// A file with four mistakes on lines 8, 9, 13 and 14, for that address.
+fn mistaken(address: impl std::fmt::Display) -> String {
+    format!(
+        "[listeners.public]\n\
+         address = \"{address}\"\n\
+         \n\
+         [upstreams.api]\n\
+         endpoints = [\"builtin:echo\"]\n\
+         \n\
+         [policies.per-client]\n\
+         quota = \"100 per minut\"\n\
+         algorithm = \"sliding-windw\"\n\
+         \n\
+         [[routes]]\n\
+         path = \"/*\"\n\
+         upstream = \"apii\"\n\
+         policies = [\"per-clint\"]\n"
+    )
+}
+
+/// One quota for all on `/*`, towards the echo.
+fn limited(quota: &str) -> Config {
+    let lines = format!("quota = '{quota}'\npartition = []");
+    Config::to("builtin:echo")
+        .policy("per-client", &lines)
+        .route("/*", "policies = ['per-client']")
+}
+
+/// Returns the quota that answers tell of; one request is spent on it.
+fn told_quota(process: &Process) -> i64 {
+    let answer = get(process.public, "/", "");
+    policy(&answer)[0].1[0].1
+}
+
+/// Waits until answers tell of that quota and returns how many requests were spent on it.
+#[track_caller]
+fn wait_for_quota(process: &Process, quota: i64) -> i64 {
+    let mut spent = 0;
+    eventually(&format!("a reload to {quota}"), || {
+        spent += 1;
+        (told_quota(process) == quota).then_some(())
+    });
+    spent
+}
+
+#[test]
+fn the_start_says_where_it_listens_what_it_read_and_how_to_try_it() {
+    let process = Process::start(&limited("100 per minute"));
+    let public = process.public.to_string();
+    process.wait_for_line(&[&public]);
+    process.wait_for_line(&[&process.admin.to_string()]);
+    process.wait_for_line(&[&process.file().display().to_string()]);
+    process.wait_for_line(&["curl", &public]);
+}
+
+#[test]
+fn a_mistaken_file_is_exit_78_with_every_mistake_before_any_port_is_bound() {
+    // Were the port bound first, the start would fail on that, and otherwise.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("a bound socket");
+    let output = run_to_end(&mistaken(address));
+    assert_eq!(output.status.code(), Some(78));
+    let told = String::from_utf8_lossy(&output.stderr);
+    for part in [
+        "gateway.toml:8:",
+        "gateway.toml:9:",
+        "gateway.toml:13:",
+        "gateway.toml:14:",
+        "did you mean",
+        "sliding-window",
+        "minut",
+        "apii",
+        "per-clint",
+    ] {
+        assert!(told.contains(part), "no {part:?} in:\n{told}");
+    }
+}
+
+#[test]
+fn files_that_cannot_mean_what_they_say_are_exit_78() {
+    let good = limited("100 per minute");
+    for (text, part) in [
+        ("[listeners.public\n".to_owned(), "gateway.toml:1:"),
+        (String::new(), "listeners"),
+        (good.clone().top("worker = 3").text(), "workers"),
+        (good.clone().upstream("retires = 3").text(), "retries"),
+        (good.clone().route("/*", "").text(), "/*"),
+        (
+            good.clone()
+                .policy("b", "partition = ['ipp']\nquota = '1 per s'")
+                .text(),
+            "ipp",
+        ),
+        (
+            good.clone().policy("b", "partition = ['ip']").text(),
+            "quota",
+        ),
+        (
+            good.clone().policy("b", "quota = '0 per s'").text(),
+            "0 per s",
+        ),
+        (
+            good.clone().policy("b", "quota = '1 per 0s'").text(),
+            "1 per 0s",
+        ),
+        (
+            good.clone()
+                .policy("b", "quota = ['1 per s', '2 per s']")
+                .text(),
+            "2 per s",
+        ),
+        (
+            good.clone().listener("idle_timeout = 'soon'").text(),
+            "soon",
+        ),
+        (
+            good.clone()
+                .listener("trusted_proxies = ['10.0.0.0/33']")
+                .text(),
+            "10.0.0.0/33",
+        ),
+        (good.endpoints(&["ftp://a".to_owned()]).text(), "ftp://a"),
+    ] {
+        let output = run_to_end(&text);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{text}\n{told}");
+        assert!(told.contains(part), "no {part:?} in:\n{told}");
+    }
+}
+
+#[test]
+fn the_file_is_found_with_or_without_the_word_run() {
+    let directory = tempfile::tempdir().expect("a directory for the file");
+    let file = directory.path().join("gateway.toml");
+    fs::write(&file, mistaken("127.0.0.1:0")).expect("the directory is writable");
+    let named = file.display().to_string();
+    let arguments: [&[&str]; 4] = [
+        &["--config", &named],
+        &["run", "--config", &named],
+        &["run"],
+        &[],
+    ];
+    for arguments in arguments {
+        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(arguments)
+            .current_dir(directory.path())
+            .output()
+            .expect("the binary runs");
+        assert_eq!(output.status.code(), Some(78), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_missing_file_and_a_taken_port_are_said_by_name() {
+    let output = command("/nonexistent/gateway.toml".as_ref())
+        .output()
+        .expect("the binary runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(told.contains("/nonexistent/gateway.toml"), "{told}");
+
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("a bound socket").to_string();
+    let output = run_to_end(&limited("1 per s").address(&address).text());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(told.contains(&address), "{told}");
+}
+
+#[test]
+fn a_reload_under_load_loses_no_request_and_no_count() {
+    let origin = Origin::plain();
+    let with = |quota: i64| {
+        limited(&format!("{quota} per day"))
+            .endpoints(&[origin.url()])
+            .route(&format!("/only-{quota}"), "")
+    };
+    let process = Process::start(&with(1_000_000));
+    let stop = AtomicBool::new(false);
+    let spent = thread::scope(|scope| {
+        let load = [(); 4].map(|()| {
+            scope.spawn(|| {
+                let mut client = Client::connect(process.public);
+                let mut asked = 0;
+                while !stop.load(Ordering::SeqCst) {
+                    assert_eq!(client.post("/load", "", "hello").status, 200);
+                    asked += 1;
+                }
+                asked
+            })
+        });
+        let mut spent = 0;
+        for quota in [2_000_000, 500_000, 1_500_000] {
+            process.rewrite(&with(quota));
+            process.signal("HUP");
+            spent += wait_for_quota(&process, quota);
+            assert_eq!(
+                get(process.public, &format!("/only-{quota}"), "").status,
+                200
+            );
+        }
+        stop.store(true, Ordering::SeqCst);
+        let asked = load.map(|thread| thread.join().expect("no request is lost"));
+        assert!(asked.iter().all(|x| *x > 0), "{asked:?}");
+        spent + asked.iter().sum::<i64>()
+    });
+    let answer = get(process.public, "/", "");
+    assert_eq!(remaining(&answer, "per-client"), 1_500_000 - spent - 1);
+    // Those without a policy reached the origin too.
+    assert_eq!(i64::try_from(origin.requests().len()), Ok(spent + 1 + 3));
+}
+
+#[test]
+fn a_reload_says_what_changed() {
+    let process = Process::start(&limited("100 per minute"));
+    process.rewrite(&limited("200 per minute"));
+    process.signal("HUP");
+    wait_for_quota(&process, 200);
+    process.wait_for_line(&["per-client", "100", "200 per minute", "counters kept"]);
+}
+
+#[test]
+fn a_changed_memory_limit_is_applied_at_the_reload() {
+    let process = Process::start(&limited("100 per minute"));
+    let wider = limited("100 per minute").top("store = { memory_max = '1GiB' }");
+    process.rewrite(&wider);
+    process.signal("HUP");
+    process.wait_for_line(&["\"reloaded\"", "store: memory_max 256MiB → 1GiB"]);
+    // What needs a restart is said before what is applied.
+    let lines = process.lines();
+    let restart = lines.iter().find(|line| line.contains("needs a restart"));
+    assert_eq!(restart, None);
+}
+
+#[test]
+fn a_mistaken_file_at_reload_keeps_the_old_one() {
+    let process = Process::start(&limited("100 per minute"));
+    assert_eq!(told_quota(&process), 100);
+    for mistaken in ["quota = [\n", &mistaken(process.public)] {
+        let reloads = || -> Vec<String> {
+            let text = get(process.admin, "/metrics", "").text();
+            let lines = text.lines().filter(|x| !x.starts_with('#'));
+            let told = lines.filter(|x| x.contains("reload"));
+            told.map(str::to_owned).collect()
+        };
+        let before = reloads();
+        process.rewrite_text(mistaken);
+        process.signal("HUP");
+        eventually("the metric says so", || (reloads() != before).then_some(()));
+        assert_eq!(told_quota(&process), 100);
+    }
+    process.wait_for_line(&["per-clint"]);
+    process.rewrite(&limited("300 per minute"));
+    process.signal("HUP");
+    wait_for_quota(&process, 300);
+}
+
+#[test]
+fn what_needs_a_restart_keeps_its_value_and_the_rest_applies() {
+    let process = Process::start(&limited("100 per minute"));
+    let moved = limited("200 per minute").one_worker();
+    let elsewhere = free_address();
+    let moved = moved.address(&elsewhere.to_string());
+    process.rewrite_text(&moved.admin(&process.admin.to_string()).text());
+    process.signal("HUP");
+    wait_for_quota(&process, 200);
+    process.wait_for_line(&["workers", "restart"]);
+    process.wait_for_line(&["public", "address", "restart"]);
+    assert!(Client::try_connect(elsewhere).is_err());
+}

@@ -1,0 +1,127 @@
+//! What a connection may do to the gateway: be slow, leave, or send what is not HTTP.
+
+use crate::support::ratelimit::remaining;
+use crate::support::{After, Client, Config, Origin, Running, Stepped, eventually, get, start};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+fn open(endpoint: &str, listener: &str) -> Running {
+    start(&Config::to(endpoint).listener(listener).route("/*", ""))
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        let request = exchange.head.start.clone();
+        let length = request.len();
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{request}"
+        ))?;
+        Ok(After::Keep)
+    });
+    let config = Config::to(origin.url())
+        .policy("p", "quota = '1 per hour'\npartition = []")
+        .route("/limited", "policies = ['p']")
+        .route("/*", "");
+    let running = start(&config);
+    let mut client = Client::connect(running.public);
+    let host = "Host: a.test\r\n";
+    client.send(format!(
+        "GET /1 HTTP/1.1\r\n{host}\r\nPOST /2 HTTP/1.1\r\n{host}Content-Length: 3\r\n\r\nabc\
+         GET /limited HTTP/1.1\r\n{host}\r\nGET /limited HTTP/1.1\r\n{host}\r\n\
+         POST /5 HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n\
+         GET /6 HTTP/1.1\r\n{host}Connection: close\r\n\r\n"
+    ));
+    let answers = [(); 6].map(|()| client.answer());
+    assert_eq!(
+        answers.each_ref().map(|x| x.status),
+        [200, 200, 200, 429, 200, 200]
+    );
+    assert_eq!(answers[1].text(), "POST /2 HTTP/1.1");
+    assert_eq!(answers[4].text(), "POST /5 HTTP/1.1");
+    client.assert_closed();
+    let targets = origin.targets();
+    assert_eq!(targets, ["/1", "/2", "/limited", "/5", "/6"]);
+}
+
+#[test]
+fn connections_beyond_the_maximum_wait_for_room() {
+    let config = Config::to("builtin:echo").listener("max_connections = 2");
+    let running = Stepped::start(&config.route("/*", ""));
+    let mut clients = [(); 2].map(|()| Client::connect(running.public));
+    for client in &mut clients {
+        assert_eq!(client.ask(GET).status, 200);
+    }
+    let mut third = Client::connect(running.public);
+    third.send(GET);
+    running.settle();
+    assert!(third.is_silent(), "there is no room");
+    drop(third);
+    drop(clients);
+    let status = eventually("room for another", || {
+        let mut client = Client::try_connect(running.public).ok()?;
+        client.wire.write(GET.as_bytes()).ok()?;
+        client.try_answer().ok().map(|answer| answer.status)
+    });
+    assert_eq!(status, 200);
+}
+
+#[test]
+fn more_connections_are_accepted_once_a_reload_allows_them() {
+    let config = Config::to("builtin:echo").one_worker().route("/*", "");
+    let mut running = start(&config.clone().listener("max_connections = 1"));
+    let mut first = Client::connect(running.public);
+    assert_eq!(first.ask(GET).status, 200);
+    let mut second = Client::connect(running.public);
+    second.send(GET);
+    let wider = config.listener("max_connections = 2").text();
+    running.gateway.reload(&wider).expect("a good file");
+    assert_eq!(second.answer().status, 200);
+}
+
+#[test]
+fn connections_that_do_nothing_keep_nobody_waiting() {
+    let running = open("builtin:echo", "");
+    let mut silent: Vec<_> = (0..200).map(|_| Client::connect(running.public)).collect();
+    for client in silent.iter_mut().step_by(2) {
+        client.send("GET / HTTP/1.1\r\nHost: a");
+    }
+    for _ in 0..10 {
+        assert_eq!(get(running.public, "/", "").status, 200);
+    }
+}
+
+#[test]
+fn a_worker_outlives_connections_that_end_badly() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
+    for bytes in [
+        "",
+        "G",
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc",
+    ] {
+        for _ in 0..20 {
+            let mut client = Client::connect(running.public);
+            client.send(bytes);
+        }
+        assert_eq!(get(running.public, "/", "").status, 200);
+    }
+}
+
+#[test]
+fn a_charge_of_a_client_that_left_stays_spent() {
+    let origin = Origin::mute();
+    let config = Config::limited(origin.url(), "quota = '10 per hour'\npartition = []");
+    let running = start(&config.with(
+        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
+         [[routes]]\npath = '/echo'\nupstream = 'echo'\npolicies = ['p']",
+    ));
+    let mut client = Client::connect(running.public);
+    client.send(GET);
+    origin.wait_for_requests(1);
+    drop(client);
+    origin.wait_for_ended(1);
+    let answer = get(running.public, "/echo", "");
+    assert_eq!(remaining(&answer, "p"), 8);
+}

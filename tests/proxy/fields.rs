@@ -1,0 +1,173 @@
+//! Fields on their way through: what ends at the gateway, what it adds, what nobody can forge.
+
+use std::net::{SocketAddr, TcpListener};
+
+use crate::support::{Client, Config, Head, Origin, Running, get, start};
+
+fn open(endpoint: &str) -> Running {
+    start(&Config::to(endpoint).route("/*", ""))
+}
+
+/// Returns the parameters of the last element of `Forwarded` (RFC 7239), sorted.
+fn forwarded(head: &Head) -> Vec<String> {
+    let elements = head.listed("forwarded");
+    let last = elements.last().cloned().unwrap_or_default();
+    let mut pairs: Vec<_> = last
+        .split(';')
+        .map(|x| x.trim().replace('"', "").to_ascii_lowercase())
+        .collect();
+    pairs.sort();
+    pairs
+}
+
+#[test]
+fn hop_by_hop_fields_end_at_the_gateway() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Secret\r\nX-Secret: 1\r\n\
+         Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nX-Public: 1\r\n\
+         Content-Length: 2\r\n\r\nok",
+    );
+    let running = open(&origin.url());
+    let answer = get(
+        running.public,
+        "/",
+        "Connection: keep-alive, X-Private, Upgrade, HTTP2-Settings\r\nX-Private: 1\r\n\
+         Keep-Alive: timeout=9\r\nProxy-Connection: keep-alive\r\nTE: gzip\r\nUpgrade: h2c\r\n\
+         HTTP2-Settings: AAMAAABk\r\nX-Kept: 1\r\n",
+    );
+    let seen = origin.only_request();
+    for name in [
+        "x-private",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "upgrade",
+        "http2-settings",
+    ] {
+        assert_eq!(seen.head.fields(name), [""; 0], "{name} reached the origin");
+    }
+    assert_eq!(seen.head.field("x-kept"), Some("1"));
+    for name in ["x-secret", "keep-alive", "proxy-connection"] {
+        assert_eq!(
+            answer.head.fields(name),
+            [""; 0],
+            "{name} reached the client"
+        );
+    }
+    assert_eq!(answer.field("x-public"), Some("1"));
+}
+
+#[test]
+fn what_an_untrusted_client_says_about_itself_is_replaced() {
+    let origin = Origin::plain();
+    let running = open(&origin.url());
+    let mut client = Client::connect_from([127, 0, 0, 7], running.public);
+    // Naming the fields as hop-by-hop must not delete what the gateway says either.
+    let answer = client.ask(
+        "GET / HTTP/1.1\r\nHost: shop.test\r\nX-Forwarded-For: 1.2.3.4\r\n\
+         X-Forwarded-For: 5.6.7.8\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test\r\n\
+         Forwarded: for=1.2.3.4;proto=https\r\nTollgate-Over: p\r\nTollgate-Tier: gold\r\n\
+         Connection: X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, Forwarded, Host\r\n\r\n",
+    );
+    assert_eq!(answer.status, 200);
+    let head = origin.only_request().head;
+    assert_eq!(head.field("host"), Some("shop.test"));
+    assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.7"));
+    assert_eq!(head.field("x-forwarded-proto"), Some("http"));
+    assert_eq!(head.field("x-forwarded-host"), Some("shop.test"));
+    assert_eq!(
+        forwarded(&head),
+        ["for=127.0.0.7", "host=shop.test", "proto=http"]
+    );
+    assert_eq!(head.listed("forwarded").len(), 1);
+    assert_eq!(head.fields("tollgate-over"), [""; 0]);
+    assert_eq!(head.fields("tollgate-tier"), [""; 0]);
+}
+
+#[test]
+fn what_a_trusted_peer_says_about_its_client_is_kept() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).listener("trusted_proxies = ['127.0.0.0/8']");
+    let running = start(&config.route("/*", ""));
+    let answer = get(
+        running.public,
+        "/",
+        "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n\
+         X-Forwarded-Host: shop.test\r\n",
+    );
+    assert_eq!(answer.status, 200);
+    let head = origin.only_request().head;
+    assert_eq!(head.listed("x-forwarded-for"), ["203.0.113.9", "127.0.0.1"]);
+    assert_eq!(head.field("x-forwarded-proto"), Some("https"));
+    assert_eq!(head.field("x-forwarded-host"), Some("shop.test"));
+}
+
+#[test]
+fn scheme_and_host_are_kept_only_of_a_peer_whose_x_forwarded_for_is_believed() {
+    for (source, proto, host) in [
+        ("x-forwarded-for", "https", "shop.test"),
+        ("forwarded", "http", "a.test"),
+        ("header:x-real-ip", "http", "a.test"),
+        ("peer", "http", "a.test"),
+    ] {
+        let origin = Origin::plain();
+        let config = Config::to(origin.url()).route("/*", "").listener(&format!(
+            "trusted_proxies = ['127.0.0.0/8']\nclient_address = '{source}'"
+        ));
+        let running = start(&config);
+        let fields = "X-Forwarded-For: 203.0.113.9\r\nForwarded: for=203.0.113.9\r\n\
+                      X-Real-IP: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n\
+                      X-Forwarded-Host: shop.test\r\n";
+        assert_eq!(get(running.public, "/", fields).status, 200, "{source}");
+        let head = origin.only_request().head;
+        let told = ["x-forwarded-proto", "x-forwarded-host"].map(|name| head.field(name));
+        assert_eq!(told, [Some(proto), Some(host)], "{source}");
+    }
+}
+
+#[test]
+fn an_ipv4_client_of_an_ipv6_listener_is_named_once() {
+    if TcpListener::bind("[::]:0").is_err() {
+        // The machine has no IPv6.
+        return;
+    }
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).address("[::]:0").route("/*", "");
+    let running = start(&config);
+    let address = SocketAddr::from(([127, 0, 0, 1], running.public.port()));
+    let answer = Client::connect_from([127, 0, 0, 7], address).get("/", "");
+    assert_eq!(answer.status, 200);
+    let head = origin.only_request().head;
+    assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.7"));
+    assert_eq!(head.listed("forwarded").len(), 1);
+    assert_eq!(
+        forwarded(&head),
+        ["for=127.0.0.7", "host=a.test", "proto=http"]
+    );
+}
+
+#[test]
+fn the_host_is_kept_unless_the_route_rewrites_it() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url())
+        .route("/kept", "")
+        .route("/rewritten", "preserve_host = false");
+    let running = start(&config);
+    get(running.public, "/kept", "");
+    get(running.public, "/rewritten", "");
+    let hosts = origin.requests();
+    let hosts: Vec<_> = hosts.iter().map(|x| x.head.field("host")).collect();
+    let address = origin.address.to_string();
+    assert_eq!(hosts, [Some("a.test"), Some(address.as_str())]);
+}
+
+#[test]
+fn a_route_strips_its_prefix() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).route("/api/*", "strip_prefix = '/api'");
+    let running = start(&config);
+    for target in ["/api/v1/x?q=/api", "/api/", "/api/api/x", "//api/./x/../y"] {
+        assert_eq!(get(running.public, target, "").status, 200, "{target}");
+    }
+    assert_eq!(origin.targets(), ["/v1/x?q=/api", "/", "/api/x", "/y"]);
+}

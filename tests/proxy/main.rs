@@ -1,0 +1,19 @@
+//! What a request goes through, over real sockets, from a client's bytes to the origin's and back.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod answers;
+mod connections;
+mod deadlines;
+mod fields;
+mod leaving;
+mod limits;
+mod partitions;
+mod plans;
+mod proxying;
+mod refusal;
+mod refusals;
+mod routing;
+mod upstream;
+mod upstreams;

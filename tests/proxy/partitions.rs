@@ -1,0 +1,177 @@
+//! Whose quota a request spends: what names a client, and what cannot pretend to be another.
+
+use crate::support::{Answer, Client, Config, get, start};
+
+/// One request: its method, target, host and further field lines.
+type Request<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+/// What a request is to the quota: the first of its partition, or one too many.
+const FIRST: u16 = 200;
+const AGAIN: u16 = 429;
+
+fn send(client: &mut Client, (method, target, host, fields): Request) -> Answer {
+    client.ask(format!(
+        "{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n{fields}\r\n"
+    ))
+}
+
+/// A policy of one request per hour, so that the second of a partition is refused.
+fn once(partition: &str) -> Config {
+    Config::to("builtin:echo").policy(
+        "p",
+        &format!("quota = '1 per hour'\nalgorithm = 'fixed-window'\npartition = {partition}"),
+    )
+}
+
+/// Sends the requests of a case one after the other and compares their statuses.
+#[track_caller]
+fn check(config: &Config, requests: &[(Request, u16)]) {
+    let running = start(config);
+    let mut client = Client::connect(running.public);
+    for (request, status) in requests {
+        let answer = send(&mut client, *request);
+        assert_eq!(answer.status, *status, "{request:?} of {requests:#?}");
+    }
+}
+
+fn key(fields: &str) -> Request<'_> {
+    ("GET", "/", "a.test", fields)
+}
+
+fn at(target: &str) -> Request<'_> {
+    ("GET", target, "a.test", "")
+}
+
+#[test]
+fn host_field_beside_an_absolute_target_names_no_client() {
+    check(
+        &once("['header:host']").route("/*", "policies = ['p']"),
+        &[
+            (("GET", "http://a.test/", "b.test", ""), FIRST),
+            (("GET", "http://a.test/", "c.test", ""), AGAIN),
+        ],
+    );
+}
+
+#[test]
+fn hosts_methods_and_routes_name_partitions() {
+    let get_host = |host| ("GET", "/", host, "");
+    check(
+        &once("['host']").route("/*", "policies = ['p']"),
+        &[
+            (get_host("a.test"), FIRST),
+            (get_host("b.test"), FIRST),
+            (get_host("A.Test"), AGAIN),
+            (("GET", "http://b.test/", "c.test", ""), AGAIN),
+        ],
+    );
+    check(
+        &once("['method']").route("/*", "policies = ['p']"),
+        &[
+            (("GET", "/", "a.test", ""), FIRST),
+            (("POST", "/", "a.test", ""), FIRST),
+            (("GET", "/other", "a.test", ""), AGAIN),
+        ],
+    );
+    check(
+        &once("['route']")
+            .route("/one/*", "policies = ['p']")
+            .route("/two/*", "policies = ['p']"),
+        &[
+            (at("/one/a"), FIRST),
+            (at("/two/a"), FIRST),
+            (at("/one/b"), AGAIN),
+        ],
+    );
+}
+
+#[test]
+fn one_policy_on_many_routes_is_one_quota() {
+    check(
+        &once("[]")
+            .route("/one", "policies = ['p']")
+            .route("/two", "policies = ['p']"),
+        &[(at("/one"), FIRST), (at("/two"), AGAIN)],
+    );
+}
+
+#[test]
+fn a_path_partition_is_the_normalised_path() {
+    check(
+        &once("['path']").route("/*", "policies = ['p']"),
+        &[
+            (at("/a/b"), FIRST),
+            (at("/a/c"), FIRST),
+            (at("/a//b"), AGAIN),
+            (at("/x/../a/./b"), AGAIN),
+            (at("/a/%62"), AGAIN),
+            (at("/a/b?query=1"), AGAIN),
+            (at("/a/%20"), FIRST),
+        ],
+    );
+}
+
+#[test]
+fn a_path_parameter_names_a_partition() {
+    check(
+        &once("['path:id']").route("/users/{id}/posts", "policies = ['p']"),
+        &[
+            (at("/users/7/posts"), FIRST),
+            (at("/users/8/posts"), FIRST),
+            (at("/users/%37/posts"), AGAIN),
+            (at("/users/9/../8/posts?x"), AGAIN),
+        ],
+    );
+}
+
+#[test]
+fn compound_parts_are_told_apart_whatever_they_hold() {
+    let pair = |a: &str, b: &str| format!("X-A: {a}\r\nX-B: {b}\r\n");
+    let requests = [
+        (pair("x", "yz"), FIRST),
+        (pair("xy", "z"), FIRST),
+        (pair("x", "yz"), AGAIN),
+        (pair("x, header:x-b=yz", "w"), FIRST),
+        (pair("x:", "yz"), FIRST),
+        (pair("x", ":yz"), FIRST),
+        (pair("yz", "x"), FIRST),
+        (pair("xy", "z"), AGAIN),
+    ];
+    let requests: Vec<_> = requests.iter().map(|(x, s)| (key(x), *s)).collect();
+    let config = once("['header:x-a', 'header:x-b']");
+    check(&config.route("/*", "policies = ['p']"), &requests);
+}
+
+#[test]
+fn an_alternative_takes_the_first_part_that_is_present() {
+    let config = once("['header:x-api-key | header:x-token | ip']");
+    check(
+        &config.route("/*", "policies = ['p']"),
+        &[
+            (key("X-Api-Key: one\r\n"), FIRST),
+            (key("X-Api-Key: one\r\nX-Token: two\r\n"), AGAIN),
+            (key("X-Token: two\r\n"), FIRST),
+            // The same text in another part is another client.
+            (key("X-Token: one\r\n"), FIRST),
+            (key(""), FIRST),
+            (key("X-Unrelated: 1\r\n"), AGAIN),
+        ],
+    );
+}
+
+#[test]
+fn an_unidentified_client_spends_nothing_of_other_policies() {
+    let config = Config::to("builtin:echo")
+        .policy("all", "quota = '10 per minute'\npartition = []")
+        .policy(
+            "keyed",
+            "quota = '10 per minute'\npartition = ['header:x-api-key']\nmissing = 'refuse'",
+        )
+        .route("/*", "policies = ['all', 'keyed']");
+    let running = start(&config);
+    for _ in 0..3 {
+        assert_eq!(get(running.public, "/", "").status, 401);
+    }
+    let answer = get(running.public, "/", "X-Api-Key: one\r\n");
+    assert_eq!(crate::support::ratelimit::remaining(&answer, "all"), 9);
+}

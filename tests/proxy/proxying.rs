@@ -1,0 +1,366 @@
+//! Messages pass through unharmed: bodies, trailers, framings, and the fields that may not pass.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use crate::support::wire::{Body, Fields};
+use crate::support::{
+    After, Answer, Client, Config, Framing, Gate, Origin, Running, Stepped, get, start,
+};
+
+fn open(endpoint: &str) -> Running {
+    start(&Config::to(endpoint).route("/*", ""))
+}
+
+#[test]
+fn method_target_fields_and_body_reach_the_origin_as_sent() {
+    let origin = Origin::plain();
+    let running = open(&origin.url());
+    let answer = Client::connect(running.public).ask(
+        "PATCH /a/b?x=1&y=%20&z HTTP/1.1\r\nHost: shop.test\r\nX-One: 1\r\nX-Two: two; 2\r\n\
+         X-One: again\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    assert_eq!((answer.status, answer.text()), (200, "ok".to_owned()));
+    let seen = origin.only_request();
+    assert_eq!(seen.head.start, "PATCH /a/b?x=1&y=%20&z HTTP/1.1");
+    assert_eq!(seen.head.field("host"), Some("shop.test"));
+    assert_eq!(seen.head.fields("x-one"), ["1", "again"]);
+    assert_eq!(seen.head.field("x-two"), Some("two; 2"));
+    assert_eq!(
+        (seen.body.as_slice(), seen.is_complete),
+        (&b"hello"[..], true)
+    );
+}
+
+#[test]
+fn status_fields_and_body_reach_the_client_as_answered() {
+    let origin = Origin::answering(
+        "HTTP/1.1 418 Teapot\r\nSet-Cookie: a=1\r\nX-Mid: m\r\nSet-Cookie: b=2\r\n\
+         Content-Type: text/plain\r\nContent-Length: 3\r\n\r\nabc",
+    );
+    let running = open(&origin.url());
+    let answer = get(running.public, "/", "");
+    assert_eq!((answer.status, answer.text()), (418, "abc".to_owned()));
+    assert_eq!(answer.framing, Framing::Length(3));
+    assert_eq!(answer.head.fields("set-cookie"), ["a=1", "b=2"]);
+    assert_eq!(answer.field("x-mid"), Some("m"));
+    assert_eq!(answer.field("content-type"), Some("text/plain"));
+}
+
+#[test]
+fn connections_are_kept_alive_on_both_sides() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
+    let mut client = Client::connect(running.public);
+    for _ in 0..10 {
+        assert_eq!(client.get("/", "").status, 200);
+    }
+    assert_eq!(origin.requests().len(), 10);
+    // A second one may be made where the first is not back in the pool yet; never one each.
+    assert!(
+        origin.connections() <= 2,
+        "{} connections",
+        origin.connections()
+    );
+}
+
+#[test]
+fn a_client_that_asks_for_close_is_closed_after_its_answer() {
+    let origin = Origin::plain();
+    let running = open(&origin.url());
+    for request in [
+        "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n",
+        "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n",
+    ] {
+        let mut client = Client::connect(running.public);
+        assert_eq!(client.ask(request).text(), "ok", "{request}");
+        client.assert_closed();
+    }
+}
+
+#[test]
+fn a_client_of_http_1_0_never_gets_chunks() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+    );
+    let running = open(&origin.url());
+    let mut client = Client::connect(running.public);
+    let answer = client.ask("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    assert_eq!(
+        (answer.framing, answer.text()),
+        (Framing::Close, "abcde".to_owned())
+    );
+}
+
+#[test]
+fn a_request_body_streams_before_it_is_complete() {
+    let first = Gate::default();
+    let origin = Origin::scripted({
+        let first = first.clone();
+        move |exchange| {
+            let head = exchange.wire.read_until(b"first")?;
+            assert!(!head.is_empty());
+            first.open();
+            let mut rest = Body::default();
+            exchange.wire.read_until(b"second")?;
+            exchange.wire.read_until(b"0\r\n")?;
+            exchange
+                .wire
+                .read_body(Framing::Length(2), &mut rest)
+                .and_then(|()| exchange.write("HTTP/1.1 204 No Content\r\n\r\n"))?;
+            Ok(After::Keep)
+        }
+    });
+    let running = open(&origin.url());
+    let mut client = Client::connect(running.public);
+    client.send(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n",
+    );
+    first.wait();
+    client.send("6\r\nsecond\r\n0\r\n\r\n");
+    assert_eq!(client.answer().status, 204);
+}
+
+#[test]
+fn an_answer_streams_before_it_is_complete() {
+    for (head, first, second) in [
+        ("Content-Length: 11", &b"first"[..], &b"second"[..]),
+        (
+            "Transfer-Encoding: chunked",
+            b"5\r\nfirst\r\n",
+            b"6\r\nsecond\r\n0\r\n\r\n",
+        ),
+    ] {
+        let seen = Gate::default();
+        let origin = Origin::scripted({
+            let seen = seen.clone();
+            move |exchange| {
+                exchange.write(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n"))?;
+                exchange.write(first)?;
+                seen.wait();
+                exchange.write(second)?;
+                Ok(After::Keep)
+            }
+        });
+        let running = open(&origin.url());
+        let mut client = Client::connect(running.public);
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        client.wire.read_until(b"first").expect("the first part");
+        seen.open();
+        client.wire.read_until(b"second").expect("the second part");
+    }
+}
+
+#[test]
+fn large_bodies_pass_whole_in_both_directions() {
+    let body: Vec<u8> = (0..3_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+    let origin = Origin::scripted(|exchange| {
+        let framing = exchange.head.framing(Framing::Empty)?;
+        let mut body = Body::default();
+        exchange.wire.read_body(framing, &mut body)?;
+        let length = body.bytes.len();
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"
+        ))?;
+        exchange.write(&body.bytes)?;
+        Ok(After::Keep)
+    });
+    let running = open(&origin.url());
+    let mut client = Client::connect(running.public);
+    let length = body.len();
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"
+    ));
+    client.send(&body);
+    let answer = client.answer();
+    assert!(answer.body == body, "{} bytes differ", answer.body.len());
+}
+
+#[test]
+fn a_slow_reader_holds_back_the_origin() {
+    const OFFERED: usize = 64 << 20;
+    let started = Arc::new(OnceLock::<Stepped>::new());
+    let (done, sent) = std::sync::mpsc::channel();
+    let origin = Origin::scripted({
+        let started = Arc::clone(&started);
+        move |exchange| {
+            exchange.write(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {OFFERED}\r\n\r\n"
+            ))?;
+            let running = started.get().expect("it sent this request");
+            let body = vec![b'x'; OFFERED];
+            let written = exchange.wire.write_until_full(&body, || running.settle());
+            done.send(written).expect("the test waits for it");
+            Ok(After::Close)
+        }
+    });
+    let running = started.get_or_init(|| Stepped::start(&Config::to(origin.url()).route("/*", "")));
+    let mut client = Client::connect(running.public);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let written = sent.recv().expect("the origin was asked");
+    // What fits in between is the kernel's buffers of two connections.
+    assert!(
+        written < OFFERED / 2,
+        "{written} bytes went to nobody's reading"
+    );
+}
+
+#[test]
+fn trailers_pass_in_both_directions() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n\
+         2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n",
+    );
+    let running = open(&origin.url());
+    let answer = Client::connect(running.public).ask(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\
+         Trailer: x-check\r\n\r\n3\r\nabc\r\n0\r\nX-Check: 9\r\n\r\n",
+    );
+    let lower = |fields: &Fields| -> Vec<(String, String)> {
+        let fields = fields.iter();
+        fields
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+            .collect()
+    };
+    assert_eq!(
+        lower(&answer.trailers),
+        [("x-sum".to_owned(), "7".to_owned())]
+    );
+    let seen = origin.only_request();
+    assert_eq!(seen.body, b"abc");
+    assert_eq!(
+        lower(&seen.trailers),
+        [("x-check".to_owned(), "9".to_owned())]
+    );
+}
+
+#[test]
+fn expect_continue_is_answered_before_the_body_is_sent() {
+    let origin = Origin::plain();
+    let running = open(&origin.url());
+    let mut client = Client::connect(running.public);
+    let interim = client.ask(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+    );
+    assert_eq!(interim.status, 100);
+    assert_eq!(client.ask("hello").status, 200);
+    assert_eq!(origin.only_request().body, b"hello");
+}
+
+#[test]
+fn interim_answers_of_the_origin_are_dropped() {
+    let origin = Origin::answering(
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
+         HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    );
+    let running = open(&origin.url());
+    let answer = get(running.public, "/", "");
+    assert_eq!((answer.status, answer.text()), (200, "ok".to_owned()));
+}
+
+#[test]
+fn answers_without_a_body_leave_the_connection_in_step() {
+    let head = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
+    for (method, response, status) in [
+        ("HEAD", head("Content-Length: 5\r\n"), 200),
+        ("HEAD", head("Transfer-Encoding: chunked\r\n"), 200),
+        ("HEAD", head(""), 200),
+        ("GET", "HTTP/1.1 204 No Content\r\n\r\n".to_owned(), 204),
+        (
+            "GET",
+            "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n".to_owned(),
+            304,
+        ),
+        ("GET", head("Content-Length: 0\r\n"), 200),
+    ] {
+        let origin = Origin::answering(response.clone());
+        let running = open(&origin.url());
+        let mut client = Client::connect(running.public);
+        let request = format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let last = request.replace("Host", "Connection: close\r\nHost");
+        for request in [&request, &request, &last] {
+            client.send(request);
+            let answer = if method == "HEAD" {
+                client.answer_to_head()
+            } else {
+                client.answer()
+            };
+            assert_eq!(answer.status, status, "{method} {response}");
+            assert_eq!(answer.body, b"", "{method} {response}");
+        }
+        client.assert_closed();
+    }
+}
+
+#[test]
+fn the_length_of_a_head_answer_is_kept() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n");
+    let running = open(&origin.url());
+    let mut client = Client::connect(running.public);
+    client.send("HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(
+        client.answer_to_head().field("content-length"),
+        Some("12345")
+    );
+}
+
+#[test]
+fn an_answer_that_ends_with_its_connection_arrives_whole() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.write("HTTP/1.1 200 OK\r\nX-A: b\r\n\r\nuntil the ")?;
+        exchange.write("end")?;
+        Ok(After::Close)
+    });
+    let running = open(&origin.url());
+    let mut client = Client::connect(running.public);
+    for _ in 0..2 {
+        let answer: Answer = client.get("/", "");
+        assert_eq!(answer.text(), "until the end");
+        assert_eq!(
+            answer.framing,
+            Framing::Chunked,
+            "the client's connection stays"
+        );
+    }
+    assert_eq!(origin.connections(), 2);
+}
+
+#[test]
+fn the_builtin_echo_answers_without_any_origin() {
+    let running = open("builtin:echo");
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.get("/somewhere?x=1", "").status, 200);
+    assert_eq!(client.post("/elsewhere", "", "hello").status, 200);
+}
+
+#[test]
+fn many_clients_at_once_each_get_their_own_answer() {
+    let origin = Origin::scripted(|exchange| {
+        let target = exchange
+            .head
+            .start
+            .split(' ')
+            .nth(1)
+            .unwrap_or("")
+            .to_owned();
+        let length = target.len();
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{target}"
+        ))?;
+        Ok(After::Keep)
+    });
+    let running = open(&origin.url());
+    let address = running.public;
+    thread::scope(|scope| {
+        for client in 0..16 {
+            scope.spawn(move || {
+                let mut connection = Client::connect(address);
+                for turn in 0..20 {
+                    let target = format!("/{client}/{turn}");
+                    assert_eq!(connection.get(&target, "").text(), target);
+                }
+            });
+        }
+    });
+    assert_eq!(origin.requests().len(), 320);
+}

@@ -1,0 +1,177 @@
+//! Refusals: a problem document for each mistake, in the client's own protocol, and nothing else.
+
+use crate::support::ratelimit::{item, state};
+use crate::support::{Client, Config, Origin, Refusing, first_answered, get, start};
+
+#[test]
+fn a_refused_head_request_has_no_body_and_keeps_its_connection() {
+    let running = start(&Config::limited("builtin:echo", "quota = '1 per minute'"));
+    let mut client = Client::connect(running.public);
+    let head = "HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    client.send(head);
+    assert_eq!(client.answer_to_head().status, 200);
+    for _ in 0..2 {
+        client.send(head);
+        assert_eq!(client.answer_to_head().status, 429);
+    }
+    // Bytes of a body would stand in front of the next answer.
+    assert_eq!(client.get("/", "").status, 429);
+}
+
+#[test]
+fn a_refused_request_never_reaches_the_origin() {
+    let origin = Origin::plain();
+    let running = start(&Config::limited(origin.url(), "quota = '1 per minute'"));
+    let mut client = Client::connect(running.public);
+    for status in [200, 429, 429] {
+        assert_eq!(client.get("/", "").status, status);
+    }
+    assert_eq!(origin.requests().len(), 1);
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn a_grpc_client_is_refused_in_its_own_words() {
+    let config = Config::to("builtin:echo")
+        .policy("p", "quota = '1 per minute'\npartition = []")
+        .route("/*", "policies = ['p']");
+    let running = start(&config);
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.get("/", "").status, 200);
+    for kind in ["application/grpc", "application/grpc+proto"] {
+        let answer = client.post("/a.B/C", &format!("Content-Type: {kind}\r\n"), "");
+        assert_eq!(answer.status, 200, "{kind}");
+        assert_eq!(answer.field("grpc-status"), Some("8"), "{kind}");
+        assert!(
+            answer
+                .field("content-type")
+                .is_some_and(|x| x.starts_with("application/grpc")),
+            "{kind}"
+        );
+        assert_eq!(answer.body, b"", "{kind}");
+    }
+}
+
+#[test]
+fn a_grpc_client_that_cannot_be_held_is_told_unavailable() {
+    let config = Config::limited(
+        "builtin:echo",
+        "quota = '1 per hour'\nalgorithm = 'leaky-bucket'\nqueue = 5\npartition = []",
+    );
+    let running = start(&config.listener("max_held = 1"));
+    assert_eq!(get(running.public, "/", "").status, 200);
+    let mut clients = [(); 2].map(|()| Client::connect(running.public));
+    for client in &mut clients {
+        client.send(
+            "POST /a.B/C HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/grpc\r\n\
+             Content-Length: 0\r\n\r\n",
+        );
+    }
+    let answered = first_answered(&mut clients);
+    let answer = clients[answered].answer();
+    assert_eq!(
+        (answer.status, answer.field("grpc-status")),
+        (200, Some("14"))
+    );
+}
+
+#[test]
+fn every_mistake_is_a_problem_document_with_its_status() {
+    let refusing = Refusing::new();
+    let config = Config::to(refusing.url())
+        .policy(
+            "keyed",
+            "quota = '1 per minute'\npartition = ['header:x-api-key']\nmissing = 'refuse'",
+        )
+        .route("/keyed", "policies = ['keyed']")
+        .route("/small", "max_body_bytes = '4B'")
+        .route("/a/*", "")
+        .route("/down", "");
+    let running = start(&config);
+    for (request, status, closes) in [
+        ("GET /unknown HTTP/1.1\r\nHost: a.test\r\n\r\n", 404, false),
+        ("GET /keyed HTTP/1.1\r\nHost: a.test\r\n\r\n", 401, false),
+        ("GET /down HTTP/1.1\r\nHost: a.test\r\n\r\n", 502, false),
+        ("GET /a/b%2fc HTTP/1.1\r\nHost: a.test\r\n\r\n", 400, true),
+        ("GET /a/b%00c HTTP/1.1\r\nHost: a.test\r\n\r\n", 400, true),
+        ("GET /a/b%zzc HTTP/1.1\r\nHost: a.test\r\n\r\n", 400, true),
+        (
+            "POST /small HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello",
+            413,
+            false,
+        ),
+    ] {
+        let mut client = Client::connect(running.public);
+        let answer = client.ask(request);
+        assert_eq!(answer.status, status, "{request}");
+        assert_eq!(answer.problem()["status"], status, "{request}");
+        assert_eq!(answer.head.fields("retry-after"), [""; 0], "{request}");
+        if closes {
+            assert!(answer.says_close(), "{request}");
+            client.assert_closed();
+        }
+    }
+}
+
+#[test]
+fn a_refusal_reflects_nothing_of_the_request() {
+    let running = start(&Config::limited("builtin:echo", "quota = '1 per minute'"));
+    assert_eq!(get(running.public, "/", "").status, 200);
+    for target in ["/marker-in-path?marker-in-query", "/a%2fmarker-in-path"] {
+        let answer = Client::connect(running.public).ask(format!(
+            "GET {target} HTTP/1.1\r\nHost: marker.test\r\nX-Marker: marker\r\n\
+             User-Agent: marker\r\n\r\n"
+        ));
+        assert!(matches!(answer.status, 400 | 429));
+        let fields = answer.head.fields.iter();
+        let mut told = fields.map(|(_, value)| value.clone()).collect::<String>();
+        told += &answer.text();
+        assert!(!told.contains("marker"), "{told}");
+    }
+}
+
+#[test]
+fn a_failing_upstream_still_tells_what_was_spent() {
+    let refusing = Refusing::new();
+    let policy = "quota = '7 per minute'\nalgorithm = 'fixed-window'";
+    let running = start(&Config::limited(refusing.url(), policy));
+    let answer = get(running.public, "/", "");
+    assert_eq!(answer.status, 502);
+    assert_eq!(state(&answer), [item("p", &[("r", 6), ("t", 60)])]);
+}
+
+#[test]
+fn refusal_that_leaves_a_body_unread_says_that_the_connection_closes() {
+    let refusing = Refusing::new();
+    let running = start(&Config::to(refusing.url()).route("/*", ""));
+    let answer = Client::connect(running.public)
+        .ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\nabc");
+    assert_eq!(answer.status, 502);
+    assert!(answer.says_close(), "{answer:#?}");
+}
+
+#[test]
+fn refusal_does_not_wait_for_a_body_that_does_not_come() {
+    let running = start(&Config::limited("builtin:echo", "quota = '1 per hour'"));
+    assert_eq!(get(running.public, "/", "").status, 200);
+    // The gateway's clock stands still, so no deadline of the listener's helps.
+    let answer = Client::connect(running.public)
+        .ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n\r\n");
+    assert_eq!(answer.status, 429);
+    assert!(answer.says_close(), "{answer:#?}");
+}
+
+#[test]
+fn refused_head_is_answered_even_if_more_is_on_its_way() {
+    let running = start(&Config::to("builtin:echo").one_worker().route("/*", ""));
+    let more = "x".repeat(300_000);
+    for _ in 0..50 {
+        let mut client = Client::connect(running.public);
+        client.send("GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        client.send(&more);
+        assert_eq!(client.answer().status, 400);
+        client.wire.finish_writing();
+        let rest = client.wire.read_to_fin().expect("an end without a reset");
+        assert_eq!(String::from_utf8_lossy(&rest), "", "bytes before the close");
+    }
+}

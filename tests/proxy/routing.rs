@@ -1,0 +1,239 @@
+//! Which route a request takes. That no spelling finds another way is in `threats/paths`.
+
+use crate::support::ratelimit::state;
+use crate::support::{Answer, Client, Config, Origin, get, start};
+
+/// A route's name and the lines of its table.
+type Route<'a> = (&'a str, &'a str);
+
+/// Makes a file in which each route is told by the policy of its name.
+fn named(routes: &[Route]) -> Config {
+    let mut config = Config::to("builtin:echo");
+    for (name, lines) in routes {
+        config = config
+            .policy(name, "quota = '1000 per minute'\npartition = []")
+            .with(&format!(
+                "[[routes]]\nupstream = 'api'\npolicies = ['{name}']\n{lines}"
+            ));
+    }
+    config
+}
+
+/// Returns the name of the route that an answer came by, or its status if it came by none.
+fn taken(answer: &Answer) -> String {
+    let items = state(answer);
+    match items.first() {
+        Some((name, _)) => name.clone(),
+        None => answer.status.to_string(),
+    }
+}
+
+/// Asks for each target and compares the routes taken, however the file orders them.
+#[track_caller]
+fn check(routes: &[Route], requests: &[(&str, &str)]) {
+    let mut reversed = routes.to_vec();
+    reversed.reverse();
+    for routes in [routes, &reversed] {
+        let running = start(&named(routes));
+        for (request, expected) in requests {
+            let (line, fields) = request
+                .split_once('\n')
+                .unwrap_or((request, "Host: a.test"));
+            let fields = fields.replace('\n', "\r\n");
+            let mut client = Client::connect(running.public);
+            client.send(format!("{line} HTTP/1.1\r\n{fields}\r\n\r\n"));
+            let answer = if line.starts_with("HEAD") {
+                client.answer_to_head()
+            } else {
+                client.answer()
+            };
+            assert_eq!(taken(&answer), *expected, "{request}");
+        }
+    }
+}
+
+#[test]
+fn the_most_specific_path_wins() {
+    check(
+        &[
+            ("rest", "path = '/*'"),
+            ("v1", "path = '/v1/*'"),
+            ("regex", "path_regex = '^/[a-z]+[0-9]$'"),
+            ("param", "path = '/v1/{id}'"),
+            ("literal", "path = '/v1/product'"),
+            ("deep", "path = '/v1/{id}/parts'"),
+            ("deep-literal", "path = '/v1/product/{part}'"),
+        ],
+        &[
+            ("GET /", "rest"),
+            ("GET /v2/product", "rest"),
+            ("GET /abc1", "regex"),
+            ("GET /abc", "rest"),
+            ("GET /v1/product", "literal"),
+            ("GET /v1/product/", "literal"),
+            ("GET /v1/product?x=1", "literal"),
+            ("GET /v1/products", "param"),
+            ("GET /v1/Product", "param"),
+            ("GET /v1/a/b/c", "v1"),
+            ("GET /v1/7/parts", "deep"),
+            ("GET /v1/product/parts", "deep-literal"),
+            ("GET /v1/product/a/b", "v1"),
+        ],
+    );
+}
+
+#[test]
+fn path_patterns_are_tried_in_the_order_of_the_file() {
+    let running = start(&named(&[
+        ("first", "path_regex = '^/a[0-9]+$'"),
+        ("second", "path_regex = '^/a.*$'"),
+        ("third", "path_regex = '^/ab?$'"),
+    ]));
+    for (target, expected) in [("/a1", "first"), ("/a", "second"), ("/b", "404")] {
+        assert_eq!(
+            taken(&get(running.public, target, "")),
+            expected,
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn an_exact_host_wins_then_the_longest_wildcard_then_none() {
+    check(
+        &[
+            ("any", "path = '/*'"),
+            ("wide", "path = '/*'\nhost = '*.test'"),
+            ("long", "path = '/*'\nhost = '*.shop.test'"),
+            ("exact", "path = '/*'\nhost = 'eu.shop.test'"),
+            ("specific", "path = '/x'"),
+        ],
+        &[
+            ("GET /\nHost: eu.shop.test", "exact"),
+            ("GET /\nHost: EU.Shop.TEST", "exact"),
+            ("GET /\nHost: eu.shop.test:8080", "exact"),
+            ("GET /\nHost: us.shop.test", "long"),
+            ("GET /\nHost: shop.test", "wide"),
+            ("GET /\nHost: test", "any"),
+            ("GET /\nHost: nottest", "any"),
+            ("GET /\nHost: example.com", "any"),
+            // The host comes before the path.
+            ("GET /x\nHost: eu.shop.test", "exact"),
+            ("GET /x\nHost: example.com", "specific"),
+            ("GET http://eu.shop.test/\nHost: example.com", "exact"),
+        ],
+    );
+}
+
+#[test]
+fn methods_and_headers_narrow_a_route_and_the_next_one_is_tried() {
+    check(
+        &[
+            ("any", "path = '/a'"),
+            ("get", "path = '/a'\nmethods = ['GET']"),
+            ("write", "path = '/a'\nmethods = ['POST', 'PUT']"),
+            (
+                "beta",
+                "path = '/a'\nmethods = ['GET']\nheaders = { x-beta = '1' }",
+            ),
+            (
+                "beta-user",
+                "path = '/a'\nmethods = ['GET']\nheaders = { x-beta = '1', x-user = '*' }",
+            ),
+            ("only-post", "path = '/b'\nmethods = ['POST']"),
+            ("b-any", "path = '/{x}'"),
+        ],
+        &[
+            ("GET /a", "get"),
+            ("HEAD /a", "get"),
+            ("PUT /a", "write"),
+            ("DELETE /a", "any"),
+            ("GET /a\nHost: a.test\nX-Beta: 1", "beta"),
+            ("GET /a\nHost: a.test\nX-Beta: 2", "get"),
+            ("GET /a\nHost: a.test\nX-Beta: 1\nX-User: u", "beta-user"),
+            ("POST /a\nHost: a.test\nX-Beta: 1\nX-User: u", "write"),
+            ("POST /b", "only-post"),
+            ("GET /b", "b-any"),
+        ],
+    );
+}
+
+#[test]
+fn what_no_route_matches_is_a_404() {
+    check(
+        &[
+            ("exact", "path = '/v1/product'"),
+            ("post", "path = '/only'\nmethods = ['POST']"),
+            ("hosted", "path = '/*'\nhost = 'shop.test'"),
+        ],
+        &[
+            ("GET /", "404"),
+            ("GET /v1", "404"),
+            ("GET /v1/product/x", "404"),
+            ("GET /v1/PRODUCT", "404"),
+            ("GET /only", "404"),
+            ("GET /\nHost: shop.test", "hosted"),
+        ],
+    );
+}
+
+#[test]
+fn a_route_can_ignore_case() {
+    check(
+        &[
+            ("folded", "path = '/Login'\ncase_insensitive = true"),
+            ("strict", "path = '/strict'"),
+        ],
+        &[
+            ("GET /login", "folded"),
+            ("GET /LOGIN", "folded"),
+            ("GET /STRICT", "404"),
+        ],
+    );
+}
+
+#[test]
+fn what_is_forwarded_is_the_normalised_path() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let targets = [
+        ("/", "/"),
+        ("/a/b", "/a/b"),
+        ("/x/../y//z/./%7e", "/y/z/~"),
+        ("/../../a", "/a"),
+        ("/a/b/..", "/a/"),
+        ("/%41%2d%5f", "/A-_"),
+        ("/%e2%82%ac", "/%E2%82%AC"),
+        ("/%252e%252e/a", "/%252e%252e/a"),
+        ("/a%20b;c=d", "/a%20b;c=d"),
+        ("/a?b=%2f&c=../d//", "/a?b=%2f&c=../d//"),
+    ];
+    let mut client = Client::connect(running.public);
+    for (target, _) in targets {
+        assert_eq!(client.get(target, "").status, 200, "{target}");
+    }
+    assert_eq!(origin.targets(), targets.map(|(_, forwarded)| forwarded));
+}
+
+#[test]
+fn the_private_port_cannot_be_reached_through_the_public_one() {
+    let running = start(
+        &Config::to("builtin:echo")
+            .admin("127.0.0.1:0")
+            .route("/app/*", ""),
+    );
+    for target in [
+        "/metrics",
+        "/livez",
+        "/readyz",
+        "/api/keys",
+        "/app/../metrics",
+    ] {
+        for fields in [
+            "",
+            "X-Forwarded-For: 127.0.0.1\r\nX-Original-URL: /metrics\r\n",
+        ] {
+            assert_eq!(get(running.public, target, fields).status, 404, "{target}");
+        }
+    }
+}

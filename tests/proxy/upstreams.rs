@@ -1,0 +1,179 @@
+//! What a failing origin costs: a clear answer, one charge, and never somebody else's bytes.
+
+use crate::support::ratelimit::remaining;
+use crate::support::{
+    After, Client, Config, Flow, Gate, Origin, Refusing, Running, Stepped, Unreachable, secs, start,
+};
+
+fn open(endpoint: &str) -> Running {
+    start(&Config::to(endpoint).route("/*", ""))
+}
+
+#[test]
+fn an_upstream_that_refuses_connections_is_a_502() {
+    let refusing = Refusing::new();
+    let running = open(&refusing.url());
+    let mut client = Client::connect(running.public);
+    for _ in 0..2 {
+        let answer = client.get("/", "");
+        assert_eq!(answer.status, 502);
+        assert_eq!(
+            answer.field("content-type"),
+            Some("application/problem+json")
+        );
+        assert_eq!(answer.json()["status"], 502);
+    }
+}
+
+#[test]
+fn a_connection_is_tried_elsewhere_when_nothing_was_sent() {
+    let (refusing, origin) = (Refusing::new(), Origin::plain());
+    let config = Config::limited(refusing.url(), "quota = '100 per minute'")
+        .endpoints(&[refusing.url(), origin.url()]);
+    let running = start(&config);
+    let mut client = Client::connect(running.public);
+    for spent in 1..=4 {
+        let answer = client.post("/", "", "hello");
+        assert_eq!(answer.status, 200);
+        assert_eq!(
+            remaining(&answer, "p"),
+            100 - spent,
+            "a retry spends nothing"
+        );
+    }
+    assert_eq!(origin.requests().len(), 4);
+}
+
+#[test]
+fn a_request_that_was_sent_is_never_sent_again() {
+    let hang_up = || Origin::scripted(|_| Ok(After::Close));
+    let origins = [hang_up(), hang_up()];
+    let config = Config::to(origins[0].url())
+        .endpoints(&[origins[0].url(), origins[1].url()])
+        .upstream("retries = 3")
+        .route("/*", "");
+    let running = start(&config);
+    for method in ["GET", "POST"] {
+        let answer = Client::connect(running.public).ask(format!(
+            "{method} / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n"
+        ));
+        assert_eq!(answer.status, 502, "{method}");
+    }
+    let seen: usize = origins.iter().map(|x| x.requests().len()).sum();
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn a_pooled_connection_that_the_origin_closed_costs_no_request() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        Ok(After::Close)
+    });
+    let config = Config::to(origin.url()).one_worker().with(
+        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
+         [[routes]]\npath = '/echo'\nupstream = 'echo'",
+    );
+    let running = start(&config.route("/*", ""));
+    let mut client = Client::connect(running.public);
+    for turn in 1..=5 {
+        let answer = client.post("/", "", "hello");
+        assert_eq!((answer.status, answer.text()), (200, "ok".to_owned()));
+        origin.wait_for_ended(turn);
+        // The worker has been round its loop once more, so it has seen the origin's FIN.
+        assert_eq!(client.get("/echo", "").status, 200);
+    }
+    assert_eq!(origin.requests().len(), 5);
+}
+
+#[test]
+fn an_upstream_that_does_not_answer_in_time_is_a_504() {
+    for (upstream, route, patience) in [
+        ("", "", 30),
+        ("response_timeout = '5s'", "", 5),
+        ("response_timeout = '5s'", "response_timeout = '2s'", 2),
+    ] {
+        let origin = Origin::mute();
+        let config = Config::to(origin.url()).upstream(upstream);
+        let running = Stepped::start(&config.route("/*", route));
+        let mut client = Client::connect(running.public);
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        origin.wait_for_requests(1);
+        running.advance(secs(patience - 1));
+        assert!(client.is_silent(), "early: {upstream} {route}");
+        running.advance(secs(1));
+        let answer = client.answer();
+        assert_eq!(answer.status, 504, "{upstream} {route}");
+        assert_eq!(answer.json()["status"], 504);
+        origin.wait_for_ended(1);
+    }
+}
+
+#[test]
+fn an_answer_that_stalls_is_cut_after_the_body_timeout() {
+    for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
+        let origin = Origin::scripted(move |exchange| {
+            exchange.write(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n5\r\nfirst\r\n"))?;
+            exchange.until_closed();
+            Ok(After::Close)
+        });
+        let config = Config::to(origin.url()).upstream("body_timeout = '5s'");
+        let running = start(&config.route("/*", ""));
+        let mut client = Client::connect(running.public);
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        client.wire.read_until(b"first").expect("the first part");
+        let _time = Flow::of(&running.clock, secs(2));
+        let rest = client.rest();
+        assert!(
+            !rest.ends_with(b"0\r\n\r\n"),
+            "a cut answer looks complete: {head}"
+        );
+        origin.wait_for_ended(1);
+    }
+}
+
+#[test]
+fn a_slow_answer_that_keeps_coming_is_not_cut() {
+    let (more, done) = (Gate::default(), Gate::default());
+    let origin = Origin::scripted({
+        let (more, done) = (more.clone(), done.clone());
+        move |exchange| {
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na")?;
+            more.wait();
+            exchange.write("b")?;
+            done.wait();
+            exchange.write("c")?;
+            Ok(After::Keep)
+        }
+    });
+    let config = Config::to(origin.url()).upstream("body_timeout = '5s'");
+    let running = Stepped::start(&config.route("/*", ""));
+    let mut client = Client::connect(running.public);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    client
+        .wire
+        .read_until(b"\r\n\r\na")
+        .expect("the first byte");
+    running.advance(secs(4));
+    assert!(client.is_silent(), "early");
+    more.open();
+    client.wire.read_until(b"b").expect("the second byte");
+    running.advance(secs(4));
+    assert!(client.is_silent(), "early");
+    done.open();
+    client.wire.read_until(b"c").expect("the third byte");
+}
+
+#[test]
+fn an_upstream_whose_connection_never_stands_is_answered_in_time() {
+    let unreachable = Unreachable::new();
+    let config = Config::to(unreachable.url()).upstream("connect_timeout = '2s'");
+    let running = Stepped::start(&config.upstream("retries = 0").route("/*", ""));
+    let mut client = Client::connect(running.public);
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    running.advance(secs(1));
+    assert!(client.is_silent(), "early");
+    running.advance(secs(1));
+    let status = client.answer().status;
+    assert!(matches!(status, 502 | 504), "{status}");
+}

@@ -1,0 +1,438 @@
+//! Plans over a Redis Cluster of three primaries: one partition is one call, and several are all or
+//! nothing.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tollgate::clock::{Clock, Micros, Timestamp};
+use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, PartitionId, Quota, Verdict};
+use tollgate::store::redis::wire::Names;
+use tollgate::store::settings::{
+    Address, BreakerSettings, Deployment, Location, RedisSettings, Settings,
+};
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
+
+use crate::support::redis::{Cluster, Server};
+
+/// A store under a clock that tests move, and one worker's way to it.
+struct Gateway {
+    store: Store,
+    session: Session,
+    clock: Clock,
+}
+
+impl Gateway {
+    fn new(location: Location) -> Self {
+        Self::with(
+            location,
+            Settings {
+                refusal_cache: Duration::ZERO,
+                // A busy machine has time to decide.
+                timeout: Duration::from_secs(20),
+                breaker: BreakerSettings {
+                    failures: u32::MAX,
+                    failure_ratio: 1.0,
+                    ..Settings::default().breaker
+                },
+                ..Settings::default()
+            },
+        )
+    }
+
+    fn with(location: Location, settings: Settings) -> Self {
+        // Away from the edge of any window, so that nothing ages unless a test says so.
+        let clock = Clock::manual(Timestamp(1_700_000_040 * 1_000_000));
+        let settings = Settings {
+            location,
+            ..settings
+        };
+        let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
+        let store = Store::open(&settings, memory, clock.clone(), &[7; 32]);
+        Self {
+            session: store.session(),
+            store,
+            clock,
+        }
+    }
+
+    fn over(cluster: &Cluster) -> Self {
+        Self::new(seeds(cluster))
+    }
+
+    /// Asks for one unit of a policy of that name.
+    fn check<'q>(&self, policy: &str, quota: &'q Quota, partition_id: u128) -> Check<'q> {
+        Check {
+            quota,
+            series_id: self.store.series_id(&series(policy, quota)),
+            partition_id: PartitionId::new(partition_id),
+            cost: 1,
+            mode: Mode::Enforce,
+            on_store_failure: OnStoreFailure::Closed,
+        }
+    }
+
+    async fn decide(&self, plan: &[Check<'_>]) -> (Verdict, Charge) {
+        match self.session.decide(plan).await {
+            Outcome::Decided {
+                verdict,
+                charge,
+                is_degraded: false,
+            } => (verdict, charge),
+            other => panic!("the Cluster did not decide: {other:?}"),
+        }
+    }
+
+    async fn remaining(&self, plan: &[Check<'_>]) -> Vec<u64> {
+        let peeks = self.session.peek(plan).await;
+        peeks.iter().map(|peek| peek.remaining).collect()
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn plan_over_one_partition_is_one_call() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let quotas = [quota(5, MINUTE), quota(50, HOUR)];
+    let plan = [
+        gateway.check("a", &quotas[0], 1),
+        gateway.check("a", &quotas[1], 1),
+        gateway.check("b", &quotas[0], 1),
+    ];
+    let (verdict, _) = gateway.decide(&plan).await;
+    assert!(verdict.admit);
+    assert_eq!(calls(&cluster), 1);
+    assert_eq!(gateway.remaining(&plan).await, [4, 49, 4]);
+}
+
+#[tokio::test(flavor = "local")]
+async fn plan_over_several_partitions_is_one_call_to_each() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let quota = quota(5, MINUTE);
+    let plan: Vec<_> = (0..6)
+        .map(|n| gateway.check(POLICIES[n % 2], &quota, n as u128 / 2))
+        .collect();
+    let (verdict, charge) = gateway.decide(&plan).await;
+    assert!(verdict.admit);
+    assert_eq!(calls(&cluster), 3);
+    assert_eq!(gateway.remaining(&plan).await, [4; 6]);
+    let rest = gateway.session.release(charge, 1).await;
+    assert_eq!(gateway.remaining(&plan).await, [5; 6]);
+    drop(gateway.session.release(rest, 1).await);
+    assert_eq!(
+        gateway.remaining(&plan).await,
+        [5; 6],
+        "nothing comes back twice"
+    );
+}
+
+/// Whichever algorithm the partition has that would have admitted, and wherever it is kept.
+#[tokio::test(flavor = "local")]
+async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let full = quota(1, MINUTE);
+    let mut primaries = HashSet::new();
+    for partition_id in 1..30 {
+        let algorithm = ALGORITHMS[partition_id as usize % ALGORITHMS.len()];
+        let other = Quota {
+            algorithm,
+            ..quota(10, MINUTE)
+        };
+        let refusing = gateway.check("full", &full, 1_000 + partition_id);
+        drop(gateway.decide(&[refusing]).await);
+        let plan = [gateway.check("other", &other, partition_id), refusing];
+        drop(gateway.decide(&plan[..1]).await);
+        let before = gateway.session.peek(&plan).await;
+        let (verdict, charge) = gateway.decide(&plan).await;
+        assert!(!verdict.admit, "{algorithm:?}");
+        assert!(
+            verdict
+                .answers
+                .iter()
+                .all(|answer| answer.charged.is_none())
+        );
+        assert_eq!(gateway.session.peek(&plan).await, before, "{algorithm:?}");
+        drop(gateway.session.release(charge, 1).await);
+        assert_eq!(gateway.session.peek(&plan).await, before, "{algorithm:?}");
+        primaries.insert(primary_of(&cluster, partition_id));
+    }
+    assert_eq!(primaries.len(), 3, "each primary had a part");
+}
+
+/// The same requests, one after the other, to a Cluster and to memory.
+#[tokio::test(flavor = "local")]
+async fn plans_over_several_partitions_are_answered_as_in_memory() {
+    let cluster = Cluster::start(3, 0);
+    let gateways = [Gateway::over(&cluster), Gateway::new(Location::Memory)];
+    let mut quotas: Vec<Quota> = (ALGORITHMS.iter())
+        .map(|algorithm| Quota {
+            algorithm: *algorithm,
+            ..quota(4, MINUTE)
+        })
+        .collect();
+    quotas.push(Quota {
+        count: Count::All,
+        ..quota(6, MINUTE)
+    });
+    let mut chance = Chance(1);
+    for round in 0..400 {
+        // No quota twice.
+        let mut checks = BTreeMap::new();
+        for _ in 0..=chance.below(4) {
+            let quota_and_tag = (chance.below(quotas.len()), chance.below(5));
+            checks.insert(quota_and_tag, chance.below(3));
+        }
+        let is_shadow = chance.below(4) == 0;
+        let mut outcomes = Vec::new();
+        for gateway in &gateways {
+            let plan: Vec<Check<'_>> = (checks.iter())
+                .map(|(&(index, partition_id), &cost)| {
+                    let name = format!("policy-{index}");
+                    let check = gateway.check(&name, &quotas[index], partition_id as u128);
+                    let mode = match (is_shadow, index % 2) {
+                        (true, 0) => Mode::Shadow,
+                        _ => Mode::Enforce,
+                    };
+                    let cost = cost as u64;
+                    Check {
+                        cost,
+                        mode,
+                        ..check
+                    }
+                })
+                .collect();
+            let (verdict, charge) = gateway.decide(&plan).await;
+            drop(charge);
+            let peeks: Vec<_> = plan
+                .iter()
+                .map(|check| Check { cost: 0, ..*check })
+                .collect();
+            outcomes.push((verdict, gateway.session.peek(&peeks).await));
+        }
+        let [redis, memory] = &outcomes[..] else {
+            unreachable!("two gateways")
+        };
+        assert_eq!(redis, memory, "round {round}: {checks:?}");
+        let step = Micros(chance.below(3) as u64 * 1_234_567);
+        for gateway in &gateways {
+            gateway.clock.advance(step);
+        }
+    }
+}
+
+/// What they have in common admits exactly its quota; and who was refused there has spent nothing.
+#[tokio::test(flavor = "local")]
+async fn clients_of_one_common_quota_spend_what_it_admits_and_no_more() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let (own, common) = (quota(100, HOUR), quota(40, HOUR));
+    let plans: Vec<_> = (0..200)
+        .map(|n| {
+            [
+                gateway.check("own", &own, 1 + n % 10),
+                gateway.check("common", &common, 77),
+            ]
+        })
+        .collect();
+    let decided = join_all(plans.iter().map(|plan| gateway.decide(plan))).await;
+    let admitted = decided.iter().filter(|(verdict, _)| verdict.admit).count();
+    assert_eq!(admitted, 40);
+    let mut spent = 0;
+    for plan in &plans[..10] {
+        spent += 100 - gateway.remaining(&plan[..1]).await[0];
+    }
+    assert_eq!(spent, 40);
+}
+
+/// Wherever the decision stands when nobody waits for it any more; else who is refused could spend
+/// what others share.
+#[tokio::test(flavor = "local")]
+async fn client_that_leaves_spends_nothing_of_a_plan_that_is_refused() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let (full, shared) = (quota(1, HOUR), quota(1_000, HOUR));
+    let refusing = gateway.check("full", &full, 1);
+    drop(gateway.decide(&[refusing]).await);
+    let plan = [gateway.check("shared", &shared, 2), refusing];
+    drop(gateway.decide(&plan).await);
+    for turns in 1..100 {
+        let mut deciding = Box::pin(gateway.session.decide(&plan));
+        for _ in 0..turns {
+            if (&mut deciding).now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    let patience = Instant::now() + crate::support::PATIENCE;
+    while gateway.remaining(&plan).await != [1_000, 0] {
+        assert!(Instant::now() < patience, "what was spent never came back");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn what_is_lost_with_a_primary_costs_the_other_partitions_nothing() {
+    let cluster = Cluster::start_with(
+        3,
+        0,
+        crate::support::redis::Encryption::None,
+        &["cluster-require-full-coverage no"],
+    );
+    let gateway = Gateway::over(&cluster);
+    let quota = quota(10, HOUR);
+    let lost = cluster.nodes[0].port();
+    let on = |is_lost| {
+        let partition_id =
+            (0..60).find(|partition_id| (primary_of(&cluster, *partition_id) == lost) == is_lost);
+        partition_id.expect("some partition")
+    };
+    let plan = [
+        gateway.check("a", &quota, on(false)),
+        gateway.check("a", &quota, on(true)),
+    ];
+    drop(gateway.decide(&plan).await);
+    cluster.nodes[0].kill();
+    for _ in 0..3 {
+        let outcome = gateway.session.decide(&plan).await;
+        assert!(
+            matches!(outcome, Outcome::Unavailable { .. }),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(gateway.remaining(&plan[..1]).await, [9]);
+}
+
+/// The breaker of a primary that is replaced never closes: nobody asks it any more.
+#[tokio::test(flavor = "local")]
+async fn own_counts_are_dropped_once_a_replica_has_replaced_its_primary() {
+    let cluster = Cluster::start(3, 1);
+    let settings = Settings {
+        timeout: Duration::from_secs(1),
+        ..Settings::default()
+    };
+    let gateway = Gateway::with(seeds(&cluster), settings);
+    let quota = quota(1_000, HOUR);
+    let lost = cluster.nodes[0].port();
+    let partition_id = (0..60).find(|partition_id| primary_of(&cluster, *partition_id) == lost);
+    let plan = [Check {
+        on_store_failure: OnStoreFailure::Local,
+        ..gateway.check("a", &quota, partition_id.expect("some partition"))
+    }];
+    drop(gateway.decide(&plan).await);
+    cluster.nodes[0].kill();
+    let mut was_degraded = false;
+    let deadline = Instant::now() + crate::support::PATIENCE * 3;
+    loop {
+        assert!(Instant::now() < deadline, "never dropped");
+        let outcome = gateway.session.decide(&plan).await;
+        let Outcome::Decided { is_degraded, .. } = outcome else {
+            panic!("neither here nor there: {outcome:?}");
+        };
+        gateway.store.sweep();
+        gateway.session.tend();
+        match is_degraded {
+            true => assert!(gateway.store.usage().partitions > 0),
+            false if was_degraded && gateway.store.usage().partitions == 0 => break,
+            false => {}
+        }
+        was_degraded |= is_degraded;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Returns the port of the primary that keeps a partition.
+fn primary_of(cluster: &Cluster, partition_id: u128) -> u16 {
+    let names = Names::new("tollgate");
+    let quota = quota(1, MINUTE);
+    names.note(SeriesId(0), &series("any", &quota));
+    let key = names.key(SeriesId(0), PartitionId::new(partition_id));
+    let key = String::from_utf8(key.into()).expect("text");
+    cluster.primary_of(cluster.slot_of(&key)).port()
+}
+
+fn series(policy: &str, quota: &Quota) -> Series {
+    Series {
+        policy: policy.into(),
+        shape: quota.algorithm.into(),
+        window: quota.window,
+    }
+}
+
+/// Names the first node.
+fn seeds(cluster: &Cluster) -> Location {
+    let seed = cluster.nodes[0].address();
+    let seeds = vec![Address {
+        host: seed.ip().to_string().into(),
+        port: seed.port(),
+    }];
+    Location::Redis(RedisSettings {
+        deployment: Deployment::Cluster(seeds),
+        database: 0,
+        username: None,
+        password: None,
+        sentinel_password: None,
+        tls: None,
+        prefix: "tollgate".into(),
+    })
+}
+
+/// Numbers that look drawn, the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(self.0 >> 33).expect("31 bits") % bound
+    }
+}
+
+fn quota(limit: u64, window: Micros) -> Quota {
+    Quota {
+        limit,
+        window,
+        algorithm: Algorithm::FixedWindow,
+        count: Count::Admitted,
+    }
+}
+
+/// Calls of scripts that the Cluster has executed.
+fn calls(cluster: &Cluster) -> usize {
+    cluster.nodes.iter().map(calls_of).sum()
+}
+
+fn calls_of(node: &Server) -> usize {
+    let stats = node.info("commandstats");
+    let line = stats.get("cmdstat_evalsha");
+    let calls = line.and_then(|line| {
+        let (count, _) = line.split_once("calls=")?.1.split_once(',')?;
+        count.parse().ok()
+    });
+    calls.unwrap_or(0)
+}
+
+const MINUTE: Micros = Micros::from_secs(60);
+const HOUR: Micros = Micros::from_secs(3_600);
+const POLICIES: [&str; 2] = ["a", "b"];
+const ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow {
+        buckets: 10,
+        leaving: LeavingBucket::Weighted,
+    },
+    Algorithm::SlidingWindow {
+        buckets: 1,
+        leaving: LeavingBucket::Whole,
+    },
+    Algorithm::SlidingLog,
+    Algorithm::Gcra { burst: 3 },
+    Algorithm::LeakyBucket { queue: 2 },
+];

@@ -1,0 +1,332 @@
+//! Redis fails in every way there is, and no client sees an error: the short form of `scripts/drill/redis`.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::support::ratelimit::remaining;
+use crate::support::redis::{Fault, Proxy, Server};
+use crate::support::{Answer, Client, Config, Process, eventually, get};
+
+/// A server behind a network that can fail, and a gateway that decides on it.
+struct Drill {
+    server: Server,
+    proxy: Proxy,
+    gateway: Process,
+    asked: u32,
+}
+
+impl Drill {
+    /// Starts them; the policy does `on_failure` when the store does not answer.
+    #[track_caller]
+    fn start(on_failure: &str) -> Self {
+        let server = Server::start();
+        let proxy = Proxy::to(server.address());
+        let gateway = Process::start(&config(&proxy, on_failure));
+        let mut drill = Self {
+            server,
+            proxy,
+            gateway,
+            asked: 0,
+        };
+        drill.wait_until_healthy();
+        drill
+    }
+
+    /// Sends a request; returns its answer and whether the gateway decided it without the store.
+    #[track_caller]
+    fn ask(&mut self) -> (Answer, bool) {
+        self.asked += 1;
+        let target = format!("/{}", self.asked);
+        let answer = get(self.gateway.public, &target, "");
+        let path = format!("\"path\":\"{target}\"");
+        let line = self.gateway.wait_for_line(&[&path]);
+        (answer, line.contains("\"degraded\":true"))
+    }
+
+    /// Asks until the gateway decides without the store; no client may see an error.
+    #[track_caller]
+    fn wait_until_degraded(&mut self) {
+        self.ask_until("the gateway decides by itself", true);
+    }
+
+    /// Asks until the store decides; no client may see an error.
+    #[track_caller]
+    fn wait_until_healthy(&mut self) {
+        self.ask_until("the store decides", false);
+    }
+
+    #[track_caller]
+    fn ask_until(&mut self, what: &str, wanted: bool) {
+        eventually(what, || {
+            let (answer, is_degraded) = self.ask();
+            assert_eq!(answer.status, 200, "{answer:?}");
+            (is_degraded == wanted).then_some(())
+        });
+    }
+
+    /// Goes from health to failure and back.
+    #[track_caller]
+    fn go(&mut self, break_it: impl FnOnce(&Self), heal_it: impl FnOnce(&Self)) {
+        break_it(self);
+        self.wait_until_degraded();
+        // Closed, open, half-open: the store is tried meanwhile, and fails.
+        for _ in 0..20 {
+            let (answer, _) = self.ask();
+            assert_eq!(answer.status, 200, "{answer:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        heal_it(self);
+        self.wait_until_healthy();
+    }
+}
+
+/// One client's quota is large; a busy machine has time to decide, and the breaker tries again soon.
+fn config(proxy: &Proxy, on_failure: &str) -> Config {
+    Config::to("builtin:echo")
+        .policy(
+            "p",
+            &format!("quota = '1000 per hour'\non_store_failure = '{on_failure}'"),
+        )
+        .route("/*", "policies = ['p']")
+        .with(&format!(
+            "[log]\nformat = 'json'\n[store]\nurl = 'redis://{}'\ntimeout = '1s'\n\
+             breaker = {{ failures = 2, cooldown = '100ms' }}",
+            proxy.address()
+        ))
+}
+
+#[test]
+fn killed_server_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(|it| it.server.kill(), |it| it.server.restart());
+}
+
+#[test]
+fn stopped_server_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(|it| it.server.stop(), |it| it.server.resume());
+}
+
+#[test]
+fn network_that_swallows_everything_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| it.proxy.set(Fault::BlackHole),
+        |it| it.proxy.set(Fault::None),
+    );
+}
+
+#[test]
+fn network_that_refuses_and_resets_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| {
+            it.proxy.set(Fault::Refuse);
+            it.proxy.reset_all();
+        },
+        |it| it.proxy.set(Fault::None),
+    );
+}
+
+#[test]
+fn network_slower_than_the_deadline_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    let slow = Fault::Latency {
+        by: Duration::from_secs(3),
+        jitter: Duration::ZERO,
+    };
+    drill.go(|it| it.proxy.set(slow), |it| it.proxy.set(Fault::None));
+}
+
+#[test]
+fn replies_cut_in_the_middle_are_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| it.proxy.set(Fault::Cut { after: 3 }),
+        |it| it.proxy.set(Fault::None),
+    );
+}
+
+#[test]
+fn server_busy_with_a_script_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| {
+            it.server
+                .command(&["CONFIG", "SET", "busy-reply-threshold", "100"]);
+            let mut busy = it.server.connect().expect("the server answers");
+            let sent = busy.send(&["EVAL", "while true do end", "0"]);
+            sent.expect("the server reads what it is sent");
+        },
+        |it| {
+            it.server.command(&["SCRIPT", "KILL"]);
+        },
+    );
+}
+
+#[test]
+fn server_without_memory_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| {
+            it.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        },
+        |it| {
+            it.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+        },
+    );
+}
+
+#[test]
+fn server_that_only_reads_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| {
+            it.server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        },
+        |it| {
+            it.server.command(&["REPLICAOF", "NO", "ONE"]);
+        },
+    );
+}
+
+#[test]
+fn server_with_another_password_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| {
+            it.server
+                .command(&["CONFIG", "SET", "requirepass", "another"]);
+            it.proxy.reset_all();
+        },
+        |it| {
+            it.server.command(&["CONFIG", "SET", "requirepass", ""]);
+        },
+    );
+}
+
+#[test]
+fn server_with_too_many_clients_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    drill.go(
+        |it| {
+            // The tests' own connection is the one that may stay.
+            it.server.command(&["CONFIG", "SET", "maxclients", "1"]);
+            it.proxy.reset_all();
+        },
+        |it| {
+            it.server.command(&["CONFIG", "SET", "maxclients", "100"]);
+        },
+    );
+}
+
+#[test]
+fn flushed_scripts_are_loaded_again_and_count_each_request_once() {
+    let mut drill = Drill::start("local");
+    let (answer, _) = drill.ask();
+    let left = remaining(&answer, "p");
+    for turn in 1..=20 {
+        drill.server.command(&["SCRIPT", "FLUSH"]);
+        let (answer, is_degraded) = drill.ask();
+        assert_eq!(
+            (answer.status, remaining(&answer, "p"), is_degraded),
+            (200, left - turn, false)
+        );
+    }
+}
+
+#[test]
+fn replies_in_slices_are_read_as_whole_ones() {
+    let mut drill = Drill::start("local");
+    drill.proxy.set(Fault::Slices);
+    let (answer, _) = drill.ask();
+    let left = remaining(&answer, "p");
+    for turn in 1..=20 {
+        let (answer, is_degraded) = drill.ask();
+        assert_eq!(
+            (answer.status, remaining(&answer, "p"), is_degraded),
+            (200, left - turn, false)
+        );
+    }
+}
+
+/// About half of the replies come after their request has been given up.
+#[test]
+fn late_reply_never_answers_another_request() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let store = format!(
+        "[store]\nurl = 'redis://{}'\ntimeout = '30ms'\n\
+         breaker = {{ failures = 1000, failure_ratio = 1.0 }}",
+        proxy.address()
+    );
+    let config = Config::to("builtin:echo")
+        .policy("small", "quota = '1000 per hour'")
+        .policy("large", "quota = '9000 per hour'")
+        .route("/small", "policies = ['small']")
+        .route("/large", "policies = ['large']")
+        .with(&store);
+    let gateway = Process::start(&config);
+    proxy.set(Fault::Latency {
+        by: Duration::from_millis(5),
+        jitter: Duration::from_millis(50),
+    });
+    thread::scope(|scope| {
+        for (name, left) in [("small", 0..1_000), ("large", 8_000..9_000)] {
+            for _ in 0..4 {
+                let (left, mut client) = (left.clone(), Client::connect(gateway.public));
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let answer = client.get(&format!("/{name}"), "");
+                        assert_eq!(answer.status, 200, "{answer:?}");
+                        let told = remaining(&answer, name);
+                        assert!(left.contains(&told), "{told} is left of {name}");
+                    }
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn open_policy_admits_without_fields_and_closed_policy_refuses_with_503() {
+    let mut open = Drill::start("open");
+    open.proxy.set(Fault::Refuse);
+    open.proxy.reset_all();
+    let answer = eventually("the store is missed", || {
+        let (answer, is_degraded) = open.ask();
+        is_degraded.then_some(answer)
+    });
+    assert_eq!((answer.status, answer.field("ratelimit")), (200, None));
+
+    let mut closed = Drill::start("closed");
+    closed.proxy.set(Fault::Refuse);
+    closed.proxy.reset_all();
+    let answer = eventually("the store is missed", || {
+        let (answer, _) = closed.ask();
+        (answer.status != 200).then_some(answer)
+    });
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.field("retry-after"), Some("1"));
+    assert_eq!(
+        answer.problem()["type"],
+        "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+    );
+}
+
+#[test]
+fn gateway_starts_without_its_store_and_finds_it_later() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    proxy.set(Fault::Refuse);
+    let gateway = Process::start(&config(&proxy, "local"));
+    let mut drill = Drill {
+        server,
+        proxy,
+        gateway,
+        asked: 0,
+    };
+    drill.wait_until_degraded();
+    drill.proxy.set(Fault::None);
+    drill.wait_until_healthy();
+}

@@ -1,0 +1,259 @@
+//! A fleet admits exactly the quota, however many ask at once, and whichever gateway they ask.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Once;
+
+use tollgate::clock::Micros;
+use tollgate::limit::{Algorithm, Count, Quota};
+
+use crate::support::fleet::{CLIENT, algorithms};
+use crate::support::redis::{Cluster, Sentinels, Server};
+use crate::support::{Client, Fleet, HUSH, eventually};
+
+const LIMIT: u64 = 100;
+/// Requests at once on one key.
+const CROWD: usize = 1_000;
+/// Gateways that share one store.
+const GATEWAYS: usize = 3;
+/// A whole week, in which nothing ages while a test runs.
+const WINDOW: Micros = Micros::from_secs(7 * 24 * 3600);
+/// Whatever the store cannot decide is refused with 503, and a busy machine has time to decide.
+const PATIENT: &str = "timeout = '10s'\nrefusal_cache = '1s'";
+
+/// What became of a crowd's requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    admitted: usize,
+    /// Admitted, but not answered yet: in the queue of a leaky bucket.
+    held: usize,
+    refused: usize,
+    other: usize,
+}
+
+/// One request of a crowd, on a connection of its own.
+struct Asker {
+    stream: TcpStream,
+    answer: Vec<u8>,
+}
+
+fn quotas() -> Vec<Quota> {
+    let quota = |algorithm| Quota {
+        limit: LIMIT,
+        window: WINDOW,
+        algorithm,
+        count: Count::Admitted,
+    };
+    algorithms(LIMIT).into_iter().map(quota).collect()
+}
+
+fn fleet(count: usize, store: &str) -> Fleet {
+    let policy = "on_store_failure = 'closed'";
+    Fleet::start(count, &quotas(), policy, store)
+}
+
+/// The request for the quota of that number; each has a client of its own, so that a Cluster keeps
+/// them on several primaries.
+fn request(quota: usize) -> String {
+    format!("GET /{quota} HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: key-{quota}\r\n\r\n")
+}
+
+/// Sends a crowd's requests to all gateways at once and returns what became of them.
+#[track_caller]
+fn ask_at_once(gateways: &[SocketAddr], quota: usize) -> Tally {
+    static DESCRIPTORS: Once = Once::new();
+    DESCRIPTORS.call_once(|| {
+        let descriptors = rlimit::increase_nofile_limit(u64::MAX).expect("a limit");
+        assert!(descriptors > 2 * CROWD as u64, "too few descriptors");
+    });
+    let mut askers: Vec<Asker> = (0..CROWD)
+        .map(|number| Asker::connect(gateways[number % gateways.len()]))
+        .collect();
+    let request = request(quota);
+    for asker in &mut askers {
+        asker.send(&request);
+    }
+    eventually("every request is answered that is not held", || {
+        let now = tally(&mut askers);
+        (now.held <= holdable(quota)).then_some(())
+    });
+    // Whoever is not held hears by now.
+    std::thread::sleep(HUSH);
+    tally(&mut askers)
+}
+
+/// How many of a crowd are held: all that a leaky bucket admits, but the first.
+fn holdable(quota: usize) -> usize {
+    match quotas()[quota].algorithm {
+        Algorithm::LeakyBucket { queue } => usize::try_from(queue).expect("small"),
+        _ => 0,
+    }
+}
+
+fn tally(askers: &mut [Asker]) -> Tally {
+    let mut tally = Tally::default();
+    for asker in askers {
+        match asker.status() {
+            Some(200) => tally.admitted += 1,
+            Some(429) => tally.refused += 1,
+            Some(_) => tally.other += 1,
+            None => tally.held += 1,
+        }
+    }
+    tally
+}
+
+/// Fails unless a fleet admits exactly each quota.
+#[track_caller]
+fn assert_exact(fleet: &Fleet) {
+    let limit = usize::try_from(LIMIT).expect("small");
+    for (index, quota) in quotas().iter().enumerate() {
+        let held = holdable(index);
+        let exact = Tally {
+            admitted: limit - held,
+            held,
+            refused: CROWD - limit,
+            other: 0,
+        };
+        let tally = ask_at_once(&fleet.addresses(), index);
+        assert_eq!(tally, exact, "{quota:?}");
+    }
+}
+
+#[test]
+fn one_gateway_admits_exactly_the_quota_in_memory() {
+    assert_exact(&fleet(1, "url = 'memory:'"));
+}
+
+#[test]
+fn three_gateways_admit_exactly_the_quota_on_one_redis() {
+    let server = Server::start();
+    let url = format!("redis://{}", server.address());
+    assert_exact(&fleet(GATEWAYS, &format!("url = '{url}'\n{PATIENT}")));
+}
+
+#[test]
+fn three_gateways_admit_exactly_the_quota_on_a_cluster() {
+    let cluster = Cluster::start(3, 0);
+    let url = format!("redis+cluster://{}", listed(&cluster.addresses()));
+    assert_exact(&fleet(GATEWAYS, &format!("url = '{url}'\n{PATIENT}")));
+}
+
+/// The new primary knows what was replicated, and admits the rest of the quota once more: the fleet
+/// admits what the lost primary had not handed on beyond the quota, and no unit more.
+#[test]
+fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
+    let group = Sentinels::start();
+    let url = format!("redis+sentinel://{}/main", listed(&group.addresses()));
+    let fleet = fleet(GATEWAYS, &format!("url = '{url}'\ntimeout = '2s'"));
+    let (kept, lost) = (40, 30);
+    ask_in_turn(&fleet, kept);
+
+    let old = group.primary().expect("nothing has failed yet");
+    old.wait_for_replicas(2);
+    // From here on no replica hears anything.
+    old.command(&["ACL", "SETUSER", "harness", "-psync", "-sync"]);
+    old.command(&["CLIENT", "KILL", "TYPE", "replica"]);
+    ask_in_turn(&fleet, lost);
+    old.kill();
+    group.wait_for_another_than(old);
+    wait_until_decided(&fleet);
+
+    let limit = usize::try_from(LIMIT).expect("small");
+    for index in 0..quotas().len() {
+        if holdable(index) == 0 {
+            let tally = ask_at_once(&fleet.addresses(), index);
+            assert_eq!((tally.held, tally.other), (0, 0), "{tally:?}");
+            let admitted = kept + lost + tally.admitted;
+            assert_eq!(admitted, limit + lost, "of {:?}", quotas()[index]);
+        }
+    }
+}
+
+/// Each gateway admits its share by itself, once it knows how many share: together at most one more quota.
+#[test]
+fn fleet_that_lost_its_store_admits_at_most_one_more_quota() {
+    let server = Server::start();
+    let store = format!(
+        "url = 'redis://{}'\ntimeout = '5s'\nrefusal_cache = '0s'",
+        server.address()
+    );
+    let fleet = Fleet::start(GATEWAYS, &quotas(), "on_store_failure = 'local'", &store);
+    for gateway in &fleet.gateways {
+        eventually("the gateway knows of the others", || {
+            let metrics = crate::support::get(gateway.admin, "/metrics", "").text();
+            let line = format!("tollgate_store_nodes {GATEWAYS}");
+            metrics.lines().any(|x| x == line).then_some(())
+        });
+    }
+    assert_exact(&fleet);
+    server.kill();
+    let share = usize::try_from(LIMIT).expect("small") / GATEWAYS;
+    for index in (0..quotas().len()).filter(|index| holdable(*index) == 0) {
+        let tally = ask_at_once(&fleet.addresses(), index);
+        let shared = Tally {
+            admitted: share * GATEWAYS,
+            refused: CROWD - share * GATEWAYS,
+            ..Tally::default()
+        };
+        assert_eq!(tally, shared, "{:?}", quotas()[index]);
+    }
+}
+
+/// Asks so often for each quota that does not hold requests, one after the other; all are admitted.
+#[track_caller]
+fn ask_in_turn(fleet: &Fleet, count: usize) {
+    let gateways = fleet.addresses();
+    let mut clients: Vec<_> = gateways.iter().map(|x| Client::connect(*x)).collect();
+    for index in (0..quotas().len()).filter(|index| holdable(*index) == 0) {
+        for turn in 0..count {
+            let answer = clients[turn % gateways.len()].ask(request(index));
+            assert_eq!(answer.status, 200, "request {turn} of quota {index}");
+        }
+    }
+}
+
+/// Waits until every gateway has the store decide again; asks as a client that no test counts.
+#[track_caller]
+fn wait_until_decided(fleet: &Fleet) {
+    for gateway in fleet.addresses() {
+        eventually("the gateway uses the new primary", || {
+            let answer = crate::support::get(gateway, "/0", &format!("{CLIENT}: another\r\n"));
+            (answer.status != 503).then_some(())
+        });
+    }
+}
+
+fn listed(addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    addresses.join(",")
+}
+
+impl Asker {
+    fn connect(gateway: SocketAddr) -> Self {
+        let stream = TcpStream::connect(gateway).expect("the gateway accepts connections");
+        Self {
+            stream,
+            answer: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, request: &str) {
+        let sent = self.stream.write_all(request.as_bytes());
+        sent.expect("the gateway reads what it is sent");
+        let mute = self.stream.set_nonblocking(true);
+        mute.expect("a socket can be asked without waiting");
+    }
+
+    /// Returns the status of the answer, if it has come.
+    #[track_caller]
+    fn status(&mut self) -> Option<u16> {
+        let mut buffer = [0; 1_024];
+        match self.stream.read(&mut buffer) {
+            Ok(length) => self.answer.extend_from_slice(&buffer[..length]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+        let line = String::from_utf8_lossy(&self.answer);
+        line.split(' ').nth(1)?.parse().ok()
+    }
+}

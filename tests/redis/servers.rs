@@ -1,0 +1,205 @@
+//! The Redis servers of the tests do what the tests that use them rely on.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::support::redis::{
+    Authority, Cluster, Connection, Encryption, Fault, Proxy, Sentinels, Server, Value,
+};
+use crate::support::{HUSH, PATIENCE, eventually};
+
+#[test]
+fn killed_server_comes_back_empty_on_its_port() {
+    let server = Server::start();
+    server.command(&["SET", "key", "value"]);
+    let (address, pid) = (server.address(), server.pid());
+    server.kill();
+    let refused = TcpStream::connect(address).expect_err("nobody listens");
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    server.restart();
+    assert_ne!(server.pid(), pid);
+    assert_eq!(server.address(), address);
+    assert_eq!(server.command(&["GET", "key"]), Value::Nil);
+}
+
+#[test]
+fn dropped_server_is_gone() {
+    let server = Server::start();
+    let (address, folder) = (server.address(), server.directory().to_owned());
+    drop(server);
+    TcpStream::connect(address).expect_err("nobody listens");
+    assert!(!folder.exists());
+}
+
+#[test]
+fn server_dies_with_the_process_that_started_it() {
+    const NAMED: &str = "SERVER_THAT_OUTLIVES_NOBODY";
+    if let Ok(file) = std::env::var(NAMED) {
+        static FOREVER: OnceLock<Server> = OnceLock::new();
+        let server = FOREVER.get_or_init(Server::start);
+        let known = format!("{} {}", server.port(), server.directory().display());
+        std::fs::write(file, known).expect("a file");
+        std::process::abort();
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("port");
+    let mut itself = Command::new(std::env::current_exe().expect("this test"));
+    itself.arg("server_dies_with_the_process_that_started_it");
+    let output = itself.env(NAMED, &file).output().expect("this test runs");
+    assert!(!output.status.success());
+    let known = std::fs::read_to_string(&file).expect("what the server is known by");
+    let (port, directory) = known.split_once(' ').expect("a port and a directory");
+    let port: u16 = port.parse().expect("a port");
+    eventually("nobody listens", || {
+        TcpStream::connect(("127.0.0.1", port))
+            .is_err()
+            .then_some(())
+    });
+    // Nobody else is left to do it.
+    std::fs::remove_dir_all(directory).expect("the directory of the server");
+}
+
+#[test]
+fn stopped_server_is_mute_until_it_is_resumed() {
+    let server = answers_pings();
+    let mut client = Connection::tcp(server.address(), HUSH).expect("it listens");
+    server.stop();
+    client.send(&["PING"]).expect("the kernel takes it");
+    let mute = client.read().expect_err("no answer");
+    assert_eq!(mute.kind(), ErrorKind::WouldBlock);
+    server.resume();
+    let mut client = Connection::tcp(server.address(), PATIENCE).expect("it listens");
+    assert_eq!(client.ask(&["PING"]).expect("an answer").text(), "PONG");
+}
+
+#[test]
+fn tests_are_let_in_whatever_becomes_of_the_default_user() {
+    let server = Server::start_with(&["requirepass secret", "maxclients 20"]);
+    let mut client = Connection::tcp(server.address(), PATIENCE).expect("it listens");
+    let refused = client.ask(&["PING"]).expect("an answer");
+    let refused = refused.error().expect("no entrance");
+    assert!(refused.starts_with("NOAUTH"), "{refused}");
+    server.command(&["ACL", "SETUSER", "default", "off"]);
+    assert!(server.figure("memory", "used_memory") > 0);
+    assert!(server.cpu_time() > Duration::ZERO);
+}
+
+#[test]
+fn certificates_are_what_their_names_say() {
+    let authority = Authority::new();
+    let good = authority.sign_local();
+    let late = authority.sign_expired("late", &["DNS:localhost"]);
+    let server = Server::start_encrypted(Encryption::Mutual(&good), &[]);
+    assert_eq!(server.command(&["PING"]).text(), "PONG");
+    let check = |certificate: &std::path::Path| {
+        let mut command = Command::new("openssl");
+        command.arg("verify").arg("-CAfile").arg(authority.file());
+        let output = command.arg(certificate).output().expect("openssl runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(check(&good.file), "");
+    assert!(check(&late.file).contains("expired"));
+}
+
+#[test]
+fn cluster_moves_slots_and_replaces_primaries() {
+    let cluster = Cluster::start(3, 1);
+    let slot = cluster.slot_of("{a}key");
+    let (old, new) = (cluster.primary_of(slot), cluster.primary_of(slot ^ 0x2000));
+    old.command(&["SET", "{a}key", "value"]);
+    cluster.begin_move(slot, new);
+    let asked = old.ask(&["GET", "{a}other"]).expect("an answer");
+    let asked = asked.error().expect("a redirection").to_owned();
+    assert_eq!(asked, format!("ASK {slot} 127.0.0.1:{}", new.port()));
+    cluster.finish_move(slot, new);
+    assert_eq!(new.command(&["GET", "{a}key"]).text(), "value");
+    assert_eq!(cluster.primary_of(slot).port(), new.port());
+
+    let replica = cluster.replicas_of(new)[0];
+    new.wait_for_replicas(1);
+    new.kill();
+    cluster.wait_for_primary(replica);
+    cluster.wait_until_whole();
+    assert_eq!(replica.command(&["GET", "{a}key"]).text(), "value");
+    new.restart();
+    cluster.wait_until_whole();
+    cluster.hand_over(new);
+    assert_eq!(cluster.primary_of(slot).port(), new.port());
+}
+
+#[test]
+fn sentinels_name_another_primary_when_asked_and_when_it_dies() {
+    let group = Sentinels::start();
+    let first = group.primary_address();
+    assert_eq!(first, group.servers[0].address());
+    let second = group.fail_over();
+    assert_ne!(second.address(), first);
+    second.command(&["SET", "key", "value"]);
+    second.kill();
+    let third = group.wait_for_another_than(second);
+    assert_ne!(third.address(), second.address());
+}
+
+#[test]
+fn proxy_does_what_its_fault_says() {
+    let server = answers_pings();
+    let proxy = Proxy::to(server.address());
+    let open = || Connection::tcp(proxy.address(), PATIENCE).expect("it listens");
+    let mut client = open();
+    let pong = Value::Status("PONG".to_owned());
+    assert_eq!(client.ask(&["PING"]).expect("an answer"), pong);
+
+    proxy.set(Fault::Slices);
+    assert_eq!(client.ask(&["PING"]).expect("an answer"), pong);
+    proxy.set(Fault::Latency {
+        by: Duration::from_millis(20),
+        jitter: Duration::from_millis(10),
+    });
+    assert_eq!(client.ask(&["PING"]).expect("an answer"), pong);
+
+    proxy.set(Fault::BlackHole);
+    client.send(&["PING"]).expect("the kernel takes it");
+    let commands = server.figure("stats", "total_commands_processed");
+    std::thread::sleep(HUSH);
+    // INFO itself was one.
+    assert_eq!(
+        server.figure("stats", "total_commands_processed"),
+        commands + 1
+    );
+    proxy.set(Fault::None);
+    assert_eq!(client.read().expect("it arrives after all"), pong);
+
+    proxy.set(Fault::Refuse);
+    assert_eq!(
+        client.ask(&["PING"]).expect("an old connection works"),
+        pong
+    );
+    let refused = eventually("connections are refused", || {
+        TcpStream::connect(proxy.address()).err()
+    });
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    proxy.set(Fault::None);
+    proxy.reset_all();
+    let reset = client.read().expect_err("no connection");
+    assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+
+    let mut client = eventually("the proxy listens", || {
+        TcpStream::connect(proxy.address()).ok()
+    });
+    proxy.set(Fault::Cut { after: 3 });
+    client.write_all(b"PING\r\n").expect("the kernel takes it");
+    let mut answer = Vec::new();
+    // Whether the end is orderly is no matter here.
+    let _ = client.read_to_end(&mut answer);
+    assert_eq!(answer, b"+PO");
+}
+
+/// Starts a server that lets everybody do more than a gateway may.
+fn answers_pings() -> Server {
+    let server = Server::start();
+    server.command(&["ACL", "SETUSER", "default", "+ping"]);
+    server
+}

@@ -1,0 +1,263 @@
+//! A gateway over Redis, with Redis and without it: limits are shared, and when Redis is away each
+//! policy does as it says, marked as such, until Redis is back.
+
+use std::net::SocketAddr;
+
+use tollgate::clock::Micros;
+
+use crate::support::ratelimit::remaining;
+use crate::support::redis::Server;
+use crate::support::{Answer, Client, Config, Process, Running, eventually, get, secs, start};
+
+/// Ten a minute, in one window whose end no test reaches by waiting.
+const TEN: &str = "quota = '10 per minute'\nalgorithm = 'fixed-window'";
+
+/// One route under a policy, over that server, which has long to answer: a test machine may be slow.
+fn over(address: SocketAddr, policy: &str, store: &str) -> Config {
+    Config::limited("builtin:echo", policy)
+        .one_worker()
+        .admin("127.0.0.1:0")
+        .with(&format!(
+            "[store]\nurl = 'redis://{address}'\ntimeout = '5s'\nrefusal_cache = '0s'\n{store}\n\
+             [log]\nformat = 'json'"
+        ))
+}
+
+/// A breaker that the first failure opens.
+const TOUCHY: &str = "breaker = { failures = 1, cooldown = '2s' }";
+
+fn ask(running: &Running) -> Answer {
+    get(running.public, "/", "")
+}
+
+fn metrics(running: &Running) -> String {
+    let admin = running.gateway.admin_address().expect("it is on");
+    get(admin, "/metrics", "").text()
+}
+
+/// Returns the value of a series.
+fn metric(running: &Running, series: &str) -> u64 {
+    let text = metrics(running);
+    let value = (text.lines()).find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    let value = value.unwrap_or_else(|| panic!("no {series} in\n{text}"));
+    value.parse().expect("a whole number")
+}
+
+fn decisions(running: &Running, result: &str) -> u64 {
+    metric(
+        running,
+        &format!("tollgate_store_decisions_total{{result=\"{result}\"}}"),
+    )
+}
+
+/// Waits until the gateway's connection to Redis stands.
+fn connected(running: &Running) {
+    eventually("a connection to Redis", || {
+        (metric(running, "tollgate_store_connections") == 1).then_some(())
+    });
+}
+
+/// Sends requests until Redis decides them again; moves the clock past cooldowns meanwhile.
+fn healed(running: &Running) -> Answer {
+    eventually("Redis decides again", || {
+        running.clock.advance(Micros(100_000));
+        let before = decisions(running, "answered");
+        let answer = ask(running);
+        (decisions(running, "answered") > before).then_some(answer)
+    })
+}
+
+#[test]
+fn gateways_share_one_limit() {
+    let redis = Server::start();
+    let config = over(redis.address(), TEN, "");
+    let gateways = [start(&config), start(&config)];
+    gateways.iter().for_each(connected);
+    let left: Vec<i64> = (0..10)
+        .map(|turn| remaining(&ask(&gateways[turn % 2]), "p"))
+        .collect();
+    assert_eq!(left, (0..10).rev().collect::<Vec<_>>());
+    assert_eq!(gateways.each_ref().map(|one| ask(one).status), [429, 429]);
+    eventually("both gateways know of each other", || {
+        for one in &gateways {
+            one.clock.advance(secs(5));
+        }
+        let seen = |one: &Running| metric(one, "tollgate_store_nodes") == 2;
+        gateways.iter().all(seen).then_some(())
+    });
+}
+
+#[test]
+fn local_policy_limits_alone_while_redis_is_away() {
+    let redis = Server::start();
+    let running = start(&over(redis.address(), TEN, TOUCHY));
+    connected(&running);
+    assert_eq!(remaining(&ask(&running), "p"), 9);
+    redis.kill();
+    let statuses: Vec<u16> = (0..12).map(|_| ask(&running).status).collect();
+    assert_eq!(statuses[..10], [200; 10]);
+    assert_eq!(statuses[10..], [429; 2]);
+    assert_eq!(decisions(&running, "answered"), 1);
+    assert_eq!(
+        decisions(&running, "failed"),
+        1,
+        "one failure opens the breaker"
+    );
+    assert_eq!(decisions(&running, "unasked"), 11);
+}
+
+#[test]
+fn open_policy_admits_and_says_nothing_while_redis_is_away() {
+    let redis = Server::start();
+    let policy = format!("{TEN}\non_store_failure = 'open'");
+    let running = start(&over(redis.address(), &policy, TOUCHY));
+    connected(&running);
+    redis.kill();
+    for _ in 0..20 {
+        let answer = ask(&running);
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.field("ratelimit"), None);
+    }
+}
+
+#[test]
+fn closed_policy_refuses_for_the_cooldown_while_redis_is_away() {
+    let redis = Server::start();
+    let policy = format!("{TEN}\non_store_failure = 'closed'");
+    let running = start(&over(redis.address(), &policy, TOUCHY));
+    connected(&running);
+    redis.kill();
+    let answer = ask(&running);
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.field("retry-after"), Some("2"));
+    let kind = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+    assert_eq!(answer.problem()["type"], kind);
+}
+
+#[test]
+fn redis_that_is_back_decides_again_and_local_counts_are_dropped() {
+    let redis = Server::start();
+    let policy = "quota = '10 per hour'\nalgorithm = 'fixed-window'";
+    let running = start(&over(redis.address(), policy, TOUCHY));
+    connected(&running);
+    redis.kill();
+    for _ in 0..10 {
+        assert_eq!(ask(&running).status, 200);
+    }
+    assert_eq!(ask(&running).status, 429);
+    assert_eq!(metric(&running, "tollgate_store_partitions"), 1);
+    redis.restart();
+    let answer = healed(&running);
+    assert_eq!(answer.status, 200, "Redis lost its counts");
+    eventually("local counts are gone", || {
+        (metric(&running, "tollgate_store_partitions") == 0).then_some(())
+    });
+    let breaker = format!(
+        "tollgate_store_breaker{{server=\"{}\",state=\"closed\"}}",
+        redis.address()
+    );
+    assert_eq!(metric(&running, &breaker), 1);
+}
+
+#[test]
+fn redis_heals_without_a_request_that_probes_it() {
+    let redis = Server::start();
+    let running = start(&over(redis.address(), TEN, TOUCHY));
+    connected(&running);
+    redis.kill();
+    assert_eq!(ask(&running).status, 200);
+    redis.restart();
+    let breaker = format!(
+        "tollgate_store_breaker{{server=\"{}\",state=\"closed\"}}",
+        redis.address()
+    );
+    assert_eq!(metric(&running, &breaker), 0);
+    eventually("the breaker is closed", || {
+        running.clock.advance(Micros(100_000));
+        (metric(&running, &breaker) == 1).then_some(())
+    });
+}
+
+#[test]
+fn gateway_starts_without_redis_and_takes_it_when_it_comes() {
+    let redis = Server::start();
+    redis.kill();
+    let running = start(&over(redis.address(), TEN, TOUCHY));
+    let admin = running.gateway.admin_address().expect("it is on");
+    assert_eq!(get(admin, "/readyz", "").status, 200);
+    assert_eq!(ask(&running).status, 200, "decided without it");
+    assert_eq!(decisions(&running, "answered"), 0);
+    redis.restart();
+    healed(&running);
+}
+
+#[test]
+fn mute_redis_costs_one_deadline_and_then_nobody_waits() {
+    let redis = Server::start();
+    let store = "breaker = { failures = 2, cooldown = '2s' }";
+    let config = over(redis.address(), TEN, store).text();
+    let running = crate::support::gateway::start_text(&config.replace("'5s'", "'200ms'"));
+    connected(&running);
+    healed(&running);
+    // In vain: too late, or failed where the link had given the server up by then.
+    let counts = || {
+        let vain = decisions(&running, "late") + decisions(&running, "failed");
+        [vain, decisions(&running, "unasked")]
+    };
+    let before = counts();
+    redis.stop();
+    let statuses: Vec<u16> = (0..8).map(|_| ask(&running).status).collect();
+    let after = counts();
+    redis.resume();
+    assert_eq!(statuses, [200; 8]);
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [2, 6]);
+}
+
+#[test]
+fn refused_client_costs_redis_one_call_until_its_refusal_may_end() {
+    let redis = Server::start();
+    let policy = "quota = '1 per 10s'\nalgorithm = 'fixed-window'";
+    let text = over(redis.address(), policy, "").text();
+    let text = text.replace("refusal_cache = '0s'", "refusal_cache = '1s'");
+    let running = crate::support::gateway::start_text(&text);
+    connected(&running);
+    assert_eq!(ask(&running).status, 200);
+    let mut client = Client::connect(running.public);
+    let first = client.get("/", "");
+    assert_eq!(
+        (first.status, first.field("retry-after")),
+        (429, Some("10"))
+    );
+    let asked = decisions(&running, "answered");
+    for _ in 0..20 {
+        let again = client.get("/", "");
+        assert_eq!(again.status, 429);
+        assert_eq!(again.field("ratelimit"), first.field("ratelimit"));
+    }
+    assert_eq!(decisions(&running, "answered"), asked);
+    assert_eq!(decisions(&running, "remembered"), 20);
+    running.clock.advance(secs(1));
+    assert_eq!(client.get("/", "").field("retry-after"), Some("9"));
+    assert_eq!(decisions(&running, "answered"), asked + 1, "the cap");
+    running.clock.advance(secs(9));
+    assert_eq!(client.get("/", "").status, 200);
+}
+
+#[test]
+fn degraded_answers_are_marked_in_the_log_and_a_change_takes_one_line() {
+    let redis = Server::start();
+    let config = over(redis.address(), TEN, TOUCHY);
+    let process = Process::start(&config);
+    redis.kill();
+    for _ in 0..5 {
+        get(process.public, "/", "");
+    }
+    let records = process.wait_for_records(5);
+    let marked = records.iter().filter(|record| record["degraded"] == true);
+    assert_eq!(marked.count(), 5, "{records:#?}");
+    let told = "the store fails: it is not asked for a while";
+    process.wait_for_line(&[told]);
+    let lines = process.lines();
+    let told = lines.iter().filter(|line| line.contains(told));
+    assert_eq!(told.count(), 1, "{lines:#?}");
+}

@@ -1,0 +1,404 @@
+//! What a store over Redis promises whoever asks it: plans over several servers are all or nothing,
+//! what was charged comes back where it was charged, and what is lost stays spent.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, LocalOptions};
+use tollgate::clock::{Clock, Micros};
+use tollgate::limit::plan::{CHECKS_MAX, Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota, Retry, Verdict};
+use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Settings, Store};
+
+use crate::support::START;
+use crate::support::redis::{Cluster, Fault, Proxy, Server};
+
+const fn quota(limit: u64, count: Count) -> Quota {
+    Quota {
+        limit,
+        window: Micros::from_secs(60),
+        algorithm: Algorithm::FixedWindow,
+        count,
+    }
+}
+
+const TEN: Quota = quota(10, Count::Admitted);
+const ONE: Quota = quota(1, Count::Admitted);
+const ALL: Quota = quota(10, Count::All);
+
+/// Runs a test on a runtime such as a worker has.
+fn run(test: impl Future<Output = ()>) {
+    let mut runtime = Builder::new_current_thread();
+    let runtime = (runtime.enable_all()).build_local(LocalOptions::default());
+    runtime.expect("a runtime").block_on(test);
+}
+
+fn address(of: std::net::SocketAddr) -> Address {
+    Address {
+        host: of.ip().to_string().into(),
+        port: of.port(),
+    }
+}
+
+/// A store whose breaker opens at the third failure, and a manual clock; series are numbered by policy.
+struct Bench {
+    store: Store,
+    clock: Clock,
+}
+
+impl Bench {
+    fn over(deployment: Deployment, timeout: Duration) -> Self {
+        let redis = RedisSettings {
+            deployment,
+            database: 0,
+            username: None,
+            password: None,
+            sentinel_password: None,
+            tls: None,
+            prefix: Arc::from("t"),
+        };
+        let settings = Settings {
+            location: Location::Redis(redis),
+            timeout,
+            breaker: BreakerSettings {
+                failures: 3,
+                failure_ratio: 1.0,
+                ..Settings::default().breaker
+            },
+            ..Settings::default()
+        };
+        let clock = Clock::manual(START);
+        let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
+        let store = Store::open(&settings, memory, clock.clone(), &[9; 32]);
+        for name in ["a", "b", "c"] {
+            store.series_id(&Series {
+                policy: Arc::from(name),
+                shape: Algorithm::FixedWindow.into(),
+                window: TEN.window,
+            });
+        }
+        Self { store, clock }
+    }
+
+    fn on(server: &Server) -> Self {
+        let single = Deployment::Single(address(server.address()));
+        Self::over(single, Duration::from_secs(5))
+    }
+
+    /// Over a server that has 300 ms for a decision.
+    fn behind(proxy: &Proxy) -> Self {
+        let single = Deployment::Single(address(proxy.address()));
+        Self::over(single, Duration::from_millis(300))
+    }
+
+    fn on_cluster(cluster: &Cluster) -> Self {
+        let seeds = cluster.addresses().into_iter().map(address).collect();
+        Self::over(Deployment::Cluster(seeds), Duration::from_secs(5))
+    }
+}
+
+fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
+    Check {
+        quota,
+        series_id: SeriesId(series_id),
+        partition_id: PartitionId::new(partition_id),
+        cost: 1,
+        mode: Mode::Enforce,
+        on_store_failure: OnStoreFailure::Local,
+    }
+}
+
+async fn decide(session: &Session, plan: &[Check<'_>]) -> (Verdict, Charge, bool) {
+    match session.decide(plan).await {
+        Outcome::Decided {
+            verdict,
+            charge,
+            is_degraded,
+        } => (verdict, charge, is_degraded),
+        Outcome::Unavailable { .. } => panic!("no policy is closed"),
+    }
+}
+
+/// Returns what is left of a quota.
+async fn left(session: &Session, check: Check<'_>) -> u64 {
+    session.peek(&[Check { cost: 0, ..check }]).await[0].remaining
+}
+
+#[test]
+fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
+    let cluster = Cluster::start(3, 0);
+    let bench = Bench::on_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        // Tags that no single server has, as there are more of them than servers could share.
+        let wide: Vec<Check<'_>> = (1..=8)
+            .map(|partition_id| check(&TEN, 0, partition_id))
+            .collect();
+        let narrow = check(&ONE, 1, 100);
+        let mut plan = wide.clone();
+        plan.push(narrow);
+        let (verdict, charge, is_degraded) = decide(&session, &plan).await;
+        assert!(verdict.admit && !is_degraded);
+        let (refused, _, _) = decide(&session, &plan).await;
+        assert!(!refused.admit);
+        assert_eq!(refused.retry, Retry::After(TEN.window));
+        for (check, answer) in wide.iter().zip(&refused.answers) {
+            let expected = Decision {
+                admit: true,
+                remaining: 9,
+                next: Some(TEN.window),
+                reset: TEN.window,
+                retry: Retry::NOW,
+                wait: Micros(0),
+            };
+            assert_eq!((answer.decision, answer.charged), (Some(expected), None));
+            assert_eq!(left(&session, *check).await, 9);
+        }
+        drop(session.release(charge, u64::MAX).await);
+        for check in wide {
+            assert_eq!(left(&session, check).await, 10);
+        }
+        assert_eq!(left(&session, narrow).await, 1);
+    });
+}
+
+#[test]
+fn quota_that_counts_refused_requests_stays_charged_when_another_server_refuses() {
+    let cluster = Cluster::start(3, 0);
+    let bench = Bench::on_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        let narrow = check(&ONE, 1, 100);
+        assert!(decide(&session, &[narrow]).await.0.admit);
+        let mut plan: Vec<Check<'_>> = (1..=8)
+            .map(|partition_id| check(&ALL, 0, partition_id))
+            .collect();
+        plan.push(narrow);
+        for turn in 1..=2 {
+            let (verdict, charge, _) = decide(&session, &plan).await;
+            assert!(!verdict.admit);
+            drop(session.release(charge, u64::MAX).await);
+            assert_eq!(left(&session, plan[0]).await, 10 - turn);
+        }
+    });
+}
+
+#[test]
+fn lost_server_of_a_cluster_degrades_its_own_keys_only() {
+    let cluster = Cluster::start_with(
+        3,
+        0,
+        crate::support::redis::Encryption::None,
+        &["cluster-require-full-coverage no"],
+    );
+    let bench = Bench::on_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        let checks: Vec<Check<'_>> = (1..=24)
+            .map(|partition_id| check(&TEN, 0, partition_id))
+            .collect();
+        for check in &checks {
+            assert!(!decide(&session, &[*check]).await.2);
+        }
+        cluster.primary_of(0).kill();
+        let mut degraded = 0;
+        for check in &checks {
+            let (verdict, _, is_degraded) = decide(&session, &[*check]).await;
+            let left = verdict.answers[0]
+                .decision
+                .map(|decision| decision.remaining);
+            assert_eq!(left, Some(if is_degraded { 9 } else { 8 }));
+            degraded += u32::from(is_degraded);
+        }
+        assert!((1..24).contains(&degraded), "{degraded} of 24");
+        // A plan that is on both sides is answered, and says so.
+        let (verdict, _, is_degraded) = decide(&session, &checks).await;
+        assert!(verdict.admit && is_degraded);
+    });
+}
+
+#[test]
+fn what_was_charged_comes_back_once() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan = [Check {
+            cost: 4,
+            ..check(&TEN, 0, 1)
+        }];
+        let (_, charge, _) = decide(&session, &plan).await;
+        let charge = session.release(charge, 1).await;
+        assert_eq!(left(&session, plan[0]).await, 7);
+        let charge = session.release(charge, u64::MAX).await;
+        assert_eq!(left(&session, plan[0]).await, 10);
+        session.spend(&charge, 2).await;
+        let charge = session.release(charge, u64::MAX).await;
+        assert_eq!(left(&session, plan[0]).await, 8, "a spend is no charge");
+        drop(charge);
+        session.reset(SeriesId(0), PartitionId::new(1)).await;
+        assert_eq!(left(&session, plan[0]).await, 10);
+    });
+}
+
+#[test]
+fn decision_that_was_too_late_stays_spent_and_its_substitute_comes_back_here() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let bench = Bench::behind(&proxy);
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&TEN, 0, 1)];
+        while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
+        proxy.set(Fault::BlackHole);
+        let (verdict, charge, is_degraded) = decide(&session, &plan).await;
+        assert!(verdict.admit && is_degraded);
+        proxy.set(Fault::None);
+        drop(session.release(charge, u64::MAX).await);
+        // What was on its way arrives, and was counted; it is not sent again.
+        let (mut left_there, mut tries) = (10, 0);
+        while left_there == 10 && tries < 100 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            left_there = left(&session, plan[0]).await;
+            tries += 1;
+        }
+        assert_eq!(left_there, 9);
+    });
+}
+
+#[test]
+fn key_that_is_taken_degrades_its_partition_and_opens_no_breaker() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let (bad, good) = (check(&TEN, 0, 1), check(&TEN, 0, 2));
+        decide(&session, &[bad]).await.0.answers.clear();
+        let keys = server.command(&["KEYS", "t:*fixed*"]);
+        let key = keys.list()[0].text();
+        server.command(&["DEL", &key]);
+        server.command(&["RPUSH", &key, "x"]);
+        for _ in 0..10 {
+            assert!(decide(&session, &[bad]).await.2);
+        }
+        assert!(!decide(&session, &[good]).await.2);
+        let usage = bench.store.usage().redis.expect("it is Redis");
+        assert_eq!((usage.failed, usage.unasked), (10, 0));
+    });
+}
+
+#[test]
+fn value_that_no_script_wrote_degrades_its_partition_and_opens_no_breaker() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let (bad, good) = (check(&TEN, 0, 1), check(&TEN, 0, 2));
+        assert!(!decide(&session, &[bad]).await.2);
+        let keys = server.command(&["KEYS", "t:*fixed*"]);
+        server.command(&["SET", &keys.list()[0].text(), "x"]);
+        for _ in 0..10 {
+            assert!(decide(&session, &[bad]).await.2);
+        }
+        assert!(!decide(&session, &[good]).await.2);
+    });
+}
+
+#[test]
+fn largest_plan_that_a_file_may_ask_for_is_decided() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan: Vec<Check<'_>> = (0..CHECKS_MAX as u128)
+            .map(|partition_id| check(&ONE, 0, partition_id))
+            .collect();
+        let (verdict, _, is_degraded) = decide(&session, &plan).await;
+        assert!(verdict.admit && !is_degraded);
+        let (verdict, ..) = decide(&session, &plan[CHECKS_MAX - 1..]).await;
+        assert!(!verdict.admit, "the last was charged too");
+    });
+}
+
+#[test]
+fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let workers = [bench.store.session(), bench.store.session()];
+        let plan = [check(&ONE, 0, 1)];
+        assert!(decide(&workers[0], &plan).await.0.admit);
+        let (first, ..) = decide(&workers[0], &plan).await;
+        assert!(!first.admit);
+        let (second, ..) = decide(&workers[1], &plan).await;
+        assert_eq!(second, first, "by another worker");
+        let usage = bench.store.usage().redis.expect("it is Redis");
+        assert_eq!((usage.answered, usage.remembered), (2, 1));
+        workers[1].reset(SeriesId(0), PartitionId::new(1)).await;
+        assert!(decide(&workers[0], &plan).await.0.admit);
+        bench.clock.advance(Micros(1));
+        assert!(!decide(&workers[0], &plan).await.0.admit);
+    });
+}
+
+#[test]
+fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let single = Deployment::Single(address(proxy.address()));
+    let bench = Bench::over(single, Duration::from_secs(5));
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&ONE, 0, 1), check(&TEN, 1, 1)];
+        assert!(decide(&session, &plan).await.0.admit);
+        proxy.set(Fault::Latency {
+            by: Duration::from_millis(50),
+            jitter: Duration::ZERO,
+        });
+        let leave = Duration::from_millis(10);
+        let left = tokio::time::timeout(leave, session.decide(&plan)).await;
+        assert!(left.is_err(), "it left before the answer");
+        let usage = || bench.store.usage().redis.expect("it is Redis");
+        let is_remembered = async {
+            while usage().refusals_remembered == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(crate::support::PATIENCE, is_remembered).await;
+        in_time.expect("the refusal is remembered");
+        let (verdict, _, is_degraded) = decide(&session, &plan).await;
+        assert!(!verdict.admit && !is_degraded);
+        assert_eq!(verdict.retry, Retry::After(ONE.window));
+        let remaining = verdict
+            .answers
+            .iter()
+            .map(|it| it.decision.expect("kept").remaining);
+        assert_eq!(remaining.collect::<Vec<_>>(), [0, 9]);
+        assert_eq!(usage().remembered, 1);
+    });
+}
+
+#[test]
+fn answer_that_came_while_the_worker_stood_still_is_taken() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let bench = Bench::behind(&proxy);
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&TEN, 0, 1)];
+        while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
+        proxy.set(Fault::Latency {
+            by: Duration::from_millis(100),
+            jitter: Duration::ZERO,
+        });
+        let stall = async {
+            // The plan is on its way by then, and its answer is not here.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            std::thread::sleep(Duration::from_millis(500));
+        };
+        let ((_, _, is_degraded), ()) = tokio::join!(decide(&session, &plan), stall);
+        assert!(!is_degraded);
+    });
+}
