@@ -17,6 +17,8 @@ pub mod request;
 pub mod config;
 pub mod snapshot;
 
+pub mod limiter;
+
 pub mod fault;
 pub mod metrics;
 

@@ -5,7 +5,7 @@
 //! a copy of bytes: no allocation, no wake, no system call. Lines the output cannot take are
 //! dropped and counted there.
 //!
-//! Which of a client's values are shown in clear is decided by whoever fills the [`Record`].
+//! Which of a client's values are shown in clear is decided by whoever fills the [`Entry`].
 
 mod line;
 
@@ -20,7 +20,7 @@ use line::Line;
 
 /// Everything that the access log says of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
+pub struct Entry<'a> {
     /// When the request's head was complete.
     pub at: Timestamp,
     /// The listener's name.
@@ -48,6 +48,10 @@ pub struct Record<'a> {
     pub cost: Option<u64>,
     /// What went wrong, if anything did.
     pub reason: Option<Reason>,
+    /// The endpoint that failed, if one did.
+    pub endpoint: Option<&'a str>,
+    /// Why it failed, or why none could be asked.
+    pub cause: Option<&'a str>,
     /// From the end of the request's head to the end of the answer, in microseconds.
     pub duration_us: u64,
     /// From the request's being sent to the upstream's head, in microseconds.
@@ -77,12 +81,12 @@ impl Writer {
     }
 
     /// Notes a request, if `access` wants it.
-    pub fn record(&self, access: AccessLog, format: LogFormat, record: &Record<'_>) {
-        if !record.is_wanted(access) {
+    pub fn record(&self, access: AccessLog, format: LogFormat, entry: &Entry<'_>) {
+        if !entry.is_wanted(access) {
             return;
         }
         let mut block = self.block.borrow_mut();
-        record.write(&mut block.bytes, format);
+        entry.write(&mut block.bytes, format);
         block.lines += 1;
         if block.bytes.len() >= BLOCK_BYTES {
             self.output.access(block.replace_with_empty());
@@ -104,7 +108,7 @@ impl Drop for Writer {
     }
 }
 
-impl Record<'_> {
+impl Entry<'_> {
     /// Says whether the access log has this request.
     fn is_wanted(&self, access: AccessLog) -> bool {
         match access {
@@ -132,11 +136,14 @@ impl Record<'_> {
         line.optional_number("status", self.status.map(u64::from));
         line.optional_text("reason", self.reason.map(Reason::word));
         line.optional_text("fault", self.reason.map(|reason| reason.fault().word()));
+        line.optional_text("endpoint", self.endpoint);
+        line.optional_text("cause", self.cause);
         if !self.policies.is_empty() {
             let names = self.policies.iter().map(|(name, _)| *name);
             line.list("policies", names);
             line.text("decision", self.decision().word().as_bytes());
             self.write_policies(&mut line, Outcome::Refused, "refused_by");
+            self.write_policies(&mut line, Outcome::Unidentified, "unidentified_by");
             self.write_policies(&mut line, Outcome::ShadowRefused, "shadow_refused_by");
         }
         line.optional_number("remaining", self.remaining);
@@ -158,6 +165,8 @@ impl Record<'_> {
         let any = |wanted| self.policies.iter().any(|(_, outcome)| *outcome == wanted);
         if any(Outcome::Refused) {
             Outcome::Refused
+        } else if any(Outcome::Unidentified) {
+            Outcome::Unidentified
         } else if any(Outcome::Unanswered) {
             Outcome::Unanswered
         } else if self.policies.iter().all(|(_, o)| *o == Outcome::Skipped) {
@@ -200,7 +209,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    const RECORD: Record<'static> = Record {
+    const ENTRY: Entry<'static> = Entry {
         at: Timestamp(1_795_213_610_000_042),
         listener: "public",
         client: b"203.0.113.9",
@@ -214,6 +223,8 @@ mod tests {
         remaining: None,
         cost: None,
         reason: None,
+        endpoint: None,
+        cause: None,
         duration_us: 250,
         upstream_us: None,
         held_us: None,
@@ -221,7 +232,7 @@ mod tests {
         is_degraded: false,
     };
 
-    const REFUSED: Record<'static> = Record {
+    const REFUSED: Entry<'static> = Entry {
         route: Some("GET /v1/*"),
         status: Some(429),
         policies: &[
@@ -236,19 +247,19 @@ mod tests {
         held_us: Some(10),
         sent_bytes: 197,
         is_degraded: true,
-        ..RECORD
+        ..ENTRY
     };
 
-    fn line(format: LogFormat, record: &Record<'_>) -> String {
+    fn line(format: LogFormat, entry: &Entry<'_>) -> String {
         let mut bytes = Vec::new();
-        record.write(&mut bytes, format);
+        entry.write(&mut bytes, format);
         String::from_utf8(bytes).expect("lines are UTF-8")
     }
 
     #[test]
     fn json_line_says_everything_and_leaves_out_what_is_not_there() {
         assert_eq!(
-            line(LogFormat::Json, &RECORD),
+            line(LogFormat::Json, &ENTRY),
             "{\"timestamp\":\"2026-11-20T22:26:50.000042Z\",\"target\":\"access\",\
              \"listener\":\"public\",\"client\":\"203.0.113.9\",\"method\":\"GET\",\
              \"host\":\"example.com\",\"path\":\"/v1/items\",\"duration_us\":250,\
@@ -281,14 +292,14 @@ mod tests {
 
     #[test]
     fn line_of_a_head_that_never_became_a_request_says_who_sent_it_and_why_it_was_refused() {
-        let record = Record {
+        let entry = Entry {
             method: b"",
             status: Some(400),
             reason: Some(Reason::Syntax),
-            ..RECORD
+            ..ENTRY
         };
         assert_eq!(
-            line(LogFormat::Text, &record),
+            line(LogFormat::Text, &entry),
             "2026-11-20T22:26:50.000042Z access listener=public client=203.0.113.9 status=400 \
              reason=syntax fault=client\n"
         );
@@ -312,14 +323,14 @@ mod tests {
             ("/\u{10ffff}".as_bytes(), "/\u{10ffff}".to_owned()),
             (&long, "a".repeat(line::LONG_TEXT_BYTES_MAX) + "…"),
         ] {
-            let record = Record {
+            let entry = Entry {
                 path: sent,
-                ..RECORD
+                ..ENTRY
             };
-            let json = line(LogFormat::Json, &record);
+            let json = line(LogFormat::Json, &entry);
             let fields: Value = serde_json::from_str(&json).expect("one JSON object");
             assert_eq!(fields["path"], json!(shown));
-            for text in [json, line(LogFormat::Text, &record)] {
+            for text in [json, line(LogFormat::Text, &entry)] {
                 let printable = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{202e}');
                 let one_line = text.strip_suffix('\n').expect("a newline at the end");
                 assert!(one_line.chars().all(printable), "{text:?}");
@@ -336,7 +347,7 @@ mod tests {
             (b"/a,b", r#""/a,b""#),
             (b"", r#""""#),
         ] {
-            let text = line(LogFormat::Text, &Record { path, ..RECORD });
+            let text = line(LogFormat::Text, &Entry { path, ..ENTRY });
             let expected = format!("host=example.com path={shown} duration_us=250");
             assert!(text.contains(&expected), "{text}");
         }
@@ -345,8 +356,8 @@ mod tests {
     #[test]
     fn refused_only_log_has_refusals_and_no_broken_off_answers() {
         let wanted = |reason| {
-            let record = Record { reason, ..RECORD };
-            [AccessLog::All, AccessLog::Refused, AccessLog::Off].map(|a| record.is_wanted(a))
+            let entry = Entry { reason, ..ENTRY };
+            [AccessLog::All, AccessLog::Refused, AccessLog::Off].map(|a| entry.is_wanted(a))
         };
         assert_eq!(wanted(None), [true, false, false]);
         assert_eq!(wanted(Some(Reason::ConnectFailed)), [true, true, false]);
@@ -360,11 +371,11 @@ mod tests {
         let output = Output::open(Some(&file)).expect("a log file");
         let writer = Writer::new(output.clone());
         for duration_us in 0..100 {
-            let record = Record {
+            let entry = Entry {
                 duration_us,
-                ..RECORD
+                ..ENTRY
             };
-            writer.record(AccessLog::All, LogFormat::Json, &record);
+            writer.record(AccessLog::All, LogFormat::Json, &entry);
         }
         drop(writer);
         output.flush();

@@ -27,8 +27,8 @@ use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::downstream::listener::{self, HANDOVER_MAX, WorkerHandle};
+use crate::proxy::run::run;
 use crate::proxy::shared::{Live, Shared};
-use crate::proxy::worker;
 use crate::snapshot::Snapshot;
 use crate::store::{MemoryStore, Store};
 use control::{Phase, control};
@@ -116,8 +116,6 @@ impl Gateway {
         let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
         let live = Live::new(snapshot, &metrics, &process_key);
         let shared = Arc::new(Shared::new(live, clock, store, metrics, process_key));
-        // Nobody has set it before.
-        let _ = admin.via.set(shared.via.clone());
         let max = descriptors::connections_max(worker_count, &shared.live().snapshot);
         shared.bound_connections(max);
         let (phase, seen_phase) = watch::channel(Phase::Running);
@@ -153,7 +151,7 @@ impl Gateway {
         let thread = std::thread::Builder::new()
             .name(format!("worker-{index}"))
             .spawn(move || {
-                if let Err(error) = worker::run(metrics.worker(index), shared, writer, taken) {
+                if let Err(error) = run(metrics.worker(index), shared, writer, taken) {
                     tracing::error!(%error, "a worker cannot run");
                 }
             })?;
@@ -319,9 +317,9 @@ impl Gateway {
     }
 
     /// Has a shutdown under way, or the next one, wait for no request.
-    pub fn hurrier(&self) -> impl Fn() + Send + 'static {
+    pub fn forcer(&self) -> impl Fn() + Send + 'static {
         let shared = Arc::clone(&self.shared);
-        move || shared.hurry()
+        move || shared.force_shutdown()
     }
 }
 

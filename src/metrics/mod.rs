@@ -77,6 +77,8 @@ pub enum Outcome {
     Skipped,
     /// The store could not answer, and the policy is `open` or `closed`.
     Unanswered,
+    /// It refused: the request lacks a part of its partition.
+    Unidentified,
 }
 
 /// What became of a reload.
@@ -298,12 +300,13 @@ impl UpstreamMetrics {
 
 impl Outcome {
     /// Every outcome, in the order of the counters.
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Admitted,
         Self::Refused,
         Self::ShadowRefused,
         Self::Skipped,
         Self::Unanswered,
+        Self::Unidentified,
     ];
 
     /// Returns the outcome's word in log and metrics.
@@ -314,6 +317,7 @@ impl Outcome {
             Self::ShadowRefused => "shadow_refused",
             Self::Skipped => "skipped",
             Self::Unanswered => "unanswered",
+            Self::Unidentified => "unidentified",
         }
     }
 }

@@ -1,19 +1,16 @@
 //! Deadlines that are swept a few times a second instead of armed one by one.
 //!
-//! A worker keeps one [`Sweep`]; every connection, to a client or an origin, registers the
+//! A worker keeps one [`Sweep`] on its thread; every connection, to a client or an origin, registers the
 //! deadlines it needs once and then arms and disarms them by a plain store, so a request costs no
 //! timer. A deadline is never early, and late by at most one [`PERIOD`] while the worker keeps up. What must be punctual
 //! (a held request) uses the runtime's timers instead.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-use futures_util::task::AtomicWaker;
 
 use crate::clock::{Clock, Micros, Timestamp};
 
@@ -22,17 +19,17 @@ use crate::clock::{Clock, Micros, Timestamp};
 pub struct Sweep {
     clock: Clock,
     /// The time of the latest sweep; what deadlines are compared with.
-    swept: Arc<AtomicU64>,
-    deadlines: RefCell<Vec<Arc<Deadline>>>,
+    swept: Rc<Cell<Timestamp>>,
+    deadlines: RefCell<Vec<Rc<Deadline>>>,
 }
 
 /// A point in time at which whoever waits is woken; disarmed until it is armed.
 #[derive(Debug)]
 pub struct Deadline {
     clock: Clock,
-    swept: Arc<AtomicU64>,
-    due: AtomicU64,
-    waker: AtomicWaker,
+    swept: Rc<Cell<Timestamp>>,
+    due: Cell<Option<Timestamp>>,
+    waker: RefCell<Option<Waker>>,
 }
 
 /// A wait took longer than it may.
@@ -43,38 +40,36 @@ pub struct Elapsed;
 /// How often [`Sweep::sweep`] is called.
 pub const PERIOD: Duration = Duration::from_millis(100);
 
-const DISARMED: u64 = u64::MAX;
-
 impl Sweep {
     /// Makes a sweep over deadlines that `clock` measures.
     pub fn new(clock: Clock) -> Self {
         Self {
-            swept: Arc::new(AtomicU64::new(clock.now().0)),
+            swept: Rc::new(Cell::new(clock.now())),
             clock,
             deadlines: RefCell::default(),
         }
     }
 
     /// Registers a deadline, disarmed; it is forgotten when its last holder drops it.
-    pub fn deadline(&self) -> Arc<Deadline> {
-        let deadline = Arc::new(Deadline {
+    pub fn deadline(&self) -> Rc<Deadline> {
+        let deadline = Rc::new(Deadline {
             clock: self.clock.clone(),
-            swept: Arc::clone(&self.swept),
-            due: AtomicU64::new(DISARMED),
-            waker: AtomicWaker::new(),
+            swept: Rc::clone(&self.swept),
+            due: Cell::new(None),
+            waker: RefCell::default(),
         });
-        self.deadlines.borrow_mut().push(Arc::clone(&deadline));
+        self.deadlines.borrow_mut().push(Rc::clone(&deadline));
         deadline
     }
 
     /// Wakes whoever waits for a deadline that is over by now.
     pub fn sweep(&self) {
-        self.swept.store(self.clock.now().0, Relaxed);
+        self.swept.set(self.clock.now());
         self.deadlines.borrow_mut().retain(|deadline| {
             if deadline.is_over() {
-                deadline.waker.wake();
+                deadline.wake();
             }
-            Arc::strong_count(deadline) > 1
+            Rc::strong_count(deadline) > 1
         });
     }
 }
@@ -83,39 +78,49 @@ impl Deadline {
     /// Sets the deadline to `timeout` from now.
     pub fn arm(&self, timeout: Duration) {
         let due = self.clock.now() + Micros::from(timeout);
-        self.due.store(due.0, Relaxed);
+        self.due.set(Some(due));
     }
 
     /// Sets no deadline.
     pub fn disarm(&self) {
-        self.due.store(DISARMED, Relaxed);
+        self.due.set(None);
     }
 
     /// Has it be over at once, and wakes whoever waits for it.
     pub fn expire(&self) {
-        self.due.store(0, Relaxed);
-        self.waker.wake();
+        self.due.set(Some(Timestamp(0)));
+        self.wake();
     }
 
     /// When it will be over; none while it is disarmed.
     pub fn due(&self) -> Option<Timestamp> {
-        let due = self.due.load(Relaxed);
-        (due != DISARMED).then_some(Timestamp(due))
+        self.due.get()
     }
 
     /// Whether it is armed, over or not.
     pub fn is_armed(&self) -> bool {
-        self.due.load(Relaxed) != DISARMED
+        self.due.get().is_some()
     }
 
     /// Whether it is armed and over, as of the latest sweep.
     pub fn is_over(&self) -> bool {
-        self.due.load(Relaxed) <= self.swept.load(Relaxed)
+        self.due.get().is_some_and(|due| due <= self.swept.get())
     }
 
     /// Has the task of `cx` woken when the deadline is over; the latest registration counts.
     pub fn register(&self, cx: &Context<'_>) {
-        self.waker.register(cx.waker());
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(registered) => registered.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake(&self) {
+        // Taken first, for whoever is woken registers again.
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
     }
 
     /// Runs `future` for at most `timeout`; the deadline is disarmed afterwards.

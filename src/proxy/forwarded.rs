@@ -1,7 +1,7 @@
 //! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239).
 //!
 //! Set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no client can have them
-//! taken out. Via is `via`'s.
+//! taken out.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -27,11 +27,11 @@ pub struct Sender<'a> {
 /// What an untrusted peer's requests were last told to origins, for its next request to the same
 /// host: on a connection that is kept alive every request says the same.
 #[derive(Debug, Default)]
-pub struct Remembered(Option<Told>);
+pub struct Remembered(Option<Fields>);
 
 /// The fields that take formatting.
 #[derive(Clone, Debug)]
-struct Told {
+struct Fields {
     sender: (IpAddr, IpAddr),
     host: Option<HeaderValue>,
     x_forwarded_for: HeaderValue,
@@ -49,7 +49,7 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
     // One growth instead of two.
     headers.reserve(FIELDS_ADDED);
     let is_trusted = sender.believed.is_some();
-    let Told {
+    let Fields {
         host,
         x_forwarded_for,
         forwarded,
@@ -75,7 +75,7 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
 }
 
 /// Formats what a request's origin is told.
-fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> Told {
+fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> Fields {
     let host = headers.get(HOST).cloned();
     let mut text = Text::default();
     text.chain(
@@ -95,7 +95,7 @@ fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> Told {
     }
     text.push(b";proto=");
     text.push(sender.scheme.as_bytes());
-    Told {
+    Fields {
         sender: (sender.peer, sender.client),
         host,
         x_forwarded_for,
@@ -104,8 +104,8 @@ fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> Told {
 }
 
 impl Remembered {
-    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> Told {
-        let is_same = |told: &&Told| {
+    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> Fields {
+        let is_same = |told: &&Fields| {
             told.sender == (sender.peer, sender.client) && told.host.as_ref() == headers.get(HOST)
         };
         let told = self.0.as_ref().filter(is_same).cloned();
@@ -115,12 +115,12 @@ impl Remembered {
             let host = told.host.as_ref().map(|host| {
                 HeaderValue::from_bytes(host.as_bytes()).expect("it was a field value before")
             });
-            self.0.insert(Told { host, ..told }).clone()
+            self.0.insert(Fields { host, ..told }).clone()
         })
     }
 }
 
-/// Most fields that forwarding adds to a request: these four and Via.
+/// Most fields that forwarding adds to a request: these four and CDN-Loop.
 const FIELDS_ADDED: usize = 5;
 
 /// A field's value while it is written, so that its only allocation is its last.

@@ -13,6 +13,7 @@ use http::header::{
 };
 use smallvec::SmallVec;
 
+use super::cdn_loop::CDN_LOOP;
 use super::claims::{is_claim, is_disguised, is_reserved};
 
 /// Takes out what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
@@ -43,6 +44,7 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
     let unwanted = named(trailers, |name| {
         is_hop_by_hop(name)
             || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | VIA)
+            || *name == CDN_LOOP
             || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
             || is_claim(name)
             || is_reserved(name)
@@ -223,6 +225,7 @@ pub(crate) mod tests {
             ("authorization", "Basic eA=="),
             ("cookie", "session=x"),
             ("via", "1.1 x"),
+            ("cdn-loop", "tollgate"),
         ]);
         strip_trailers(&mut trailers);
         assert_eq!(trailers, fields(&[("x-sum", "1")]));

@@ -6,6 +6,7 @@
 //! the store counts under, and [`redacted()`] spells the same for people without giving a secret
 //! away. [`claims`] and [`hop_by_hop`] take out what a client may not say and what is not for the next hop.
 
+pub mod cdn_loop;
 pub mod claims;
 mod client_address;
 mod forwarded;
@@ -23,7 +24,7 @@ pub use self::client_address::{
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, host};
 pub use self::partition::{
-    Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, join_lines,
+    Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all, join_lines,
     join_routed_lines, partition_id,
 };
 pub use self::redacted::{ClientNames, Redacted, redacted, redacted_address};

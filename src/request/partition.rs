@@ -213,6 +213,12 @@ pub(super) fn first_present<'c, 'r>(
     choice.0.iter().find_map(present)
 }
 
+/// Whether the request lacks no part of `partition`.
+pub fn has_all(partition: &Partition, facts: &Facts<'_>) -> bool {
+    let has = |choice| first_present(choice, facts).is_some();
+    partition.0.iter().all(has)
+}
+
 fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     let text = match part {
         Part::Ip => return Some(network(facts.client, facts.ipv6_prefix)),

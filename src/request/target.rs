@@ -45,7 +45,7 @@ fn strip<'p>(path: &'p str, prefix: &str) -> &'p str {
 }
 
 /// Most bytes of a path and its query that [`Uri`] holds.
-const TARGET_BYTES_MAX: usize = 65_534;
+pub(crate) const TARGET_BYTES_MAX: usize = 65_534;
 
 #[cfg(test)]
 mod tests {

@@ -1,152 +1,132 @@
-//! One client connection: hyper over a [`ClientIo`], one journey per request.
+//! One client connection: hyper over HTTP/1.1's bytes, one call of a service per request.
 
-use std::cell::RefCell;
+use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 
-use http::StatusCode;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use memchr::memmem;
 use tokio::net::TcpStream;
 
-use super::client_io::{Awaited, ClientIo, ClientSocket};
-use super::listener::{Accepted, Place};
+use super::http1::{Awaited, Http1Io, RequestState, Strict};
 use super::registry::Registration;
-use super::strict::Strict;
+use super::socket::Socket;
 use crate::fault::Reason;
-use crate::proxy::forwarded::Remembered;
-use crate::proxy::worker::{Draining, Worker};
-use crate::proxy::{journey, record};
-use crate::request::LatestPartition;
+use crate::proxy::deadline::Sweep;
+use crate::request::target;
+use crate::snapshot::Listener;
 
-/// What a request's journey knows of its connection.
-pub(crate) struct Connection {
-    pub(crate) worker: Rc<Worker>,
-    pub(crate) socket: Arc<ClientSocket>,
-    pub(crate) peer: SocketAddr,
-    pub(crate) place: Place,
-    /// What the latest request's origin was told of its client.
-    pub(crate) forwarded: RefCell<Remembered>,
-    /// Whose quota the latest request spent.
-    pub(crate) partition_id: RefCell<LatestPartition>,
+/// A connection that carries no further request; the client may still be reading the last answer.
+pub(crate) struct Ended {
+    state: Rc<RequestState>,
+    /// Why the last head never became a request, and how it was answered, if it was.
+    pub(crate) refused_head: Option<(Reason, Option<StatusCode>)>,
 }
 
-/// Counts a panic that ends its connection; the worker goes on.
-struct PanicGuard(Rc<Connection>);
-
-/// Serves a connection until either side ends it.
-pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registration) {
-    let Accepted {
-        stream,
-        peer,
-        place,
-    } = accepted;
-    // A listener on [::] sees IPv4 peers as IPv6 addresses.
-    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-    let live = worker.live();
-    let listener = &live.snapshot.listeners[place.listener];
-    let stream = match prepare(stream) {
-        Ok(stream) => stream,
-        Err(error) => {
-            tracing::warn!(%error, "an accepted connection cannot be used");
-            return;
-        }
-    };
-    let io = ClientIo::new(stream, listener, &worker.sweep);
-    let connection = Rc::new(Connection {
-        socket: io.socket(),
-        worker: Rc::clone(&worker),
-        peer,
-        place,
-        forwarded: RefCell::default(),
-        partition_id: RefCell::default(),
-    });
-    let _guard = PanicGuard(Rc::clone(&connection));
-    let service = service_fn(|request| journey::run(Rc::clone(&connection), request));
-    let mut serving = pin!(
-        http1::Builder::new()
-            .header_read_timeout(None)
-            .half_close(false)
-            .max_header_size(listener.max_header_bytes)
-            .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
-            .serve_connection(TokioIo::new(Strict::new(io)), service)
-    );
-    // The connection can outlive the configuration by far.
-    drop(live);
+/// Serves a connection until either side ends it: each request is given to `answer`, with the state
+/// of its connection.
+///
+/// # Errors
+/// The operating system's, if the socket cannot be used.
+pub(crate) async fn serve<A, F, B, E>(
+    stream: std::net::TcpStream,
+    listener: &Listener,
+    sweep: &Sweep,
+    registration: &Registration,
+    index: usize,
+    answer: A,
+) -> std::io::Result<Ended>
+where
+    A: Fn(Rc<RequestState>, Request<Incoming>) -> F,
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Body<Data = Bytes, Error: Error + Send + Sync + 'static> + 'static,
+    E: Error + Send + Sync + 'static,
+{
+    stream.set_nodelay(true)?;
+    let socket = Socket::new(TcpStream::from_std(stream)?, sweep, listener.body_timeout);
+    let io = socket.io();
+    let state = RequestState::new(socket, listener);
+    let service = service_fn(|request| answer(Rc::clone(&state), request));
+    let io = Strict::new(Http1Io::new(io, Rc::clone(&state)));
+    let mut serving = http1::Builder::new()
+        .header_read_timeout(None)
+        .half_close(false)
+        .max_header_size(listener.max_header_bytes)
+        .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
+        .serve_connection(TokioIo::new(io), service);
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    let socket = Arc::clone(&connection.socket);
-    registration.runs(waker, socket, connection.place.listener);
-    let ends = || match worker.draining() {
-        Draining::No => false,
-        Draining::Begun => connection.socket.awaited() != Awaited::FirstByte,
-        Draining::New => true,
-    };
+    registration.is_served(waker, Rc::clone(&state), index);
+    let is_draining = || registration.is_draining(state.awaited());
     let mut is_closing = false;
     let end = poll_fn(|cx| {
         loop {
-            if !is_closing && ends() {
+            if !is_closing && is_draining() {
                 is_closing = true;
-                serving.as_mut().graceful_shutdown();
+                Pin::new(&mut serving).graceful_shutdown();
             }
-            let polled = serving.as_mut().poll(cx);
+            let polled = Pin::new(&mut serving).poll(cx);
             // Its first byte may just have come.
-            if polled.is_ready() || is_closing || !ends() {
+            if polled.is_ready() || is_closing || !is_draining() {
                 return polled;
             }
         }
     })
     .await;
-    if let Err(error) = end {
-        record_end(&connection, &error);
+    let unread = serving.into_parts().read_buf;
+    let refused_head = end.err().and_then(|error| {
+        let status_of_length = || status_of_length(&unread, listener.max_header_bytes);
+        refusal_of(&state, &error, status_of_length)
+    });
+    Ok(Ended {
+        state,
+        refused_head,
+    })
+}
+
+impl Ended {
+    /// Closes the connection such that the client can read what it was answered.
+    pub(crate) async fn lingering_close(self) {
+        self.state.lingering_close().await;
     }
-    connection.socket.say_goodbye().await;
-    drop(registration);
 }
 
-/// hyper's read and write buffer holds at least this much.
-const BUFFER_BYTES_MIN: usize = 64 * 1024;
-
-fn prepare(stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
-    stream.set_nodelay(true)?;
-    TcpStream::from_std(stream)
-}
-
-/// Records a connection that ended before a request could begin its journey; what ended one that
-/// had begun is in its own record.
-fn record_end(connection: &Connection, error: &hyper::Error) {
-    let is_overdue = connection.socket.is_overdue();
-    let (reason, status) = match connection.socket.awaited() {
+/// Says why a connection ended before a request could begin, and how hyper answered its head; none if
+/// what ended it was a request's own end, which is recorded with that.
+fn refusal_of(
+    state: &RequestState,
+    error: &hyper::Error,
+    status_of_length: impl FnOnce() -> StatusCode,
+) -> Option<(Reason, Option<StatusCode>)> {
+    let is_overdue = state.is_overdue();
+    Some(match state.awaited() {
         Awaited::Head if is_overdue => (Reason::HeadTimeout, Some(StatusCode::REQUEST_TIMEOUT)),
-        _ if error.is_parse_too_large() => (Reason::HeadTooLarge, Some(status_of_length(error))),
+        _ if error.is_parse_too_large() => (Reason::HeadTooLarge, Some(status_of_length())),
         // Its sender would not understand an answer of HTTP/1.1, and gets none.
         _ if error.is_parse_version_h2() => (Reason::Syntax, None),
         _ if error.is_parse() => (Reason::Syntax, Some(StatusCode::BAD_REQUEST)),
         Awaited::Head if error.is_incomplete_message() => (Reason::HeadIncomplete, None),
-        _ => return,
-    };
-    record::refused_head(connection, reason, status);
+        _ => return None,
+    })
 }
 
-/// Says how hyper answered a head that is too large: it tells a target's length from a head's
-/// only in words.
-fn status_of_length(error: &hyper::Error) -> StatusCode {
-    match error.to_string().as_str() {
-        "URI too long" => StatusCode::URI_TOO_LONG,
-        _ => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+/// Says how hyper answered a head that is too large: 414 if it is its target alone that is too long.
+fn status_of_length(head: &[u8], head_bytes_max: usize) -> StatusCode {
+    let is_whole = memmem::find(head, b"\r\n\r\n").is_some_and(|end| end + 4 <= head_bytes_max);
+    let target = head.split(|&byte| byte == b' ').nth(1);
+    if is_whole && target.is_some_and(|target| target.len() > target::TARGET_BYTES_MAX) {
+        StatusCode::URI_TOO_LONG
+    } else {
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
     }
 }
 
-impl Drop for PanicGuard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let worker = &self.0.worker;
-            worker.shared.metrics.panicked(worker.index);
-            tracing::error!(peer = %self.0.peer.ip(), "a panic ended a connection");
-        }
-    }
-}
+/// hyper's read and write buffer holds at least this much.
+const BUFFER_BYTES_MIN: usize = 64 * 1024;

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::metrics::{ListenerMetrics, WorkerIndex};
+use super::capacity::{Among, Capacity, ConnectionPermit};
+use crate::metrics::WorkerIndex;
 use crate::proxy::deadline;
-use crate::proxy::shared::Shared;
 
 /// What an acceptor asks of a worker.
 #[derive(Debug)]
@@ -25,19 +25,10 @@ pub(crate) enum Order {
     /// Serve a connection.
     Serve(Accepted),
     /// End a connection that waits for a request, and say whether there was one.
-    MakeRoom {
+    Evict {
         among: Among,
-        made: oneshot::Sender<bool>,
+        evicted: oneshot::Sender<bool>,
     },
-}
-
-/// Whose connections there are too many of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Among {
-    /// Those of the listener with this index.
-    Listener(usize),
-    /// Those of all listeners together.
-    All,
 }
 
 /// A connection on its way to a worker.
@@ -45,26 +36,7 @@ pub(crate) enum Among {
 pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) peer: SocketAddr,
-    pub(crate) place: Place,
-}
-
-/// A connection's place among its listener's and its worker's; given up when dropped.
-#[derive(Debug)]
-pub(crate) struct Place {
-    /// Index of the listener.
-    pub(crate) listener: usize,
-    worker: WorkerIndex,
-    shared: Arc<Shared>,
-    worker_load: Arc<AtomicUsize>,
-}
-
-/// What a listener carries at the moment.
-#[derive(Debug)]
-pub(crate) struct Load {
-    metrics: Arc<ListenerMetrics>,
-    open: AtomicUsize,
-    held: AtomicUsize,
-    freed: Notify,
+    pub(crate) permit: ConnectionPermit,
 }
 
 /// A worker as the acceptors see it.
@@ -78,18 +50,15 @@ pub(crate) struct WorkerHandle {
 
 /// What accepts on one listener.
 struct Acceptor {
+    /// Index of the listener.
     index: usize,
-    shared: Arc<Shared>,
+    capacity: Arc<Capacity>,
     workers: Vec<WorkerHandle>,
-    /// Which worker was asked last to make room: they take turns.
+    /// Which worker was asked last to end a connection: they take turns.
     turn: usize,
     /// Whether it has said that it cannot accept.
     is_resting: bool,
 }
-
-/// A request's place among those that a listener holds; given up when dropped.
-#[derive(Debug)]
-pub(crate) struct Held<'l>(&'l Load);
 
 /// Connections on their way to one worker; more wait in the kernel's queue.
 pub(crate) const HANDOVER_MAX: usize = 1024;
@@ -115,6 +84,10 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     )?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        // `[::]:P` stands beside `0.0.0.0:P`, whatever the system's default is.
+        socket.set_only_v6(true)?;
+    }
     // Accepted sockets have it from this one.
     socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     socket.bind(&address.into())?;
@@ -126,7 +99,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
     index: usize,
-    shared: Arc<Shared>,
+    capacity: Arc<Capacity>,
     workers: Vec<WorkerHandle>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -139,7 +112,7 @@ pub(crate) async fn accept(
     };
     let mut acceptor = Acceptor {
         index,
-        shared,
+        capacity,
         workers,
         turn: 0,
         is_resting: false,
@@ -167,16 +140,6 @@ pub(crate) async fn accept(
     match listener.into_std() {
         Ok(listener) => acceptor.hand_over_queued(&listener).await,
         Err(error) => tracing::error!(%error, "queued connections cannot be accepted"),
-    }
-}
-
-impl Among {
-    /// Whether a listener's connections are meant.
-    pub(crate) fn includes(self, listener: usize) -> bool {
-        match self {
-            Self::Listener(index) => index == listener,
-            Self::All => true,
-        }
     }
 }
 
@@ -214,41 +177,26 @@ impl Acceptor {
     /// Waits until there is room for one more connection; the one that has waited longest for
     /// a request ends for it.
     async fn room(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        loop {
-            let Some(among) = self.full() else { return };
+        let capacity = Arc::clone(&self.capacity);
+        while let Some(among) = capacity.full(self.index) {
             for _ in 0..self.workers.len() {
-                if self.ask_for_room(among).await {
+                if self.evict(among).await {
                     break;
                 }
             }
             // Clients leave by themselves as well, and a reload may make room.
-            let freed = async {
-                while self.full().is_some() {
-                    shared.loads[self.index].freed.notified().await;
-                }
-            };
-            drop(tokio::time::timeout(FULL_PAUSE, freed).await);
+            drop(tokio::time::timeout(FULL_PAUSE, capacity.freed(self.index)).await);
         }
     }
 
-    /// Says among whose connections one must go before there is another; none if there is room.
-    fn full(&self) -> Option<Among> {
-        let listener = &self.shared.live().snapshot.listeners[self.index];
-        if self.shared.loads[self.index].open.load(Relaxed) >= listener.max_connections {
-            return Some(Among::Listener(self.index));
-        }
-        self.shared.is_full().then_some(Among::All)
-    }
-
-    /// Asks the worker whose turn it is to make room; returns whether it does.
-    async fn ask_for_room(&mut self, among: Among) -> bool {
+    /// Asks the worker whose turn it is to end a connection; returns whether it does.
+    async fn evict(&mut self, among: Among) -> bool {
         self.turn = (self.turn + 1) % self.workers.len();
-        let (made, is_made) = oneshot::channel();
-        let order = Order::MakeRoom { among, made };
+        let (evicted, is_evicted) = oneshot::channel();
+        let order = Order::Evict { among, evicted };
         // A worker that has ended has no connections.
         let is_sent = self.workers[self.turn].orders.send(order).await.is_ok();
-        is_sent && is_made.await.unwrap_or(false)
+        is_sent && is_evicted.await.unwrap_or(false)
     }
 
     async fn hand_over(&self, stream: std::net::TcpStream, peer: SocketAddr) {
@@ -256,23 +204,10 @@ impl Acceptor {
         else {
             return;
         };
-        let (shared, listener) = (&self.shared, self.index);
-        shared.loads[listener].open.fetch_add(1, Relaxed);
-        shared.connections.fetch_add(1, Relaxed);
-        worker.load.fetch_add(1, Relaxed);
-        shared.loads[listener]
-            .metrics
-            .accepted(shared.metrics.control());
-        let place = Place {
-            listener,
-            worker: worker.index,
-            shared: Arc::clone(shared),
-            worker_load: Arc::clone(&worker.load),
-        };
         let accepted = Accepted {
             stream,
             peer,
-            place,
+            permit: (self.capacity).admit(self.index, worker.index, &worker.load),
         };
         if worker.orders.send(Order::Serve(accepted)).await.is_err() {
             tracing::error!("a worker has ended: its connection is closed");
@@ -287,58 +222,4 @@ fn is_the_connections_own(error: &io::Error) -> bool {
         error.kind(),
         ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
     )
-}
-
-impl Load {
-    /// Begins empty.
-    pub(crate) fn new(metrics: Arc<ListenerMetrics>) -> Self {
-        Self {
-            metrics,
-            open: AtomicUsize::new(0),
-            held: AtomicUsize::new(0),
-            freed: Notify::new(),
-        }
-    }
-
-    /// Has the acceptor look again how many connections there may be.
-    pub(crate) fn reconsider(&self) {
-        self.freed.notify_one();
-    }
-
-    /// Counts a connection that ends so that others have room.
-    pub(crate) fn gave_way(&self, worker: WorkerIndex) {
-        self.metrics.gave_way(worker);
-    }
-
-    /// Takes a place among at most `held_max` held requests; none if there is none.
-    pub(crate) fn hold(&self, held_max: usize) -> Option<Held<'_>> {
-        if self.held.fetch_add(1, Relaxed) < held_max {
-            return Some(Held(self));
-        }
-        self.held.fetch_sub(1, Relaxed);
-        None
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let shared = &self.shared;
-        let load = &shared.loads[self.listener];
-        load.metrics.closed(self.worker);
-        load.open.fetch_sub(1, Relaxed);
-        let was_full = shared.is_full();
-        shared.connections.fetch_sub(1, Relaxed);
-        self.worker_load.fetch_sub(1, Relaxed);
-        if was_full {
-            shared.reconsider_room();
-        } else {
-            load.reconsider();
-        }
-    }
 }

@@ -1,18 +1,18 @@
-//! A worker's open connections: whom draining wakes, and who gives way when there is no more room.
+//! A worker's open connections: which are to end when the gateway drains, and which is evicted when
+//! there is no more room.
 //!
 //! Nothing is kept in order while requests come and go. Only when newcomers find no room are the
 //! connections looked through, at most once per period of the sweep; those that wait for a request
-//! are remembered, and the one that has waited longest gives way first.
+//! are remembered, and the one that has waited longest is evicted first.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::client_io::ClientSocket;
-use super::listener::Among;
+use super::capacity::Among;
+use super::http1::{Awaited, RequestState};
 use crate::clock::{Micros, Timestamp};
 
 /// The open connections of one worker.
@@ -23,7 +23,20 @@ pub(crate) struct Registry {
     /// Who waited when last looked, by listener; the longest wait last.
     waiting: RefCell<HashMap<usize, Vec<Waiting>>>,
     /// Whether the connections may be looked through again.
-    may_look: Cell<bool>,
+    may_scan: Cell<bool>,
+    draining: Cell<Draining>,
+}
+
+/// Which connections are to end with the request they are at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Draining {
+    /// None: the gateway runs.
+    #[default]
+    No,
+    /// Those that have sent something. A new one may have its first request on its way.
+    Begun,
+    /// New ones too.
+    New,
 }
 
 /// One open connection; forgotten when dropped.
@@ -36,7 +49,7 @@ pub(crate) struct Registration {
 #[derive(Debug)]
 struct Entry {
     waker: Waker,
-    socket: Arc<ClientSocket>,
+    state: Rc<RequestState>,
     /// Index of its listener.
     listener: usize,
 }
@@ -47,7 +60,7 @@ struct Waiting {
     id: u64,
 }
 
-/// How long a connection has waited for a request before it may have to give way: a request that
+/// How long a connection has waited for a request before it may be evicted: a request that
 /// its client has just sent is still let in.
 pub(crate) const WAIT_MIN: Duration = Duration::from_secs(1);
 
@@ -68,32 +81,33 @@ impl Registry {
         self.connections.borrow().len()
     }
 
-    /// Wakes the task of every connection that runs.
-    pub(crate) fn wake_all(&self) {
+    /// Has these connections end with the request they are at.
+    pub(crate) fn drain(&self, draining: Draining) {
+        self.draining.set(draining);
         for entry in self.connections.borrow().values().flatten() {
             entry.waker.wake_by_ref();
         }
     }
 
     /// Lets the next one who finds no room have the connections looked through.
-    pub(crate) fn tend(&self) {
-        self.may_look.set(true);
+    pub(crate) fn tick(&self) {
+        self.may_scan.set(true);
         self.waiting.borrow_mut().clear();
     }
 
     /// Ends the connection that has waited longest for a request. Returns its listener, or none if
     /// nobody has waited for long.
-    pub(crate) fn make_room(&self, among: Among, now: Timestamp) -> Option<usize> {
+    pub(crate) fn evict_longest(&self, among: Among, now: Timestamp) -> Option<usize> {
         loop {
             while let Some((at, found)) = self.longest(among) {
-                if self.give_way(found) {
+                if self.evict(found) {
                     return Some(at);
                 }
             }
-            if !self.may_look.replace(false) {
+            if !self.may_scan.replace(false) {
                 return None;
             }
-            self.look(now);
+            self.scan(now);
         }
     }
 
@@ -108,25 +122,25 @@ impl Registry {
     }
 
     /// Ends a connection unless it has had a request since it was looked at.
-    fn give_way(&self, waiting: Waiting) -> bool {
+    fn evict(&self, waiting: Waiting) -> bool {
         let connections = self.connections.borrow();
         let Some(Some(entry)) = connections.get(&waiting.id) else {
             return false;
         };
-        let waits_still = entry.socket.waiting_since() == Some(waiting.since);
+        let waits_still = entry.state.waiting_since() == Some(waiting.since);
         if waits_still {
-            entry.socket.give_way();
+            entry.state.evict();
         }
         waits_still
     }
 
     /// Remembers who has waited for long.
-    fn look(&self, now: Timestamp) {
+    fn scan(&self, now: Timestamp) {
         let mut waiting = self.waiting.borrow_mut();
         waiting.clear();
         for (&id, entry) in &*self.connections.borrow() {
             let Some(entry) = entry else { continue };
-            let Some(since) = entry.socket.waiting_since() else {
+            let Some(since) = entry.state.waiting_since() else {
                 continue;
             };
             if now.since(since) >= Micros::from(WAIT_MIN) {
@@ -141,15 +155,24 @@ impl Registry {
 }
 
 impl Registration {
-    /// Says whose task it is, whose socket and whose listener.
-    pub(crate) fn runs(&self, waker: Waker, socket: Arc<ClientSocket>, listener: usize) {
+    /// Says whose task serves it, what it waits for, and whose listener it came by.
+    pub(crate) fn is_served(&self, waker: Waker, state: Rc<RequestState>, listener: usize) {
         let entry = Entry {
             waker,
-            socket,
+            state,
             listener,
         };
         let mut connections = self.registry.connections.borrow_mut();
         connections.insert(self.id, Some(entry));
+    }
+
+    /// Whether a connection that waits for this is to end with the request it is at.
+    pub(crate) fn is_draining(&self, awaited: Awaited) -> bool {
+        match self.registry.draining.get() {
+            Draining::No => false,
+            Draining::Begun => awaited != Awaited::FirstByte,
+            Draining::New => true,
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -28,30 +29,27 @@ use super::io::{Interim, Seen, UpstreamIo};
 use crate::proxy::deadline::{Deadline, Elapsed};
 use crate::request::hop_by_hop;
 
-/// What the body of a request must be for hyper to send it.
-pub trait RequestBody:
-    Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Unpin + 'static
-{
-}
+/// What the body of a request may be.
+pub trait RequestBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}
 
-impl<B> RequestBody for B where
-    B: Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Unpin + 'static
-{
-}
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static> RequestBody for B {}
+
+/// An error of a request's body, whatever it is.
+pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A connection to an origin; dropping it closes it, whatever is under way.
-pub struct Connection<B> {
-    sender: SendRequest<Upload<B>>,
-    link: Rc<Link>,
+pub(super) struct Connection {
+    sender: SendRequest<Upload>,
+    wire: Rc<Wire>,
     seen: Rc<Seen>,
     driver: AbortHandle,
 }
 
 /// What a connection, its driver and the body it sends have in common.
-struct Link {
-    deadline: Arc<Deadline>,
+struct Wire {
+    deadline: Rc<Deadline>,
     /// How long the origin may take for what it owes now; none while it owes nothing.
-    patience: Cell<Option<Duration>>,
+    owed_within: Cell<Option<Duration>>,
     /// Why the driver ended, if it ended in an error that nobody has been told of.
     failure: Cell<Option<hyper::Error>>,
 }
@@ -59,13 +57,18 @@ struct Link {
 /// The body of a request on its way to an origin; nothing if it is empty.
 ///
 /// hyper hands requests on by value a dozen times, so what few of them have is boxed.
-pub struct Upload<B>(Option<Box<Uploading<B>>>);
+pub(super) struct Upload(Option<Box<Uploading<dyn AnyBody>>>);
 
-struct Uploading<B> {
-    body: B,
+struct Uploading<B: ?Sized> {
     /// The connection it is sent on, once that is known.
-    link: Option<Rc<Link>>,
+    wire: Option<Rc<Wire>>,
+    body: B,
 }
+
+/// The body of a request, whatever its type is.
+trait AnyBody: Body<Data = Bytes, Error = BoxError> + Unpin {}
+
+impl<B: Body<Data = Bytes, Error = BoxError> + Unpin> AnyBody for B {}
 
 /// Why a request got no response head.
 pub(super) enum SendError {
@@ -77,22 +80,22 @@ pub(super) enum SendError {
     Elapsed,
 }
 
-impl<B: RequestBody> Connection<B> {
+impl Connection {
     /// Speaks HTTP/1.1 over `stream`; `deadline` is the connection's own.
-    pub(super) async fn new(stream: TcpStream, deadline: Arc<Deadline>) -> hyper::Result<Self> {
+    pub(super) async fn new(stream: TcpStream, deadline: Rc<Deadline>) -> hyper::Result<Self> {
         let seen = Rc::new(Seen::nothing());
         let (sender, connection) = Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)
             .max_header_size(HEAD_BYTES_MAX)
             .handshake(TokioIo::new(UpstreamIo::new(stream, Rc::clone(&seen))))
             .await?;
-        let link = Rc::new(Link {
+        let wire = Rc::new(Wire {
             deadline,
-            patience: Cell::new(None),
+            owed_within: Cell::new(None),
             failure: Cell::new(None),
         });
         let driver = tokio::task::spawn_local({
-            let (link, gate) = (Rc::clone(&link), Arc::clone(&seen.gate));
+            let (wire, gate) = (Rc::clone(&wire), Arc::clone(&seen.gate));
             async move {
                 let mut connection = pin!(connection);
                 let waker = Waker::from(Arc::clone(&gate));
@@ -100,12 +103,12 @@ impl<B: RequestBody> Connection<B> {
                     gate.open_for(cx.waker());
                     connection.as_mut().poll(&mut Context::from_waker(&waker))
                 });
-                link.failure.set(driven.await.err());
+                wire.failure.set(driven.await.err());
             }
         });
         Ok(Self {
             sender,
-            link,
+            wire,
             seen,
             driver: driver.abort_handle(),
         })
@@ -116,21 +119,21 @@ impl<B: RequestBody> Connection<B> {
     /// Time in which the client owes bytes of the request's body does not count.
     pub(super) async fn send(
         &mut self,
-        outbox: &mut Option<Request<Upload<B>>>,
+        outbox: &mut Option<Request<Upload>>,
         timeout: Duration,
     ) -> Result<Response<Incoming>, SendError> {
         if let Some(Upload(Some(uploading))) = outbox.as_mut().map(Request::body_mut) {
-            uploading.link = Some(Rc::clone(&self.link));
+            uploading.wire = Some(Rc::clone(&self.wire));
         }
-        self.link.patience.set(Some(timeout));
+        self.wire.owed_within.set(Some(timeout));
         self.seen.interim.set(Interim::NONE_YET);
         self.seen.gate.open();
         let request = outbox.take();
         let request = request.expect("a request that was sent is not sent again");
         // Pinned where it is made, for it has room for the request.
         let sent = pin!(self.sender.try_send_request(request));
-        let outcome = self.link.deadline.within(timeout, sent).await;
-        self.link.patience.set(None);
+        let outcome = self.wire.deadline.within(timeout, sent).await;
+        self.wire.owed_within.set(None);
         let mut error = match outcome {
             Ok(Ok(response)) => return Ok(response),
             Ok(Err(error)) => error,
@@ -147,7 +150,7 @@ impl<B: RequestBody> Connection<B> {
     }
 }
 
-impl<B> Connection<B> {
+impl Connection {
     /// Whether it stands and has neither a request to send nor a response to read.
     ///
     /// The driver reads on after a response: bytes that no request asked for end it.
@@ -157,10 +160,12 @@ impl<B> Connection<B> {
 
     /// Polls whether the origin has owed bytes of its response for `timeout`; pending if not.
     pub(super) fn poll_overdue(&self, timeout: Duration, cx: &Context<'_>) -> Poll<()> {
-        let Link {
-            deadline, patience, ..
-        } = &*self.link;
-        if patience.replace(Some(timeout)).is_none() {
+        let Wire {
+            deadline,
+            owed_within,
+            ..
+        } = &*self.wire;
+        if owed_within.replace(Some(timeout)).is_none() {
             deadline.arm(timeout);
         } else if deadline.is_over() {
             return Poll::Ready(());
@@ -179,47 +184,50 @@ impl<B> Connection<B> {
 
     /// Notes that the origin has sent something.
     pub(super) fn paid(&self) {
-        if self.link.patience.take().is_some() {
-            self.link.deadline.disarm();
+        if self.wire.owed_within.take().is_some() {
+            self.wire.deadline.disarm();
         }
     }
 
     /// Takes why the driver ended, if it did so in an error.
     pub(super) fn failure(&self) -> Option<hyper::Error> {
-        self.link.failure.take()
+        self.wire.failure.take()
     }
 }
 
-impl<B> Drop for Connection<B> {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl<B: Body> Upload<B> {
-    pub(super) fn new(body: B) -> Self {
-        let has_content = !body.is_end_stream();
-        Self(has_content.then(|| Box::new(Uploading { body, link: None })))
+impl Upload {
+    pub(super) fn new(body: impl RequestBody) -> Self {
+        if body.is_end_stream() {
+            return Self(None);
+        }
+        let body = body.map_err(Into::into);
+        Self(Some(Box::new(Uploading { wire: None, body })))
     }
 }
 
-impl<B: RequestBody> Body for Upload<B> {
+impl Body for Upload {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let Some(uploading) = &mut self.0 else {
             return Poll::Ready(None);
         };
         let mut polled = Pin::new(&mut uploading.body).poll_frame(cx);
-        if let Some(link) = &uploading.link {
-            match link.patience.get() {
+        if let Some(wire) = &uploading.wire {
+            match wire.owed_within.get() {
                 // It is the origin's turn again, with the whole of its time.
-                Some(timeout) if polled.is_ready() => link.deadline.arm(timeout),
-                _ => link.deadline.disarm(),
+                Some(timeout) if polled.is_ready() => wire.deadline.arm(timeout),
+                _ => wire.deadline.disarm(),
             }
         }
         if let Poll::Ready(Some(Ok(frame))) = &mut polled

@@ -6,9 +6,18 @@
 //! sent twice. A response may come before the request's body has been sent; it is passed on, and
 //! if it ends first the connection is closed. The response's body is `upstream_body`'s.
 
+mod body;
+pub mod builtin;
+mod connection;
+mod endpoints;
+mod io;
+mod pool;
+
 use std::error::Error as StdError;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
@@ -17,16 +26,12 @@ use http_body::Body;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 
-pub mod body;
-pub mod builtin;
-mod connection;
-mod io;
-pub mod pool;
-
-use self::body::UpstreamBody;
+pub use self::body::{UpstreamBody, UpstreamBodyError};
 pub use self::connection::RequestBody;
 use self::connection::{SendError, Upload};
-use self::pool::{ConnectError, Lease, Origin, Pools};
+pub use self::endpoints::Endpoints;
+pub use self::pool::{ConnectError, Pools};
+use self::pool::{Lease, Origin};
 use crate::metrics::{UpstreamMetrics, WorkerIndex};
 use crate::request::hop_by_hop;
 use crate::snapshot::{HttpUpstream, Upstream};
@@ -66,9 +71,12 @@ pub enum ForwardError {
     /// No endpoint has an address; the upstream's fault (503).
     #[error("no endpoint of the upstream has an address")]
     NoEndpoint(#[source] Option<ConnectError>),
-    /// No endpoint accepted a connection, or kept it until something was sent; the upstream's fault (502).
+    /// No endpoint accepted a connection; the upstream's fault (502).
     #[error("no endpoint of the upstream accepts connections")]
-    Connect(#[source] Box<dyn StdError + Send + Sync>),
+    Connect(#[source] ConnectError),
+    /// An endpoint closed a fresh connection before anything was sent; the upstream's fault (502).
+    #[error("an endpoint of the upstream closes its connections")]
+    Closed(#[source] hyper::Error),
     /// The response's head took longer than `response_timeout`; the upstream's fault (504).
     #[error("the upstream did not answer in time")]
     Timeout,
@@ -78,6 +86,17 @@ pub enum ForwardError {
     /// The request's body ended in an error of its own; the client's fault.
     #[error("the request's body broke off")]
     ClientBody(#[source] hyper::Error),
+}
+
+/// Why there is no response, and which endpoint is to blame.
+#[derive(Debug)]
+pub struct Failure {
+    /// Host and port of the endpoint that was tried last; none if there was none to try.
+    pub endpoint: Option<Box<str>>,
+    /// Why, in a few words.
+    pub cause: Box<str>,
+    /// What went wrong.
+    pub error: ForwardError,
 }
 
 /// What is wrong with a response.
@@ -92,18 +111,14 @@ pub enum BadResponse {
     /// It changes to another protocol, which nobody asked for.
     #[error("unasked upgrade")]
     Upgrade,
+    /// Its body was broken already when its head came.
+    #[error("body broken off")]
+    Body(#[source] UpstreamBodyError),
 }
 
-/// What became of one attempt.
-enum Attempt<B> {
-    Answered(Response<UpstreamBody<B>>),
-    /// Nothing was sent, the request is back in its place, and here is why.
-    Unsent(ForwardError),
-    Failed(ForwardError),
-}
-
-/// Where a request waits to be sent: handed from hand to hand by reference, for it is large.
-type Outbox<B> = Option<Request<Upload<B>>>;
+/// Where a request waits to be sent: handed from hand to hand by reference, for it is large. An
+/// attempt that failed before anything was sent puts it back.
+type Outbox = Option<Request<Upload>>;
 
 /// Sends `request` to an endpoint of `upstream`, whose kind is `http`.
 ///
@@ -115,20 +130,20 @@ type Outbox<B> = Option<Request<Upload<B>>>;
 ///
 /// The request is spent; nothing is worth retrying.
 pub fn send<'f, B: RequestBody>(
-    pools: &'f Pools<B>,
+    pools: &'f Pools,
     upstream: &'f Arc<Upstream>,
     http: &'f HttpUpstream,
     request: Request<B>,
     terms: &Terms,
     meter: Meter<'f>,
-) -> impl Future<Output = Result<Response<UpstreamBody<B>>, ForwardError>> + use<'f, B> {
+) -> impl Future<Output = Result<Response<UpstreamBody>, Failure>> + use<'f, B> {
     let terms = *terms;
     let keeps_host = terms.host == Host::Client && request.headers().contains_key(HOST);
     let mut outbox = Some(prepare(request));
     // Not an `async fn`, whose future would have room for the request twice.
     async move {
         let origins = pools.origins(upstream, http);
-        let mut last = ForwardError::NoEndpoint(None);
+        let mut last = None;
         for (tries, origin) in (0..=http.retries).zip(origins.turn()) {
             if tries > 0 {
                 meter.metrics.retried(meter.worker);
@@ -136,13 +151,45 @@ pub fn send<'f, B: RequestBody>(
             if !keeps_host && let Some(request) = &mut outbox {
                 request.headers_mut().insert(HOST, origin.host.clone());
             }
-            match visit(pools, origin, http, &mut outbox, &terms, meter).await {
-                Attempt::Answered(response) => return Ok(response),
-                Attempt::Failed(error) => return Err(error),
-                Attempt::Unsent(error) => last = error,
+            let error = match visit(pools, origin, http, &mut outbox, &terms, meter).await {
+                Ok(response) => {
+                    origin.answered();
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let failure = Failure::of(origin, error);
+            // A request that is back in its place can go elsewhere.
+            if outbox.is_none() {
+                return Err(failure);
             }
+            last = Some(failure);
         }
-        Err(last)
+        Err(last.unwrap_or_else(Failure::no_endpoint))
+    }
+}
+
+impl Failure {
+    /// Blames an endpoint, unless the client is to blame.
+    fn of(origin: &Origin, error: ForwardError) -> Self {
+        let cause = error.cause().into_boxed_str();
+        if !matches!(error, ForwardError::ClientBody(_)) {
+            origin.failed(&cause);
+        }
+        Self {
+            endpoint: Some(origin.authority().into()),
+            cause,
+            error,
+        }
+    }
+
+    fn no_endpoint() -> Self {
+        let error = ForwardError::NoEndpoint(None);
+        Self {
+            endpoint: None,
+            cause: error.cause().into_boxed_str(),
+            error,
+        }
     }
 }
 
@@ -151,26 +198,39 @@ impl ForwardError {
     pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
         match self {
             Self::ClientBody(error) => error.source()?.downcast_ref(),
+            Self::BadResponse(BadResponse::Body(error)) => error.body_error(),
             _ => None,
+        }
+    }
+
+    /// Says why in a few words, for the log.
+    fn cause(&self) -> String {
+        match self {
+            Self::NoEndpoint(None) => "no endpoint".into(),
+            Self::NoEndpoint(Some(error)) | Self::Connect(error) => error.cause(),
+            Self::Closed(_) => "connection closed".into(),
+            Self::Timeout => "no answer in time".into(),
+            Self::BadResponse(BadResponse::Http(error)) | Self::ClientBody(error) => {
+                error.to_string()
+            }
+            Self::BadResponse(error) => error.to_string(),
         }
     }
 }
 
-impl<B> From<SendError> for Attempt<B> {
+impl From<SendError> for ForwardError {
     fn from(error: SendError) -> Self {
         match error {
-            SendError::Unsent(error) => Self::Unsent(ForwardError::Connect(error.into())),
-            SendError::Broken(error) if error.is_user() => {
-                Self::Failed(ForwardError::ClientBody(error))
-            }
-            SendError::Broken(error) => Self::Failed(ForwardError::BadResponse(error.into())),
-            SendError::Elapsed => Self::Failed(ForwardError::Timeout),
+            SendError::Unsent(error) => Self::Closed(error),
+            SendError::Broken(error) if error.is_user() => Self::ClientBody(error),
+            SendError::Broken(error) => Self::BadResponse(error.into()),
+            SendError::Elapsed => Self::Timeout,
         }
     }
 }
 
 /// Makes `request` one that hyper sends as it stands.
-fn prepare<B: RequestBody>(request: Request<B>) -> Request<Upload<B>> {
+fn prepare(request: Request<impl RequestBody>) -> Request<Upload> {
     let mut request = request.map(Upload::new);
     *request.version_mut() = Version::HTTP_11;
     let body = request.body();
@@ -200,7 +260,7 @@ fn prepare<B: RequestBody>(request: Request<B>) -> Request<Upload<B>> {
 /// Whether an origin may well leave the body unread, and take it for the next request: content of
 /// these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So it is the last
 /// on its connection.
-fn is_body_unexpected<B: RequestBody>(request: &Request<Upload<B>>) -> bool {
+fn is_body_unexpected(request: &Request<Upload>) -> bool {
     matches!(
         *request.method(),
         Method::GET | Method::HEAD | Method::DELETE
@@ -208,19 +268,19 @@ fn is_body_unexpected<B: RequestBody>(request: &Request<Upload<B>>) -> bool {
 }
 
 /// Tries one endpoint: on a connection from the pool, and on a fresh one if that was closed.
-async fn visit<B: RequestBody>(
-    pools: &Pools<B>,
-    origin: &Rc<Origin<B>>,
+async fn visit(
+    pools: &Pools,
+    origin: &Rc<Origin>,
     http: &HttpUpstream,
-    outbox: &mut Outbox<B>,
+    outbox: &mut Outbox,
     terms: &Terms,
     meter: Meter<'_>,
-) -> Attempt<B> {
+) -> Result<Response<UpstreamBody>, ForwardError> {
     if let Some(lease) = origin.take(http).await {
         meter.metrics.reused(meter.worker);
-        match exchange(lease, outbox, terms).await {
-            Attempt::Unsent(_) => {}
-            attempt => return attempt,
+        let answered = exchange(lease, outbox, terms).await;
+        if outbox.is_none() {
+            return answered;
         }
     }
     // Rare, and boxed so that every other request need not have room for it.
@@ -229,35 +289,36 @@ async fn visit<B: RequestBody>(
             meter.metrics.opened(meter.worker);
             exchange(lease, outbox, terms).await
         }
-        Err(error @ ConnectError::Resolve { .. }) => {
-            Attempt::Unsent(ForwardError::NoEndpoint(Some(error)))
-        }
-        Err(error) => Attempt::Unsent(ForwardError::Connect(error.into())),
+        Err(error @ ConnectError::Resolve { .. }) => Err(ForwardError::NoEndpoint(Some(error))),
+        Err(error) => Err(ForwardError::Connect(error)),
     }
 }
 
-/// Sends the request on `lease`'s connection and takes the head of its response.
-async fn exchange<B: RequestBody>(
-    mut lease: Lease<B>,
-    outbox: &mut Outbox<B>,
+/// Sends the request on `lease`'s connection and takes the head of its response, and what of its
+/// body came with that.
+async fn exchange(
+    mut lease: Lease,
+    outbox: &mut Outbox,
     terms: &Terms,
-) -> Attempt<B> {
-    let response = match lease.connection.send(outbox, terms.response_timeout).await {
-        Ok(response) => response,
-        Err(error) => return error.into(),
-    };
-    match accept(response, lease, terms.body_timeout) {
-        Ok(response) => Attempt::Answered(response),
-        Err(error) => Attempt::Failed(ForwardError::BadResponse(error)),
-    }
+) -> Result<Response<UpstreamBody>, ForwardError> {
+    let response = lease
+        .connection
+        .send(outbox, terms.response_timeout)
+        .await?;
+    let mut response =
+        accept(response, lease, terms.body_timeout).map_err(ForwardError::BadResponse)?;
+    poll_fn(|cx| Poll::Ready(response.body_mut().poll_first(cx)))
+        .await
+        .map_err(|error| ForwardError::BadResponse(BadResponse::Body(error)))?;
+    Ok(response)
 }
 
 /// Judges the head of a response; a connection whose response is refused is closed.
-fn accept<B>(
+fn accept(
     mut response: Response<Incoming>,
-    mut lease: Lease<B>,
+    mut lease: Lease,
     body_timeout: Duration,
-) -> Result<Response<UpstreamBody<B>>, BadResponse> {
+) -> Result<Response<UpstreamBody>, BadResponse> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return Err(BadResponse::Upgrade);
     }

@@ -16,37 +16,42 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::net::TcpStream;
 
-use super::connection::{Connection, RequestBody};
+use super::connection::Connection;
+use super::endpoints::{EndpointState, Endpoints};
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::deadline::{Elapsed, Sweep};
 use crate::snapshot::{Endpoint, HttpUpstream, Upstream};
 
 /// The upstream connections of one worker.
-pub struct Pools<B> {
+pub struct Pools {
     sweep: Rc<Sweep>,
+    /// Which endpoints fail, as the whole process knows.
+    states: Arc<Endpoints>,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
     /// By the upstream's address, which `Origins` keeps from being used again. There are few, and a
     /// search costs less than a digest.
-    upstreams: RefCell<BTreeMap<*const Upstream, Rc<Origins<B>>>>,
+    upstreams: RefCell<BTreeMap<*const Upstream, Rc<Origins>>>,
 }
 
 /// The endpoints of an upstream as one snapshot has them.
-pub(super) struct Origins<B> {
+pub(super) struct Origins {
     upstream: Arc<Upstream>,
-    pub(super) endpoints: Vec<Rc<Origin<B>>>,
+    pub(super) endpoints: Vec<Rc<Origin>>,
     /// Requests so far, so that endpoints take turns.
     turns: Cell<usize>,
 }
 
 /// An endpoint, how to reach it, and its idle connections.
-pub(super) struct Origin<B> {
+pub(super) struct Origin {
     endpoint: Endpoint,
     /// The endpoint's authority as the value of a Host field.
     pub(super) host: HeaderValue,
+    /// Whether it fails, for the log.
+    state: Arc<EndpointState>,
     /// Where the endpoint was when it was last looked up.
     resolved: RefCell<Option<Resolved>>,
-    idle: RefCell<Vec<Idle<B>>>,
+    idle: RefCell<Vec<Idle>>,
     now: Rc<Cell<Timestamp>>,
 }
 
@@ -55,16 +60,16 @@ struct Resolved {
     until: Timestamp,
 }
 
-struct Idle<B> {
-    connection: Connection<B>,
+struct Idle {
+    connection: Connection,
     since: Timestamp,
     until: Timestamp,
 }
 
 /// A connection in use, and where it goes afterwards.
-pub(super) struct Lease<B> {
-    pub(super) connection: Connection<B>,
-    pub(super) origin: Rc<Origin<B>>,
+pub(super) struct Lease {
+    pub(super) connection: Connection,
+    pub(super) origin: Rc<Origin>,
     max_idle: usize,
     idle_timeout: Duration,
 }
@@ -90,11 +95,12 @@ pub enum ConnectError {
     },
 }
 
-impl<B> Pools<B> {
+impl Pools {
     /// Makes the pools of a worker whose deadlines are `sweep`'s.
-    pub fn new(sweep: Rc<Sweep>, now: Timestamp) -> Self {
+    pub fn new(sweep: Rc<Sweep>, now: Timestamp, states: Arc<Endpoints>) -> Self {
         Self {
             sweep,
+            states,
             now: Rc::new(Cell::new(now)),
             upstreams: RefCell::default(),
         }
@@ -119,7 +125,7 @@ impl<B> Pools<B> {
     }
 
     /// Finds the origins of `upstream`, whose kind is `http`.
-    pub(super) fn origins(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Rc<Origins<B>> {
+    pub(super) fn origins(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Rc<Origins> {
         if let Some(origins) = self.upstreams.borrow().get(&Arc::as_ptr(upstream)) {
             return Rc::clone(origins);
         }
@@ -131,7 +137,7 @@ impl<B> Pools<B> {
     }
 
     /// Makes origins of which those that an upstream of this name had already are the same.
-    fn adopt(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Origins<B> {
+    fn adopt(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Origins {
         let upstreams = self.upstreams.borrow();
         let known: Vec<_> = upstreams
             .values()
@@ -143,7 +149,11 @@ impl<B> Pools<B> {
                 .iter()
                 .find(|origin| origin.endpoint == *endpoint)
                 .map_or_else(
-                    || Rc::new(Origin::new(endpoint.clone(), Rc::clone(&self.now))),
+                    || {
+                        let state =
+                            (self.states).state(&upstream.name, endpoint.authority.as_str());
+                        Rc::new(Origin::new(endpoint.clone(), state, Rc::clone(&self.now)))
+                    },
                     |origin| Rc::clone(origin),
                 )
         };
@@ -155,13 +165,13 @@ impl<B> Pools<B> {
     }
 }
 
-impl<B: RequestBody> Pools<B> {
+impl Pools {
     /// Opens a connection to `origin`.
     pub(super) async fn connect(
         &self,
-        origin: &Rc<Origin<B>>,
+        origin: &Rc<Origin>,
         http: &HttpUpstream,
-    ) -> Result<Lease<B>, ConnectError> {
+    ) -> Result<Lease, ConnectError> {
         let deadline = self.sweep.deadline();
         let dialling = self.dial_or_make_room(origin);
         let dialled = deadline.within(http.connect_timeout, dialling).await;
@@ -174,7 +184,7 @@ impl<B: RequestBody> Pools<B> {
     }
 
     /// Dials; when the process is out of descriptors, without the idle connections of this worker.
-    async fn dial_or_make_room(&self, origin: &Origin<B>) -> Result<TcpStream, ConnectError> {
+    async fn dial_or_make_room(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
         let dialled = origin.dial().await;
         if !matches!(&dialled, Err(error) if error.is_out_of_descriptors()) {
             return dialled;
@@ -192,31 +202,58 @@ impl<B: RequestBody> Pools<B> {
 }
 
 impl ConnectError {
+    /// Says why in a few words, for the log.
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Self::Resolve { source, .. } => format!("name does not resolve: {source}"),
+            Self::Connect { source, .. } => match source.kind() {
+                io::ErrorKind::Other => source.to_string(),
+                kind => kind.to_string(),
+            },
+        }
+    }
+
     fn is_out_of_descriptors(&self) -> bool {
         let (Self::Resolve { source, .. } | Self::Connect { source, .. }) = self;
         matches!(source.raw_os_error(), Some(ENFILE | EMFILE))
     }
 }
 
-impl<B> Origins<B> {
+impl Origins {
     /// Begins a turn: endpoints in the order in which a request tries them, again and again.
-    pub(super) fn turn(&self) -> impl Iterator<Item = &Rc<Origin<B>>> {
+    pub(super) fn turn(&self) -> impl Iterator<Item = &Rc<Origin>> {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
         (turn..).map_while(|at| self.endpoints.get(at.checked_rem(self.endpoints.len())?))
     }
 }
 
-impl<B> Origin<B> {
-    fn new(endpoint: Endpoint, now: Rc<Cell<Timestamp>>) -> Self {
+impl Origin {
+    fn new(endpoint: Endpoint, state: Arc<EndpointState>, now: Rc<Cell<Timestamp>>) -> Self {
         Self {
             host: HeaderValue::from_str(endpoint.authority.as_str())
                 .expect("an authority has no character that a field value cannot have"),
             endpoint,
+            state,
             resolved: RefCell::default(),
             idle: RefCell::default(),
             now,
         }
+    }
+
+    /// Returns host and port as the file has them.
+    pub(super) fn authority(&self) -> &str {
+        self.endpoint.authority.as_str()
+    }
+
+    /// Notes that a request was answered.
+    pub(super) fn answered(&self) {
+        self.state.answered(self.now.get());
+    }
+
+    /// Notes that a request failed here.
+    pub(super) fn failed(&self, cause: &str) {
+        self.state.failed(cause, self.now.get());
     }
 
     /// Drops connections that have been idle for too long or were closed by the origin.
@@ -270,9 +307,9 @@ impl<B> Origin<B> {
     }
 }
 
-impl<B> Origin<B> {
+impl Origin {
     /// Takes the connection that was used last, unless it has been closed meanwhile.
-    pub(super) async fn take(self: &Rc<Self>, http: &HttpUpstream) -> Option<Lease<B>> {
+    pub(super) async fn take(self: &Rc<Self>, http: &HttpUpstream) -> Option<Lease> {
         loop {
             let idle = self.idle.borrow_mut().pop()?;
             if idle.since < self.now.get() {
@@ -287,8 +324,8 @@ impl<B> Origin<B> {
     }
 }
 
-impl<B> Lease<B> {
-    fn new(connection: Connection<B>, origin: &Rc<Origin<B>>, http: &HttpUpstream) -> Self {
+impl Lease {
+    fn new(connection: Connection, origin: &Rc<Origin>, http: &HttpUpstream) -> Self {
         Self {
             connection,
             origin: Rc::clone(origin),
@@ -303,7 +340,7 @@ impl<B> Lease<B> {
     }
 }
 
-impl<B> Lease<B> {
+impl Lease {
     /// Gives the connection back after a response that ended as it should; closed unless it can serve another request.
     pub(super) fn release(self) {
         let mut stack = self.origin.idle.borrow_mut();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate::access_log::Record;
+use tollgate::access_log::Entry;
 use tollgate::clock::Timestamp;
 use tollgate::fault::Reason;
 use tollgate::metrics::Outcome;
@@ -19,7 +19,7 @@ pub fn holds(data: &[u8]) {
     let route = String::from_utf8_lossy(texts["route"]);
     let policy = String::from_utf8_lossy(texts["policies"]);
     let number = u64::try_from(data.len()).expect("a length");
-    let record = Record {
+    let record = Entry {
         at: Timestamp(number << 40),
         listener: "public",
         client: texts["client"],
@@ -33,6 +33,8 @@ pub fn holds(data: &[u8]) {
         remaining: Some(number),
         cost: None,
         reason: Some(Reason::QuotaExceeded),
+        endpoint: None,
+        cause: None,
         duration_us: u64::MAX,
         upstream_us: None,
         held_us: Some(0),
@@ -78,7 +80,7 @@ pub fn holds(data: &[u8]) {
     assert_eq!(sorted, expected, "{text}");
 }
 
-fn line(record: &Record<'_>, format: LogFormat) -> String {
+fn line(record: &Entry<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
     record.write(&mut out, format);
     let line = String::from_utf8(out).expect("lines are UTF-8");

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::join;
 use tollgate::proxy::upstream::ForwardError;
-use tollgate::proxy::upstream::body::UpstreamBodyError;
+use tollgate::proxy::upstream::UpstreamBodyError;
 
 use super::harness::{Gateway, Origin, data, get, read, request, stream, worker};
 

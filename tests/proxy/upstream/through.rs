@@ -16,7 +16,7 @@ use super::harness::{Gateway, Origin, Wire, worker};
 
 /// Connects a client to a gateway in front of `origin`.
 async fn client(origin: &Origin) -> Wire {
-    let gateway = Rc::new(Gateway::<Incoming>::new(&[origin]));
+    let gateway = Rc::new(Gateway::new(&[origin]));
     let forward = move |mut request: Request<Incoming>| {
         let gateway = Rc::clone(&gateway);
         async move {

@@ -8,23 +8,17 @@
 //! What the kernel has been told, this sees. A FIN that waits in the client's own kernel, behind
 //! more bytes than the receive window takes, is seen by nobody before they are read; a reset is.
 
-use std::future::poll_fn;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
 use tokio::io::Interest;
 
-use super::ClientSocket;
+use super::Socket;
 
-impl ClientSocket {
-    /// Waits until the client closes its side or resets, whatever it has sent before.
-    pub(crate) async fn gone(&self) {
-        poll_fn(|cx| self.poll_gone(cx)).await;
-    }
-
-    /// Polls whether the client has closed its side or reset; for the task that reads, too.
-    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+impl Socket {
+    /// Polls whether the client has closed its side or reset, whatever it has sent before; for the
+    /// task that reads, too.
+    pub(in crate::proxy::downstream) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if ready!(self.stream.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(());
@@ -36,16 +30,6 @@ impl ClientSocket {
         }
     }
 
-    /// Polls whether the client has left with a body that it had not sent to its end.
-    pub(crate) fn poll_leaves_body(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_more_expected() {
-            self.poll_gone(cx)
-        } else {
-            // hyper reads on by itself.
-            Poll::Pending
-        }
-    }
-
     /// Returns what the runtime knows of what can be read, if there is anything.
     pub(super) fn readable(&self) -> Option<tokio::io::Ready> {
         let ready = self.stream.ready(Interest::READABLE).now_or_never();
@@ -54,7 +38,7 @@ impl ClientSocket {
 
     /// Makes the runtime report the next event instead of the bytes that are already waiting.
     fn hide_readiness(&self) {
-        self.is_readiness_hidden.store(true, Relaxed);
+        self.is_readiness_hidden.set(true);
         self.clear_readiness(Interest::READABLE);
     }
 }
