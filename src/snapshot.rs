@@ -13,8 +13,10 @@ use std::time::Duration;
 use http::HeaderName;
 use http::uri::Authority;
 
+use crate::access_log::AccessLog;
 use crate::limit::Quota;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use crate::logging::LogFormat;
 use crate::request::route::Router;
 use crate::request::{ClientIdentity, ClientNames, Missing, Partition};
 
@@ -219,27 +221,6 @@ pub struct Log {
     pub file: Option<PathBuf>,
     /// How much of a client's headers shows.
     pub clients: ClientNames,
-}
-
-/// The shape of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Which requests the access log has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccessLog {
-    /// Every one.
-    #[default]
-    All,
-    /// Those the gateway refused.
-    Refused,
-    /// None.
-    Off,
 }
 
 /// The admin port.

@@ -10,6 +10,7 @@ pub use output::Output;
 
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -21,7 +22,14 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Registry, reload};
 
-use crate::snapshot::{Log, LogFormat};
+/// The shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// Changes how events are logged while the gateway runs.
 #[derive(Clone, Debug)]
@@ -66,9 +74,9 @@ impl Logging {
 }
 
 /// Says which shape the lines have: as configured, else text on a terminal and JSON elsewhere.
-pub fn format_of(log: &Log) -> LogFormat {
-    log.format.unwrap_or_else(|| {
-        if log.file.is_none() && io::stdout().is_terminal() {
+pub fn format_of(configured: Option<LogFormat>, file: Option<&Path>) -> LogFormat {
+    configured.unwrap_or_else(|| {
+        if file.is_none() && io::stdout().is_terminal() {
             LogFormat::Text
         } else {
             LogFormat::Json

@@ -8,15 +8,16 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
-use http::header::{CONNECTION, EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, Version};
 use http_body::Body as _;
 use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::annotate::annotate;
 use super::body::{Content, ResponseBody};
+use super::check::{check, settle_host};
 use super::client::Client;
 use super::downstream::body::{RequestBody, RequestBodyError};
 use super::downstream::http1::RequestState;
@@ -29,10 +30,9 @@ use super::shared::Live;
 use super::upstream::{self, Failure, ForwardError, Meter, Terms, builtin};
 use crate::clock::Micros;
 use crate::limiter::{Admission, Limiter};
-use crate::request::cdn_loop::{self, CDN_LOOP};
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
-use crate::request::{self, Facts, claims, hop_by_hop, target};
+use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target};
 use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, UpstreamKind};
 
 /// The client left before it was answered; its connection ends without an answer.
@@ -321,51 +321,6 @@ impl Journey<'_> {
         self.exchange.record.failed(failure);
         refusal.into()
     }
-}
-
-/// Refuses what no route is asked about.
-fn check(head: &Parts) -> Result<(), Refusal> {
-    // Most requests have none of these, and one look at all names is less work than three searches.
-    let concerns =
-        |name: &HeaderName| matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
-    let is_concerned = head.headers.keys().any(concerns);
-    if is_concerned {
-        let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-        if let Some(coding) = codings.next()
-            && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
-        {
-            // hyper goes by the last coding alone, and what is forwarded would lack the others.
-            return Err(Refusal::bad_framing());
-        }
-        if cdn_loop::passes(&head.headers) >= cdn_loop::PASSES_MAX {
-            return Err(Refusal::request_loop());
-        }
-    }
-    if head.method == Method::CONNECT || head.method == Method::TRACE {
-        return Err(Refusal::method_unsupported());
-    }
-    if is_concerned {
-        let mut expectations = head.headers.get_all(EXPECT).iter();
-        if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
-            return Err(Refusal::expectation_failed());
-        }
-    }
-    Ok(())
-}
-
-/// Puts an absolute target's authority into the Host field, where routes, partitions and the
-/// upstream look for it; the field that it replaces must be good all the same. Other schemes than
-/// HTTP's name resources that are not to be had here.
-fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
-    if let Some(authority) = target.authority() {
-        if !matches!(target.scheme_str(), None | Some("http" | "https")) {
-            return Err(Refusal::bad_path());
-        }
-        request::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
-        head.headers.insert(HOST, host);
-    }
-    Ok(())
 }
 
 /// Phase 1: finds the route.

@@ -13,6 +13,7 @@ pub(crate) mod journey;
 
 pub mod annotate;
 mod body;
+mod check;
 mod client;
 mod exchange;
 pub mod forwarded;

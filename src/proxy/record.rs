@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::client::Client;
 use super::upstream::Failure;
 use super::worker::InForce;
+use crate::access_log::AccessLog;
 use crate::access_log::Entry;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
@@ -21,7 +22,7 @@ use crate::metrics::Outcome;
 use crate::request::{
     ClientNames, Facts, Missing, Part, Partition, has_all, redacted, redacted_address,
 };
-use crate::snapshot::{AccessLog, Route, Snapshot};
+use crate::snapshot::{Route, Snapshot};
 
 /// One request and what became of it.
 pub(crate) struct Record {

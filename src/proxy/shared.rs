@@ -10,8 +10,9 @@ use super::downstream::capacity::Capacity;
 use super::upstream::Endpoints;
 use crate::clock::Clock;
 use crate::logging;
+use crate::logging::LogFormat;
 use crate::metrics::{Handles, Metrics};
-use crate::snapshot::{LogFormat, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::store::settings::{Location, Settings};
 
@@ -60,7 +61,7 @@ impl Live {
             snapshot.upstreams.iter().map(|upstream| &upstream.name),
         );
         Self {
-            log_format: logging::format_of(&snapshot.log),
+            log_format: logging::format_of(snapshot.log.format, snapshot.log.file.as_deref()),
             partition_key: partition_key(&snapshot.store, process_key),
             snapshot,
             handles,

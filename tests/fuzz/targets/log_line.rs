@@ -6,8 +6,8 @@ use serde_json::Value;
 use tollgate::access_log::Entry;
 use tollgate::clock::Timestamp;
 use tollgate::fault::Reason;
+use tollgate::logging::LogFormat;
 use tollgate::metrics::Outcome;
-use tollgate::snapshot::LogFormat;
 
 /// The input: a record's texts with the byte 0x1e between them, in the order of `TEXTS`.
 pub fn holds(data: &[u8]) {
