@@ -4,18 +4,18 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use crate::hostile::{lines, run};
-use crate::support::{Config, get, start};
+use crate::support::{Config, PATIENCE, get, start};
 use crate::wire::{chunks, field, is_odd, split};
 
 #[test]
 fn a_broken_answer_is_one_answer_and_nothing_of_it_reaches_the_next_client() {
     let answer: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let origin = origin(Arc::clone(&answer));
+    let (sender, sent) = mpsc::channel();
+    let origin = origin(Arc::clone(&answer), sender);
     // One worker and its pool: what the first request leaves on a connection, the second could find.
     let config = Config::to(format!("http://{origin}")).one_worker();
     let running = start(&config.route("/*", "").with("[log]\naccess = 'off'"));
@@ -23,38 +23,50 @@ fn a_broken_answer_is_one_answer_and_nothing_of_it_reaches_the_next_client() {
     let probes = AtomicUsize::new(0);
     let target = |message: &[u8]| {
         *answer.lock().expect("nothing panics with it held") = message.to_vec();
-        let got = ask(public);
+        let probe = || {
+            let probe = format!("/probe/{}", probes.fetch_add(1, Ordering::Relaxed));
+            let next = get(public, &probe, "");
+            let body = String::from_utf8_lossy(&next.body);
+            assert_eq!((next.status, &*body), (200, &*probe));
+        };
+        let got = ask(public, &sent, probe);
         let read = read(&got);
         assert!(read.is_ok(), "{read:?}: {}", got.escape_ascii());
-        let probe = format!("/probe/{}", probes.fetch_add(1, Ordering::Relaxed));
-        let next = get(public, &probe, "");
-        let body = String::from_utf8_lossy(&next.body);
-        assert_eq!((next.status, &*body), (200, &*probe));
     };
     run(target, &lines("answers"), 500);
 }
 
-/// Asks for the hostile answer and takes in what comes while anything comes.
-fn ask(gateway: SocketAddr) -> Vec<u8> {
+/// Asks for the hostile answer and takes in what has come when the gateway's only worker has
+/// answered others behind it.
+fn ask(gateway: SocketAddr, sent: &mpsc::Receiver<()>, probe: impl Fn()) -> Vec<u8> {
     let mut stream = TcpStream::connect(gateway).expect("the gateway accepts connections");
-    let set = stream.set_read_timeout(Some(GLANCE));
-    set.expect("a socket takes options");
     let request = b"GET /hostile HTTP/1.1\r\nHost: a\r\n\r\n";
     stream.write_all(request).expect("a request is taken");
-    let (mut got, mut piece) = (Vec::new(), [0; 4096]);
-    while let Ok(length @ 1..) = stream.read(&mut piece) {
-        got.extend(&piece[..length]);
-    }
+    sent.recv_timeout(PATIENCE).expect("the origin answers");
+    let mut got = Vec::new();
+    while take(&mut stream, &mut got, &probe) {}
     got
 }
 
-/// Answers `/hostile` with these bytes, and every other request with its own target.
-fn origin(answer: Arc<Mutex<Vec<u8>>>) -> SocketAddr {
+/// Takes in what a connection brings until `settle` has passed without a byte; returns whether there was any.
+pub fn take(stream: &mut TcpStream, got: &mut Vec<u8>, settle: impl Fn()) -> bool {
+    settle();
+    let set = |is_nonblocking| stream.set_nonblocking(is_nonblocking);
+    set(true).expect("a socket takes options");
+    let before = got.len();
+    // It ends with what has come by now, with the connection, or with a reset.
+    let _ = (&*stream).read_to_end(got);
+    set(false).expect("a socket takes options");
+    got.len() > before
+}
+
+/// Answers `/hostile` with these bytes and says when it has, and every other request with its own target.
+fn origin(answer: Arc<Mutex<Vec<u8>>>, sent: mpsc::Sender<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            let answer = Arc::clone(&answer);
+            let (answer, sent) = (Arc::clone(&answer), sent.clone());
             thread::spawn(move || {
                 let (mut unread, mut piece) = (Vec::new(), [0; 4096]);
                 while let Ok(length @ 1..) = stream.read(&mut piece) {
@@ -72,7 +84,12 @@ fn origin(answer: Arc<Mutex<Vec<u8>>>) -> SocketAddr {
                             .into_bytes(),
                         };
                         // One write, so that what follows an answer comes with it.
-                        if stream.write_all(&bytes).is_err() {
+                        let written = stream.write_all(&bytes);
+                        if target == "/hostile" {
+                            // Nobody waits for it any more once a law is broken.
+                            let _ = sent.send(());
+                        }
+                        if written.is_err() {
                             return;
                         }
                     }
@@ -126,6 +143,3 @@ fn read(got: &[u8]) -> Result<(), String> {
     }
     Ok(())
 }
-
-/// How long a client waits for more of an answer.
-const GLANCE: Duration = Duration::from_millis(4);

@@ -51,20 +51,21 @@ fn a_terminated_process_ends_when_its_grace_is_over() {
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     origin.wait_for_requests(1);
     process.signal("TERM");
-    client.rest();
-    process.wait();
+    client.assert_closed();
+    assert!(process.wait().success());
 }
 
 #[test]
 fn an_interrupted_process_does_not_wait() {
     let origin = Origin::mute();
-    let mut process = Process::start(&Config::to(origin.url()).route("/*", ""));
+    let config = Config::to(origin.url()).top("shutdown_delay = '1h'\nshutdown_grace = '1h'");
+    let mut process = Process::start(&config.route("/*", ""));
     let mut client = Client::connect(process.public);
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
     origin.wait_for_requests(1);
     process.signal("INT");
-    client.rest();
-    process.wait();
+    client.assert_closed();
+    assert_eq!(process.wait().code(), Some(0));
 }
 
 #[test]

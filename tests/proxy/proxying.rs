@@ -206,15 +206,16 @@ fn a_slow_reader_holds_back_the_origin() {
 }
 
 #[test]
-fn trailers_pass_in_both_directions() {
+fn announced_trailers_pass_in_both_directions_to_those_who_ask_for_them() {
     let origin = Origin::answering(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n\
-         2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n",
+         2\r\nok\r\n0\r\nX-Sum: 7\r\nX-Unannounced: 8\r\n\r\n",
     );
     let running = open(&origin.url());
-    let answer = Client::connect(running.public).ask(
+    let mut client = Client::connect(running.public);
+    let answer = client.ask(
         "POST / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\
-         Trailer: x-check\r\n\r\n3\r\nabc\r\n0\r\nX-Check: 9\r\n\r\n",
+         Trailer: x-check\r\n\r\n3\r\nabc\r\n0\r\nX-Check: 9\r\nX-Unannounced: 8\r\n\r\n",
     );
     let lower = |fields: &Fields| -> Vec<(String, String)> {
         let fields = fields.iter();
@@ -232,6 +233,18 @@ fn trailers_pass_in_both_directions() {
         lower(&seen.trailers),
         [("x-check".to_owned(), "9".to_owned())]
     );
+    // The wish and the announcements pass too: the other side goes by them.
+    assert_eq!(seen.head.listed("te"), ["trailers"]);
+    assert_eq!(seen.head.field("trailer"), Some("x-check"));
+    assert_eq!(answer.field("trailer"), Some("x-sum"));
+
+    // A client that does not ask for trailers gets none, and its connection stays in step.
+    for _ in 0..2 {
+        let answer = client.get("/", "");
+        assert_eq!((answer.text(), answer.trailers), ("ok".to_owned(), vec![]));
+    }
+    let unasked = &origin.requests()[1];
+    assert_eq!(unasked.head.listed("te"), [""; 0]);
 }
 
 #[test]

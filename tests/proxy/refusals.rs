@@ -151,12 +151,26 @@ fn refusal_that_leaves_a_body_unread_says_that_the_connection_closes() {
 }
 
 #[test]
-fn refusal_does_not_wait_for_a_body_that_does_not_come() {
-    let running = start(&Config::limited("builtin:echo", "quota = '1 per hour'"));
-    assert_eq!(get(running.public, "/", "").status, 200);
-    // The gateway's clock stands still, so no deadline of the listener's helps.
-    let answer = Client::connect(running.public)
-        .ask("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n\r\n");
+fn refusal_waits_less_than_two_seconds_for_a_body_that_does_not_come() {
+    let config = Config::limited("builtin:echo", "quota = '1 per hour'\npartition = []")
+        .one_worker()
+        .policy(
+            "held",
+            "quota = '1 per 2s'\nalgorithm = 'leaky-bucket'\nqueue = 1\npartition = []",
+        )
+        .route("/held", "policies = ['held']");
+    let running = start(&config);
+    for path in ["/", "/held"] {
+        assert_eq!(get(running.public, path, "").status, 200);
+    }
+    let [mut refused, mut held] = [(); 2].map(|()| Client::connect(running.public));
+    // One runtime measures both times, so that they end in this order on any machine. The gateway's
+    // clock stands still, so no deadline of the listener's helps.
+    refused.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n\r\n");
+    held.send("GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(held.answer().status, 200);
+    assert!(!refused.is_silent(), "it waits longer than two seconds");
+    let answer = refused.answer();
     assert_eq!(answer.status, 429);
     assert!(answer.says_close(), "{answer:#?}");
 }

@@ -64,21 +64,40 @@ impl Drill {
         });
     }
 
+    /// How often the store was asked and did not decide.
+    fn tried_in_vain(&self) -> u64 {
+        let metrics = get(self.gateway.admin, "/metrics", "").text();
+        let decided = "tollgate_store_decisions_total{result=";
+        let vain = [
+            format!("{decided}\"late\"}} "),
+            format!("{decided}\"failed\"}} "),
+        ];
+        let counts = metrics.lines().filter_map(|line| {
+            vain.iter()
+                .find_map(|name| line.strip_prefix(name.as_str()))
+        });
+        counts.map(|it| it.parse::<u64>().expect("a counter")).sum()
+    }
+
     /// Goes from health to failure and back.
     #[track_caller]
     fn go(&mut self, break_it: impl FnOnce(&Self), heal_it: impl FnOnce(&Self)) {
+        let before = self.tried_in_vain();
         break_it(self);
         self.wait_until_degraded();
-        // Closed, open, half-open: the store is tried meanwhile, and fails.
-        for _ in 0..20 {
+        // Closed, open, half-open: after the failures that open the breaker, the store is tried again.
+        eventually("the store fails again", || {
             let (answer, _) = self.ask();
             assert_eq!(answer.status, 200, "{answer:?}");
-            thread::sleep(Duration::from_millis(10));
-        }
+            (self.tried_in_vain() > before + FAILURES).then_some(())
+        });
         heal_it(self);
         self.wait_until_healthy();
     }
 }
+
+/// In a row, they open the breaker.
+const FAILURES: u64 = 2;
 
 /// One client's quota is large; a busy machine has time to decide, and the breaker tries again soon.
 fn config(proxy: &Proxy, on_failure: &str) -> Config {
@@ -90,7 +109,7 @@ fn config(proxy: &Proxy, on_failure: &str) -> Config {
         .route("/*", "policies = ['p']")
         .with(&format!(
             "[log]\nformat = 'json'\n[store]\nurl = 'redis://{}'\ntimeout = '1s'\n\
-             breaker = {{ failures = 2, cooldown = '100ms' }}",
+             breaker = {{ failures = {FAILURES}, cooldown = '100ms' }}",
             proxy.address()
         ))
 }

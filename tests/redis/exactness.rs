@@ -9,7 +9,7 @@ use tollgate::limit::{Algorithm, Count, Quota};
 
 use crate::support::fleet::{CLIENT, algorithms};
 use crate::support::redis::{Cluster, Sentinels, Server};
-use crate::support::{Client, Fleet, HUSH, eventually};
+use crate::support::{Client, Fleet, eventually, get};
 
 const LIMIT: u64 = 100;
 /// Requests at once on one key.
@@ -60,12 +60,16 @@ fn request(quota: usize) -> String {
 
 /// Sends a crowd's requests to all gateways at once and returns what became of them.
 #[track_caller]
-fn ask_at_once(gateways: &[SocketAddr], quota: usize) -> Tally {
+fn ask_at_once(fleet: &Fleet, quota: usize) -> Tally {
     static DESCRIPTORS: Once = Once::new();
     DESCRIPTORS.call_once(|| {
         let descriptors = rlimit::increase_nofile_limit(u64::MAX).expect("a limit");
         assert!(descriptors > 2 * CROWD as u64, "too few descriptors");
     });
+    eventually("nobody is held any more who asked before", || {
+        (held(fleet) == 0).then_some(())
+    });
+    let gateways = fleet.addresses();
     let mut askers: Vec<Asker> = (0..CROWD)
         .map(|number| Asker::connect(gateways[number % gateways.len()]))
         .collect();
@@ -73,13 +77,23 @@ fn ask_at_once(gateways: &[SocketAddr], quota: usize) -> Tally {
     for asker in &mut askers {
         asker.send(&request);
     }
-    eventually("every request is answered that is not held", || {
+    eventually("every request is answered or held", || {
         let now = tally(&mut askers);
-        (now.held <= holdable(quota)).then_some(())
+        (now.held == held(fleet)).then_some(now)
+    })
+}
+
+/// How many requests the gateways hold.
+fn held(fleet: &Fleet) -> usize {
+    let held = fleet.gateways.iter().map(|gateway| {
+        let metrics = get(gateway.admin, "/metrics", "").text();
+        let line = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("tollgate_requests_held "));
+        let held = line.expect("a gauge").parse::<usize>();
+        held.expect("a number")
     });
-    // Whoever is not held hears by now.
-    std::thread::sleep(HUSH);
-    tally(&mut askers)
+    held.sum()
 }
 
 /// How many of a crowd are held: all that a leaky bucket admits, but the first.
@@ -115,7 +129,7 @@ fn assert_exact(fleet: &Fleet) {
             refused: CROWD - limit,
             other: 0,
         };
-        let tally = ask_at_once(&fleet.addresses(), index);
+        let tally = ask_at_once(fleet, index);
         assert_eq!(tally, exact, "{quota:?}");
     }
 }
@@ -162,7 +176,7 @@ fn failover_admits_the_quota_and_what_was_lost_and_no_more() {
     let limit = usize::try_from(LIMIT).expect("small");
     for index in 0..quotas().len() {
         if holdable(index) == 0 {
-            let tally = ask_at_once(&fleet.addresses(), index);
+            let tally = ask_at_once(&fleet, index);
             assert_eq!((tally.held, tally.other), (0, 0), "{tally:?}");
             let admitted = kept + lost + tally.admitted;
             assert_eq!(admitted, limit + lost, "of {:?}", quotas()[index]);
@@ -181,7 +195,7 @@ fn fleet_that_lost_its_store_admits_at_most_one_more_quota() {
     let fleet = Fleet::start(GATEWAYS, &quotas(), "on_store_failure = 'local'", &store);
     for gateway in &fleet.gateways {
         eventually("the gateway knows of the others", || {
-            let metrics = crate::support::get(gateway.admin, "/metrics", "").text();
+            let metrics = get(gateway.admin, "/metrics", "").text();
             let line = format!("tollgate_store_nodes {GATEWAYS}");
             metrics.lines().any(|x| x == line).then_some(())
         });
@@ -190,7 +204,7 @@ fn fleet_that_lost_its_store_admits_at_most_one_more_quota() {
     server.kill();
     let share = usize::try_from(LIMIT).expect("small") / GATEWAYS;
     for index in (0..quotas().len()).filter(|index| holdable(*index) == 0) {
-        let tally = ask_at_once(&fleet.addresses(), index);
+        let tally = ask_at_once(&fleet, index);
         let shared = Tally {
             admitted: share * GATEWAYS,
             refused: CROWD - share * GATEWAYS,
@@ -218,7 +232,7 @@ fn ask_in_turn(fleet: &Fleet, count: usize) {
 fn wait_until_decided(fleet: &Fleet) {
     for gateway in fleet.addresses() {
         eventually("the gateway uses the new primary", || {
-            let answer = crate::support::get(gateway, "/0", &format!("{CLIENT}: another\r\n"));
+            let answer = get(gateway, "/0", &format!("{CLIENT}: another\r\n"));
             (answer.status != 503).then_some(())
         });
     }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{CHECKS_MAX, Mode, OnStoreFailure, SeriesId};
@@ -27,6 +28,8 @@ const fn quota(limit: u64, count: Count) -> Quota {
 const TEN: Quota = quota(10, Count::Admitted);
 const ONE: Quota = quota(1, Count::Admitted);
 const ALL: Quota = quota(10, Count::All);
+/// Turns of its runtime after which a plan has been written to its server.
+const TURNS: usize = 100;
 
 /// Runs a test on a runtime such as a worker has.
 fn run(test: impl Future<Output = ()>) {
@@ -259,7 +262,7 @@ fn decision_that_was_too_late_stays_spent_and_its_substitute_comes_back_here() {
         drop(session.release(charge, u64::MAX).await);
         // What was on its way arrives, and was counted; it is not sent again.
         let (mut left_there, mut tries) = (10, 0);
-        while left_there == 10 && tries < 100 {
+        while left_there == 10 && tries < 500 {
             tokio::time::sleep(Duration::from_millis(20)).await;
             left_there = left(&session, plan[0]).await;
             tries += 1;
@@ -346,20 +349,20 @@ fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
 #[test]
 fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered() {
     let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let single = Deployment::Single(address(proxy.address()));
-    let bench = Bench::over(single, Duration::from_secs(5));
+    let bench = Bench::on(&server);
     run(async {
         let session = bench.store.session();
         let plan = [check(&ONE, 0, 1), check(&TEN, 1, 1)];
         assert!(decide(&session, &plan).await.0.admit);
-        proxy.set(Fault::Latency {
-            by: Duration::from_millis(50),
-            jitter: Duration::ZERO,
-        });
-        let leave = Duration::from_millis(10);
-        let left = tokio::time::timeout(leave, session.decide(&plan)).await;
-        assert!(left.is_err(), "it left before the answer");
+        server.stop();
+        let mut deciding = Box::pin(session.decide(&plan));
+        for _ in 0..TURNS {
+            let answer = (&mut deciding).now_or_never();
+            assert!(answer.is_none(), "a stopped server answers nobody");
+            tokio::task::yield_now().await;
+        }
+        drop(deciding);
+        server.resume();
         let usage = || bench.store.usage().redis.expect("it is Redis");
         let is_remembered = async {
             while usage().refusals_remembered == 0 {
@@ -383,20 +386,21 @@ fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered(
 #[test]
 fn answer_that_came_while_the_worker_stood_still_is_taken() {
     let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
+    let timeout = Duration::from_secs(2);
+    let bench = Bench::over(Deployment::Single(address(server.address())), timeout);
     run(async {
         let session = bench.store.session();
         let plan = [check(&TEN, 0, 1)];
         while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
-        proxy.set(Fault::Latency {
-            by: Duration::from_millis(100),
-            jitter: Duration::ZERO,
-        });
+        server.stop();
         let stall = async {
-            // The plan is on its way by then, and its answer is not here.
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            std::thread::sleep(Duration::from_millis(500));
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            // From here to its end the worker stands still; the answer comes meanwhile, and its time is over.
+            server.resume();
+            server.command(&["PING"]);
+            std::thread::sleep(timeout);
         };
         let ((_, _, is_degraded), ()) = tokio::join!(decide(&session, &plan), stall);
         assert!(!is_degraded);

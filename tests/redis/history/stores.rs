@@ -10,9 +10,9 @@ use tollgate::limit::{Algorithm, Count, Quota};
 
 use super::law::{Answer, History, Loss, Request, Violation, violations};
 use super::recording::{Watch, record};
-use crate::support::Fleet;
 use crate::support::fleet::algorithms;
 use crate::support::redis::{Cluster, Sentinels, Server, Value};
+use crate::support::{Fleet, eventually, get};
 
 /// Small, so that clients on a busy machine reach it too.
 const LIMIT: u64 = 6;
@@ -27,6 +27,8 @@ const GATEWAYS: usize = 3;
 const REPLICATION_LAG: i64 = 1_000_000;
 /// Time enough to decide on a busy machine.
 const PATIENT: &str = "timeout = '5s'";
+/// How much each gateway has decided before its store fails.
+const DECISIONS: u64 = 100;
 /// Nothing is decided but by the store.
 const CLOSED: &str = "on_store_failure = 'closed'";
 
@@ -177,7 +179,10 @@ fn keep_the_laws_across(url: &str, fail_over: impl FnOnce()) {
     };
     let (mut histories, loss) = thread::scope(|scope| {
         let recording = scope.spawn(|| record(&gateways, &quotas, BURSTS_AROUND, lacks_end));
-        thread::sleep(Duration::from_secs(2));
+        eventually("every gateway has much to decide", || {
+            let decided = fleet.gateways.iter().map(|gateway| decided(gateway.admin));
+            (decided.min() > Some(DECISIONS)).then_some(())
+        });
         let since = watch.now();
         fail_over();
         let loss = Loss {
@@ -193,6 +198,14 @@ fn keep_the_laws_across(url: &str, fail_over: impl FnOnce()) {
         assert!(history.requests.iter().any(|x| is_after(&x)), "{quota:?}");
         assert_eq!(violations(history, quota), [], "{quota:?}");
     }
+}
+
+/// How many decisions the store has made for a gateway.
+fn decided(admin: SocketAddr) -> u64 {
+    let metrics = get(admin, "/metrics", "").text();
+    let name = "tollgate_store_decisions_total{result=\"answered\"} ";
+    let count = metrics.lines().find_map(|line| line.strip_prefix(name));
+    count.map_or(0, |count| count.parse().expect("a counter"))
 }
 
 fn listed(addresses: &[SocketAddr]) -> String {
