@@ -121,6 +121,20 @@ fn a_gateway_that_is_its_own_upstream_is_a_508() {
     assert_eq!(get(running.public, "/", names_it).status, 508);
 }
 
+/// A service may call through the gateway that it is called by.
+#[test]
+fn up_to_ten_passes_are_no_circle_and_via_is_left_alone() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let passes = |count: usize| format!("CDN-Loop: {}\r\n", ["tollgate"].repeat(count).join(", "));
+    let nine = format!("{}Via: 1.1 other\r\n", passes(9));
+    assert_eq!(get(running.public, "/", &nine).status, 200);
+    let head = origin.only_request().head;
+    assert_eq!(head.listed("cdn-loop").len(), 10);
+    assert_eq!(head.fields("via"), ["1.1 other"]);
+    assert_eq!(get(running.public, "/", &passes(10)).status, 508);
+}
+
 #[test]
 fn two_gateways_in_a_circle_are_a_508() {
     let (first, second) = (free_address(), free_address());
