@@ -112,7 +112,7 @@ impl Gateway {
             .as_ref()
             .map(TcpListener::local_addr)
             .transpose()?;
-        let process_key = process_key();
+        let process_key = process_key()?;
         let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
         let live = Live::new(snapshot, &metrics, &process_key);
         let shared = Arc::new(Shared::new(live, clock, store, metrics, process_key));
@@ -379,14 +379,11 @@ fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
     quotas.map(|quota| quota.series_id).collect()
 }
 
-/// Draws what nobody outside knows of this process: they can choose no values whose partition ids collide.
-fn process_key() -> [u8; 32] {
-    use std::hash::{BuildHasher, RandomState};
+/// Draws a key that nobody outside knows, so that nobody can choose values whose partition ids collide.
+fn process_key() -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
-    for (index, chunk) in key.chunks_mut(8).enumerate() {
-        chunk.copy_from_slice(&RandomState::new().hash_one(index).to_le_bytes());
-    }
-    key
+    getrandom::fill(&mut key)?;
+    Ok(key)
 }
 
 fn join(thread: JoinHandle<()>) {

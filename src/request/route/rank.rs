@@ -4,33 +4,8 @@ use std::cmp::Reverse;
 
 use http::Method;
 
-use super::pattern::{Element, Shape};
-use super::{HostPattern, Rule};
-
-/// How specific a rule is; the smaller rank wins. Fields are in order of weight.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
-    host: HostRank,
-    /// Segment by segment from the left. A pattern that ends is before one that goes on with `*`.
-    path: Vec<SegmentRank>,
-    within: RankWithinPath,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum HostRank {
-    Exact,
-    Wildcard { length: Reverse<usize> },
-    Any,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SegmentRank {
-    Literal,
-    Param,
-    /// By place in the file.
-    Regex(usize),
-    Rest,
-}
+use super::Rule;
+use super::pattern::Shape;
 
 /// How specific a rule is among those of the same host and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,48 +18,6 @@ pub(super) struct RankWithinPath {
 enum MethodsRank {
     Given,
     All,
-}
-
-impl Rank {
-    /// Ranks the rule at `index` of the file.
-    ///
-    /// A [`Tree`](super::tree::Tree) embodies this order; the oracle of its test sorts by it.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the tree embodies what this spells out")
-    )]
-    pub(super) fn of(rule: &Rule, index: usize) -> Self {
-        Self {
-            host: HostRank::of(rule.host.as_ref()),
-            path: match &rule.path.shape {
-                Shape::Regex(_) => vec![SegmentRank::Regex(index)],
-                Shape::Elements(elements) => elements.iter().map(SegmentRank::of).collect(),
-            },
-            within: RankWithinPath::of(rule),
-        }
-    }
-}
-
-impl HostRank {
-    fn of(host: Option<&HostPattern>) -> Self {
-        match host {
-            None => Self::Any,
-            Some(host) if host.is_wildcard() => Self::Wildcard {
-                length: Reverse(host.name().len()),
-            },
-            Some(_) => Self::Exact,
-        }
-    }
-}
-
-impl SegmentRank {
-    fn of(element: &Element) -> Self {
-        match element {
-            Element::Literal(_) => Self::Literal,
-            Element::Param => Self::Param,
-            Element::Rest => Self::Rest,
-        }
-    }
 }
 
 impl RankWithinPath {
