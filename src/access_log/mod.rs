@@ -5,7 +5,7 @@
 //! a copy of bytes: no allocation, no wake, no system call. Lines the output cannot take are
 //! dropped and counted there.
 //!
-//! Which of a client's values are shown in clear is decided by whoever fills the [`Entry`].
+//! Which of a client's values are shown in clear is decided by whoever fills the [`AccessEntry`].
 
 mod line;
 
@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
 use crate::logging::{Block, LogFormat, Output};
-use crate::metrics::Outcome;
+use crate::metrics::PolicyOutcome;
 use line::Line;
 
 /// Which requests the access log has.
@@ -31,7 +31,7 @@ pub enum AccessLog {
 
 /// Everything that the access log says of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct AccessEntry<'a> {
     /// When the request's head was complete.
     pub at: Timestamp,
     /// The listener's name.
@@ -52,7 +52,7 @@ pub struct Entry<'a> {
     /// The status; none if the client left before it was answered.
     pub status: Option<u16>,
     /// What each policy of the route did, in order.
-    pub policies: &'a [(&'a str, Outcome)],
+    pub policies: &'a [(&'a str, PolicyOutcome)],
     /// Units left in the quota with the smallest share left.
     pub remaining: Option<u64>,
     /// Units the request spent, if any policy applied.
@@ -92,7 +92,7 @@ impl Writer {
     }
 
     /// Notes a request, if `access` wants it.
-    pub fn record(&self, access: AccessLog, format: LogFormat, entry: &Entry<'_>) {
+    pub fn record(&self, access: AccessLog, format: LogFormat, entry: &AccessEntry<'_>) {
         if !entry.is_wanted(access) {
             return;
         }
@@ -119,7 +119,7 @@ impl Drop for Writer {
     }
 }
 
-impl Entry<'_> {
+impl AccessEntry<'_> {
     /// Says whether the access log has this request.
     fn is_wanted(&self, access: AccessLog) -> bool {
         match access {
@@ -153,9 +153,9 @@ impl Entry<'_> {
             let names = self.policies.iter().map(|(name, _)| *name);
             line.list("policies", names);
             line.text("decision", self.decision().word().as_bytes());
-            self.write_policies(&mut line, Outcome::Refused, "refused_by");
-            self.write_policies(&mut line, Outcome::Unidentified, "unidentified_by");
-            self.write_policies(&mut line, Outcome::ShadowRefused, "shadow_refused_by");
+            self.write_policies(&mut line, PolicyOutcome::Refused, "refused_by");
+            self.write_policies(&mut line, PolicyOutcome::Unidentified, "unidentified_by");
+            self.write_policies(&mut line, PolicyOutcome::ShadowRefused, "shadow_refused_by");
         }
         line.optional_number("remaining", self.remaining);
         line.optional_number("cost", self.cost);
@@ -172,23 +172,27 @@ impl Entry<'_> {
     }
 
     /// What the policies together did: refused if one refused, unanswered if one could not be asked.
-    fn decision(&self) -> Outcome {
+    fn decision(&self) -> PolicyOutcome {
         let any = |wanted| self.policies.iter().any(|(_, outcome)| *outcome == wanted);
-        if any(Outcome::Refused) {
-            Outcome::Refused
-        } else if any(Outcome::Unidentified) {
-            Outcome::Unidentified
-        } else if any(Outcome::Unanswered) {
-            Outcome::Unanswered
-        } else if self.policies.iter().all(|(_, o)| *o == Outcome::Skipped) {
-            Outcome::Skipped
+        if any(PolicyOutcome::Refused) {
+            PolicyOutcome::Refused
+        } else if any(PolicyOutcome::Unidentified) {
+            PolicyOutcome::Unidentified
+        } else if any(PolicyOutcome::Unanswered) {
+            PolicyOutcome::Unanswered
+        } else if self
+            .policies
+            .iter()
+            .all(|(_, o)| *o == PolicyOutcome::Skipped)
+        {
+            PolicyOutcome::Skipped
         } else {
-            Outcome::Admitted
+            PolicyOutcome::Admitted
         }
     }
 
     /// Lists the policies with this outcome, if there are any.
-    fn write_policies(&self, line: &mut Line<'_>, outcome: Outcome, key: &str) {
+    fn write_policies(&self, line: &mut Line<'_>, outcome: PolicyOutcome, key: &str) {
         let with = self.policies.iter().filter(|(_, one)| *one == outcome);
         if with.clone().next().is_some() {
             line.list(key, with.map(|(name, _)| *name));

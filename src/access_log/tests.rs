@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::{Value, json};
 
-const ENTRY: Entry<'static> = Entry {
+const ENTRY: AccessEntry<'static> = AccessEntry {
     at: Timestamp(1_795_213_610_000_042),
     listener: "public",
     client: b"203.0.113.9",
@@ -26,13 +26,13 @@ const ENTRY: Entry<'static> = Entry {
     is_degraded: false,
 };
 
-const REFUSED: Entry<'static> = Entry {
+const REFUSED: AccessEntry<'static> = AccessEntry {
     route: Some("GET /v1/*"),
     status: Some(429),
     policies: &[
-        ("per-client", Outcome::Admitted),
-        ("global", Outcome::Refused),
-        ("trial", Outcome::ShadowRefused),
+        ("per-client", PolicyOutcome::Admitted),
+        ("global", PolicyOutcome::Refused),
+        ("trial", PolicyOutcome::ShadowRefused),
     ],
     remaining: Some(0),
     cost: Some(1),
@@ -44,7 +44,7 @@ const REFUSED: Entry<'static> = Entry {
     ..ENTRY
 };
 
-fn line(format: LogFormat, entry: &Entry<'_>) -> String {
+fn line(format: LogFormat, entry: &AccessEntry<'_>) -> String {
     let mut bytes = Vec::new();
     entry.write(&mut bytes, format);
     String::from_utf8(bytes).expect("lines are UTF-8")
@@ -86,7 +86,7 @@ fn text_line_says_the_same() {
 
 #[test]
 fn line_of_a_head_that_never_became_a_request_says_who_sent_it_and_why_it_was_refused() {
-    let entry = Entry {
+    let entry = AccessEntry {
         method: b"",
         status: Some(400),
         reason: Some(Reason::Syntax),
@@ -117,7 +117,7 @@ fn hostile_bytes_stay_within_their_field_and_line() {
         ("/\u{10ffff}".as_bytes(), "/\u{10ffff}".to_owned()),
         (&long, "a".repeat(line::LONG_TEXT_BYTES_MAX) + "…"),
     ] {
-        let entry = Entry {
+        let entry = AccessEntry {
             path: sent,
             ..ENTRY
         };
@@ -141,7 +141,7 @@ fn hostile_bytes_add_no_field_to_a_text_line() {
         (b"/a,b", r#""/a,b""#),
         (b"", r#""""#),
     ] {
-        let text = line(LogFormat::Text, &Entry { path, ..ENTRY });
+        let text = line(LogFormat::Text, &AccessEntry { path, ..ENTRY });
         let expected = format!("host=example.com path={shown} duration_us=250");
         assert!(text.contains(&expected), "{text}");
     }
@@ -150,7 +150,7 @@ fn hostile_bytes_add_no_field_to_a_text_line() {
 #[test]
 fn refused_only_log_has_refusals_and_no_broken_off_answers() {
     let wanted = |reason| {
-        let entry = Entry { reason, ..ENTRY };
+        let entry = AccessEntry { reason, ..ENTRY };
         [AccessLog::All, AccessLog::Refused, AccessLog::Off].map(|a| entry.is_wanted(a))
     };
     assert_eq!(wanted(None), [true, false, false]);
@@ -165,7 +165,7 @@ fn full_blocks_and_flushes_reach_the_output_in_order() {
     let output = Output::open(Some(&file)).expect("a log file");
     let writer = Writer::new(output.clone());
     for duration_us in 0..100 {
-        let entry = Entry {
+        let entry = AccessEntry {
             duration_us,
             ..ENTRY
         };

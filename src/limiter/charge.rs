@@ -8,12 +8,12 @@ use crate::store::{self, Session};
 /// It lives until its request's answer has ended, and giving back never waits: it can be done from
 /// a drop. What has to be sent goes through a bounded queue of the worker.
 #[derive(Debug)]
-pub struct Charge {
+pub struct OpenCharge {
     store: Session,
     spent: store::Charge,
 }
 
-impl Charge {
+impl OpenCharge {
     pub(super) fn new(store: &Session, spent: store::Charge) -> Self {
         Self {
             store: store.clone(),

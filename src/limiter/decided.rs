@@ -2,21 +2,21 @@
 
 use smallvec::SmallVec;
 
-use super::Charge;
+use super::OpenCharge;
 use crate::clock::Micros;
 use crate::limit::{Decision, Retry};
-use crate::metrics::Outcome;
+use crate::metrics::PolicyOutcome;
 use crate::snapshot::{AppliedPolicy, PolicyQuota, Route, Snapshot};
 
 /// What was decided of one request; indices are the snapshot's.
 #[derive(Debug, Default)]
 pub struct Decided {
     /// What each policy of the route did, in the route's order.
-    pub outcomes: SmallVec<[(usize, Outcome); 4]>,
+    pub outcomes: SmallVec<[(usize, PolicyOutcome); 4]>,
     /// What each enforced quota decided: indices of policy and quota.
     decisions: SmallVec<[(usize, usize, Decision); 2]>,
     /// What the request spent, if something may settle it.
-    pub charge: Option<Charge>,
+    pub charge: Option<OpenCharge>,
     /// Units that the request was to spend, if any policy applied.
     pub cost: Option<u64>,
     /// Whether a decision was made without the store that it should have come from.

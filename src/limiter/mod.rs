@@ -11,13 +11,13 @@ use std::cell::RefCell;
 
 use smallvec::SmallVec;
 
-pub use charge::Charge;
+pub use charge::OpenCharge;
 pub use decided::{Admission, Decided, LimitInfo, tightest};
 
 use crate::clock::Micros;
 use crate::limit::plan::Mode;
 use crate::limit::{Answer, Check, Plan, Verdict};
-use crate::metrics::Outcome;
+use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, Identified, LatestPartition};
 use crate::snapshot::{Route, Snapshot};
 use crate::store::{self, Session};
@@ -60,7 +60,9 @@ impl<'l> Limiter<'l> {
         match self.store.decide(&planned.checks).await {
             store::Outcome::Unavailable { retry } => {
                 for policy in planned.owners.chunk_by(|a, b| a.0 == b.0) {
-                    decided.outcomes.push((policy[0].0, Outcome::Unanswered));
+                    decided
+                        .outcomes
+                        .push((policy[0].0, PolicyOutcome::Unanswered));
                 }
                 decided.is_degraded = true;
                 Admission::Unavailable { retry }
@@ -80,7 +82,7 @@ impl<'l> Limiter<'l> {
                 }
                 // A held request may yet find no place; nothing settles the charge of others.
                 if verdict.wait > Micros(0) {
-                    decided.charge = Some(Charge::new(self.store, charge));
+                    decided.charge = Some(OpenCharge::new(self.store, charge));
                 }
                 Admission::Admitted { wait: verdict.wait }
             }
@@ -108,13 +110,15 @@ impl<'l> Limiter<'l> {
             let partition_id = match identified {
                 Identified::PartitionId(partition_id) => partition_id,
                 Identified::Skip => {
-                    decided.outcomes.push((applied.policy, Outcome::Skipped));
+                    decided
+                        .outcomes
+                        .push((applied.policy, PolicyOutcome::Skipped));
                     continue;
                 }
                 Identified::Unidentified => {
                     decided
                         .outcomes
-                        .push((applied.policy, Outcome::Unidentified));
+                        .push((applied.policy, PolicyOutcome::Unidentified));
                     return Err(applied.policy);
                 }
             };
@@ -140,26 +144,26 @@ impl Planned<'_> {
     fn note(&self, verdict: &Verdict, decided: &mut Decided) {
         let mut answers = verdict.answers.iter().zip(&self.checks);
         for owners in self.owners.chunk_by(|a, b| a.0 == b.0) {
-            let mut outcome = Outcome::Admitted;
+            let mut outcome = PolicyOutcome::Admitted;
             for (&(policy, quota), (answer, check)) in owners.iter().zip(&mut answers) {
                 outcome = worse(outcome, answer, check.mode);
                 if let (Some(decision), Mode::Enforce) = (answer.decision, check.mode) {
                     decided.note(policy, quota, decision);
                 }
             }
-            decided.is_degraded |= outcome == Outcome::Unanswered;
+            decided.is_degraded |= outcome == PolicyOutcome::Unanswered;
             decided.outcomes.push((owners[0].0, outcome));
         }
     }
 }
 
 /// Returns what a policy did, one more of its answers considered.
-fn worse(so_far: Outcome, answer: &Answer, mode: Mode) -> Outcome {
+fn worse(so_far: PolicyOutcome, answer: &Answer, mode: Mode) -> PolicyOutcome {
     match (answer.decision, mode) {
-        (None, _) => Outcome::Unanswered,
+        (None, _) => PolicyOutcome::Unanswered,
         (Some(decision), _) if decision.admit => so_far,
-        (Some(_), Mode::Enforce) => Outcome::Refused,
-        (Some(_), Mode::Shadow) => Outcome::ShadowRefused,
+        (Some(_), Mode::Enforce) => PolicyOutcome::Refused,
+        (Some(_), Mode::Shadow) => PolicyOutcome::ShadowRefused,
     }
 }
 

@@ -35,12 +35,12 @@ pub enum LogFormat {
 #[derive(Clone, Debug)]
 pub struct Logging {
     level: reload::Handle<LevelFilter, Registry>,
-    shape: Shape,
+    shape: EventFormat,
 }
 
 /// Formats events as text or as JSON, as was said last.
 #[derive(Clone, Debug)]
-struct Shape {
+struct EventFormat {
     is_json: Arc<AtomicBool>,
     text: Format<Full>,
     json: Format<Json>,
@@ -50,7 +50,7 @@ impl Logging {
     /// Makes a subscriber that writes events to `output`, to be installed once per process.
     pub fn new(output: Output, level: Level, format: LogFormat) -> (Self, impl Subscriber) {
         let (filter, level) = reload::Layer::new(LevelFilter::from_level(level));
-        let shape = Shape {
+        let shape = EventFormat {
             is_json: Arc::new(AtomicBool::new(format == LogFormat::Json)),
             text: Format::default().with_ansi(io::stdout().is_terminal()),
             // Spans are left out: their fields are formatted before the shape is known.
@@ -84,7 +84,7 @@ pub fn format_of(configured: Option<LogFormat>, file: Option<&Path>) -> LogForma
     })
 }
 
-impl<S, N> FormatEvent<S, N> for Shape
+impl<S, N> FormatEvent<S, N> for EventFormat
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     N: for<'w> FormatFields<'w> + 'static,

@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use super::forwarded::Remembered;
+use super::forwarded::LatestFields;
 use super::worker::Worker;
 use crate::request::{LatestPartition, redacted_address};
 
@@ -17,7 +17,7 @@ pub(crate) struct Client {
     /// Index of the listener it came by.
     pub(crate) listener: usize,
     /// What the latest request's origin was told of its client.
-    pub(crate) forwarded: RefCell<Remembered>,
+    pub(crate) forwarded: RefCell<LatestFields>,
     /// Whose quota the latest request spent.
     pub(crate) partition: RefCell<LatestPartition>,
 }

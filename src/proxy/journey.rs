@@ -27,7 +27,7 @@ use super::hold::{Held, hold};
 use super::record::Record;
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::shared::Live;
-use super::upstream::{self, Failure, ForwardError, Meter, Terms, builtin};
+use super::upstream::{self, ForwardError, Meter, Terms, UpstreamFailure, builtin};
 use crate::clock::Micros;
 use crate::limiter::{Admission, Limiter};
 use crate::request::path::Normalised;
@@ -275,9 +275,9 @@ impl Journey<'_> {
             response_timeout: route.response_timeout,
             body_timeout: route.body_timeout,
             host: if route.preserve_host {
-                upstream::Host::Client
+                upstream::HostField::Client
             } else {
-                upstream::Host::Endpoint
+                upstream::HostField::Endpoint
             },
         };
         self.exchange.record.forwarded();
@@ -303,7 +303,7 @@ impl Journey<'_> {
     }
 
     /// Refuses a request that its upstream did not answer, and notes why.
-    fn failed(&mut self, failure: Failure) -> Stop {
+    fn failed(&mut self, failure: UpstreamFailure) -> Stop {
         let refusal = match &failure.error {
             ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
             ForwardError::Connect(_) | ForwardError::Closed(_) => Refusal::connect_failed(),

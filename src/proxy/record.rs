@@ -11,14 +11,14 @@ use http::{Method, StatusCode, Uri};
 use smallvec::SmallVec;
 
 use super::client::Client;
-use super::upstream::Failure;
+use super::upstream::UpstreamFailure;
 use super::worker::InForce;
+use crate::access_log::AccessEntry;
 use crate::access_log::AccessLog;
-use crate::access_log::Entry;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
 use crate::limiter::{Decided, tightest};
-use crate::metrics::Outcome;
+use crate::metrics::PolicyOutcome;
 use crate::request::{
     ClientNames, Facts, Missing, Part, Partition, has_all, redacted, redacted_address,
 };
@@ -43,7 +43,7 @@ pub(crate) struct Record {
     status: Option<StatusCode>,
     reason: Option<Reason>,
     /// The endpoint that failed, and why; texts of the configuration and of this program.
-    failure: Option<Box<Failure>>,
+    failure: Option<Box<UpstreamFailure>>,
     forwarded: Option<Timestamp>,
     upstream_us: Option<u64>,
     held_since: Option<Timestamp>,
@@ -145,7 +145,7 @@ impl Record {
     }
 
     /// Notes which endpoint failed, and why.
-    pub(crate) fn failed(&mut self, failure: Failure) {
+    pub(crate) fn failed(&mut self, failure: UpstreamFailure) {
         if self.is_logged() {
             self.failure = Some(Box::new(failure));
         }
@@ -217,15 +217,17 @@ impl Record {
 
     fn log(&self, began: Timestamp, decided: &Decided) {
         let snapshot: &Snapshot = &self.live.snapshot;
-        let name =
-            |&(policy, outcome): &(usize, Outcome)| (&*snapshot.policies[policy].name, outcome);
-        let policies: SmallVec<[(&str, Outcome); 4]> = decided.outcomes.iter().map(name).collect();
+        let name = |&(policy, outcome): &(usize, PolicyOutcome)| {
+            (&*snapshot.policies[policy].name, outcome)
+        };
+        let policies: SmallVec<[(&str, PolicyOutcome); 4]> =
+            decided.outcomes.iter().map(name).collect();
         let mut client = SmallVec::<[u8; 48]>::new();
         let (text, names) = (&mut Bytes(&mut client), snapshot.log.clients);
         let key = &self.live.partition_key;
         write!(text, "{}", redacted_address(key, self.address, names))
             .expect("memory takes every byte");
-        let entry = Entry {
+        let entry = AccessEntry {
             at: began,
             listener: &snapshot.listeners[self.client.listener].name,
             client: &client,
@@ -267,7 +269,7 @@ pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<Statu
     let mut address = SmallVec::<[u8; 48]>::new();
     let shown = redacted_address(&live.partition_key, client.peer, snapshot.log.clients);
     write!(Bytes(&mut address), "{shown}").expect("memory takes every byte");
-    let entry = Entry {
+    let entry = AccessEntry {
         at: worker.shared.clock.now(),
         listener: &snapshot.listeners[client.listener].name,
         client: &address,

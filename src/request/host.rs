@@ -133,11 +133,11 @@ pub(crate) fn canonical_host(name: &str) -> Result<Cow<'_, str>, BadHost> {
     let (mut label_is_empty, mut has_upper) = (true, false);
     for byte in name.bytes() {
         let kind = KINDS[usize::from(byte)];
-        if kind == Kind::Bad || (kind == Kind::Dot && label_is_empty) {
+        if kind == HostKind::Bad || (kind == HostKind::Dot && label_is_empty) {
             return Err(BadHost::Name);
         }
-        label_is_empty = kind == Kind::Dot;
-        has_upper |= kind == Kind::Upper;
+        label_is_empty = kind == HostKind::Dot;
+        has_upper |= kind == HostKind::Upper;
     }
     if label_is_empty {
         return Err(BadHost::Name);
@@ -151,7 +151,7 @@ pub(crate) fn canonical_host(name: &str) -> Result<Cow<'_, str>, BadHost> {
 
 /// What a byte is to a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum HostKind {
     Bad,
     Upper,
     Other,
@@ -159,15 +159,15 @@ enum Kind {
 }
 
 /// Every byte's kind: one look-up per byte of every request's host.
-const KINDS: [Kind; 256] = {
-    let mut kinds = [Kind::Bad; 256];
+const KINDS: [HostKind; 256] = {
+    let mut kinds = [HostKind::Bad; 256];
     let mut byte = 0;
     while byte < 128_u8 {
         kinds[byte as usize] = match byte {
-            b'.' => Kind::Dot,
-            b'A'..=b'Z' => Kind::Upper,
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => Kind::Other,
-            _ => Kind::Bad,
+            b'.' => HostKind::Dot,
+            b'A'..=b'Z' => HostKind::Upper,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => HostKind::Other,
+            _ => HostKind::Bad,
         };
         byte += 1;
     }

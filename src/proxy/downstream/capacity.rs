@@ -144,7 +144,7 @@ impl Capacity {
 impl ListenerLoad {
     /// Counts a connection that was ended so that others have room.
     pub(crate) fn evicted(&self, worker: WorkerIndex) {
-        self.metrics.gave_way(worker);
+        self.metrics.evicted(worker);
     }
 
     /// Takes a place among at most `held_max` held requests; none if there is none.

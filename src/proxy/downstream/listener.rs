@@ -1,7 +1,7 @@
 //! Accepting: one acceptor per listener hands each connection to the least loaded worker.
 //!
 //! Connections beyond `max_connections`, or beyond what the process has descriptors for, wait in the
-//! kernel's queue; while some do, those give way that have waited longest for a request. An acceptor
+//! kernel's queue; while some do, those that have waited longest for a request are evicted. An acceptor
 //! that is out of descriptors all the same backs off instead of spinning. When told to stop, it still
 //! takes what is queued, then closes its port.
 

@@ -18,10 +18,10 @@ use crate::clock::{Micros, Timestamp};
 /// The open connections of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    connections: RefCell<HashMap<u64, Option<Entry>>>,
+    connections: RefCell<HashMap<u64, Option<ServedConnection>>>,
     next: Cell<u64>,
     /// Who waited when last looked, by listener; the longest wait last.
-    waiting: RefCell<HashMap<usize, Vec<Waiting>>>,
+    waiting: RefCell<HashMap<usize, Vec<WaitingConnection>>>,
     /// Whether the connections may be looked through again.
     may_scan: Cell<bool>,
     draining: Cell<Draining>,
@@ -47,7 +47,7 @@ pub(crate) struct Registration {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ServedConnection {
     waker: Waker,
     state: Rc<RequestState>,
     /// Index of its listener.
@@ -55,7 +55,7 @@ struct Entry {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingConnection {
     since: Timestamp,
     id: u64,
 }
@@ -112,7 +112,7 @@ impl Registry {
     }
 
     /// Takes the longest wait that is remembered, and the index of its listener.
-    fn longest(&self, among: Among) -> Option<(usize, Waiting)> {
+    fn longest(&self, among: Among) -> Option<(usize, WaitingConnection)> {
         let mut waiting = self.waiting.borrow_mut();
         let lists = waiting
             .iter_mut()
@@ -122,7 +122,7 @@ impl Registry {
     }
 
     /// Ends a connection unless it has had a request since it was looked at.
-    fn evict(&self, waiting: Waiting) -> bool {
+    fn evict(&self, waiting: WaitingConnection) -> bool {
         let connections = self.connections.borrow();
         let Some(Some(entry)) = connections.get(&waiting.id) else {
             return false;
@@ -145,7 +145,7 @@ impl Registry {
             };
             if now.since(since) >= Micros::from(WAIT_MIN) {
                 let list = waiting.entry(entry.listener).or_default();
-                list.push(Waiting { since, id });
+                list.push(WaitingConnection { since, id });
             }
         }
         for list in waiting.values_mut() {
@@ -157,7 +157,7 @@ impl Registry {
 impl Registration {
     /// Says whose task serves it, what it waits for, and whose listener it came by.
     pub(crate) fn is_served(&self, waker: Waker, state: Rc<RequestState>, listener: usize) {
-        let entry = Entry {
+        let entry = ServedConnection {
             waker,
             state,
             listener,

@@ -25,14 +25,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
-use super::io::{Interim, Seen, UpstreamIo};
+use super::io::{Interim, Observed, UpstreamIo};
 use crate::proxy::deadline::{Deadline, Elapsed};
 use crate::request::hop_by_hop;
 
 /// What the body of a request may be.
-pub trait RequestBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}
+pub trait UploadBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static> RequestBody for B {}
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static> UploadBody for B {}
 
 /// An error of a request's body, whatever it is.
 pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
@@ -41,7 +41,7 @@ pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 pub(super) struct Connection {
     sender: SendRequest<Upload>,
     wire: Rc<Wire>,
-    seen: Rc<Seen>,
+    seen: Rc<Observed>,
     driver: AbortHandle,
 }
 
@@ -83,7 +83,7 @@ pub(super) enum SendError {
 impl Connection {
     /// Speaks HTTP/1.1 over `stream`; `deadline` is the connection's own.
     pub(super) async fn new(stream: TcpStream, deadline: Rc<Deadline>) -> hyper::Result<Self> {
-        let seen = Rc::new(Seen::nothing());
+        let seen = Rc::new(Observed::nothing());
         let (sender, connection) = Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)
             .max_header_size(HEAD_BYTES_MAX)
@@ -202,7 +202,7 @@ impl Drop for Connection {
 }
 
 impl Upload {
-    pub(super) fn new(body: impl RequestBody) -> Self {
+    pub(super) fn new(body: impl UploadBody) -> Self {
         if body.is_end_stream() {
             return Self(None);
         }

@@ -30,11 +30,11 @@ use crate::proxy::gather::{Gathered, gather};
 /// An origin's socket as hyper reads and writes it.
 pub(super) struct UpstreamIo {
     stream: TcpStream,
-    seen: Rc<Seen>,
+    seen: Rc<Observed>,
 }
 
 /// What the socket has seen of its origin.
-pub(super) struct Seen {
+pub(super) struct Observed {
     /// Set to [`Interim::NONE_YET`] with each request.
     pub(super) interim: Cell<Interim>,
     /// Whether the origin takes nothing any more.
@@ -54,13 +54,13 @@ pub(super) struct Gate {
 /// How far the heads before a response's own have been seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interim {
-    place: Place,
+    place: HeadPlace,
     /// Interim answers that have begun since the request was sent.
     count: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum HeadPlace {
     /// At the beginning of a head, so many bytes of which say that it is an interim one.
     Begin(usize),
     /// Within an interim head, behind so many line ends in a row.
@@ -78,7 +78,7 @@ const INTERIM: &[u8; 10] = b"HTTP/1.? 1";
 impl Interim {
     /// A request is sent, nothing of its answer has been seen.
     pub(super) const NONE_YET: Self = Self {
-        place: Place::Begin(0),
+        place: HeadPlace::Begin(0),
         count: 0,
     };
 
@@ -86,27 +86,27 @@ impl Interim {
     fn see(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.place = match self.place {
-                Place::Beyond => return,
+                HeadPlace::Beyond => return,
                 // Empty lines before a head are nobody's.
-                Place::Begin(0) if matches!(byte, b'\r' | b'\n') => Place::Begin(0),
-                Place::Begin(seen) if byte != INTERIM[seen] && INTERIM[seen] != b'?' => {
-                    Place::Beyond
+                HeadPlace::Begin(0) if matches!(byte, b'\r' | b'\n') => HeadPlace::Begin(0),
+                HeadPlace::Begin(seen) if byte != INTERIM[seen] && INTERIM[seen] != b'?' => {
+                    HeadPlace::Beyond
                 }
-                Place::Begin(seen) if seen + 1 < INTERIM.len() => Place::Begin(seen + 1),
-                Place::Begin(_) => {
+                HeadPlace::Begin(seen) if seen + 1 < INTERIM.len() => HeadPlace::Begin(seen + 1),
+                HeadPlace::Begin(_) => {
                     self.count += 1;
-                    Place::Within(0)
+                    HeadPlace::Within(0)
                 }
-                Place::Within(1) if byte == b'\n' => Place::Begin(0),
-                Place::Within(_) if byte == b'\n' => Place::Within(1),
-                Place::Within(ends) if byte == b'\r' => Place::Within(ends),
-                Place::Within(_) => Place::Within(0),
+                HeadPlace::Within(1) if byte == b'\n' => HeadPlace::Begin(0),
+                HeadPlace::Within(_) if byte == b'\n' => HeadPlace::Within(1),
+                HeadPlace::Within(ends) if byte == b'\r' => HeadPlace::Within(ends),
+                HeadPlace::Within(_) => HeadPlace::Within(0),
             };
         }
     }
 }
 
-impl Seen {
+impl Observed {
     /// Nothing yet.
     pub(super) fn nothing() -> Self {
         Self {
@@ -156,7 +156,7 @@ impl Wake for Gate {
 
 impl UpstreamIo {
     /// Wraps a fresh connection.
-    pub(super) fn new(stream: TcpStream, seen: Rc<Seen>) -> Self {
+    pub(super) fn new(stream: TcpStream, seen: Rc<Observed>) -> Self {
         Self { stream, seen }
     }
 
@@ -194,7 +194,7 @@ impl AsyncRead for UpstreamIo {
         let UpstreamIo { stream, seen } = &mut *self;
         ready!(Pin::new(stream).poll_read(&mut seen.gate.context(cx), buf))?;
         let mut interim = self.seen.interim.get();
-        if interim.place != Place::Beyond {
+        if interim.place != HeadPlace::Beyond {
             interim.see(&buf.filled()[before..]);
             self.seen.interim.set(interim);
             if interim.count > INTERIM_MAX {
@@ -271,13 +271,13 @@ mod tests {
 
     #[test]
     fn shut_gate_lets_no_wake_through_until_it_opens_or_the_task_runs() {
-        struct Count(AtomicUsize);
-        impl Wake for Count {
+        struct WakeCount(AtomicUsize);
+        impl Wake for WakeCount {
             fn wake(self: Arc<Self>) {
                 self.0.fetch_add(1, Relaxed);
             }
         }
-        let task = Arc::new(Count(AtomicUsize::new(0)));
+        let task = Arc::new(WakeCount(AtomicUsize::new(0)));
         let gate = Arc::new(Gate::default());
         let (to_task, through) = (Arc::clone(&task).into(), Waker::from(Arc::clone(&gate)));
         let wakes = |change: &dyn Fn()| {

@@ -27,7 +27,7 @@ use hyper::body::Incoming;
 use smallvec::SmallVec;
 
 pub use self::body::{UpstreamBody, UpstreamBodyError};
-pub use self::connection::RequestBody;
+pub use self::connection::UploadBody;
 use self::connection::{SendError, Upload};
 pub use self::endpoints::Endpoints;
 pub use self::pool::{ConnectError, Pools};
@@ -43,8 +43,8 @@ pub struct Terms {
     pub response_timeout: Duration,
     /// Without a byte of the response's body.
     pub body_timeout: Duration,
-    /// Whose Host the request has.
-    pub host: Host,
+    /// Whose HostField the request has.
+    pub host: HostField,
 }
 
 /// Counts what becomes of an upstream's connections.
@@ -56,9 +56,9 @@ pub struct Meter<'m> {
     pub worker: WorkerIndex,
 }
 
-/// Whose Host field a request to an origin has.
+/// Whose HostField field a request to an origin has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Host {
+pub enum HostField {
     /// The client's, or the endpoint's if the client sent none.
     Client,
     /// The endpoint's.
@@ -90,8 +90,8 @@ pub enum ForwardError {
 
 /// Why there is no response, and which endpoint is to blame.
 #[derive(Debug)]
-pub struct Failure {
-    /// Host and port of the endpoint that was tried last; none if there was none to try.
+pub struct UpstreamFailure {
+    /// HostField and port of the endpoint that was tried last; none if there was none to try.
     pub endpoint: Option<Box<str>>,
     /// Why, in a few words.
     pub cause: Box<str>,
@@ -123,22 +123,22 @@ type Outbox = Option<Request<Upload>>;
 /// Sends `request` to an endpoint of `upstream`, whose kind is `http`.
 ///
 /// The request's target is in origin-form, its fields are those that the origin shall see, except
-/// for Host; the response has no hop-by-hop fields any more. Dropping the future closes the
+/// for HostField; the response has no hop-by-hop fields any more. Dropping the future closes the
 /// connection.
 ///
 /// # Errors
 ///
 /// The request is spent; nothing is worth retrying.
-pub fn send<'f, B: RequestBody>(
+pub fn send<'f, B: UploadBody>(
     pools: &'f Pools,
     upstream: &'f Arc<Upstream>,
     http: &'f HttpUpstream,
     request: Request<B>,
     terms: &Terms,
     meter: Meter<'f>,
-) -> impl Future<Output = Result<Response<UpstreamBody>, Failure>> + use<'f, B> {
+) -> impl Future<Output = Result<Response<UpstreamBody>, UpstreamFailure>> + use<'f, B> {
     let terms = *terms;
-    let keeps_host = terms.host == Host::Client && request.headers().contains_key(HOST);
+    let keeps_host = terms.host == HostField::Client && request.headers().contains_key(HOST);
     let mut outbox = Some(prepare(request));
     // Not an `async fn`, whose future would have room for the request twice.
     async move {
@@ -158,18 +158,18 @@ pub fn send<'f, B: RequestBody>(
                 }
                 Err(error) => error,
             };
-            let failure = Failure::of(origin, error);
+            let failure = UpstreamFailure::of(origin, error);
             // A request that is back in its place can go elsewhere.
             if outbox.is_none() {
                 return Err(failure);
             }
             last = Some(failure);
         }
-        Err(last.unwrap_or_else(Failure::no_endpoint))
+        Err(last.unwrap_or_else(UpstreamFailure::no_endpoint))
     }
 }
 
-impl Failure {
+impl UpstreamFailure {
     /// Blames an endpoint, unless the client is to blame.
     fn of(origin: &Origin, error: ForwardError) -> Self {
         let cause = error.cause().into_boxed_str();
@@ -230,7 +230,7 @@ impl From<SendError> for ForwardError {
 }
 
 /// Makes `request` one that hyper sends as it stands.
-fn prepare(request: Request<impl RequestBody>) -> Request<Upload> {
+fn prepare(request: Request<impl UploadBody>) -> Request<Upload> {
     let mut request = request.map(Upload::new);
     *request.version_mut() = Version::HTTP_11;
     let body = request.body();

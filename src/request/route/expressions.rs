@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use smallvec::{SmallVec, smallvec};
 
 use super::Rule;
-use super::pattern::Shape;
+use super::pattern::PathShape;
 use super::regex::PathRegex;
 
 /// The expressions of one host.
@@ -19,16 +19,16 @@ use super::regex::PathRegex;
 pub(super) struct Expressions {
     /// Indices of their rules, in file order.
     all: Vec<usize>,
-    files: Option<Box<Files>>,
+    index_by_text: Option<Box<TextIndex>>,
 }
 
 /// Places in [`Expressions::all`] by text.
 #[derive(Debug)]
-struct Files {
+struct TextIndex {
     texts: AhoCorasick,
     by_text: Vec<Vec<usize>>,
     /// Of expressions that can do without any text.
-    unfiled: Vec<usize>,
+    unindexed: Vec<usize>,
 }
 
 impl Expressions {
@@ -37,10 +37,10 @@ impl Expressions {
         self.all.push(rule);
     }
 
-    /// Files the expressions once all are there.
+    /// TextIndex the expressions once all are there.
     pub(super) fn settle(&mut self, rules: &[Rule]) {
         if self.all.len() > TRIED_MAX {
-            self.files = Files::new(rules, &self.all).map(Box::new);
+            self.index_by_text = TextIndex::new(rules, &self.all).map(Box::new);
         }
     }
 
@@ -55,14 +55,16 @@ impl Expressions {
             let matches = regex(&rules[rule])?.matches_path(path);
             matches.then(|| try_rule(rule)).flatten()
         };
-        match &self.files {
+        match &self.index_by_text {
             None => self.all.iter().find_map(try_one),
-            Some(files) => (files.places(path).iter()).find_map(|&place| try_one(&self.all[place])),
+            Some(index_by_text) => {
+                (index_by_text.places(path).iter()).find_map(|&place| try_one(&self.all[place]))
+            }
         }
     }
 }
 
-impl Files {
+impl TextIndex {
     /// None if the texts are too many for a searcher, which is then no loss that anybody relies on.
     fn new(rules: &[Rule], all: &[usize]) -> Option<Self> {
         let texts = |rule: usize| (regex(&rules[rule]).into_iter()).flat_map(PathRegex::texts);
@@ -71,13 +73,13 @@ impl Files {
             *sharers.entry(text).or_default() += 1;
         }
         let mut by_text: HashMap<&str, Vec<usize>> = HashMap::new();
-        let mut unfiled = Vec::new();
+        let mut unindexed = Vec::new();
         for (place, &rule) in all.iter().enumerate() {
             // Of texts that as many share the longest is found by the fewest paths.
             let rarity = |text: &&str| (sharers[text], usize::MAX - text.len());
             match texts(rule).min_by_key(rarity) {
                 Some(text) => by_text.entry(text).or_default().push(place),
-                None => unfiled.push(place),
+                None => unindexed.push(place),
             }
         }
         let (texts, by_text): (Vec<_>, Vec<_>) = by_text.into_iter().unzip();
@@ -89,13 +91,13 @@ impl Files {
         Some(Self {
             texts: searcher.ok()?,
             by_text,
-            unfiled,
+            unindexed,
         })
     }
 
     /// Returns the places of expressions that can match `path`, in order.
     fn places(&self, path: &str) -> SmallVec<[usize; 16]> {
-        let mut places = SmallVec::from_slice(&self.unfiled);
+        let mut places = SmallVec::from_slice(&self.unindexed);
         let mut seen: SmallVec<[u64; 32]> = smallvec![0; self.by_text.len().div_ceil(64)];
         for found in self.texts.find_overlapping_iter(path) {
             let text = found.pattern().as_usize();
@@ -112,8 +114,8 @@ impl Files {
 
 fn regex(rule: &Rule) -> Option<&PathRegex> {
     match &rule.path.shape {
-        Shape::Regex(regex) => Some(regex),
-        Shape::Elements(_) => None,
+        PathShape::Regex(regex) => Some(regex),
+        PathShape::Elements(_) => None,
     }
 }
 
@@ -142,7 +144,10 @@ mod tests {
         let mut expressions = Expressions::default();
         (0..rules.len()).for_each(|index| expressions.push(index));
         expressions.settle(&rules);
-        let files = expressions.files.as_deref().expect("there are many");
+        let index_by_text = expressions
+            .index_by_text
+            .as_deref()
+            .expect("there are many");
         // The last two have no text that a path can lack.
         for (path, expected) in [
             ("/v1/service-017/x", &[17, 200, 201][..]),
@@ -150,7 +155,7 @@ mod tests {
             ("/v1/service-/017", &[200, 201]),
             ("/service-300", &[200, 201]),
         ] {
-            assert_eq!(files.places(path).as_slice(), expected, "{path}");
+            assert_eq!(index_by_text.places(path).as_slice(), expected, "{path}");
         }
         let found = |path| expressions.find(&rules, path, Some);
         assert_eq!(found("/v1/service-017/x"), Some(17));

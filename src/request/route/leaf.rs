@@ -17,22 +17,22 @@ use super::{Rule, Tie};
 pub(super) struct Leaf {
     /// Most specific first.
     rules: Vec<usize>,
-    files: Option<Box<Files>>,
+    index_by_header: Option<Box<HeaderIndex>>,
 }
 
 /// Places in [`Leaf::rules`] by what their rules ask for.
 #[derive(Debug, Default)]
-struct Files {
+struct HeaderIndex {
     by_header: Vec<(HeaderName, ByValue)>,
     /// Of rules that ask for no value.
-    unfiled: Vec<usize>,
+    unindexed: Vec<usize>,
 }
 
 /// Places of the rules that ask for a value of one header.
 type ByValue = HashMap<Box<[u8]>, Vec<usize>>;
 
 /// A header and the value that a rule asks for.
-type Asked<'r> = (&'r HeaderName, &'r str);
+type AskedHeader<'r> = (&'r HeaderName, &'r str);
 
 impl Leaf {
     pub(super) fn push(&mut self, rule: usize) {
@@ -47,7 +47,7 @@ impl Leaf {
             ties.extend(self::ties(rules, peers));
         }
         if self.rules.len() > TRIED_MAX {
-            self.files = Some(Box::new(Files::new(rules, &self.rules)));
+            self.index_by_header = Some(Box::new(HeaderIndex::new(rules, &self.rules)));
         }
     }
 
@@ -57,27 +57,27 @@ impl Leaf {
         headers: &HeaderMap,
         mut try_rule: impl FnMut(usize) -> Option<T>,
     ) -> Option<T> {
-        match &self.files {
+        match &self.index_by_header {
             None => self.rules.iter().find_map(|&rule| try_rule(rule)),
-            Some(files) => {
-                let places = files.places(headers);
+            Some(index_by_header) => {
+                let places = index_by_header.places(headers);
                 places.iter().find_map(|&at| try_rule(self.rules[at]))
             }
         }
     }
 }
 
-impl Files {
+impl HeaderIndex {
     fn new(rules: &[Rule], leaf: &[usize]) -> Self {
-        let mut askers: HashMap<Asked<'_>, usize> = HashMap::new();
+        let mut askers: HashMap<AskedHeader<'_>, usize> = HashMap::new();
         for asked in leaf.iter().flat_map(|&index| asked(&rules[index])) {
             *askers.entry(asked).or_default() += 1;
         }
         let mut by_header: HashMap<&HeaderName, ByValue> = HashMap::new();
-        let mut unfiled = Vec::new();
+        let mut unindexed = Vec::new();
         for (place, &index) in leaf.iter().enumerate() {
             match asked(&rules[index]).min_by_key(|asked| askers[asked]) {
-                None => unfiled.push(place),
+                None => unindexed.push(place),
                 Some((name, value)) => by_header
                     .entry(name)
                     .or_default()
@@ -89,12 +89,12 @@ impl Files {
         let by_header = by_header.into_iter();
         Self {
             by_header: by_header.map(|(name, of)| (name.clone(), of)).collect(),
-            unfiled,
+            unindexed,
         }
     }
 
     fn places(&self, headers: &HeaderMap) -> SmallVec<[usize; 16]> {
-        let mut places = SmallVec::from_slice(&self.unfiled);
+        let mut places = SmallVec::from_slice(&self.unindexed);
         for (name, by_value) in &self.by_header {
             let value = only_line(headers, name).map(HeaderValue::as_bytes);
             if let Some(filed) = value.and_then(|value| by_value.get(value)) {
@@ -122,7 +122,7 @@ fn only_line<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h Header
 }
 
 /// What a rule asks headers to be, where it is not content with any value.
-fn asked(rule: &Rule) -> impl Iterator<Item = Asked<'_>> {
+fn asked(rule: &Rule) -> impl Iterator<Item = AskedHeader<'_>> {
     (rule.headers.iter()).filter_map(|(name, value)| Some((name, value.as_deref()?)))
 }
 
@@ -143,7 +143,7 @@ fn ties(rules: &[Rule], peers: &[usize]) -> Vec<Tie> {
 #[derive(Default)]
 struct Before<'r> {
     all: Vec<usize>,
-    asking: HashMap<Asked<'r>, Vec<usize>>,
+    asking: HashMap<AskedHeader<'r>, Vec<usize>>,
     /// How many ask for some value of a header.
     askers: HashMap<&'r HeaderName, usize>,
 }
@@ -159,7 +159,7 @@ impl<'r> Before<'r> {
 
     /// Those that `rule` can tie with: if all ask for a value of one header, those that ask for its.
     fn near<'b>(&'b self, rule: &'b Rule) -> &'b [usize] {
-        let of_all = |(name, _): &Asked<'_>| self.askers.get(*name) == Some(&self.all.len());
+        let of_all = |(name, _): &AskedHeader<'_>| self.askers.get(*name) == Some(&self.all.len());
         let mut nearest = self.all.as_slice();
         for asked in asked(rule).filter(of_all) {
             let asking = self.asking.get(&asked).map_or(&[][..], Vec::as_slice);

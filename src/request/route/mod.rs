@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 pub use self::host::HostPattern;
 pub use self::pattern::{PathPattern, PatternError};
 pub use self::regex::Case;
-use self::tree::{Request, Tree};
+use self::tree::{RouteQuery, Tree};
 use super::path;
 
 /// Finds the route of a request.
@@ -136,7 +136,7 @@ impl Router {
             return Lookup::NoRoute;
         }
         let compared = path::comparable(path);
-        let request = Request::new(&compared, method, headers);
+        let request = RouteQuery::new(&compared, method, headers);
         let mut lookup = (self.trees(host))
             .find_map(|tree| tree.find(&self.rules, &request))
             .unwrap_or(Lookup::NoRoute);

@@ -8,7 +8,7 @@ use proptest::sample::{select, subsequence};
 
 use smallvec::SmallVec;
 
-use super::pattern::{Element, Shape};
+use super::pattern::{Element, PathShape};
 use super::rank::RankWithinPath;
 use super::{Case, Found, HostPattern, Lookup, PathPattern, Router, Rule};
 
@@ -193,8 +193,8 @@ fn matches(rule: &Rule, request: &Request) -> Lookup {
 fn path_matches(rule: &Rule, path: &str) -> bool {
     let path = path.replace("%3A", ":");
     let elements = match &rule.path.shape {
-        Shape::Elements(elements) => elements,
-        Shape::Regex(regex) => {
+        PathShape::Elements(elements) => elements,
+        PathShape::Regex(regex) => {
             let trimmed = path.trim_end_matches('/');
             return regex.matches(&path) || (!trimmed.is_empty() && regex.matches(trimmed));
         }
@@ -354,8 +354,8 @@ impl Rank {
         Self {
             host: HostRank::of(rule.host.as_ref()),
             path: match &rule.path.shape {
-                Shape::Regex(_) => vec![SegmentRank::Regex(index)],
-                Shape::Elements(elements) => elements.iter().map(SegmentRank::of).collect(),
+                PathShape::Regex(_) => vec![SegmentRank::Regex(index)],
+                PathShape::Elements(elements) => elements.iter().map(SegmentRank::of).collect(),
             },
             within: RankWithinPath::of(rule),
         }

@@ -13,13 +13,13 @@ use crate::request::path;
 /// A path's pattern, parsed.
 #[derive(Clone, Debug)]
 pub struct PathPattern {
-    pub(super) shape: Shape,
+    pub(super) shape: PathShape,
     params: Vec<Box<str>>,
 }
 
 /// What a pattern is made of.
 #[derive(Clone, Debug)]
-pub(super) enum Shape {
+pub(super) enum PathShape {
     /// Segments from the left; [`Element::Rest`] is the last if it is there.
     Elements(Vec<Element>),
     /// A regular expression over the whole path.
@@ -102,7 +102,7 @@ impl PathPattern {
             pattern.push(element(segment, span, &mut params)?);
         }
         Ok(Self {
-            shape: Shape::Elements(pattern),
+            shape: PathShape::Elements(pattern),
             params,
         })
     }
@@ -113,7 +113,7 @@ impl PathPattern {
     /// What is no regular expression, is too large, or can match no normalised path.
     pub fn regex(text: &str, case: Case) -> Result<Self, PatternError> {
         Ok(Self {
-            shape: Shape::Regex(PathRegex::parse(text, case)?),
+            shape: PathShape::Regex(PathRegex::parse(text, case)?),
             params: Vec::new(),
         })
     }
@@ -121,8 +121,8 @@ impl PathPattern {
     /// Says whether the whole of `path`, in its comparable spelling, matches.
     pub(super) fn matches(&self, path: &str, case_insensitive: bool) -> bool {
         let elements = match &self.shape {
-            Shape::Regex(regex) => return regex.matches_path(path),
-            Shape::Elements(elements) => elements,
+            PathShape::Regex(regex) => return regex.matches_path(path),
+            PathShape::Elements(elements) => elements,
         };
         let mut segments = path::without_last_slash(path).split('/').skip(1);
         for element in elements {
@@ -221,8 +221,8 @@ mod tests {
 
     fn elements(text: &str) -> Vec<Element> {
         match PathPattern::parse(text).expect(text).shape {
-            Shape::Elements(elements) => elements,
-            Shape::Regex(_) => panic!("{text} is no regular expression"),
+            PathShape::Elements(elements) => elements,
+            PathShape::Regex(_) => panic!("{text} is no regular expression"),
         }
     }
 

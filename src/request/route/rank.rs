@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use http::Method;
 
 use super::Rule;
-use super::pattern::Shape;
+use super::pattern::PathShape;
 
 /// How specific a rule is among those of the same host and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub(super) fn overlap(a: &Rule, b: &Rule) -> bool {
     let same_path = a.case_insensitive
         || b.case_insensitive
         || match (&a.path.shape, &b.path.shape) {
-            (Shape::Elements(a), Shape::Elements(b)) => a == b,
+            (PathShape::Elements(a), PathShape::Elements(b)) => a == b,
             _ => false,
         };
     same_path && methods_overlap(&a.methods, &b.methods) && headers_overlap(a, b)

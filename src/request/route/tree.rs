@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use super::expressions::Expressions;
 use super::leaf::{Leaf, has_header};
-use super::pattern::{Element, Shape};
+use super::pattern::{Element, PathShape};
 use super::rank;
 use super::{Found, Lookup, Rule, Tie};
 use crate::request::path;
@@ -25,17 +25,17 @@ use crate::request::path;
 /// The rules of one host.
 #[derive(Debug)]
 pub(super) struct Tree {
-    case: Case,
+    case: KeyCase,
     /// The first is the root.
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     expressions: Expressions,
     /// Rules for `/*`.
     rest: Leaf,
 }
 
 #[derive(Debug, Default)]
-struct Node {
-    /// Ordered as [`Case::order`] says.
+struct TreeNode {
+    /// Ordered as [`KeyCase::order`] says.
     literals: Vec<(Box<str>, usize)>,
     param: Option<usize>,
     end: Leaf,
@@ -44,13 +44,13 @@ struct Node {
 
 /// How literals are keyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Case {
+enum KeyCase {
     Exact,
     Lower,
 }
 
 /// What of a request is matched.
-pub(super) struct Request<'r> {
+pub(super) struct RouteQuery<'r> {
     /// The path in its comparable spelling.
     path: &'r str,
     /// The same without a last slash.
@@ -59,7 +59,7 @@ pub(super) struct Request<'r> {
     headers: &'r HeaderMap,
 }
 
-impl<'r> Request<'r> {
+impl<'r> RouteQuery<'r> {
     /// `path` begins with a slash.
     pub(super) fn new(path: &'r str, method: &'r Method, headers: &'r HeaderMap) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Tree {
     pub(super) fn new(rules: &[Rule], members: &[usize], ties: &mut Vec<Tie>) -> Self {
         let mut tree = Self::default();
         if members.iter().any(|&member| rules[member].case_insensitive) {
-            tree.case = Case::Lower;
+            tree.case = KeyCase::Lower;
         }
         for &index in members {
             tree.insert(&rules[index], index);
@@ -91,8 +91,8 @@ impl Tree {
 
     fn insert(&mut self, rule: &Rule, index: usize) {
         let elements = match &rule.path.shape {
-            Shape::Regex(_) => return self.expressions.push(index),
-            Shape::Elements(elements) => elements,
+            PathShape::Regex(_) => return self.expressions.push(index),
+            PathShape::Elements(elements) => elements,
         };
         let mut node = 0;
         for element in elements {
@@ -114,7 +114,7 @@ impl Tree {
             Ok(at) => literals[at].1,
             Err(at) => {
                 literals.insert(at, (case.key(text), new));
-                self.nodes.push(Node::default());
+                self.nodes.push(TreeNode::default());
                 new
             }
         }
@@ -124,13 +124,13 @@ impl Tree {
         let new = self.nodes.len();
         let child = *self.nodes[node].param.get_or_insert(new);
         if child == new {
-            self.nodes.push(Node::default());
+            self.nodes.push(TreeNode::default());
         }
         child
     }
 
     /// Finds the first rule, in the order of rank, that matches or would in the method's right case.
-    pub(super) fn find(&self, rules: &[Rule], request: &Request<'_>) -> Option<Lookup> {
+    pub(super) fn find(&self, rules: &[Rule], request: &RouteQuery<'_>) -> Option<Lookup> {
         let mut walk = Walk {
             tree: self,
             rules,
@@ -146,15 +146,15 @@ impl Tree {
 impl Default for Tree {
     fn default() -> Self {
         Self {
-            case: Case::Exact,
-            nodes: vec![Node::default()],
+            case: KeyCase::Exact,
+            nodes: vec![TreeNode::default()],
             expressions: Expressions::default(),
             rest: Leaf::default(),
         }
     }
 }
 
-impl Case {
+impl KeyCase {
     fn key(self, text: &str) -> Box<str> {
         match self {
             Self::Exact => text.into(),
@@ -177,7 +177,7 @@ impl Case {
 struct Walk<'w> {
     tree: &'w Tree,
     rules: &'w [Rule],
-    request: &'w Request<'w>,
+    request: &'w RouteQuery<'w>,
     params: SmallVec<[Range<usize>; 4]>,
 }
 
@@ -222,7 +222,7 @@ impl Walk<'_> {
     /// Tries a rule whose path matches, but perhaps for its case.
     fn try_rule(&mut self, index: usize) -> Option<Lookup> {
         let rule = &self.rules[index];
-        let recheck = self.tree.case == Case::Lower && !rule.case_insensitive;
+        let recheck = self.tree.case == KeyCase::Lower && !rule.case_insensitive;
         if recheck && !literals_match(rule, self.request.trimmed) {
             return None;
         }
@@ -251,7 +251,7 @@ impl Walk<'_> {
 
 /// Says whether the literals of a rule equal a path's segments in their case too.
 fn literals_match(rule: &Rule, path: &str) -> bool {
-    let Shape::Elements(elements) = &rule.path.shape else {
+    let PathShape::Elements(elements) = &rule.path.shape else {
         return true;
     };
     elements

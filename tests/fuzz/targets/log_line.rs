@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate::access_log::Entry;
+use tollgate::access_log::AccessEntry;
 use tollgate::clock::Timestamp;
 use tollgate::fault::Reason;
 use tollgate::logging::LogFormat;
-use tollgate::metrics::Outcome;
+use tollgate::metrics::PolicyOutcome;
 
 /// The input: a record's texts with the byte 0x1e between them, in the order of `TEXTS`.
 pub fn holds(data: &[u8]) {
@@ -19,7 +19,7 @@ pub fn holds(data: &[u8]) {
     let route = String::from_utf8_lossy(texts["route"]);
     let policy = String::from_utf8_lossy(texts["policies"]);
     let number = u64::try_from(data.len()).expect("a length");
-    let record = Entry {
+    let record = AccessEntry {
         at: Timestamp(number << 40),
         listener: "public",
         client: texts["client"],
@@ -29,7 +29,10 @@ pub fn holds(data: &[u8]) {
         path: texts["path"],
         route: Some(&route),
         status: Some(429),
-        policies: &[(&policy, Outcome::Refused), (&policy, Outcome::Admitted)],
+        policies: &[
+            (&policy, PolicyOutcome::Refused),
+            (&policy, PolicyOutcome::Admitted),
+        ],
         remaining: Some(number),
         cost: None,
         reason: Some(Reason::QuotaExceeded),
@@ -80,7 +83,7 @@ pub fn holds(data: &[u8]) {
     assert_eq!(sorted, expected, "{text}");
 }
 
-fn line(record: &Entry<'_>, format: LogFormat) -> String {
+fn line(record: &AccessEntry<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
     record.write(&mut out, format);
     let line = String::from_utf8(out).expect("lines are UTF-8");

@@ -18,9 +18,9 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::metrics::Metrics;
 use tollgate::proxy::deadline::Sweep;
 use tollgate::proxy::upstream::Pools;
-use tollgate::proxy::upstream::RequestBody;
+use tollgate::proxy::upstream::UploadBody;
 use tollgate::proxy::upstream::UpstreamBody;
-use tollgate::proxy::upstream::{self, ForwardError, Host, Meter, Terms};
+use tollgate::proxy::upstream::{self, ForwardError, HostField, Meter, Terms};
 use tollgate::snapshot::{Endpoint, HttpUpstream, Upstream, UpstreamKind};
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -61,7 +61,7 @@ impl Gateway {
             terms: Terms {
                 response_timeout: Duration::from_secs(30),
                 body_timeout: Duration::from_mins(1),
-                host: Host::Client,
+                host: HostField::Client,
             },
             sweep,
             clock,
@@ -79,7 +79,7 @@ impl Gateway {
 impl Gateway {
     pub async fn send(
         &self,
-        request: Request<impl RequestBody>,
+        request: Request<impl UploadBody>,
     ) -> Result<Response<UpstreamBody>, ForwardError> {
         let UpstreamKind::Http(http) = &self.upstream.kind else {
             unreachable!("tests have origins")

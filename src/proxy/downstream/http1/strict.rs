@@ -21,12 +21,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Debug)]
 pub(crate) struct Strict<I> {
     io: I,
-    reader: Reader,
+    reader: StrictReader,
 }
 
 /// Where in the requests of one connection the next byte belongs.
 #[derive(Debug, Default)]
-struct Reader {
+struct StrictReader {
     place: Place,
     /// How the body behind the head is framed, as far as the head has been read.
     framing: Framing,
@@ -48,7 +48,7 @@ enum Place {
     /// In white space behind a chunk's size, where only an extension may follow.
     Space { size: u64 },
     /// In a chunk's extensions.
-    Extension { size: u64, text: Text },
+    Extension { size: u64, text: Quoting },
     /// In front of the line feed behind a chunk's size.
     SizeEnd { size: u64 },
     /// In a chunk of which so many bytes are left.
@@ -63,7 +63,7 @@ enum Place {
 
 /// Where in a chunk's extensions a byte belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Text {
+enum Quoting {
     Plain,
     Quoted,
     /// Behind a backslash.
@@ -91,12 +91,12 @@ impl<I> Strict<I> {
     pub(crate) fn new(io: I) -> Self {
         Self {
             io,
-            reader: Reader::default(),
+            reader: StrictReader::default(),
         }
     }
 }
 
-impl Reader {
+impl StrictReader {
     /// Follows `bytes`, and overwrites the first of them that must not be there.
     fn follow(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
@@ -191,7 +191,7 @@ impl Reader {
             (Place::Size { size, .. }, b'\r') => Place::SizeEnd { size },
             (Place::Size { size, .. } | Place::Space { size }, b';') => Place::Extension {
                 size,
-                text: Text::Plain,
+                text: Quoting::Plain,
             },
             (Place::Size { size, .. } | Place::Space { size }, b' ' | b'\t') => {
                 Place::Space { size }
@@ -220,13 +220,13 @@ impl Place {
 const SIZE: Place = Place::Size { digits: 0, size: 0 };
 
 /// Follows a byte of a chunk's extensions (RFC 9112, section 7.1.1).
-fn extension(size: u64, text: Text, byte: &mut u8) -> Place {
+fn extension(size: u64, text: Quoting, byte: &mut u8) -> Place {
     let text = match (text, *byte) {
-        (Text::Plain, b'\r') => return Place::SizeEnd { size },
+        (Quoting::Plain, b'\r') => return Place::SizeEnd { size },
         (_, b'\t' | b' '..=b'~' | 0x80..) => match (text, *byte) {
-            (Text::Plain | Text::Escaped, b'"') | (Text::Escaped, _) => Text::Quoted,
-            (Text::Quoted, b'"') => Text::Plain,
-            (Text::Quoted, b'\\') => Text::Escaped,
+            (Quoting::Plain | Quoting::Escaped, b'"') | (Quoting::Escaped, _) => Quoting::Quoted,
+            (Quoting::Quoted, b'"') => Quoting::Plain,
+            (Quoting::Quoted, b'\\') => Quoting::Escaped,
             _ => text,
         },
         _ => {

@@ -7,7 +7,7 @@ use super::*;
 
 /// Follows `bytes` in pieces of that many, and returns what came of them.
 fn followed(bytes: &[u8], piece: usize) -> (Vec<u8>, Place) {
-    let mut reader = Reader::default();
+    let mut reader = StrictReader::default();
     let mut bytes = bytes.to_vec();
     for piece in bytes.chunks_mut(piece) {
         reader.follow(piece);
