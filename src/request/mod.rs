@@ -1,6 +1,6 @@
 //! What a request says: its path and target, its host, whose it is, and which route takes it.
 //!
-//! Everything here is pure and knows no socket. [`host()`] and [`client_address`] read what a
+//! Everything here is pure and knows no socket. [`host()`] and [`client_address()`] read what a
 //! request says of itself, and believe only what may be believed; [`route`] finds its route by
 //! the normalised [`path`]; [`partition_id`] digests a policy's partition of it into the name that
 //! the store counts under, and [`redacted()`] spells the same for people without giving a secret

@@ -62,7 +62,7 @@ pub enum Missing {
 /// What of a request can name its client.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'r> {
-    /// The client's address, as [`client_address`](super::client_address) returns it.
+    /// The client's address, as [`client_address`](super::client_address()) returns it.
     pub client: IpAddr,
     /// How many leading bits of an IPv6 address make a client.
     pub ipv6_prefix: u8,
