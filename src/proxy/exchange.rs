@@ -1,7 +1,13 @@
 //! One request and its answer, from the head's arrival to the end of the answer's body.
 
+use std::rc::Rc;
+
+use http::request::Parts;
+
+use super::client::Client;
 use super::downstream::http1::{RequestGuard, RequestState};
 use super::record::Record;
+use super::worker::InForce;
 use crate::limiter::Decided;
 
 /// What lives as long as a request does: it travels in its answer's body.
@@ -16,12 +22,18 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     /// Begins an exchange whose head has arrived.
-    pub(crate) fn new(request: RequestGuard, record: Record) -> Self {
-        Self {
+    pub(crate) fn begin(
+        request: RequestGuard,
+        client: &Rc<Client>,
+        live: &Rc<InForce>,
+        head: &Parts,
+    ) -> Box<Self> {
+        // Made where it stays, for it is large.
+        Box::new(Self {
             request,
             decided: Decided::default(),
-            record,
-        }
+            record: Record::begin(client, live, &head.method, &head.uri),
+        })
     }
 
     /// Returns the request on its connection.

@@ -24,7 +24,6 @@ use super::downstream::http1::RequestState;
 use super::exchange::Exchange;
 use super::forwarded::{self, Sender};
 use super::hold::{Held, hold};
-use super::record::Record;
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::shared::Live;
 use super::upstream::{self, ForwardError, Meter, Terms, UpstreamFailure, builtin};
@@ -74,8 +73,7 @@ pub(crate) async fn run(
     let (dialect, version) = (Dialect::of(&head.headers), head.version);
     let is_withheld = head.headers.contains_key(EXPECT);
     let mut body = Some(RequestBody::new(incoming, state, is_withheld));
-    let record = Record::begin(&client, &live, &head.method, &head.uri);
-    let mut exchange = Box::new(Exchange::new(guard, record));
+    let mut exchange = Exchange::begin(guard, &client, &live, &head);
     let journey = Journey {
         client: &client,
         live: &live,

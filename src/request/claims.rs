@@ -66,8 +66,12 @@ pub(super) fn is_disguised(name: &HeaderName) -> bool {
 }
 
 fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
-    let names = headers.keys().filter(|name| unwanted(name));
-    let names: SmallVec<[HeaderName; 4]> = names.cloned().collect();
+    let mut names = SmallVec::<[HeaderName; 4]>::new();
+    for name in headers.keys() {
+        if unwanted(name) {
+            names.push(name.clone());
+        }
+    }
     for name in names {
         headers.remove(name);
     }

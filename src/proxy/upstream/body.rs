@@ -21,17 +21,16 @@ use super::pool::Lease;
 pub struct UpstreamBody {
     incoming: Incoming,
     /// What was taken of it before its head was passed on.
-    first: First,
+    first: FirstFrame,
     /// The connection, until the response has ended.
     lease: Option<Lease>,
     /// How long the origin may leave the gateway without a byte.
     timeout: Duration,
 }
 
-/// What an origin's body began with.
-enum First {
-    /// Nothing that is still to be passed on.
-    Taken,
+/// What had come of an origin's body when its head had, until it is passed on.
+pub(super) enum FirstFrame {
+    None,
     Data(Bytes),
     Trailers(Box<HeaderMap>),
 }
@@ -50,7 +49,45 @@ pub enum UpstreamBodyError {
     Request(#[source] hyper::Error),
 }
 
+impl FirstFrame {
+    /// Takes what has come with the head, without waiting: a body that is broken already is an error
+    /// before its head is passed on, not a connection that closes behind it.
+    pub(super) fn poll(
+        incoming: &mut Incoming,
+        lease: &Lease,
+        cx: &mut Context<'_>,
+    ) -> Result<Self, UpstreamBodyError> {
+        if incoming.is_end_stream() {
+            return Ok(Self::None);
+        }
+        lease.connection.taking();
+        let frame = match Pin::new(incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => frame,
+            Poll::Ready(Some(Err(error))) => {
+                return Err(UpstreamBodyError::of(error, lease.connection.failure()));
+            }
+            Poll::Ready(None) | Poll::Pending => return Ok(Self::None),
+        };
+        Ok(match frame.into_data() {
+            Ok(data) => Self::Data(data),
+            Err(frame) => {
+                let trailers = frame.into_trailers().ok();
+                trailers.map_or(Self::None, |trailers| Self::Trailers(Box::new(trailers)))
+            }
+        })
+    }
+}
+
 impl UpstreamBodyError {
+    /// Says why a body broke off; `failure` is what its connection ended in, which says more.
+    fn of(error: hyper::Error, failure: Option<hyper::Error>) -> Self {
+        match failure {
+            Some(failure) if failure.is_user() => Self::Request(failure),
+            Some(failure) => Self::Broken(failure),
+            None => Self::Broken(error),
+        }
+    }
+
     /// Returns the error of the request's body, if it is what ended the response and an `E`.
     pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
         match self {
@@ -62,35 +99,23 @@ impl UpstreamBodyError {
 
 impl UpstreamBody {
     /// Wraps the body that `lease`'s connection is about to deliver, if there is any.
-    pub(super) fn new(incoming: Incoming, lease: Lease, timeout: Duration) -> Self {
+    pub(super) fn new(
+        incoming: Incoming,
+        first: FirstFrame,
+        lease: Lease,
+        timeout: Duration,
+    ) -> Self {
         let mut body = Self {
             incoming,
-            first: First::Taken,
+            first,
             lease: Some(lease),
             timeout,
         };
+        if matches!(body.first, FirstFrame::Trailers(_)) {
+            body.release();
+        }
         body.release_at_end();
         body
-    }
-
-    /// Takes what has come with the head, without waiting: a body that is broken already is an error
-    /// before its head is passed on, not a connection that closes behind it.
-    pub(super) fn poll_first(&mut self, cx: &mut Context<'_>) -> Result<(), UpstreamBodyError> {
-        if self.is_end_stream() {
-            return Ok(());
-        }
-        let Poll::Ready(Some(frame)) = self.poll_incoming(cx) else {
-            return Ok(());
-        };
-        self.first = match frame?.into_data() {
-            Ok(data) => First::Data(data),
-            Err(frame) => match frame.into_trailers() {
-                Ok(trailers) => First::Trailers(Box::new(trailers)),
-                // There is no third kind of frame.
-                Err(_) => First::Taken,
-            },
-        };
-        Ok(())
     }
 
     /// Gives the connection back if no byte is missing: hyper does not poll a body beyond that.
@@ -103,18 +128,6 @@ impl UpstreamBody {
     fn release(&mut self) {
         if let Some(lease) = self.lease.take() {
             lease.release();
-        }
-    }
-
-    fn error(&mut self, error: hyper::Error) -> UpstreamBodyError {
-        match self
-            .lease
-            .take()
-            .and_then(|lease| lease.connection.failure())
-        {
-            Some(failure) if failure.is_user() => UpstreamBodyError::Request(failure),
-            Some(failure) => UpstreamBodyError::Broken(failure),
-            None => UpstreamBodyError::Broken(error),
         }
     }
 
@@ -136,7 +149,10 @@ impl UpstreamBody {
                 self.release_at_end();
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.error(error)))),
+            Poll::Ready(Some(Err(error))) => {
+                let failure = self.lease.take().and_then(|it| it.connection.failure());
+                Poll::Ready(Some(Err(UpstreamBodyError::of(error, failure))))
+            }
             Poll::Ready(None) => {
                 self.release();
                 Poll::Ready(None)
@@ -163,20 +179,20 @@ impl Body for UpstreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
         let body = self.get_mut();
-        match std::mem::replace(&mut body.first, First::Taken) {
-            First::Taken => body.poll_incoming(cx),
-            First::Data(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
-            First::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(*trailers)))),
+        match std::mem::replace(&mut body.first, FirstFrame::None) {
+            FirstFrame::None => body.poll_incoming(cx),
+            FirstFrame::Data(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+            FirstFrame::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(*trailers)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.first, First::Taken) && self.incoming.is_end_stream()
+        matches!(self.first, FirstFrame::None) && self.incoming.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
         let mut hint = self.incoming.size_hint();
-        if let First::Data(data) = &self.first {
+        if let FirstFrame::Data(data) = &self.first {
             let bytes = data.len() as u64;
             if let Some(upper) = hint.upper() {
                 hint.set_upper(upper + bytes);

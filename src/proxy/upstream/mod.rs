@@ -26,6 +26,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 
+use self::body::FirstFrame;
 pub use self::body::{UpstreamBody, UpstreamBodyError};
 pub use self::connection::UploadBody;
 use self::connection::{SendError, Upload};
@@ -301,21 +302,20 @@ async fn exchange(
     outbox: &mut Outbox,
     terms: &Terms,
 ) -> Result<Response<UpstreamBody>, ForwardError> {
-    let response = lease
-        .connection
-        .send(outbox, terms.response_timeout)
-        .await?;
-    let mut response =
-        accept(response, lease, terms.body_timeout).map_err(ForwardError::BadResponse)?;
-    poll_fn(|cx| Poll::Ready(response.body_mut().poll_first(cx)))
+    let timeout = terms.response_timeout;
+    let mut response = lease.connection.send(outbox, timeout).await?;
+    let first = poll_fn(|cx| Poll::Ready(FirstFrame::poll(response.body_mut(), &lease, cx)));
+    first
         .await
-        .map_err(|error| ForwardError::BadResponse(BadResponse::Body(error)))?;
-    Ok(response)
+        .map_err(BadResponse::Body)
+        .and_then(|first| accept(response, first, lease, terms.body_timeout))
+        .map_err(ForwardError::BadResponse)
 }
 
 /// Judges the head of a response; a connection whose response is refused is closed.
 fn accept(
     mut response: Response<Incoming>,
+    first: FirstFrame,
     mut lease: Lease,
     body_timeout: Duration,
 ) -> Result<Response<UpstreamBody>, BadResponse> {
@@ -337,7 +337,7 @@ fn accept(
         response.headers_mut().remove(CONTENT_LENGTH);
     }
     *response.version_mut() = Version::HTTP_11;
-    Ok(response.map(|incoming| UpstreamBody::new(incoming, lease, body_timeout)))
+    Ok(response.map(|incoming| UpstreamBody::new(incoming, first, lease, body_timeout)))
 }
 
 /// Refuses a response whose end the client could see elsewhere than the gateway.
