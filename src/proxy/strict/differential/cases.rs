@@ -18,6 +18,8 @@ pub const MESSAGES: &[&[u8]] = &[
       000000000000000A \t;x=\"a;\\\"\\\\\"\r\n\n\r\n0\r\n\r\n\n\n\n\r\n0\r\n\r\n",
     b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: x\r\n\r\n\
       3;a=\"\\\"\";b\r\n\r\n\n\r\n0;x\r\nX: 1\r\nY: 2\r\n\r\n",
+    b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
+      0\r\nX: 1\r\nContent-Length: 300\r\nTransfer-Encoding: chunked\r\n\r\n",
     b"PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n\n\n\n",
     b"POST / HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\n\n\n\n",
     b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
