@@ -12,10 +12,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Says what time it is; cheap to clone, shared by every worker.
 #[derive(Clone, Debug)]
-pub struct Clock(Arc<Source>);
+pub struct Clock(Arc<TimeSource>);
 
 #[derive(Debug)]
-enum Source {
+enum TimeSource {
     System {
         anchored_at: Instant,
         anchor_us: u64,
@@ -36,7 +36,7 @@ pub struct Micros(pub u64);
 impl Clock {
     /// Anchors a clock to wall time as it is now.
     pub fn system() -> Self {
-        Self(Arc::new(Source::System {
+        Self(Arc::new(TimeSource::System {
             anchored_at: Instant::now(),
             anchor_us: wall_us(),
             offset_us: AtomicI64::new(0),
@@ -45,13 +45,13 @@ impl Clock {
 
     /// Makes a clock that only moves when told to.
     pub fn manual(start: Timestamp) -> Self {
-        Self(Arc::new(Source::Manual(AtomicU64::new(start.0))))
+        Self(Arc::new(TimeSource::Manual(AtomicU64::new(start.0))))
     }
 
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match &*self.0 {
-            Source::System {
+            TimeSource::System {
                 anchored_at,
                 anchor_us,
                 offset_us,
@@ -59,28 +59,28 @@ impl Clock {
                 let elapsed_us = micros(anchored_at.elapsed());
                 Timestamp((anchor_us + elapsed_us).saturating_add_signed(offset_us.load(Relaxed)))
             }
-            Source::Manual(us) => Timestamp(us.load(Relaxed)),
+            TimeSource::Manual(us) => Timestamp(us.load(Relaxed)),
         }
     }
 
     /// Returns the time of a manual clock; none of the system's, in whose place a store's own may stand.
     pub fn manual_now(&self) -> Option<Timestamp> {
         match &*self.0 {
-            Source::System { .. } => None,
-            Source::Manual(_) => Some(self.now()),
+            TimeSource::System { .. } => None,
+            TimeSource::Manual(_) => Some(self.now()),
         }
     }
 
     /// Moves a manual clock forward; the system clock cannot be moved.
     pub fn advance(&self, by: Micros) {
-        if let Source::Manual(us) = &*self.0 {
+        if let TimeSource::Manual(us) = &*self.0 {
             us.fetch_add(by.0, Relaxed);
         }
     }
 
     /// Sets a manual clock, back as well as forward; the system clock cannot be set.
     pub fn set(&self, to: Timestamp) {
-        if let Source::Manual(us) = &*self.0 {
+        if let TimeSource::Manual(us) = &*self.0 {
             us.store(to.0, Relaxed);
         }
     }
@@ -90,7 +90,7 @@ impl Clock {
     /// A difference that a step of the wall clock made is worn off at 0.5 %, so no window is
     /// ever visibly longer or shorter than configured.
     pub fn discipline(&self) {
-        if let Source::System { offset_us, .. } = &*self.0 {
+        if let TimeSource::System { offset_us, .. } = &*self.0 {
             let ahead_us = wall_us().cast_signed() - self.now().0.cast_signed();
             offset_us.fetch_add(ahead_us.clamp(-SLEW_US_MAX, SLEW_US_MAX), Relaxed);
         }

@@ -55,7 +55,7 @@ pub enum Reason {
     LimiterUnavailable,
     /// The listener holds as many requests as it may.
     HeldFull,
-    /// The gateway ended before the answer did: the grace was over, or it was told to hurry.
+    /// The gateway ended before the answer did: the grace was over, or it was told not to wait for them.
     ShutDown,
     /// The request has passed this gateway before.
     Loop,

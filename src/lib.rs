@@ -1,25 +1,70 @@
 //! Tollgate: a rate-limiting reverse proxy. This is the map; read it top down.
 //!
-//! A request's way through the gateway is [`proxy`]: a worker takes its connection, the journey
-//! finds its route, names its client, makes a plan, lets the [`store`] decide it, forwards or
-//! refuses, annotates the answer and records it. What a limit means is [`limit`], pure functions; a
-//! fleet's counters are in Redis, where the scripts of `lua/` do the same.
-//! The file's way is [`config`]: mirror, compile, [`snapshot`]. What went wrong is a [`fault`], what
-//! is counted [`metrics`], what is written [`access_log`] and [`logging`], what operators ask
-//! [`admin`]. [`gateway`] puts the parts together and runs them.
+//! # What a request meets
+//!
+//! ```text
+//! proxy::downstream   listener: accepts within its capacity, hands the connection to a worker
+//!                     connection: hyper over http1 (held to the letter by strict), over a socket with deadlines
+//! proxy::journey      one function, a line or two per phase:
+//!   1 route           request::route finds it by the path that request::path has normalised
+//!   2 identify        request::partition names the client; request::client_address believes trusted proxies
+//!   3 plan            limiter: every quota of the route's policies, as one plan
+//!   4 decide          store: memory, or guarded (refusal cache → redis behind its breaker → fallback)
+//!                     limit: what each algorithm means, as pure functions; lua/ says the same in Redis
+//!   5 forward         proxy::upstream: an endpoint, a connection from the pool, the answer's head
+//!   6 settle          limiter's charge: what is given back, without waiting
+//!   7 annotate        proxy::annotate: RateLimit fields; request::hop_by_hop: what stays on one connection
+//!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
+//! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
+//! ```
+//!
+//! # What a file becomes
+//!
+//! ```text
+//! gateway.toml → config → snapshot::Snapshot, in which nothing can be wrong, or a Report of every mistake
+//! gateway             starts it, swaps it on SIGHUP (counters, connections and pools stay), drains it on SIGTERM
+//! ```
+//!
+//! # What operators see
+//!
+//! [`fault`]: why, and whose fault. [`metrics`] and [`access_log`]: how often, and each request. [`logging`]:
+//! events. [`admin`]: the private port. [`cli`]: `tollgate check`.
+//!
+//! # Words
+//!
+//! The field's own words (policy, quota, window, burst, partition, upstream, endpoint) are in
+//! `docs/limits.md` and `docs/configuration.md`. What has no word of the field's:
+//!
+//! | word | means |
+//! | --- | --- |
+//! | partition id | the keyed digest of whose quota it is, under which a store counts |
+//! | series | the states of one quota: its policy, algorithm, shape and window, not its number |
+//! | check | one quota's part of a plan: whose it is, and what the request costs there |
+//! | peek | to ask what a check would be answered, and spend nothing |
+//! | charge | what a decision spent and where: the only thing that can be given back |
+//! | admission | what the limiter says of a request: go on, wait, or why not |
+//! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
+//! | worker | a thread with connections of its own to clients, origins and Redis |
+//! | fallback | what decides while Redis cannot: this node's share, everything, or nothing |
+//! | sweep | what is done ten times a second, instead of a timer per request |
 
 pub mod clock;
+pub mod fault;
+pub mod logging;
+
 pub mod limit;
 pub mod store;
 
-pub mod config;
-pub mod snapshot;
-
-pub mod fault;
 pub mod metrics;
 
 pub mod access_log;
-pub mod logging;
+
+pub mod request;
+pub mod snapshot;
+
+pub mod config;
+
+pub mod limiter;
 
 pub mod proxy;
 

@@ -62,18 +62,18 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
                 _ = hangup.recv() => reload(&mut gateway, file),
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => {
-                    gateway.hurrier()();
+                    gateway.forcer()();
                     break;
                 }
             }
         }
         tracing::info!("draining: not ready any more; open requests finish");
-        let hurry = gateway.hurrier();
+        let force = gateway.forcer();
         let mut drained = tokio::task::spawn_blocking(move || gateway.shutdown());
         loop {
             tokio::select! {
                 done = &mut drained => return done.map(|()| ExitCode::SUCCESS).map_err(Into::into),
-                _ = interrupt.recv() => hurry(),
+                _ = interrupt.recv() => force(),
             }
         }
     })

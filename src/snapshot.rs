@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use http::HeaderName;
 use http::uri::Authority;
-use ipnet::IpNet;
 
+use crate::access_log::AccessLog;
 use crate::limit::Quota;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use crate::proxy::route::Router;
+use crate::logging::LogFormat;
+use crate::request::route::Router;
+use crate::request::{ClientIdentity, ClientNames, Missing, Partition};
 
 /// Everything a request needs to know of the configuration.
 #[derive(Debug)]
@@ -73,42 +75,6 @@ pub struct Listener {
     /// Most bytes of a request's body, unless the route says otherwise.
     pub max_body_bytes: Option<u64>,
 }
-
-/// How a listener tells who its clients are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientIdentity {
-    /// Peers that may say on whose behalf they speak.
-    pub trusted_proxies: Vec<IpNet>,
-    /// The one source that is believed from them.
-    pub source: AddressSource,
-    /// How many leading bits of an IPv6 address make a client, 1 to 128.
-    pub ipv6_prefix: u8,
-}
-
-/// Where a trusted peer says whose request it forwards.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AddressSource {
-    /// `X-Forwarded-For`.
-    XForwardedFor,
-    /// `Forwarded` (RFC 7239).
-    Forwarded,
-    /// One address in a header of this name.
-    Header(HeaderName),
-    /// Nowhere: the peer is the client.
-    Peer,
-}
-
-/// Fields in which one proxy or another says the client's address, and anyone else can say any.
-pub const ADDRESS_CLAIMS: [&str; 8] = [
-    "forwarded",
-    "x-forwarded-for",
-    "x-real-ip",
-    "client-ip",
-    "x-client-ip",
-    "true-client-ip",
-    "cf-connecting-ip",
-    "x-cluster-client-ip",
-];
 
 /// What happens to the requests that match one pattern.
 #[derive(Clone, Debug)]
@@ -180,45 +146,6 @@ pub struct PolicyQuota {
     pub item: Box<str>,
     /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
     pub policy_item: Box<str>,
-}
-
-/// The parts that together name a client; none: one quota for all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Partition(pub Vec<Choice>);
-
-/// Parts of which the first that is present counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice(pub Vec<Part>);
-
-/// What of a request names its client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The client's address, IPv6 by prefix.
-    Ip,
-    /// A header's value.
-    Header(HeaderName),
-    /// The host asked for, in lower case, without port.
-    Host,
-    /// The method.
-    Method,
-    /// The route.
-    Route,
-    /// The normalised path.
-    Path,
-    /// A `{param}` of the route's path.
-    PathParam(Box<str>),
-}
-
-/// What happens to a request that lacks a part of the partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missing {
-    /// It shares one quota with all others that lack it.
-    #[default]
-    Share,
-    /// The policy does not apply.
-    Skip,
-    /// 401.
-    Refuse,
 }
 
 /// Which limit headers answers carry.
@@ -294,37 +221,6 @@ pub struct Log {
     pub file: Option<PathBuf>,
     /// How much of a client's headers shows.
     pub clients: ClientNames,
-}
-
-/// The shape of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Which requests the access log has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AccessLog {
-    /// Every one.
-    #[default]
-    All,
-    /// Those the gateway refused.
-    Refused,
-    /// None.
-    Off,
-}
-
-/// How partition values that may be secrets are shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientNames {
-    /// Four characters and eight hex digits of a digest.
-    #[default]
-    Short,
-    /// The digest alone.
-    Digest,
 }
 
 /// The admin port.

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::config::load;
 use tollgate::limit::plan::SeriesId;
-use tollgate::proxy::route::{Lookup, PathPattern, Router, Rule};
+use tollgate::request::route::{Lookup, PathPattern, Router, Rule};
 
 use super::files::{self, Kind};
 use super::timed;

@@ -5,7 +5,7 @@
 //! parser. Text quotes a value that holds a separator; JSON quotes all.
 
 use crate::clock::Timestamp;
-use crate::snapshot::LogFormat;
+use crate::logging::LogFormat;
 
 /// A line that is being written.
 pub(super) struct Line<'b> {

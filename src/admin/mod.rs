@@ -2,14 +2,14 @@
 //!
 //! An HTTP/1.1 server of its own on the control runtime, never on a worker: it answers while
 //! workers are busy, and its readers cannot slow them. It reads nothing but method and path, so no
-//! header earns trust; Via earns a refusal if the request came through this very gateway. Each
+//! header earns trust; a request that came through a gateway is refused. Each
 //! connection carries one request and has one deadline; when there are too many, the oldest makes
 //! room, so that nobody who only holds connections keeps health checks out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::metrics::{self, Metrics};
-use crate::proxy::via;
+use crate::request::cdn_loop;
 
 /// What the admin port shows.
 #[derive(Debug)]
@@ -33,8 +33,6 @@ pub struct AdminState {
     pub is_ready: AtomicBool,
     /// What `/metrics` renders.
     pub metrics: Arc<Metrics>,
-    /// The gateway's entry in Via, once it has one.
-    pub(crate) via: OnceLock<HeaderValue>,
     /// Held while metrics are rendered.
     rendering: Mutex<()>,
 }
@@ -87,7 +85,6 @@ impl AdminState {
         Self {
             is_ready: AtomicBool::new(false),
             metrics,
-            via: OnceLock::new(),
             rendering: Mutex::default(),
         }
     }
@@ -99,7 +96,7 @@ impl AdminState {
             response.headers_mut().insert(ALLOW, allow);
             return response;
         }
-        if (self.via.get()).is_some_and(|entry| via::has_passed(request.headers(), entry)) {
+        if cdn_loop::passes(request.headers()) > 0 {
             // An upstream that is this port would show it to every client.
             return text(StatusCode::LOOP_DETECTED, "Loop Detected\n");
         }

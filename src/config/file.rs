@@ -11,12 +11,12 @@ use http::{HeaderName, Method, StatusCode};
 use ipnet::IpNet;
 
 use super::value::{QuotaText, StoreUrl};
+use crate::access_log::AccessLog;
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Count, LeavingBucket};
-use crate::snapshot::{
-    AccessLog, AddressSource, ClientNames, EncodedSlash, LogFormat, Missing, Partition,
-    RateLimitHeaders,
-};
+use crate::logging::LogFormat;
+use crate::request::{AddressSource, ClientNames, Missing, Partition};
+use crate::snapshot::{EncodedSlash, RateLimitHeaders};
 use crate::store::settings::Secret;
 
 /// A value and where it stands in the file, in bytes.

@@ -6,12 +6,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure};
 use crate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use crate::logging::LogFormat;
+use crate::request::{AddressSource, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{
-    AccessLog, AddressSource, AppliedPolicy, ClientNames, EncodedSlash, Endpoint, LogFormat,
-    Missing, Part, Partition, RateLimitHeaders, Snapshot, UpstreamKind,
+    AppliedPolicy, EncodedSlash, Endpoint, RateLimitHeaders, Snapshot, UpstreamKind,
 };
 use crate::store::settings::{Address, Deployment, Location};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::admin::{self, AdminState};
-use crate::proxy::listener::{self, WorkerHandle};
+use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::shared::Shared;
 
 /// What the control thread is told.
@@ -35,7 +35,7 @@ pub(super) async fn control(
         let accepting = listener::accept(
             listener,
             index,
-            Arc::clone(&shared),
+            Arc::clone(&shared.capacity),
             workers.clone(),
             stopped.clone(),
         );
@@ -50,7 +50,7 @@ pub(super) async fn control(
     tokio::task::spawn_local(keep_house(Arc::clone(&shared)));
     let draining = phase.wait_for(|phase| *phase != Phase::Running).await;
     if let Ok(Phase::Draining(delay)) = draining.as_deref().copied() {
-        drop(tokio::time::timeout(delay, shared.hurried()).await);
+        drop(tokio::time::timeout(delay, shared.forced()).await);
     }
     drop(draining);
     stop.send_replace(true);

@@ -26,9 +26,9 @@ use crate::config::{Loaded, environment, load};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
-use crate::proxy::listener::{self, HANDOVER_MAX, WorkerHandle};
+use crate::proxy::downstream::listener::{self, HANDOVER_MAX, WorkerHandle};
+use crate::proxy::run::run;
 use crate::proxy::shared::{Live, Shared};
-use crate::proxy::worker;
 use crate::snapshot::Snapshot;
 use crate::store::{MemoryStore, Store};
 use control::{Phase, control};
@@ -112,12 +112,10 @@ impl Gateway {
             .as_ref()
             .map(TcpListener::local_addr)
             .transpose()?;
-        let process_key = process_key();
+        let process_key = process_key()?;
         let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
         let live = Live::new(snapshot, &metrics, &process_key);
         let shared = Arc::new(Shared::new(live, clock, store, metrics, process_key));
-        // Nobody has set it before.
-        let _ = admin.via.set(shared.via.clone());
         let max = descriptors::connections_max(worker_count, &shared.live().snapshot);
         shared.bound_connections(max);
         let (phase, seen_phase) = watch::channel(Phase::Running);
@@ -153,7 +151,7 @@ impl Gateway {
         let thread = std::thread::Builder::new()
             .name(format!("worker-{index}"))
             .spawn(move || {
-                if let Err(error) = worker::run(metrics.worker(index), shared, writer, taken) {
+                if let Err(error) = run(metrics.worker(index), shared, writer, taken) {
                     tracing::error!(%error, "a worker cannot run");
                 }
             })?;
@@ -319,9 +317,9 @@ impl Gateway {
     }
 
     /// Has a shutdown under way, or the next one, wait for no request.
-    pub fn hurrier(&self) -> impl Fn() + Send + 'static {
+    pub fn forcer(&self) -> impl Fn() + Send + 'static {
         let shared = Arc::clone(&self.shared);
-        move || shared.hurry()
+        move || shared.force_shutdown()
     }
 }
 
@@ -381,14 +379,11 @@ fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
     quotas.map(|quota| quota.series_id).collect()
 }
 
-/// Draws what nobody outside knows of this process: they can choose no values whose partition ids collide.
-fn process_key() -> [u8; 32] {
-    use std::hash::{BuildHasher, RandomState};
+/// Draws a key that nobody outside knows, so that nobody can choose values whose partition ids collide.
+fn process_key() -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
-    for (index, chunk) in key.chunks_mut(8).enumerate() {
-        chunk.copy_from_slice(&RandomState::new().hash_one(index).to_le_bytes());
-    }
-    key
+    getrandom::fill(&mut key)?;
+    Ok(key)
 }
 
 fn join(thread: JoinHandle<()>) {

@@ -10,6 +10,7 @@ pub use output::Output;
 
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -21,18 +22,25 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Registry, reload};
 
-use crate::snapshot::{Log, LogFormat};
+/// The shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// Changes how events are logged while the gateway runs.
 #[derive(Clone, Debug)]
 pub struct Logging {
     level: reload::Handle<LevelFilter, Registry>,
-    shape: Shape,
+    shape: EventFormat,
 }
 
 /// Formats events as text or as JSON, as was said last.
 #[derive(Clone, Debug)]
-struct Shape {
+struct EventFormat {
     is_json: Arc<AtomicBool>,
     text: Format<Full>,
     json: Format<Json>,
@@ -42,7 +50,7 @@ impl Logging {
     /// Makes a subscriber that writes events to `output`, to be installed once per process.
     pub fn new(output: Output, level: Level, format: LogFormat) -> (Self, impl Subscriber) {
         let (filter, level) = reload::Layer::new(LevelFilter::from_level(level));
-        let shape = Shape {
+        let shape = EventFormat {
             is_json: Arc::new(AtomicBool::new(format == LogFormat::Json)),
             text: Format::default().with_ansi(io::stdout().is_terminal()),
             // Spans are left out: their fields are formatted before the shape is known.
@@ -66,9 +74,9 @@ impl Logging {
 }
 
 /// Says which shape the lines have: as configured, else text on a terminal and JSON elsewhere.
-pub fn format_of(log: &Log) -> LogFormat {
-    log.format.unwrap_or_else(|| {
-        if log.file.is_none() && io::stdout().is_terminal() {
+pub fn format_of(configured: Option<LogFormat>, file: Option<&Path>) -> LogFormat {
+    configured.unwrap_or_else(|| {
+        if file.is_none() && io::stdout().is_terminal() {
             LogFormat::Text
         } else {
             LogFormat::Json
@@ -76,7 +84,7 @@ pub fn format_of(log: &Log) -> LogFormat {
     })
 }
 
-impl<S, N> FormatEvent<S, N> for Shape
+impl<S, N> FormatEvent<S, N> for EventFormat
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     N: for<'w> FormatFields<'w> + 'static,

@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::MakeWriter;
 #[derive(Clone, Debug)]
 pub struct Output {
     queue: SyncSender<Message>,
-    shared: Arc<Shared>,
+    shared: Arc<OutputState>,
 }
 
 /// Whole lines, each with its newline.
@@ -34,7 +34,7 @@ pub(crate) struct Block {
 pub struct EventWriter<'o>(&'o Output);
 
 #[derive(Debug)]
-struct Shared {
+struct OutputState {
     access_blocks_queued: AtomicUsize,
     lines_dropped: Arc<AtomicU64>,
     /// What the thread is to write to from the next block on.
@@ -60,7 +60,7 @@ enum Sink {
 /// What the thread owns.
 struct Thread {
     sink: Sink,
-    shared: Arc<Shared>,
+    shared: Arc<OutputState>,
     /// Whether the last block broke off, possibly within a line.
     is_torn: bool,
 }
@@ -124,7 +124,7 @@ impl Output {
     }
 
     fn start(sink: Sink) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(OutputState {
             access_blocks_queued: AtomicUsize::new(0),
             lines_dropped: Arc::default(),
             next_sink: Mutex::default(),
@@ -142,7 +142,7 @@ impl Output {
     }
 }
 
-impl Shared {
+impl OutputState {
     fn dropped(&self, lines: u64) {
         self.lines_dropped.fetch_add(lines, Relaxed);
     }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_stuck_output_drops_access_blocks_but_leaves_room_for_events() {
         let (queue, messages) = sync_channel(BLOCKS_MAX);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(OutputState {
             access_blocks_queued: AtomicUsize::new(0),
             lines_dropped: Arc::default(),
             next_sink: Mutex::default(),

@@ -1,7 +1,7 @@
 //! What the gateway counts of itself, for Prometheus.
 //!
 //! Every counter that a request touches is kept once per worker, on cache lines of its own, and
-//! summed when it is scraped: counting is an uncontended relaxed add. Series are looked up by name
+//! summed when it is scraped: counting is an uncontended relaxed add. MetricSeries are looked up by name
 //! only when a snapshot is made ([`Metrics::handles`]); a name keeps its counters across reloads.
 //! Gauges of what is open or held are two counters, entered and left.
 //!
@@ -22,12 +22,12 @@ use prometheus_client::registry::Registry;
 
 use crate::fault::Reason;
 use crate::store::Usage;
-use shard::{Named, Sharded};
+use shard::{ByName, Sharded};
 
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
-    series: Arc<Series>,
+    series: Arc<MetricSeries>,
     registry: Registry,
 }
 
@@ -54,7 +54,7 @@ pub struct RouteMetrics(Sharded<[AtomicU64; STATUS_CLASSES.len()]>);
 
 /// What is counted per policy.
 #[derive(Debug)]
-pub struct PolicyMetrics(Sharded<[AtomicU64; Outcome::ALL.len()]>);
+pub struct PolicyMetrics(Sharded<[AtomicU64; PolicyOutcome::ALL.len()]>);
 
 /// What is counted per listener.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub struct UpstreamMetrics(Sharded<UpstreamShard>);
 
 /// What a policy did to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PolicyOutcome {
     /// Its quotas had room.
     Admitted,
     /// One of its quotas refused.
@@ -77,6 +77,8 @@ pub enum Outcome {
     Skipped,
     /// The store could not answer, and the policy is `open` or `closed`.
     Unanswered,
+    /// It refused: the request lacks a part of its partition.
+    Unidentified,
 }
 
 /// What became of a reload.
@@ -89,13 +91,13 @@ pub enum Reload {
 }
 
 #[derive(Debug)]
-struct Series {
+struct MetricSeries {
     shards: usize,
     process: Sharded<ProcessShard>,
-    routes: Named<RouteMetrics>,
-    policies: Named<PolicyMetrics>,
-    listeners: Named<ListenerMetrics>,
-    upstreams: Named<UpstreamMetrics>,
+    routes: ByName<RouteMetrics>,
+    policies: ByName<PolicyMetrics>,
+    listeners: ByName<ListenerMetrics>,
+    upstreams: ByName<UpstreamMetrics>,
     unrouted: Arc<RouteMetrics>,
     reloads: [AtomicU64; 2],
     store: OnceLock<StoreUsage>,
@@ -117,7 +119,7 @@ struct ProcessShard {
 struct ListenerShard {
     accepted: AtomicU64,
     closed: AtomicU64,
-    gave_way: AtomicU64,
+    evicted: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -131,13 +133,13 @@ impl Metrics {
     /// Makes the metrics of a process with this many workers.
     pub fn new(workers: usize) -> Self {
         let shards = workers + 1;
-        let series = Arc::new(Series {
+        let series = Arc::new(MetricSeries {
             shards,
             process: Sharded::new(shards),
-            routes: Named::default(),
-            policies: Named::default(),
-            listeners: Named::default(),
-            upstreams: Named::default(),
+            routes: ByName::default(),
+            policies: ByName::default(),
+            listeners: ByName::default(),
+            upstreams: ByName::default(),
             unrouted: Arc::new(RouteMetrics(Sharded::new(shards))),
             reloads: Default::default(),
             store: OnceLock::new(),
@@ -161,7 +163,7 @@ impl Metrics {
 
     /// Finds or makes the series of a snapshot, given the names it has.
     ///
-    /// Series of earlier snapshots that no request holds any more are forgotten first.
+    /// MetricSeries of earlier snapshots that no request holds any more are forgotten first.
     pub fn handles<'n>(
         &self,
         routes: impl Iterator<Item = &'n Arc<str>>,
@@ -257,7 +259,7 @@ impl RouteMetrics {
 
 impl PolicyMetrics {
     /// Counts what the policy did to a request.
-    pub fn decided(&self, worker: WorkerIndex, outcome: Outcome) {
+    pub fn decided(&self, worker: WorkerIndex, outcome: PolicyOutcome) {
         add(&self.0.of(worker)[outcome as usize]);
     }
 }
@@ -274,8 +276,8 @@ impl ListenerMetrics {
     }
 
     /// Counts a connection that is closed between requests because others had no room.
-    pub fn gave_way(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).gave_way);
+    pub fn evicted(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).evicted);
     }
 }
 
@@ -296,14 +298,15 @@ impl UpstreamMetrics {
     }
 }
 
-impl Outcome {
+impl PolicyOutcome {
     /// Every outcome, in the order of the counters.
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Admitted,
         Self::Refused,
         Self::ShadowRefused,
         Self::Skipped,
         Self::Unanswered,
+        Self::Unidentified,
     ];
 
     /// Returns the outcome's word in log and metrics.
@@ -314,6 +317,7 @@ impl Outcome {
             Self::ShadowRefused => "shadow_refused",
             Self::Skipped => "skipped",
             Self::Unanswered => "unanswered",
+            Self::Unidentified => "unidentified",
         }
     }
 }

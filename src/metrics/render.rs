@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 
-use super::{Metrics, Outcome, STATUS_CLASSES, Series, store};
+use super::{MetricSeries, Metrics, PolicyOutcome, STATUS_CLASSES, store};
 use crate::fault::Reason;
 
 /// The media type of [`Metrics::render`].
@@ -26,7 +26,7 @@ impl Metrics {
     }
 }
 
-impl Collector for Series {
+impl Collector for MetricSeries {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let encoder = &mut encoder;
         let mut build =
@@ -40,7 +40,7 @@ impl Collector for Series {
     }
 }
 
-impl Series {
+impl MetricSeries {
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let mut family = counters(
             encoder,
@@ -58,7 +58,7 @@ impl Series {
         let help = "Requests by policy and what the policy did to them.";
         let mut family = counters(encoder, "decisions", help)?;
         for (name, policy) in self.policies.all() {
-            for outcome in Outcome::ALL {
+            for outcome in PolicyOutcome::ALL {
                 let labels = [("policy", &*name), ("outcome", outcome.word())];
                 let sum = policy.0.sum(|shard| &shard[outcome as usize]);
                 count(&mut family, &labels, sum)?;
@@ -103,10 +103,10 @@ impl Series {
             count(&mut family, &[("listener", &**name)], accepted)?;
         }
         let help = "Client connections closed between requests because others had no room.";
-        let mut family = counters(encoder, "connections_gave_way", help)?;
+        let mut family = counters(encoder, "connections_evicted", help)?;
         for (name, listener) in &listeners {
-            let gave_way = listener.0.sum(|shard| &shard.gave_way);
-            count(&mut family, &[("listener", &**name)], gave_way)?;
+            let evicted = listener.0.sum(|shard| &shard.evicted);
+            count(&mut family, &[("listener", &**name)], evicted)?;
         }
         Ok(())
     }
@@ -233,8 +233,8 @@ mod tests {
         handles.routes[0].answered(second, StatusCode::CREATED);
         handles.routes[1].answered(second, StatusCode::TOO_MANY_REQUESTS);
         handles.unrouted.unanswered(first);
-        handles.policies[0].decided(first, Outcome::Admitted);
-        handles.policies[0].decided(second, Outcome::Refused);
+        handles.policies[0].decided(first, PolicyOutcome::Admitted);
+        handles.policies[0].decided(second, PolicyOutcome::Refused);
         handles.upstreams[0].opened(first);
         handles.upstreams[0].reused(first);
         handles.upstreams[0].retried(second);
@@ -242,7 +242,7 @@ mod tests {
         listener.accepted(metrics.control());
         listener.accepted(metrics.control());
         listener.closed(second);
-        listener.gave_way(first);
+        listener.evicted(first);
         metrics.error(second, Reason::QuotaExceeded);
         metrics.error(first, Reason::HeadTooLarge);
         metrics.held(first);

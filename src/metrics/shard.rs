@@ -12,9 +12,9 @@ use super::WorkerIndex;
 #[derive(Debug)]
 pub(super) struct Sharded<T>(Box<[CachePadded<T>]>);
 
-/// Series by name. Bounded by the configurations whose snapshots are alive.
+/// MetricSeries by name. Bounded by the configurations whose snapshots are alive.
 #[derive(Debug)]
-pub(super) struct Named<T>(Mutex<BTreeMap<Arc<str>, Arc<T>>>);
+pub(super) struct ByName<T>(Mutex<BTreeMap<Arc<str>, Arc<T>>>);
 
 impl<T: Default> Sharded<T> {
     pub(super) fn new(shards: usize) -> Self {
@@ -37,7 +37,7 @@ impl<T> Sharded<T> {
     }
 }
 
-impl<T> Named<T> {
+impl<T> ByName<T> {
     pub(super) fn find_or_make(&self, name: &Arc<str>, make: impl FnOnce() -> T) -> Arc<T> {
         let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = series
@@ -61,7 +61,7 @@ impl<T> Named<T> {
     }
 }
 
-impl<T> Default for Named<T> {
+impl<T> Default for ByName<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }

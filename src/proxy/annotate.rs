@@ -12,17 +12,8 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::limit::Decision;
-use crate::snapshot::{PolicyQuota, RateLimitHeaders};
-
-/// A quota, and what a client is told of it.
-#[derive(Clone, Copy, Debug)]
-pub struct LimitInfo<'s> {
-    /// The quota.
-    pub quota: &'s PolicyQuota,
-    /// What it decided.
-    pub decision: Decision,
-}
+use crate::limiter::{LimitInfo, tightest};
+use crate::snapshot::RateLimitHeaders;
 
 /// Sets the limit headers of an answer; nothing to tell sets none.
 ///
@@ -30,22 +21,22 @@ pub struct LimitInfo<'s> {
 pub fn annotate<'s>(
     headers: &mut HeaderMap,
     style: RateLimitHeaders,
-    told: impl Iterator<Item = LimitInfo<'s>> + Clone,
+    infos: impl Iterator<Item = LimitInfo<'s>> + Clone,
     buffer: &mut Vec<u8>,
 ) {
     if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
         append_list(headers, RATELIMIT_POLICY, buffer, |list| {
-            for told in told.clone() {
+            for info in infos.clone() {
                 list.extend_from_slice(b", ");
-                list.extend_from_slice(told.quota.policy_item.as_bytes());
+                list.extend_from_slice(info.quota.policy_item.as_bytes());
             }
         });
         append_list(headers, RATELIMIT, buffer, |list| {
-            told.clone().for_each(|told| told.write_item(list));
+            infos.clone().for_each(|info| write_item(&info, list));
         });
     }
     if matches!(style, RateLimitHeaders::X | RateLimitHeaders::Both)
-        && let Some(tightest) = tightest(told)
+        && let Some(tightest) = tightest(infos)
     {
         let reset_secs = tightest.decision.reset.secs_ceil();
         headers.insert(X_LIMIT, HeaderValue::from(tightest.quota.quota.limit));
@@ -54,37 +45,17 @@ pub fn annotate<'s>(
     }
 }
 
-/// Returns the quota with the smallest share left, the first of equals.
-pub fn tightest<'s>(told: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitInfo<'s>> {
-    told.reduce(|least, next| {
-        if next.has_less_left_than(&least) {
-            next
-        } else {
-            least
-        }
-    })
-}
-
-impl LimitInfo<'_> {
-    /// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole.
-    fn write_item(&self, list: &mut Vec<u8>) {
-        let mut digits = itoa::Buffer::new();
-        list.extend_from_slice(b", ");
-        list.extend_from_slice(self.quota.item.as_bytes());
-        list.extend_from_slice(b";r=");
-        let remaining = self.decision.remaining.min(SF_INTEGER_MAX);
-        list.extend_from_slice(digits.format(remaining).as_bytes());
-        if let Some(next) = self.decision.next {
-            list.extend_from_slice(b";t=");
-            list.extend_from_slice(digits.format(next.secs_ceil()).as_bytes());
-        }
-    }
-
-    /// Compares what is left of what each quota can hold, without a division.
-    fn has_less_left_than(&self, other: &Self) -> bool {
-        let parts = |told: &Self| (told.decision.remaining, told.quota.quota.capacity());
-        let ((left, whole), (other_left, other_whole)) = (parts(self), parts(other));
-        u128::from(left) * u128::from(other_whole) < u128::from(other_left) * u128::from(whole)
+/// Appends `, "name";r=42;t=17`; `t` is left out if the quota is whole.
+fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
+    let mut digits = itoa::Buffer::new();
+    list.extend_from_slice(b", ");
+    list.extend_from_slice(info.quota.item.as_bytes());
+    list.extend_from_slice(b";r=");
+    let remaining = info.decision.remaining.min(SF_INTEGER_MAX);
+    list.extend_from_slice(digits.format(remaining).as_bytes());
+    if let Some(next) = info.decision.next {
+        list.extend_from_slice(b";t=");
+        list.extend_from_slice(digits.format(next.secs_ceil()).as_bytes());
     }
 }
 
@@ -122,7 +93,8 @@ mod tests {
     use crate::clock::Micros;
     use crate::limit::plan::SeriesId;
     use crate::limit::quota::COUNT_MAX;
-    use crate::limit::{Algorithm, Count, Quota, Retry};
+    use crate::limit::{Algorithm, Count, Decision, Quota, Retry};
+    use crate::snapshot::PolicyQuota;
     use sfv::{BareItem, List, ListEntry, Parser};
 
     const ANY: Quota = Quota {
@@ -156,11 +128,11 @@ mod tests {
         }
     }
 
-    fn annotated(style: RateLimitHeaders, told: &[LimitInfo<'_>]) -> Vec<(String, String)> {
+    fn annotated(style: RateLimitHeaders, infos: &[LimitInfo<'_>]) -> Vec<(String, String)> {
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT, HeaderValue::from_static(r#""origin";r=5"#));
         headers.insert(X_LIMIT, HeaderValue::from_static("5"));
-        annotate(&mut headers, style, told.iter().copied(), &mut Vec::new());
+        annotate(&mut headers, style, infos.iter().copied(), &mut Vec::new());
         let texts = headers.iter().map(|(name, value)| {
             let value = value.to_str().expect("our values are ASCII");
             (name.to_string(), value.to_owned())
@@ -178,7 +150,7 @@ mod tests {
     #[test]
     fn styles_show_what_they_say_and_keep_the_upstreams_items() {
         let (a, b) = (quota("a", 100, 60), quota("b:2s", 10, 2));
-        let told = [
+        let infos = [
             LimitInfo {
                 quota: &a,
                 decision: decision(42, Some(Micros(16_000_001)), Micros(59_000_001)),
@@ -197,14 +169,14 @@ mod tests {
             ("x-ratelimit-limit", "5"),
             ("ratelimit-policy", policies),
         ];
-        assert_eq!(annotated(RateLimitHeaders::Ietf, &told), fields(&ietf));
+        assert_eq!(annotated(RateLimitHeaders::Ietf, &infos), fields(&ietf));
         let x = [
             origin,
             ("x-ratelimit-limit", "10"),
             ("x-ratelimit-remaining", "4"),
             ("x-ratelimit-reset", "0"),
         ];
-        assert_eq!(annotated(RateLimitHeaders::X, &told), fields(&x));
+        assert_eq!(annotated(RateLimitHeaders::X, &infos), fields(&x));
         let both = [
             origin,
             ours,
@@ -213,9 +185,9 @@ mod tests {
             ("x-ratelimit-remaining", "4"),
             ("x-ratelimit-reset", "0"),
         ];
-        assert_eq!(annotated(RateLimitHeaders::Both, &told), fields(&both));
+        assert_eq!(annotated(RateLimitHeaders::Both, &infos), fields(&both));
         let off = [origin, ("x-ratelimit-limit", "5")];
-        assert_eq!(annotated(RateLimitHeaders::Off, &told), fields(&off));
+        assert_eq!(annotated(RateLimitHeaders::Off, &infos), fields(&off));
         assert_eq!(annotated(RateLimitHeaders::Both, &[]), fields(&off));
     }
 
@@ -230,11 +202,11 @@ mod tests {
             ([(&narrow, 5), (&wide, 500)], &narrow),
             ([(&narrow, 5), (&bursty, 49)], &bursty),
         ] {
-            let told = left.map(|(quota, left)| LimitInfo {
+            let infos = left.map(|(quota, left)| LimitInfo {
                 quota,
                 decision: decision(left, None, Micros(0)),
             });
-            let found = tightest(told.into_iter()).map(|told| &*told.quota.item);
+            let found = tightest(infos.into_iter()).map(|infos| &*infos.quota.item);
             assert_eq!(found, Some(&*expected.item));
         }
         assert!(tightest([].into_iter()).is_none());
@@ -243,7 +215,7 @@ mod tests {
     #[test]
     fn fields_are_structured_field_lists_even_at_the_extremes() {
         let (a, b) = (quota("a", 100, 60), quota("b", COUNT_MAX, 60));
-        let told = [
+        let infos = [
             LimitInfo {
                 quota: &a,
                 decision: decision(0, Some(Micros(1)), Micros(1)),
@@ -253,7 +225,7 @@ mod tests {
                 decision: decision(COUNT_MAX, Some(Micros(u64::MAX)), Micros(1)),
             },
         ];
-        let fields = annotated(RateLimitHeaders::Ietf, &told);
+        let fields = annotated(RateLimitHeaders::Ietf, &infos);
         let lines: Vec<&str> = (fields.iter().filter(|(name, _)| name == "ratelimit"))
             .map(|(_, value)| &**value)
             .collect();

@@ -1,55 +1,19 @@
-//! Bodies as they stream through: the client's on its way up, and whatever answers it.
+//! The body of an answer as it streams to the client, and what is known of its end.
 
-use std::error::Error as _;
-use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
-use hyper::body::Incoming;
 
-use super::builtin::BuiltinBody;
-use super::client_io::ClientSocket;
-use super::headers;
-use super::record::Exchange;
-use super::upstream_body::{UpstreamBody, UpstreamBodyError};
+use super::downstream::body::{RequestBody, RequestBodyError};
+use super::exchange::Exchange;
+use super::upstream::builtin::BuiltinBody;
+use super::upstream::{UpstreamBody, UpstreamBodyError};
+use crate::fault::Reason;
 
-/// A client's body: what is missing of it is the client's delay, and it has a bound.
-#[derive(Debug)]
-pub(crate) struct RequestBody {
-    incoming: Incoming,
-    client: Arc<ClientSocket>,
-    /// Bytes that may still come.
-    allowance: u64,
-    /// Whether the client waits with it to be told to go on (100).
-    is_withheld: bool,
-    /// What its trailers may not say, beside what no trailers may.
-    decisive: Option<Arc<[HeaderName]>>,
-}
-
-/// Why a client's body broke off.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestBodyError {
-    /// The client left.
-    #[error("the client broke off its request")]
-    Aborted,
-    /// Its chunks or trailers are not what the framing allows.
-    #[error("the client's body is malformed")]
-    Malformed,
-    /// The client sent nothing for the listener's `body_timeout`.
-    #[error("the client's body did not progress in time")]
-    TimedOut,
-    /// It is longer than `max_body_bytes`.
-    #[error("the client's body is too large")]
-    TooLarge,
-}
-
-/// The body of an answer, and the record of its exchange, written when both are done.
+/// The body of an answer, and its exchange, which is over when this is dropped.
 pub(crate) struct ResponseBody {
     content: Content,
     exchange: Box<Exchange>,
@@ -64,7 +28,7 @@ pub(crate) enum Content {
     /// A built-in answer's.
     Builtin(BuiltinBody<RequestBody>),
     /// An origin's.
-    Upstream(UpstreamBody<RequestBody>),
+    Upstream(UpstreamBody),
 }
 
 /// Why an answer's body broke off; the connection ends with it, so the client sees that.
@@ -83,125 +47,26 @@ impl Content {
     }
 }
 
-impl RequestBody {
-    /// Wraps a client's body.
-    pub(crate) fn new(incoming: Incoming, client: Arc<ClientSocket>, is_withheld: bool) -> Self {
-        if !incoming.is_end_stream() {
-            client.expect_more();
-        }
-        Self {
-            incoming,
-            client,
-            allowance: u64::MAX,
-            is_withheld,
-            decisive: None,
-        }
-    }
-
-    /// Keeps these fields, by which the request was decided, out of its trailers.
-    pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
-        if self.size_hint().exact().is_none() {
-            self.decisive = Some(Arc::clone(decisive));
-        }
-    }
-
-    /// Lets at most `bytes_max` of it through; a longer one breaks off.
-    pub(crate) fn bound(&mut self, bytes_max: u64) {
-        self.allowance = bytes_max;
-    }
-
-    /// Reads the rest and throws it away if it is announced, short and on its way, so that the
-    /// connection can be used again after an early answer. One that the client withholds is not
-    /// read: that would ask for it.
-    pub(crate) async fn drain(mut self) {
-        let bytes = self.size_hint().exact();
-        let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
-        if self.is_end_stream() || self.is_withheld || !is_short {
-            return;
-        }
-        let reading = async {
-            while !self.is_end_stream() {
-                let frame = std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await;
-                if !matches!(frame, Some(Ok(_))) {
-                    return;
-                }
-            }
+impl ResponseBodyError {
+    /// Says what went wrong, and so whose fault it was.
+    fn reason(&self) -> Reason {
+        let request = match self {
+            Self::Client(error) => Some(error),
+            Self::Upstream(error) => error.body_error(),
         };
-        // What does not come in time is left, and the connection closes behind the answer.
-        drop(tokio::time::timeout(DRAIN_PATIENCE, reading).await);
-    }
-}
-
-/// A refused request's body that is announced to be no longer than this is read to its end.
-const DRAIN_BYTES_MAX: u64 = 64 * 1024;
-/// How long the answer to a refused request waits for such a body.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
-
-impl RequestBodyError {
-    /// Tells a body that breaks the rules of its framing from a client that left within it.
-    fn of(error: &hyper::Error) -> Self {
-        let source = error.source().and_then(|source| source.downcast_ref());
-        match source.map(io::Error::kind) {
-            Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => Self::Malformed,
-            _ => Self::Aborted,
+        match (request, self) {
+            (Some(RequestBodyError::TooLarge), _) => Reason::BodyTooLarge,
+            (Some(RequestBodyError::TimedOut), _) => Reason::RequestBodyTimeout,
+            (Some(RequestBodyError::Malformed), _) => Reason::BadFraming,
+            (_, Self::Upstream(UpstreamBodyError::Timeout)) => Reason::ResponseBodyTimeout,
+            (_, Self::Upstream(UpstreamBodyError::Broken(_))) => Reason::ResponseAborted,
+            _ => Reason::ClientGone,
         }
-    }
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = RequestBodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
-            self.client.await_body();
-            return Poll::Pending;
-        };
-        // A read that failed because of the deadline is told from one that failed by itself while
-        // the deadline still stands.
-        let is_overdue = self.client.is_overdue();
-        self.client.body_progressed();
-        Poll::Ready(match frame {
-            None => {
-                self.client.expect_no_more();
-                None
-            }
-            Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
-            Some(Err(error)) => Some(Err(RequestBodyError::of(&error))),
-            Some(Ok(mut frame)) => {
-                if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
-                    headers::strip_decisive(trailers, decisive);
-                }
-                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
-                match self.allowance.checked_sub(bytes) {
-                    None => Some(Err(RequestBodyError::TooLarge)),
-                    Some(rest) => {
-                        self.allowance = rest;
-                        // Nobody asks for more behind trailers.
-                        if frame.is_trailers() || self.incoming.is_end_stream() {
-                            self.client.expect_no_more();
-                        }
-                        Some(Ok(frame))
-                    }
-                }
-            }
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
     }
 }
 
 impl ResponseBody {
-    /// Streams `content`; `exchange` is recorded when this is dropped.
+    /// Streams `content`; `exchange` is over when this is dropped.
     pub(crate) fn new(content: Content, exchange: Box<Exchange>) -> Self {
         Self {
             content,
@@ -223,13 +88,12 @@ impl Body for ResponseBody {
         let frame = match &mut body.content {
             Content::Refusal(full) => ready!(Pin::new(full).poll_frame(cx))
                 .map(|frame| frame.map_err(|never| match never {})),
-            Content::Builtin(body) => {
-                ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(Into::into))
-            }
+            Content::Builtin(body) => ready!(Pin::new(body).poll_frame(cx))
+                .map(|frame| frame.map_err(ResponseBodyError::Client)),
             Content::Upstream(upstream) => match Pin::new(upstream).poll_frame(cx) {
                 Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
                 Poll::Pending => {
-                    ready!(body.exchange.client().poll_leaves_body(cx));
+                    ready!(body.exchange.request().poll_leaves_body(cx));
                     Some(Err(RequestBodyError::Aborted.into()))
                 }
             },
@@ -237,11 +101,13 @@ impl Body for ResponseBody {
         match &frame {
             Some(Ok(frame)) => {
                 self.is_over = frame.is_trailers();
-                self.exchange.sent(frame.data_ref().map_or(0, Bytes::len));
+                self.exchange
+                    .record
+                    .sent(frame.data_ref().map_or(0, Bytes::len));
             }
             Some(Err(error)) => {
                 self.is_over = true;
-                self.exchange.broke_off(error);
+                self.exchange.record.broke_off(error.reason());
             }
             None => self.is_over = true,
         }
@@ -268,7 +134,7 @@ impl Body for ResponseBody {
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         if !self.is_over && !self.is_end_stream() {
-            self.exchange.left_unsent();
+            self.exchange.record.left_unsent();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239).
 //!
-//! Set after [`strip_request`](super::headers::strip_request), so that no client can have them
-//! taken out. Via is `via`'s.
+//! Set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no client can have them
+//! taken out.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use crate::snapshot::AddressSource;
+use crate::request::AddressSource;
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +27,11 @@ pub struct Sender<'a> {
 /// What an untrusted peer's requests were last told to origins, for its next request to the same
 /// host: on a connection that is kept alive every request says the same.
 #[derive(Debug, Default)]
-pub struct Remembered(Option<Told>);
+pub struct LatestFields(Option<ForwardedFields>);
 
 /// The fields that take formatting.
 #[derive(Clone, Debug)]
-struct Told {
+struct ForwardedFields {
     sender: (IpAddr, IpAddr),
     host: Option<HeaderValue>,
     x_forwarded_for: HeaderValue,
@@ -41,15 +41,15 @@ struct Told {
 /// Sets the four fields.
 ///
 /// A peer that is not trusted has said nothing of them that is left
-/// ([`strip_untrusted`](super::headers::strip_untrusted)). Of a trusted peer, scheme and host are
+/// ([`strip_untrusted`](crate::request::claims::strip_untrusted)). Of a trusted peer, scheme and host are
 /// kept where `X-Forwarded-For` is what is believed, and the believed chain of addresses is
 /// continued; the other chain, which may be the client's invention, is made anew. Host is read from
 /// the request's own field. `remembered` is the connection's.
-pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut Remembered) {
+pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut LatestFields) {
     // One growth instead of two.
     headers.reserve(FIELDS_ADDED);
     let is_trusted = sender.believed.is_some();
-    let Told {
+    let ForwardedFields {
         host,
         x_forwarded_for,
         forwarded,
@@ -75,27 +75,27 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut R
 }
 
 /// Formats what a request's origin is told.
-fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> Told {
+fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
     let host = headers.get(HOST).cloned();
-    let mut text = Text::default();
+    let mut text = FieldText::default();
     text.chain(
         headers,
         &X_FORWARDED_FOR,
         sender,
         &AddressSource::XForwardedFor,
     );
-    text.hop(sender, Text::address);
+    text.hop(sender, FieldText::address);
     let x_forwarded_for = text.take();
 
     text.chain(headers, &FORWARDED, sender, &AddressSource::Forwarded);
-    text.hop(sender, Text::forwarded_for);
+    text.hop(sender, FieldText::forwarded_for);
     if let Some(host) = &host {
         text.push(b";host=");
         text.quoted(host.as_bytes());
     }
     text.push(b";proto=");
     text.push(sender.scheme.as_bytes());
-    Told {
+    ForwardedFields {
         sender: (sender.peer, sender.client),
         host,
         x_forwarded_for,
@@ -103,9 +103,9 @@ fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> Told {
     }
 }
 
-impl Remembered {
-    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> Told {
-        let is_same = |told: &&Told| {
+impl LatestFields {
+    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
+        let is_same = |told: &&ForwardedFields| {
             told.sender == (sender.peer, sender.client) && told.host.as_ref() == headers.get(HOST)
         };
         let told = self.0.as_ref().filter(is_same).cloned();
@@ -115,19 +115,19 @@ impl Remembered {
             let host = told.host.as_ref().map(|host| {
                 HeaderValue::from_bytes(host.as_bytes()).expect("it was a field value before")
             });
-            self.0.insert(Told { host, ..told }).clone()
+            self.0.insert(ForwardedFields { host, ..told }).clone()
         })
     }
 }
 
-/// Most fields that forwarding adds to a request: these four and Via.
+/// Most fields that forwarding adds to a request: these four and CDN-Loop.
 const FIELDS_ADDED: usize = 5;
 
 /// A field's value while it is written, so that its only allocation is its last.
 #[derive(Default)]
-struct Text(SmallVec<[u8; 256]>);
+struct FieldText(SmallVec<[u8; 256]>);
 
-impl Text {
+impl FieldText {
     fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -199,7 +199,7 @@ impl Text {
     }
 }
 
-impl fmt::Write for Text {
+impl fmt::Write for FieldText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.push(text.as_bytes());
         Ok(())
@@ -212,8 +212,8 @@ static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host"
 
 #[cfg(test)]
 mod tests {
-    use super::super::headers::tests::fields;
     use super::*;
+    use crate::request::hop_by_hop::tests::fields;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));
@@ -227,7 +227,7 @@ mod tests {
             believed,
             scheme: "http",
         };
-        annotate(&mut headers, &sender, &mut Remembered::default());
+        annotate(&mut headers, &sender, &mut LatestFields::default());
         headers
     }
 
@@ -241,7 +241,7 @@ mod tests {
             believed: None,
             scheme: "http",
         };
-        let mut remembered = Remembered::default();
+        let mut remembered = LatestFields::default();
         let sent = headers[HOST].as_bytes().as_ptr();
         annotate(&mut headers, &sender, &mut remembered);
         let kept = remembered.0.and_then(|told| told.host).expect("a host");
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn addresses_are_written_as_rfc_7239_wants_them() {
         let write = |address: &str| {
-            let mut text = Text::default();
+            let mut text = FieldText::default();
             text.forwarded_for(address.parse().expect("an address"));
             text.take()
         };
@@ -309,7 +309,7 @@ mod tests {
             believed: None,
             scheme: "http",
         };
-        let mut remembered = Remembered::default();
+        let mut remembered = LatestFields::default();
         for host in ["a.test", "a.test", "b.test", "a.test"] {
             let mut headers = fields(&[("host", host)]);
             annotate(&mut headers, &sender, &mut remembered);

@@ -4,45 +4,52 @@
 //! its listener's `max_held`; when its client leaves, the place is free at once, and the
 //! request's units stay spent.
 
-use super::connection::Connection;
-use super::journey::Stop;
-use super::plan::{self, Admitted, Planned};
-use super::record::Exchange;
-use super::refusal::Refusal;
+use super::client::Client;
+use super::downstream::http1::RequestState;
 use super::worker::Worker;
+use crate::clock::Micros;
+
+/// How a held request went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// It was its turn.
+    Released,
+    /// Its client left before that.
+    Gone,
+    /// The listener holds `max_held` requests already: it was not held at all.
+    Full,
+}
 
 /// Holds an admitted request for as long as its leaky-bucket policies say.
-///
-/// # Errors
-/// 503 if the listener holds `held_max` requests already, with all that this one spent given back.
 pub(super) async fn hold(
-    connection: &Connection,
+    client: &Client,
+    state: &RequestState,
     held_max: usize,
-    admitted: Admitted,
-    planned: &Planned<'_>,
-    exchange: &mut Exchange,
-) -> Result<(), Stop> {
-    let worker = &connection.worker;
-    let load = &worker.shared.loads[connection.place.listener];
-    let Some(_place) = load.hold(held_max) else {
-        plan::give_back(worker, planned, admitted.charge, exchange).await;
-        return Err(Refusal::held_full().into());
+    wait: Micros,
+) -> Held {
+    let worker = &client.worker;
+    let load = worker.shared.capacity.listener(client.listener);
+    let Some(_permit) = load.hold(held_max) else {
+        return Held::Full;
     };
-    worker.shared.metrics.held(worker.index);
-    let _counted = Counted(worker);
-    exchange.held();
-    let is_gone = tokio::select! {
+    let _counted = Counted::new(worker);
+    tokio::select! {
         // A client that left before its turn has left, however late the worker looks.
         biased;
-        () = connection.socket.gone() => true,
-        () = tokio::time::sleep(admitted.wait.into()) => false,
-    };
-    exchange.let_go();
-    if is_gone { Err(Stop::Gone) } else { Ok(()) }
+        () = state.gone() => Held::Gone,
+        () = tokio::time::sleep(wait.into()) => Held::Released,
+    }
 }
 
 /// A held request in the metrics; no longer held when dropped.
 struct Counted<'w>(&'w Worker);
+
+impl<'w> Counted<'w> {
+    fn new(worker: &'w Worker) -> Self {
+        worker.shared.metrics.held(worker.index);
+        Self(worker)
+    }
+}
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {

@@ -1,40 +1,39 @@
 //! The request's journey, one line per phase; the phases hand each other typed results.
 //!
-//! 1 route, 2 identify and 3 plan, 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
+//! 1 route, 2 identify, 3 plan and 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 
-use http::header::{CONNECTION, EXPECT, HOST, HeaderName, TRANSFER_ENCODING, VIA};
+use http::header::{CONNECTION, EXPECT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, Version};
 use http_body::Body as _;
 use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::annotate::annotate;
-use super::body::{Content, RequestBody, RequestBodyError, ResponseBody};
-use super::builtin;
-use super::connection::Connection;
-use super::forward::{self, ForwardError, Meter, Terms};
+use super::body::{Content, ResponseBody};
+use super::check::{check, settle_host};
+use super::client::Client;
+use super::downstream::body::{RequestBody, RequestBodyError};
+use super::downstream::http1::RequestState;
+use super::exchange::Exchange;
 use super::forwarded::{self, Sender};
-use super::headers;
-use super::hold::hold;
-use super::identify::{self, Facts};
-use super::path::Normalised;
-use super::plan;
-use super::record::Exchange;
+use super::hold::{Held, hold};
+use super::record::Record;
 use super::refusal::{Afterwards, Dialect, Refusal};
-use super::route::{Found, Lookup};
-use super::shared::{Live, Shared};
-use super::target;
-use super::via;
+use super::shared::Live;
+use super::upstream::{self, ForwardError, Meter, Terms, UpstreamFailure, builtin};
 use crate::clock::Micros;
-use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, UpstreamKind};
+use crate::limiter::{Admission, Limiter};
+use crate::request::path::Normalised;
+use crate::request::route::{Found, Lookup};
+use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target};
+use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, UpstreamKind};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +41,7 @@ use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, Upstream, Upstrea
 pub(crate) struct ClientGone;
 
 /// Why a journey ends before its last phase.
-pub(super) enum Stop {
+enum Stop {
     /// The gateway answers.
     Refused(Refusal),
     /// There is nobody left to answer.
@@ -51,8 +50,9 @@ pub(super) enum Stop {
 
 /// A request on its journey, and what goes with it.
 struct Journey<'r> {
-    connection: &'r Connection,
+    client: &'r Client,
     live: &'r Live,
+    limiter: Limiter<'r>,
     listener: &'r Listener,
     exchange: &'r mut Exchange,
     /// The client's body, until it is forwarded.
@@ -64,43 +64,50 @@ struct Journey<'r> {
 /// # Errors
 /// If there is nobody left to answer.
 pub(crate) async fn run(
-    connection: Rc<Connection>,
+    client: Rc<Client>,
+    state: Rc<RequestState>,
     request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, ClientGone> {
-    connection.socket.begin_request();
-    let live = connection.worker.live();
+    let guard = state.begin();
+    let live = client.worker.live();
     let (mut head, incoming) = request.into_parts();
     let (dialect, version) = (Dialect::of(&head.headers), head.version);
-    let socket = Arc::clone(&connection.socket);
     let is_withheld = head.headers.contains_key(EXPECT);
-    let mut body = Some(RequestBody::new(incoming, socket, is_withheld));
-    let mut exchange = Box::new(Exchange::begin(&connection, &live, &head.method, &head.uri));
+    let mut body = Some(RequestBody::new(incoming, state, is_withheld));
+    let record = Record::begin(&client, &live, &head.method, &head.uri);
+    let mut exchange = Box::new(Exchange::new(guard, record));
     let journey = Journey {
-        connection: &connection,
+        client: &client,
         live: &live,
-        listener: &live.snapshot.listeners[connection.place.listener],
+        limiter: Limiter {
+            snapshot: &live.snapshot,
+            partition_key: &live.partition_key,
+            store: &client.worker.store,
+        },
+        listener: &live.snapshot.listeners[client.listener],
         exchange: &mut exchange,
         body: &mut body,
     };
     let mut response = match journey.travel(&mut head).await {
         Ok(response) => {
-            exchange.answered(response.status(), None);
+            exchange.record.answered(response.status(), None);
             response
         }
         Err(Stop::Gone) => return Err(ClientGone),
         Err(Stop::Refused(refusal)) => {
-            exchange.answered(refusal.status(), Some(refusal.reason()));
+            let (status, reason) = (refusal.status(), refusal.reason());
+            exchange.record.answered(status, Some(reason));
             if let Some(body) = body {
                 body.drain().await;
             }
             if refusal.afterwards() == Afterwards::Close {
-                connection.socket.expect_more();
+                exchange.request().expect_more();
             }
             let response = refusal.into_response(dialect);
             response.map(|body| Content::Refusal(Full::new(body)))
         }
     };
-    if connection.socket.is_more_expected() && !response.body().is_echo() {
+    if exchange.request().is_more_expected() && !response.body().is_echo() {
         // An answer that does not wait for the request's body mostly ends before it does.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
@@ -110,38 +117,40 @@ pub(crate) async fn run(
         *response.version_mut() = version;
     }
     let style = live.snapshot.ratelimit_headers;
-    let mut scratch = connection.worker.scratch.borrow_mut();
-    annotate(response.headers_mut(), style, exchange.told(), &mut scratch);
+    let infos = exchange.decided.infos(&live.snapshot);
+    let mut scratch = client.worker.scratch.borrow_mut();
+    annotate(response.headers_mut(), style, infos, &mut scratch);
     Ok(response.map(|content| ResponseBody::new(content, exchange)))
 }
 
 impl Journey<'_> {
     /// Phases 1 to 6.
     async fn travel(mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
-        let (snapshot, shared) = (&self.live.snapshot, &self.connection.worker.shared);
-        let checked = check(head, shared);
-        headers::strip_request(&mut head.headers);
-        let peer = self.connection.peer.ip();
+        let snapshot = &self.live.snapshot;
+        let checked = check(head);
+        hop_by_hop::strip_request(&mut head.headers);
+        let peer = self.client.peer;
         let identity = &self.listener.identity;
-        if !identify::is_trusted(peer, identity) {
-            headers::strip_untrusted(&mut head.headers, &identity.source);
+        if !request::is_trusted(peer, identity) {
+            claims::strip_untrusted(&mut head.headers, &identity.source);
         }
-        let client = identify::client_address(peer, &head.headers, identity);
-        self.exchange.sent_by(client);
+        let address = request::client_address(peer, &head.headers, identity);
+        self.exchange.record.sent_by(address);
         checked?;
         let target = std::mem::take(&mut head.uri);
         settle_host(head, &target)?;
-        identify::join_routed_lines(&mut head.headers, &snapshot.router);
-        let host = identify::host(&target, &head.headers, head.version)
-            .map_err(|_| Refusal::bad_host())?;
+        request::join_routed_lines(&mut head.headers, &snapshot.router);
+        let host =
+            request::host(&target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
-        self.exchange.asked(&host);
+        self.exchange.record.asked(&host);
         let found = route(snapshot, &host, head, &path)?;
         let route = &snapshot.routes[found.route];
-        self.exchange.routed(found.route);
+        self.exchange.record.routed(found.route);
+        self.bound_body(route)?;
         let facts = Facts {
-            client,
-            ipv6_prefix: self.listener.identity.ipv6_prefix,
+            client: address,
+            ipv6_prefix: identity.ipv6_prefix,
             headers: &head.headers,
             host: &host,
             method: &head.method,
@@ -150,29 +159,56 @@ impl Journey<'_> {
             found: &found,
             router: &snapshot.router,
         };
-        let planned = {
-            let mut latest = self.connection.partition_id.borrow_mut();
-            plan::make(
-                self.live,
-                snapshot,
-                route,
-                &facts,
-                &mut latest,
-                self.exchange,
-            )?
-        };
-        self.bound_body(route)?;
-        let admitted = plan::decide(&self.connection.worker, &planned, self.exchange).await?;
-        if admitted.wait > Micros(0) {
-            // Boxed, so that requests that are not held need not have room for it.
-            let held_max = self.listener.max_held;
-            let turn = hold(self.connection, held_max, admitted, &planned, self.exchange);
-            Box::pin(turn).await?;
-        }
+        self.decide(route, &facts).await?;
         join_lines(&mut head.headers, snapshot, route);
-        self.annotate_request(&mut head.headers, client);
+        self.annotate_request(&mut head.headers, address);
         let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
         self.forward(route, head, forwarded).await
+    }
+
+    /// Phases 2 to 4: has the limiter decide; a request of a leaky bucket waits for its turn.
+    async fn decide(&mut self, route: &Route, facts: &Facts<'_>) -> Result<(), Stop> {
+        let Self {
+            client,
+            live,
+            exchange,
+            ..
+        } = self;
+        exchange.record.identified(route, facts);
+        let decided = &mut exchange.decided;
+        let admission = (self.limiter).decide(route, facts, &client.partition, decided);
+        let admission = admission.await;
+        tracing::debug!(route = &*route.name, ?admission, "a request is decided");
+        let wait = match admission {
+            Admission::Admitted { wait: Micros(0) } => return Ok(()),
+            Admission::Admitted { wait } => wait,
+            Admission::Refused { retry } => {
+                let violated = decided.violated(&live.snapshot);
+                return Err(Refusal::quota_exceeded(retry, violated).into());
+            }
+            Admission::Unavailable { retry } => {
+                return Err(Refusal::limiter_unavailable(retry).into());
+            }
+            Admission::Unidentified { policy } => {
+                return Err(Refusal::unidentified(&live.snapshot.policies[policy].name).into());
+            }
+        };
+        exchange.record.held();
+        // Boxed, so that requests that are not held need not have room for it.
+        let held_max = self.listener.max_held;
+        let held = Box::pin(hold(client, exchange.request(), held_max, wait)).await;
+        match held {
+            Held::Released => {
+                exchange.record.let_go();
+                Ok(())
+            }
+            Held::Gone => Err(Stop::Gone),
+            Held::Full => {
+                exchange.record.not_held();
+                exchange.decided.give_back(&live.snapshot, route);
+                Err(Refusal::held_full().into())
+            }
+        }
     }
 
     /// Holds the body to the route's or the listener's bound.
@@ -190,18 +226,18 @@ impl Journey<'_> {
 
     /// Tells the upstream whose request it is, and that a gateway stands before it.
     fn annotate_request(&self, headers: &mut HeaderMap, client: IpAddr) {
-        let peer = self.connection.peer.ip();
+        let peer = self.client.peer;
         let identity = &self.listener.identity;
-        let believed = identify::is_trusted(peer, identity).then_some(&identity.source);
+        let believed = request::is_trusted(peer, identity).then_some(&identity.source);
         let sender = Sender {
             peer,
             client,
             believed,
             scheme: "http",
         };
-        let mut remembered = self.connection.forwarded.borrow_mut();
+        let mut remembered = self.client.forwarded.borrow_mut();
         forwarded::annotate(headers, &sender, &mut remembered);
-        via::add(headers, &self.connection.worker.shared.via);
+        cdn_loop::add(headers);
     }
 
     /// Makes the request that the upstream sees, of what is left of the client's.
@@ -226,7 +262,7 @@ impl Journey<'_> {
         target: Uri,
     ) -> Result<Response<Content>, Stop> {
         let request = self.outgoing(head, target);
-        let upstream: &Arc<Upstream> = &self.live.snapshot.upstreams[route.upstream];
+        let upstream = &self.live.snapshot.upstreams[route.upstream];
         let http = match &upstream.kind {
             UpstreamKind::Echo => return Ok(builtin::echo(request).map(Content::Builtin)),
             UpstreamKind::Status(status) => {
@@ -239,72 +275,52 @@ impl Journey<'_> {
             response_timeout: route.response_timeout,
             body_timeout: route.body_timeout,
             host: if route.preserve_host {
-                forward::Host::Client
+                upstream::HostField::Client
             } else {
-                forward::Host::Endpoint
+                upstream::HostField::Endpoint
             },
         };
-        self.exchange.forwarded();
-        let worker = &self.connection.worker;
+        self.exchange.record.forwarded();
+        let worker = &self.client.worker;
         let meter = Meter {
             metrics: &self.live.handles.upstreams[route.upstream],
             worker: worker.index,
         };
-        let pools = &worker.pools;
-        let sent = forward::send(pools, upstream, http, request, &terms, meter);
-        let (mut sent, client) = (Box::pin(sent), &self.connection.socket);
+        let sent = upstream::send(&worker.pools, upstream, http, request, &terms, meter);
+        let (mut sent, client) = (Box::pin(sent), self.exchange.request());
         let response = poll_fn(|cx| match sent.as_mut().poll(cx) {
-            Poll::Ready(response) => Poll::Ready(response.map_err(Stop::from)),
-            Poll::Pending => client.poll_gone(cx).map(|()| Err(Stop::Gone)),
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => client.poll_gone(cx).map(|()| None),
         });
-        let response = response.await?;
-        self.exchange.responded();
-        Ok(response.map(Content::Upstream))
+        match response.await {
+            Some(Ok(response)) => {
+                self.exchange.record.responded();
+                Ok(response.map(Content::Upstream))
+            }
+            Some(Err(failure)) => Err(self.failed(failure)),
+            None => Err(Stop::Gone),
+        }
     }
-}
 
-/// Refuses what no route is asked about.
-fn check(head: &Parts, shared: &Shared) -> Result<(), Refusal> {
-    // Most requests have none of these, and one look at all names is less work than three searches.
-    let concerns = |name: &HeaderName| matches!(*name, TRANSFER_ENCODING | VIA | EXPECT);
-    let is_concerned = head.headers.keys().any(concerns);
-    if is_concerned {
-        let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-        if let Some(coding) = codings.next()
-            && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
-        {
-            // hyper goes by the last coding alone, and what is forwarded would lack the others.
-            return Err(Refusal::bad_framing());
-        }
-        if via::has_passed(&head.headers, &shared.via) {
-            return Err(Refusal::request_loop());
-        }
+    /// Refuses a request that its upstream did not answer, and notes why.
+    fn failed(&mut self, failure: UpstreamFailure) -> Stop {
+        let refusal = match &failure.error {
+            ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
+            ForwardError::Connect(_) | ForwardError::Closed(_) => Refusal::connect_failed(),
+            ForwardError::Timeout => Refusal::response_timeout(),
+            ForwardError::BadResponse(_) => Refusal::bad_response(),
+            ForwardError::ClientBody(_) => {
+                return match failure.error.body_error() {
+                    Some(RequestBodyError::TooLarge) => Refusal::body_too_large().into(),
+                    Some(RequestBodyError::TimedOut) => Refusal::request_body_timeout().into(),
+                    Some(RequestBodyError::Malformed) => Refusal::bad_framing().into(),
+                    Some(RequestBodyError::Aborted) | None => Stop::Gone,
+                };
+            }
+        };
+        self.exchange.record.failed(failure);
+        refusal.into()
     }
-    if head.method == Method::CONNECT || head.method == Method::TRACE {
-        return Err(Refusal::method_unsupported());
-    }
-    if is_concerned {
-        let mut expectations = head.headers.get_all(EXPECT).iter();
-        if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
-            return Err(Refusal::expectation_failed());
-        }
-    }
-    Ok(())
-}
-
-/// Puts an absolute target's authority into the Host field, where routes, partitions and the
-/// upstream look for it; the field that it replaces must be good all the same. Other schemes than
-/// HTTP's name resources that are not to be had here.
-fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
-    if let Some(authority) = target.authority() {
-        if !matches!(target.scheme_str(), None | Some("http" | "https")) {
-            return Err(Refusal::bad_path());
-        }
-        identify::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
-        head.headers.insert(HOST, host);
-    }
-    Ok(())
 }
 
 /// Phase 1: finds the route.
@@ -335,29 +351,12 @@ fn route(
 /// Has the upstream see what the route's partitions were made of: a header on several lines is one value.
 fn join_lines(headers: &mut HeaderMap, snapshot: &Snapshot, route: &Route) {
     for applied in &route.policies {
-        identify::join_lines(headers, &snapshot.policies[applied.policy].partition);
+        request::join_lines(headers, &snapshot.policies[applied.policy].partition);
     }
 }
 
 impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
-    }
-}
-
-impl From<ForwardError> for Stop {
-    fn from(error: ForwardError) -> Self {
-        Self::Refused(match &error {
-            ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
-            ForwardError::Connect(_) => Refusal::connect_failed(),
-            ForwardError::Timeout => Refusal::response_timeout(),
-            ForwardError::BadResponse(_) => Refusal::bad_response(),
-            ForwardError::ClientBody(_) => match error.body_error() {
-                Some(RequestBodyError::TooLarge) => Refusal::body_too_large(),
-                Some(RequestBodyError::TimedOut) => Refusal::request_body_timeout(),
-                Some(RequestBodyError::Malformed) => Refusal::bad_framing(),
-                Some(RequestBodyError::Aborted) | None => return Self::Gone,
-            },
-        })
     }
 }

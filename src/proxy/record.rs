@@ -1,7 +1,7 @@
 //! What is known of one request, gathered along its journey and recorded when it is over.
 //!
-//! An [`Exchange`] travels with the answer's body and is recorded on drop, so that a client that
-//! left is recorded too.
+//! A [`Record`] observes: it is told what happens, and nothing is decided by it. It is written once,
+//! when the request's exchange is dropped, so that a client that left is recorded too.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -10,23 +10,23 @@ use std::rc::Rc;
 use http::{Method, StatusCode, Uri};
 use smallvec::SmallVec;
 
-use super::annotate::{LimitInfo, tightest};
-use super::body::{RequestBodyError, ResponseBodyError};
-use super::client_io::ClientSocket;
-use super::connection::Connection;
-use super::identify::shown_address;
-use super::upstream_body::UpstreamBodyError;
+use super::client::Client;
+use super::upstream::UpstreamFailure;
 use super::worker::InForce;
-use crate::access_log::Record;
+use crate::access_log::AccessEntry;
+use crate::access_log::AccessLog;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
-use crate::limit::Decision;
-use crate::metrics::Outcome;
-use crate::snapshot::{AccessLog, ClientNames, Snapshot};
+use crate::limiter::{Decided, tightest};
+use crate::metrics::PolicyOutcome;
+use crate::request::{
+    ClientNames, Facts, Missing, Part, Partition, has_all, redacted, redacted_address,
+};
+use crate::snapshot::{Route, Snapshot};
 
 /// One request and what became of it.
-pub(crate) struct Exchange {
-    connection: Rc<Connection>,
+pub(crate) struct Record {
+    client: Rc<Client>,
     live: Rc<InForce>,
     /// When its head had arrived, if the access log wants it; so with the other times.
     began: Option<Timestamp>,
@@ -35,56 +35,49 @@ pub(crate) struct Exchange {
     target: Uri,
     /// The host asked for, if the access log wants it.
     host: SmallVec<[u8; 32]>,
-    client: IpAddr,
+    address: IpAddr,
     /// Whose quota it was, as it may be shown, if the access log wants it and it is not the client's address.
     partition: SmallVec<[u8; 32]>,
     /// Index of the route.
     route: Option<usize>,
-    /// What each policy of the route did.
-    outcomes: SmallVec<[(usize, Outcome); 4]>,
-    /// What each enforced quota decided: indices of policy and quota.
-    decisions: SmallVec<[(usize, usize, Decision); 2]>,
-    cost: Option<u64>,
     status: Option<StatusCode>,
     reason: Option<Reason>,
+    /// The endpoint that failed, and why; texts of the configuration and of this program.
+    failure: Option<Box<UpstreamFailure>>,
     forwarded: Option<Timestamp>,
     upstream_us: Option<u64>,
     held_since: Option<Timestamp>,
     held_us: Option<u64>,
     sent_bytes: u64,
-    is_degraded: bool,
 }
 
-impl Exchange {
+impl Record {
     /// Begins the record of a request whose head has arrived.
     pub(crate) fn begin(
-        connection: &Rc<Connection>,
+        client: &Rc<Client>,
         live: &Rc<InForce>,
         method: &Method,
         target: &Uri,
     ) -> Self {
         let is_logged = live.snapshot.log.access != AccessLog::Off;
         Self {
-            began: is_logged.then(|| connection.worker.shared.clock.now()),
+            began: is_logged.then(|| client.worker.shared.clock.now()),
             method: method.clone(),
             target: target.clone(),
-            client: connection.peer.ip(),
-            connection: Rc::clone(connection),
+            address: client.peer,
+            client: Rc::clone(client),
             live: Rc::clone(live),
             host: SmallVec::new(),
             partition: SmallVec::new(),
             route: None,
-            outcomes: SmallVec::new(),
-            decisions: SmallVec::new(),
-            cost: None,
             status: None,
             reason: None,
+            failure: None,
             forwarded: None,
             upstream_us: None,
             held_since: None,
             held_us: None,
             sent_bytes: 0,
-            is_degraded: false,
         }
     }
 
@@ -97,7 +90,7 @@ impl Exchange {
 
     /// Notes whose request it is.
     pub(crate) fn sent_by(&mut self, client: IpAddr) {
-        self.client = client;
+        self.address = client;
     }
 
     /// Notes the route that was found.
@@ -105,47 +98,33 @@ impl Exchange {
         self.route = Some(route);
     }
 
-    /// Notes what a policy did.
-    pub(crate) fn outcome(&mut self, policy: usize, outcome: Outcome) {
-        self.outcomes.push((policy, outcome));
-    }
-
-    /// Notes what an enforced quota decided.
-    pub(crate) fn decided(&mut self, policy: usize, quota: usize, decision: Decision) {
-        self.decisions.push((policy, quota, decision));
-    }
-
-    /// Notes what a quota that was noted says now; others are not told of.
-    pub(crate) fn decided_anew(&mut self, policy: usize, quota: usize, decision: Decision) {
-        for (of, index, noted) in &mut self.decisions {
-            if (*of, *index) == (policy, quota) {
-                *noted = decision;
-            }
+    /// Notes whose quotas the request is to spend, in a form that may be shown.
+    pub(crate) fn identified(&mut self, route: &Route, facts: &Facts<'_>) {
+        if !self.is_logged() {
+            return;
         }
-    }
-
-    /// Notes units that the request is to spend.
-    pub(crate) fn cost(&mut self, cost: u64) {
-        self.cost = Some(self.cost.map_or(cost, |most| most.max(cost)));
-    }
-
-    /// Notes whose quota it was, in a form that may be shown.
-    pub(crate) fn partition(&mut self, shown: impl std::fmt::Display) {
-        if !self.partition.is_empty() {
-            self.partition.extend_from_slice(b"; ");
-        }
+        let (snapshot, key) = (&self.live.snapshot, &self.live.partition_key);
         let mut text = Bytes(&mut self.partition);
-        write!(text, "{shown}").expect("memory takes every byte");
-    }
-
-    /// Notes that a decision was made without what it should have come from.
-    pub(crate) fn degraded(&mut self) {
-        self.is_degraded = true;
+        for applied in &route.policies {
+            let policy = &snapshot.policies[applied.policy];
+            let applies = policy.missing == Missing::Share || has_all(&policy.partition, facts);
+            if policy.mode.is_none() || !applies || !names_more_than_address(&policy.partition) {
+                continue;
+            }
+            let separator = if text.0.is_empty() { "" } else { "; " };
+            let shown = redacted(key, &policy.partition, facts, snapshot.log.clients);
+            write!(text, "{separator}{shown}").expect("memory takes every byte");
+        }
     }
 
     /// Notes that the request begins to be held.
     pub(crate) fn held(&mut self) {
         self.held_since = Some(self.now());
+    }
+
+    /// Notes that there was no place to hold the request.
+    pub(crate) fn not_held(&mut self) {
+        self.held_since = None;
     }
 
     /// Notes that the request is held no longer, if it was.
@@ -165,6 +144,13 @@ impl Exchange {
         self.upstream_us = self.forwarded.map(|since| self.now().since(since).0);
     }
 
+    /// Notes which endpoint failed, and why.
+    pub(crate) fn failed(&mut self, failure: UpstreamFailure) {
+        if self.is_logged() {
+            self.failure = Some(Box::new(failure));
+        }
+    }
+
     /// Notes the status of the answer, and what went wrong if it is a refusal.
     pub(crate) fn answered(&mut self, status: StatusCode, reason: Option<Reason>) {
         self.status = Some(status);
@@ -176,68 +162,43 @@ impl Exchange {
         self.sent_bytes += bytes as u64;
     }
 
-    /// Notes that the answer's body broke off.
-    pub(crate) fn broke_off(&mut self, error: &ResponseBodyError) {
-        let client = match error {
-            ResponseBodyError::Client(error) => Some(error),
-            ResponseBodyError::Upstream(error) => error.body_error(),
-        };
-        self.reason = Some(match (client, error) {
-            (Some(RequestBodyError::TooLarge), _) => Reason::BodyTooLarge,
-            (Some(RequestBodyError::TimedOut), _) => Reason::RequestBodyTimeout,
-            (Some(RequestBodyError::Malformed), _) => Reason::BadFraming,
-            (_, ResponseBodyError::Upstream(UpstreamBodyError::Timeout)) => {
-                Reason::ResponseBodyTimeout
-            }
-            (_, ResponseBodyError::Upstream(UpstreamBodyError::Broken(_))) => {
-                Reason::ResponseAborted
-            }
-            _ => Reason::ClientGone,
-        });
+    /// Notes why the answer's body broke off.
+    pub(crate) fn broke_off(&mut self, reason: Reason) {
+        self.reason = Some(reason);
     }
 
     /// Notes that the connection ended before the answer's body did; one to HEAD is never sent.
     pub(crate) fn left_unsent(&mut self) {
         if self.method != Method::HEAD {
             self.reason
-                .get_or_insert(self.connection.worker.reason_to_end());
+                .get_or_insert(self.client.worker.reason_to_end());
         }
     }
 
-    /// Yields what the client is told of the quotas that enforce.
-    pub(crate) fn told(&self) -> impl Iterator<Item = LimitInfo<'_>> + Clone {
-        let snapshot = &self.live.snapshot;
-        self.decisions
-            .iter()
-            .map(|&(policy, quota, decision)| LimitInfo {
-                quota: &snapshot.policies[policy].quotas[quota],
-                decision,
-            })
-    }
-
-    /// Yields the names of the quotas that refused.
-    pub(crate) fn violated(&self) -> impl Iterator<Item = &str> + Clone {
-        self.told()
-            .filter(|told| !told.decision.admit)
-            .map(|told| &*told.quota.item)
-    }
-
-    /// Returns the socket of the client that asks.
-    pub(crate) fn client(&self) -> &ClientSocket {
-        &self.connection.socket
-    }
-
-    /// Whether the access log may have this request.
-    pub(crate) fn is_logged(&self) -> bool {
-        self.began.is_some()
+    /// Writes the record of a request that is over.
+    pub(crate) fn finish(&mut self, decided: &Decided) {
+        self.let_go();
+        if self.status.is_none() {
+            self.reason
+                .get_or_insert(self.client.worker.reason_to_end());
+        }
+        self.count(decided);
+        if let Some(began) = self.began {
+            self.log(began, decided);
+        }
     }
 
     fn now(&self) -> Timestamp {
-        self.connection.worker.shared.clock.now()
+        self.client.worker.shared.clock.now()
     }
 
-    fn count(&self) {
-        let worker = &self.connection.worker;
+    /// Whether the access log may have this request.
+    fn is_logged(&self) -> bool {
+        self.began.is_some()
+    }
+
+    fn count(&self, decided: &Decided) {
+        let worker = &self.client.worker;
         let handles = &self.live.handles;
         let route = self
             .route
@@ -246,7 +207,7 @@ impl Exchange {
             Some(status) => route.answered(worker.index, status),
             None => route.unanswered(worker.index),
         }
-        for &(policy, outcome) in &self.outcomes {
+        for &(policy, outcome) in &decided.outcomes {
             handles.policies[policy].decided(worker.index, outcome);
         }
         if let Some(reason) = self.reason {
@@ -254,19 +215,21 @@ impl Exchange {
         }
     }
 
-    fn log(&self, began: Timestamp) {
+    fn log(&self, began: Timestamp, decided: &Decided) {
         let snapshot: &Snapshot = &self.live.snapshot;
-        let name =
-            |&(policy, outcome): &(usize, Outcome)| (&*snapshot.policies[policy].name, outcome);
-        let policies: SmallVec<[(&str, Outcome); 4]> = self.outcomes.iter().map(name).collect();
+        let name = |&(policy, outcome): &(usize, PolicyOutcome)| {
+            (&*snapshot.policies[policy].name, outcome)
+        };
+        let policies: SmallVec<[(&str, PolicyOutcome); 4]> =
+            decided.outcomes.iter().map(name).collect();
         let mut client = SmallVec::<[u8; 48]>::new();
         let (text, names) = (&mut Bytes(&mut client), snapshot.log.clients);
         let key = &self.live.partition_key;
-        write!(text, "{}", shown_address(key, self.client, names))
+        write!(text, "{}", redacted_address(key, self.address, names))
             .expect("memory takes every byte");
-        let record = Record {
+        let entry = AccessEntry {
             at: began,
-            listener: &snapshot.listeners[self.connection.place.listener].name,
+            listener: &snapshot.listeners[self.client.listener].name,
             client: &client,
             partition: &self.partition,
             method: self.method.as_str().as_bytes(),
@@ -279,40 +242,37 @@ impl Exchange {
             route: self.route.map(|route| &*snapshot.routes[route].name),
             status: self.status.map(|status| status.as_u16()),
             policies: &policies,
-            remaining: tightest(self.told()).map(|told| told.decision.remaining),
-            cost: self.cost,
+            remaining: tightest(decided.infos(snapshot)).map(|info| info.decision.remaining),
+            cost: decided.cost,
             reason: self.reason,
+            endpoint: (self.failure.as_ref()).and_then(|failure| failure.endpoint.as_deref()),
+            cause: self.failure.as_ref().map(|failure| &*failure.cause),
             duration_us: self.now().since(began).0,
             upstream_us: self.upstream_us,
             held_us: self.held_us,
             sent_bytes: self.sent_bytes,
-            is_degraded: self.is_degraded,
+            is_degraded: decided.is_degraded,
         };
-        self.connection.worker.access_log.record(
-            snapshot.log.access,
-            self.live.log_format,
-            &record,
-        );
+        self.client
+            .worker
+            .access_log
+            .record(snapshot.log.access, self.live.log_format, &entry);
     }
 }
 
 /// Records a head that never became a request; who sent it is all that is known of its client.
-pub(crate) fn refused_head(connection: &Connection, reason: Reason, status: Option<StatusCode>) {
-    let worker = &connection.worker;
+pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
+    let worker = &client.worker;
     worker.shared.metrics.error(worker.index, reason);
     let live = worker.live();
     let snapshot = &live.snapshot;
-    let mut client = SmallVec::<[u8; 48]>::new();
-    let shown = shown_address(
-        &live.partition_key,
-        connection.peer.ip(),
-        snapshot.log.clients,
-    );
-    write!(Bytes(&mut client), "{shown}").expect("memory takes every byte");
-    let record = Record {
+    let mut address = SmallVec::<[u8; 48]>::new();
+    let shown = redacted_address(&live.partition_key, client.peer, snapshot.log.clients);
+    write!(Bytes(&mut address), "{shown}").expect("memory takes every byte");
+    let entry = AccessEntry {
         at: worker.shared.clock.now(),
-        listener: &snapshot.listeners[connection.place.listener].name,
-        client: &client,
+        listener: &snapshot.listeners[client.listener].name,
+        client: &address,
         partition: b"",
         method: b"",
         host: b"",
@@ -323,6 +283,8 @@ pub(crate) fn refused_head(connection: &Connection, reason: Reason, status: Opti
         remaining: None,
         cost: None,
         reason: Some(reason),
+        endpoint: None,
+        cause: None,
         duration_us: 0,
         upstream_us: None,
         held_us: None,
@@ -330,22 +292,12 @@ pub(crate) fn refused_head(connection: &Connection, reason: Reason, status: Opti
         is_degraded: false,
     };
     let access = snapshot.log.access;
-    worker.access_log.record(access, live.log_format, &record);
+    worker.access_log.record(access, live.log_format, &entry);
 }
 
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        self.connection.socket.end_request();
-        self.let_go();
-        if self.status.is_none() {
-            self.reason
-                .get_or_insert(self.connection.worker.reason_to_end());
-        }
-        self.count();
-        if let Some(began) = self.began {
-            self.log(began);
-        }
-    }
+/// Whether the log's `client` does not say it all.
+fn names_more_than_address(partition: &Partition) -> bool {
+    partition.0.iter().any(|choice| choice.0 != [Part::Ip])
 }
 
 /// Writes text into bytes that live on the stack if they are few.

@@ -104,9 +104,6 @@ refusals! {
     /// No route matches.
     no_route: NoRoute, NOT_FOUND = 404 "Not Found", Keep,
         "No route matches.";
-    /// A policy wants a part of the partition that the request lacks.
-    unidentified: Unidentified, UNAUTHORIZED = 401 "Unauthorized", Keep,
-        "The request does not say whose it is.";
     /// The request's body is larger than allowed; the rest of it is not read.
     body_too_large: BodyTooLarge, PAYLOAD_TOO_LARGE = 413 "Content Too Large", Close,
         "The request's content is larger than allowed.";
@@ -119,9 +116,9 @@ refusals! {
     /// The client made no progress with its body for the listener's `body_timeout`.
     request_body_timeout: RequestBodyTimeout, REQUEST_TIMEOUT = 408 "Request Timeout", Close,
         "The request's content did not arrive in time.";
-    /// The request has passed this gateway before.
+    /// The request has passed gateways of this kind too often.
     request_loop: Loop, LOOP_DETECTED = 508 "Loop Detected", Keep,
-        "The request has passed this gateway before.";
+        "The request has passed gateways of this kind too often: it goes in circles.";
     /// No connection to the upstream could be made.
     connect_failed: ConnectFailed, BAD_GATEWAY = 502 "Bad Gateway", Keep,
         "The upstream cannot be reached.";
@@ -167,6 +164,18 @@ impl Refusal {
                 Retry::Never => None,
             },
             body: Bytes::from(body),
+        }
+    }
+
+    /// A policy wants a part of the partition that the request lacks; the answer names the policy.
+    pub fn unidentified(policy: &str) -> Self {
+        let mut body = String::from(UNIDENTIFIED.body);
+        // A policy's name has no character that JSON escapes.
+        body.push_str(policy);
+        body.push_str("\"}\n");
+        Self {
+            body: Bytes::from(body),
+            ..Self::constant(&UNIDENTIFIED)
         }
     }
 
@@ -290,6 +299,17 @@ static QUOTA_EXCEEDED: Page = Page {
 
 const BODY_END: &str = "]}\n";
 
+static UNIDENTIFIED: Page = Page {
+    reason: Reason::Unidentified,
+    status: StatusCode::UNAUTHORIZED,
+    connection: Afterwards::Keep,
+    body: concat!(
+        r#"{"type":"about:blank","title":"Unauthorized","status":401,"#,
+        r#""detail":"The request does not say whose it is.","policy":""#,
+    ),
+    grpc: None,
+};
+
 static LIMITER_UNAVAILABLE: Page = reduced_capacity(
     Reason::LimiterUnavailable,
     concat!(
@@ -324,61 +344,4 @@ const fn reduced_capacity(reason: Reason, body: &'static str) -> Page {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fmt::Write as _;
-
-    #[test]
-    fn quota_exceeded_body_is_rendered_into_its_exact_size() {
-        for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
-            let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied());
-            let list = violated.join(",");
-            assert_eq!(refusal.body, format!("{}{list}]}}\n", QUOTA_EXCEEDED.body));
-        }
-    }
-
-    #[test]
-    fn every_body_is_json_that_repeats_its_status() {
-        let constant = CONSTANT.iter().map(|refusal| refusal());
-        let others = [
-            Refusal::held_full(),
-            Refusal::limiter_unavailable(Micros(0)),
-        ];
-        for refusal in constant.chain(others) {
-            let body: serde_json::Value =
-                serde_json::from_slice(&refusal.body).expect("a body is JSON");
-            assert_eq!(body["status"], refusal.status().as_u16(), "{refusal:?}");
-            assert!(refusal.reason().is_refusal(), "{refusal:?}");
-        }
-    }
-
-    /// One line per refusal: its reason, fault, status and what becomes of the connection.
-    #[test]
-    fn refusals_are_the_documented_table() {
-        let mut table = String::new();
-        for refusal in CONSTANT.iter().map(|refusal| refusal()) {
-            let (reason, status) = (refusal.reason(), refusal.status().as_u16());
-            let (fault, afterwards) = (reason.fault().word(), refusal.afterwards());
-            writeln!(table, "{} {fault} {status} {afterwards:?}", reason.word())
-                .expect("strings take everything");
-        }
-        assert_eq!(
-            table,
-            "bad_path client 400 Close\n\
-             bad_method_case client 400 Close\n\
-             bad_host client 400 Close\n\
-             bad_framing client 400 Close\n\
-             no_route client 404 Keep\n\
-             unidentified client 401 Keep\n\
-             body_too_large client 413 Close\n\
-             expectation_failed client 417 Close\n\
-             method_unsupported client 501 Close\n\
-             request_body_timeout client 408 Close\n\
-             loop gateway 508 Keep\n\
-             connect_failed upstream 502 Keep\n\
-             bad_response upstream 502 Keep\n\
-             response_timeout upstream 504 Keep\n\
-             no_endpoint upstream 503 Keep\n"
-        );
-    }
-}
+mod tests;

@@ -1,18 +1,18 @@
 //! What the workers of one process share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
-use http::HeaderValue;
 use tokio::sync::Notify;
 
-use super::listener::Load;
-use super::via;
+use super::downstream::capacity::Capacity;
+use super::upstream::Endpoints;
 use crate::clock::Clock;
 use crate::logging;
+use crate::logging::LogFormat;
 use crate::metrics::{Handles, Metrics};
-use crate::snapshot::{LogFormat, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::store::settings::{Location, Settings};
 
@@ -26,18 +26,14 @@ pub struct Shared {
     pub store: Store,
     /// What is measured.
     pub metrics: Arc<Metrics>,
-    /// What each listener carries, in the snapshot's order.
-    pub(crate) loads: Vec<Load>,
-    /// Open client connections of all listeners.
-    pub(crate) connections: AtomicUsize,
-    /// Most of them at once.
-    connections_max: AtomicUsize,
+    /// How many connections there are, and may be.
+    pub(crate) capacity: Arc<Capacity>,
+    /// Which endpoints of upstreams fail.
+    pub(crate) endpoints: Arc<Endpoints>,
     /// What no one outside knows.
     pub(crate) process_key: [u8; 32],
-    /// This process's entry in Via.
-    pub(crate) via: HeaderValue,
-    is_hurried: AtomicBool,
-    hurried: Notify,
+    is_forced: AtomicBool,
+    forced: Notify,
 }
 
 /// A configuration and the handles that measure its parts.
@@ -65,7 +61,7 @@ impl Live {
             snapshot.upstreams.iter().map(|upstream| &upstream.name),
         );
         Self {
-            log_format: logging::format_of(&snapshot.log),
+            log_format: logging::format_of(snapshot.log.format, snapshot.log.file.as_deref()),
             partition_key: partition_key(&snapshot.store, process_key),
             snapshot,
             handles,
@@ -82,40 +78,34 @@ impl Shared {
         metrics: Arc<Metrics>,
         process_key: [u8; 32],
     ) -> Self {
-        let listeners = live.snapshot.listeners.iter();
-        let loads = listeners
-            .map(|it| Load::new(metrics.listener(&it.name)))
-            .collect();
         Self {
+            capacity: Arc::new(Capacity::new(&live.snapshot.listeners, &metrics)),
             live: ArcSwap::from_pointee(live),
             clock,
             store,
             metrics,
-            loads,
-            connections: AtomicUsize::new(0),
-            connections_max: AtomicUsize::new(usize::MAX),
-            via: via::entry(&process_key),
+            endpoints: Arc::default(),
             process_key,
-            is_hurried: AtomicBool::new(false),
-            hurried: Notify::new(),
+            is_forced: AtomicBool::new(false),
+            forced: Notify::new(),
         }
     }
 
     /// Has a shutdown wait for nothing more.
-    pub fn hurry(&self) {
-        self.is_hurried.store(true, Relaxed);
-        self.hurried.notify_one();
+    pub fn force_shutdown(&self) {
+        self.is_forced.store(true, Relaxed);
+        self.forced.notify_one();
     }
 
     /// Waits until a shutdown is to wait for nothing more; for one task.
-    pub(crate) async fn hurried(&self) {
-        if !self.is_hurried() {
-            self.hurried.notified().await;
+    pub(crate) async fn forced(&self) {
+        if !self.is_forced() {
+            self.forced.notified().await;
         }
     }
 
-    pub(crate) fn is_hurried(&self) -> bool {
-        self.is_hurried.load(Relaxed)
+    pub(crate) fn is_forced(&self) -> bool {
+        self.is_forced.load(Relaxed)
     }
 
     /// Returns the configuration as it is now.
@@ -125,27 +115,13 @@ impl Shared {
 
     /// Bounds the client connections of all listeners together.
     pub fn bound_connections(&self, max: usize) {
-        self.connections_max.store(max, Relaxed);
-        self.reconsider_room();
-    }
-
-    /// Whether there are as many client connections as all listeners together may have.
-    pub(crate) fn is_full(&self) -> bool {
-        self.connections.load(Relaxed) >= self.connections_max.load(Relaxed)
-    }
-
-    /// Has every acceptor look again how many connections there may be.
-    pub(crate) fn reconsider_room(&self) {
-        for load in &self.loads {
-            load.reconsider();
-        }
+        self.capacity.bound(max);
     }
 
     /// Puts `live` in force and returns what was; requests that began with that keep it.
     pub fn swap(&self, live: Live) -> Arc<Live> {
-        let old = self.live.swap(Arc::new(live));
-        self.reconsider_room();
-        old
+        self.capacity.reload(&live.snapshot.listeners);
+        self.live.swap(Arc::new(live))
     }
 }
 

@@ -39,7 +39,7 @@ pub enum Store {
 }
 
 /// A worker's way to the store; lives on the worker's thread.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Session {
     /// Asks at once.
     Memory(Arc<MemoryStore>),
@@ -163,6 +163,19 @@ impl Session {
         }
     }
 
+    /// Gives back up to `amount` units of every quota that was charged, without waiting.
+    pub fn release_later(&self, charge: Charge, amount: u64) {
+        match self {
+            Self::Memory(memory) => drop(memory.release(charge, amount)),
+            Self::Redis(session) => {
+                let session = Rc::clone(session);
+                tokio::task::spawn_local(async move {
+                    drop(guarded::release(&session, charge, amount).await);
+                });
+            }
+        }
+    }
+
     /// Spends `amount` more in every quota of the plan, without asking.
     pub async fn spend(&self, charge: &Charge, amount: u64) {
         match self {
@@ -184,7 +197,7 @@ impl Session {
         match self {
             Self::Memory(memory) => memory.reset(series_id, partition_id),
             Self::Redis(session) => {
-                Box::pin(guarded::reset(session, series_id, partition_id)).await
+                Box::pin(guarded::reset(session, series_id, partition_id)).await;
             }
         }
     }

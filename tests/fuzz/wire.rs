@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-use tollgate::proxy::path::normalise;
+use tollgate::request::path::normalise;
 
 use crate::answers::take;
 use crate::hostile::{lines, run};

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::support::process::free_address;
 use crate::support::{After, Client, Config, Origin, Process, eventually, get};
 
 /// Every path under `/api` to the echo, logged as those lines say.
@@ -235,4 +236,90 @@ fn what_is_hardly_meant_is_logged_at_the_start_and_at_a_reload() {
     process.rewrite(&trusting("::/0"));
     process.signal("HUP");
     process.wait_for_line(&["hardly meant", "`public`", "::/0"]);
+}
+
+#[test]
+fn an_upstream_that_fails_is_named_with_its_cause_in_every_record_and_once_as_an_event() {
+    let endpoint = free_address();
+    let config = Config::to(format!("http://{endpoint}")).route("/*", "");
+    let process = Process::start(&config);
+    for _ in 0..3 {
+        assert_eq!(get(process.public, "/", "").status, 502);
+    }
+    for record in process.wait_for_records(3) {
+        assert_eq!(text(&record, "reason"), "connect_failed");
+        assert_eq!(text(&record, "endpoint"), endpoint.to_string());
+        assert_eq!(text(&record, "cause"), "connection refused");
+    }
+    let events = |message: &str| {
+        let lines = process.lines();
+        lines.iter().filter(|line| line.contains(message)).count()
+    };
+    let failing = process.wait_for_line(&["an endpoint fails", "connection refused"]);
+    assert!(failing.contains(&endpoint.to_string()), "{failing}");
+    assert_eq!(events("an endpoint fails"), 1);
+
+    let origin = Origin::plain_at(endpoint);
+    eventually("it answers again", || {
+        assert_eq!(get(process.public, "/", "").status, 200);
+        (events("an endpoint answers again") > 0).then_some(())
+    });
+    assert_eq!(events("an endpoint answers again"), 1);
+    drop(origin);
+}
+
+#[test]
+fn an_upstream_that_cannot_be_used_says_why() {
+    let mute = Origin::mute();
+    let no_http = Origin::answering("SSH-2.0-OpenSSH\r\n\r\n");
+    let config = Config::to("http://no.such.host.invalid")
+        .with(&format!(
+            "[upstreams.mute]\nendpoints = ['{}']\nresponse_timeout = '1s'\n\
+             [upstreams.ssh]\nendpoints = ['{}']\n\
+             [[routes]]\npath = '/mute'\nupstream = 'mute'\n\
+             [[routes]]\npath = '/ssh'\nupstream = 'ssh'",
+            mute.url(),
+            no_http.url()
+        ))
+        .route("/unknown", "");
+    let process = Process::start(&config.one_worker());
+    let mut seen = Vec::new();
+    for (target, status, reason) in [
+        ("/unknown", 503, "no_endpoint"),
+        ("/mute", 504, "response_timeout"),
+        ("/ssh", 502, "bad_response"),
+    ] {
+        assert_eq!(get(process.public, target, "").status, status, "{target}");
+        seen.push((target, reason));
+    }
+    let records = process.wait_for_records(seen.len());
+    for ((target, reason), record) in seen.iter().zip(&records) {
+        assert_eq!(text(record, "reason"), *reason, "{target}");
+    }
+    let causes: Vec<_> = records.iter().map(|it| text(it, "cause")).collect();
+    assert!(causes[0].starts_with("name does not resolve"), "{causes:?}");
+    assert_eq!(causes[1], "no answer in time");
+    assert!(causes[2].contains("HTTP"), "{causes:?}");
+    let endpoints: Vec<_> = records.iter().map(|it| text(it, "endpoint")).collect();
+    assert_eq!(endpoints[0], "no.such.host.invalid");
+    assert_eq!(endpoints[1], mute.address.to_string());
+}
+
+#[test]
+fn debug_shows_the_life_of_a_connection_and_a_decision() {
+    let config =
+        Config::limited("builtin:echo", "quota = '1 per hour'").with("[log]\nlevel = 'debug'");
+    let process = Process::start(&config);
+    let mut client = Client::connect(process.public);
+    assert_eq!(client.get("/", "").status, 200);
+    assert_eq!(client.get("/", "").status, 429);
+    drop(client);
+    for parts in [
+        ["a connection begins", "127.0.0.1"],
+        ["a request is decided", "Admitted"],
+        ["a request is decided", "Refused"],
+        ["a connection ends", "127.0.0.1"],
+    ] {
+        process.wait_for_line(&parts);
+    }
 }

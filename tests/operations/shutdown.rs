@@ -103,7 +103,7 @@ fn request_that_was_queued_when_the_gateway_ended_is_answered() {
 fn hurried_shutdown_does_not_wait_out_its_delay() {
     let config = Config::to("builtin:echo").top("shutdown_delay = '1h'");
     let mut running = start(&config.route("/*", ""));
-    running.gateway.hurrier()();
+    running.gateway.forcer()();
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
         running.gateway.shutdown();

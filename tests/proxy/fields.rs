@@ -126,24 +126,25 @@ fn scheme_and_host_are_kept_only_of_a_peer_whose_x_forwarded_for_is_believed() {
 }
 
 #[test]
-fn an_ipv4_client_of_an_ipv6_listener_is_named_once() {
-    if TcpListener::bind("[::]:0").is_err() {
+fn an_ipv6_listener_takes_ipv6_alone_and_stands_beside_an_ipv4_one() {
+    let Ok(free) = TcpListener::bind("[::]:0") else {
         // The machine has no IPv6.
         return;
-    }
+    };
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
     let origin = Origin::plain();
-    let config = Config::to(origin.url()).address("[::]:0").route("/*", "");
-    let running = start(&config);
-    let address = SocketAddr::from(([127, 0, 0, 1], running.public.port()));
-    let answer = Client::connect_from([127, 0, 0, 7], address).get("/", "");
-    assert_eq!(answer.status, 200);
-    let head = origin.only_request().head;
-    assert_eq!(head.field("x-forwarded-for"), Some("127.0.0.7"));
-    assert_eq!(head.listed("forwarded").len(), 1);
-    assert_eq!(
-        forwarded(&head),
-        ["for=127.0.0.7", "host=a.test", "proto=http"]
-    );
+    let config = Config::to(origin.url())
+        .address(&format!("0.0.0.0:{port}"))
+        .with(&format!("[listeners.six]\naddress = '[::]:{port}'"))
+        .route("/*", "");
+    let _running = start(&config);
+    for own in ["127.0.0.1", "[::1]"] {
+        let address: SocketAddr = format!("{own}:{port}").parse().expect("an address");
+        assert_eq!(get(address, "/", "").status, 200, "{own}");
+        let head = origin.requests().pop().expect("a request").head;
+        assert_eq!(forwarded(&head)[0], format!("for={own}"));
+    }
 }
 
 #[test]

@@ -170,7 +170,9 @@ fn an_unidentified_client_spends_nothing_of_other_policies() {
         .route("/*", "policies = ['all', 'keyed']");
     let running = start(&config);
     for _ in 0..3 {
-        assert_eq!(get(running.public, "/", "").status, 401);
+        let answer = get(running.public, "/", "");
+        assert_eq!(answer.status, 401);
+        assert_eq!(answer.problem()["policy"], "keyed");
     }
     let answer = get(running.public, "/", "X-Api-Key: one\r\n");
     assert_eq!(crate::support::ratelimit::remaining(&answer, "all"), 9);

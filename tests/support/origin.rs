@@ -84,6 +84,16 @@ impl Origin {
         Self::answering(OK)
     }
 
+    /// Answers as [`plain`](Self::plain) does, at an address that the test has chosen.
+    pub fn plain_at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).expect("the address is free");
+        Self::on(listener, |exchange| {
+            exchange.read_body()?;
+            exchange.wire.write(OK.as_bytes())?;
+            Ok(After::Keep)
+        })
+    }
+
     /// Reads requests and never answers; each connection stays until the gateway closes it.
     pub fn mute() -> Self {
         Self::scripted(|exchange| {
@@ -97,6 +107,13 @@ impl Origin {
         script: impl Fn(&mut Exchange) -> Result<After> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::on(listener, script)
+    }
+
+    fn on(
+        listener: TcpListener,
+        script: impl Fn(&mut Exchange) -> Result<After> + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().expect("a bound socket");
         let shared = Arc::new(Shared {
             log: Mutex::default(),

@@ -364,6 +364,20 @@ fn an_answer_that_breaks_off_never_looks_complete() {
     ]);
 }
 
+/// What came with the head is looked at before the head is passed on.
+#[test]
+fn a_head_whose_body_is_broken_already_is_a_502() {
+    let broken = |name, chunks: &str| {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        case(name, format!("{head}{chunks}"), Told::BadGateway)
+    };
+    check(&[
+        broken("a first size that is none", "Z\r\nshort\r\n0\r\n\r\n"),
+        broken("a first size with a sign", "-1\r\nshort\r\n0\r\n\r\n"),
+        broken("a last chunk without its line end", "0\r\nno field\r\n\r\n"),
+    ]);
+}
+
 #[test]
 fn an_answer_before_any_request_ends_its_connection() {
     let rests = Gate::default();

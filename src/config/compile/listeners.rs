@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::defaults;
 use crate::config::file::{self, At, File};
 use crate::config::report::{Mistake, Report};
-use crate::snapshot::{AddressSource, ClientIdentity, Listener};
+use crate::request::{AddressSource, ClientIdentity};
+use crate::snapshot::Listener;
 
 /// Compiles `[listeners.NAME]`; what lacks an address is left out.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {

@@ -25,8 +25,9 @@ use http::HeaderName;
 use super::file::File;
 use super::report::Report;
 use crate::limit::plan::SeriesId;
-use crate::proxy::route::Router;
-use crate::snapshot::{AddressSource, Admin, Listener, Log, Part, Policy, Snapshot};
+use crate::request::route::Router;
+use crate::request::{AddressSource, Part};
+use crate::snapshot::{Admin, Listener, Log, Policy, Snapshot};
 use crate::store::Series;
 
 /// Compiles a file, or says everything that is wrong with it.

@@ -7,7 +7,8 @@ use crate::config::file::{self, AlgorithmName, At, File, Mode};
 use crate::config::report::{Mistake, Report};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Count, Quota, plan};
-use crate::snapshot::{Choice, Part, Partition, Policy, PolicyQuota};
+use crate::request::{Choice, Part, Partition};
+use crate::snapshot::{Policy, PolicyQuota};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {

@@ -11,8 +11,9 @@ use crate::config::file::{self, At, File};
 use crate::config::report::{Mistake, Report};
 use crate::config::words;
 use crate::limit::plan::CHECKS_MAX;
-use crate::proxy::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule, Tie};
-use crate::snapshot::{AppliedPolicy, Choice, Part, Route};
+use crate::request::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule, Tie};
+use crate::request::{Choice, Part};
+use crate::snapshot::{AppliedPolicy, Route};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
 pub(super) fn compile(file: &File, report: &mut Report) -> Routing {

@@ -3,7 +3,8 @@
 use super::store;
 use crate::config::file::File;
 use crate::limit::plan::Mode;
-use crate::snapshot::{ADDRESS_CLAIMS, AddressSource, Part, Policy, Route, Snapshot};
+use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
+use crate::snapshot::{Policy, Route, Snapshot};
 
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {

@@ -30,7 +30,10 @@ pub use variables::Env;
 use super::file::{Admin, File, Log};
 use super::report::Report;
 use super::value::{Wrong, admin_address};
-use crate::snapshot::{AccessLog, ClientNames, LogFormat, RateLimitHeaders};
+use crate::access_log::AccessLog;
+use crate::logging::LogFormat;
+use crate::request::ClientNames;
+use crate::snapshot::RateLimitHeaders;
 use table::{Source, Table, plain};
 
 /// Reads a file; `env` looks its variables up.

@@ -6,7 +6,7 @@ use crate::config::value::{part_choice, quota};
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
 use crate::limit::{Count, LeavingBucket};
-use crate::snapshot::{Missing, Partition};
+use crate::request::{Missing, Partition};
 
 pub(super) fn policy(table: &mut Table<'_, '_>) -> Policy {
     let algorithms = [

@@ -8,8 +8,9 @@ use ipnet::IpNet;
 
 use super::{Wrong, header_after_prefix, nearest, word};
 use crate::config::file::Endpoint;
-use crate::proxy::route::HostPattern;
-use crate::snapshot::{self, AddressSource};
+use crate::request::AddressSource;
+use crate::request::route::HostPattern;
+use crate::snapshot;
 
 /// Parses an address to listen on, such as `127.0.0.1:8080` or `[::]:8080`.
 pub fn socket_address(text: &str) -> Result<SocketAddr, Wrong> {

@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue, Method};
 
 use super::{Wrong, nearest};
-use crate::snapshot::{Choice, Part};
+use crate::request::{Choice, Part};
 
 /// Parses one item of `partition`: a part, or several of which the first that is present counts.
 pub fn part_choice(text: &str) -> Result<Choice, Wrong> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, VIA};
-use tollgate::proxy::headers::{
-    keep_alive_timeout, strip_disguises, strip_request, strip_response, strip_trailers,
-    strip_untrusted,
+use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, TE};
+use tollgate::request::cdn_loop;
+use tollgate::request::claims::{strip_disguises, strip_untrusted};
+use tollgate::request::hop_by_hop::{
+    keep_alive_timeout, strip_request, strip_response, strip_trailers,
 };
-use tollgate::proxy::via;
-use tollgate::snapshot::{ADDRESS_CLAIMS, AddressSource};
+use tollgate::request::{ADDRESS_CLAIMS, AddressSource};
 
 use super::{header_map, lines};
 
@@ -54,7 +54,10 @@ fn trailers(headers: &HeaderMap) {
     strip_trailers(&mut trailers);
     check(headers, &trailers, |name| {
         is_hop_by_hop(name)
-            || matches!(name, "host" | "content-length" | "expect" | "via")
+            || matches!(
+                name,
+                "host" | "content-length" | "expect" | "via" | "cdn-loop"
+            )
             || matches!(name, "authorization" | "proxy-authorization" | "cookie")
             || X_FORWARDED.contains(&name)
             || ADDRESS_CLAIMS.contains(&&*name.replace('_', "-"))
@@ -117,21 +120,20 @@ fn keep_alive(headers: &HeaderMap) {
 }
 
 fn loops(headers: &HeaderMap) {
-    let own = via::entry(&[7; 32]);
-    let text = own.to_str().expect("an entry is text");
-    let passed = via::has_passed(headers, &own);
-    assert_eq!(passed, tokens_as_sent(headers, &VIA).contains(text));
+    let lines = headers.get_all("cdn-loop").iter();
+    let members = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    let ids = members.map(|member| {
+        member
+            .split(|&byte| byte == b';')
+            .next()
+            .unwrap_or_default()
+    });
+    let own = ids.filter(|id| id.trim_ascii().eq_ignore_ascii_case(b"tollgate"));
+    let passes = own.count();
+    assert_eq!(cdn_loop::passes(headers), passes);
     let mut sent = headers.clone();
-    via::add(&mut sent, &own);
-    assert!(via::has_passed(&sent, &own), "a second visit is seen");
-    let other = via::entry(&[9; 32]);
-    let others = tokens_as_sent(headers, &VIA);
-    let is_there = others.contains(other.to_str().expect("an entry is text"));
-    assert_eq!(
-        via::has_passed(&sent, &other),
-        is_there,
-        "gateways in a row"
-    );
+    cdn_loop::add(&mut sent);
+    assert_eq!(cdn_loop::passes(&sent), passes + 1, "a pass is counted");
 }
 
 /// RFC 9110, section 7.6.1, and what is as old as it.

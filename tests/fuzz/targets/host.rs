@@ -2,7 +2,7 @@
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Uri, Version};
-use tollgate::proxy::identify::{self, BadHost};
+use tollgate::request::{self, BadHost};
 
 use super::{lines, text};
 
@@ -25,7 +25,7 @@ pub fn holds(data: &[u8]) {
         }
     }
     let fields: Vec<&HeaderValue> = headers.get_all(HOST).iter().collect();
-    let Ok(host) = identify::host(&target, &headers, version) else {
+    let Ok(host) = request::host(&target, &headers, version) else {
         return;
     };
     assert!(fields.len() <= 1, "{fields:?}");
@@ -71,7 +71,7 @@ fn read(host: &str) -> Result<String, BadHost> {
     let value = HeaderValue::from_str(host).expect("a host is a value");
     let headers = HeaderMap::from_iter([(HOST, value)]);
     let target = Uri::from_static("/");
-    identify::host(&target, &headers, Version::HTTP_11).map(|host| host.to_string())
+    request::host(&target, &headers, Version::HTTP_11).map(|host| host.to_string())
 }
 
 /// Whether a host is in the one spelling: labels in lower case, none empty, or an address in brackets.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate::access_log::Record;
+use tollgate::access_log::AccessEntry;
 use tollgate::clock::Timestamp;
 use tollgate::fault::Reason;
-use tollgate::metrics::Outcome;
-use tollgate::snapshot::LogFormat;
+use tollgate::logging::LogFormat;
+use tollgate::metrics::PolicyOutcome;
 
 /// The input: a record's texts with the byte 0x1e between them, in the order of `TEXTS`.
 pub fn holds(data: &[u8]) {
@@ -19,7 +19,7 @@ pub fn holds(data: &[u8]) {
     let route = String::from_utf8_lossy(texts["route"]);
     let policy = String::from_utf8_lossy(texts["policies"]);
     let number = u64::try_from(data.len()).expect("a length");
-    let record = Record {
+    let record = AccessEntry {
         at: Timestamp(number << 40),
         listener: "public",
         client: texts["client"],
@@ -29,10 +29,15 @@ pub fn holds(data: &[u8]) {
         path: texts["path"],
         route: Some(&route),
         status: Some(429),
-        policies: &[(&policy, Outcome::Refused), (&policy, Outcome::Admitted)],
+        policies: &[
+            (&policy, PolicyOutcome::Refused),
+            (&policy, PolicyOutcome::Admitted),
+        ],
         remaining: Some(number),
         cost: None,
         reason: Some(Reason::QuotaExceeded),
+        endpoint: None,
+        cause: None,
         duration_us: u64::MAX,
         upstream_us: None,
         held_us: Some(0),
@@ -47,10 +52,10 @@ pub fn holds(data: &[u8]) {
             "partition" if sent.is_empty() => None,
             // What has no method never became a request.
             "method" | "host" | "path" if texts["method"].is_empty() => None,
-            "path" => Some(shown(sent, 1024)),
-            "route" => Some(shown(route.as_bytes(), 256)),
-            "policies" => Some(shown(policy.as_bytes(), 256)),
-            _ => Some(shown(sent, 256)),
+            "path" => Some(redacted(sent, 1024)),
+            "route" => Some(redacted(route.as_bytes(), 256)),
+            "policies" => Some(redacted(policy.as_bytes(), 256)),
+            _ => Some(redacted(sent, 256)),
         };
         let logged = match fields.get(name) {
             Some(Value::Array(list)) => list.first(),
@@ -78,7 +83,7 @@ pub fn holds(data: &[u8]) {
     assert_eq!(sorted, expected, "{text}");
 }
 
-fn line(record: &Record<'_>, format: LogFormat) -> String {
+fn line(record: &AccessEntry<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
     record.write(&mut out, format);
     let line = String::from_utf8(out).expect("lines are UTF-8");
@@ -89,7 +94,7 @@ fn line(record: &Record<'_>, format: LogFormat) -> String {
 }
 
 /// What of a text is logged.
-fn shown(sent: &[u8], bytes_max: usize) -> String {
+fn redacted(sent: &[u8], bytes_max: usize) -> String {
     let cut = &sent[..sent.len().min(bytes_max)];
     let more = if cut.len() < sent.len() { "…" } else { "" };
     format!("{}{more}", String::from_utf8_lossy(cut))

@@ -8,10 +8,11 @@ use http::{HeaderName, Method};
 use tollgate::config::value::part_choice;
 use tollgate::config::words;
 use tollgate::limit::plan::OnStoreFailure;
-use tollgate::proxy::identify::{Facts, Identified, join_lines, partition_id, shown};
-use tollgate::proxy::path::normalise;
-use tollgate::proxy::route::{Found, Lookup, PathPattern, Router, Rule};
-use tollgate::snapshot::{Choice, ClientNames, Missing, Part, Partition, Policy};
+use tollgate::request::path::normalise;
+use tollgate::request::route::{Found, Lookup, PathPattern, Router, Rule};
+use tollgate::request::{Choice, ClientNames, Missing, Part, Partition};
+use tollgate::request::{Facts, Identified, join_lines, partition_id, redacted};
+use tollgate::snapshot::Policy;
 
 use super::{compared, header_map, lines};
 
@@ -35,7 +36,7 @@ pub fn holds(data: &[u8]) {
     ROUTER.with(|router| {
         let known: Vec<(Identity, Identified)> = requests
             .iter()
-            .map(|request| peek(router, &policy, request))
+            .map(|request| look(router, &policy, request))
             .collect();
         if let [(one, of_one), (other, of_other)] = &known[..] {
             assert_eq!(one == other, of_one == of_other, "{one:?} and {other:?}");
@@ -62,7 +63,7 @@ struct Request {
 }
 
 /// Asserts what holds of one request, and says what names it.
-fn peek(router: &Router, policy: &Policy, request: &Request) -> (Identity, Identified) {
+fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Identified) {
     let Lookup::Found(found) = router.find(
         &request.host,
         &request.method,
@@ -83,13 +84,13 @@ fn peek(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         router,
     };
     let identity = identity(policy, &facts);
-    let identified = partition_id(&KEY, policy, &facts);
+    let identified = partition_id(&KEY, &policy.partition, policy.missing, &facts);
     match (&identity, &identified) {
         (Identity::Skip, Identified::Skip) | (Identity::Unidentified, Identified::Unidentified) => {
         }
         (Identity::Parts(_) | Identity::Lacks(_), Identified::PartitionId(_)) => {
             assert_ne!(
-                partition_id(&[8; 32], policy, &facts),
+                partition_id(&[8; 32], &policy.partition, policy.missing, &facts),
                 identified,
                 "the key counts"
             );
@@ -98,7 +99,7 @@ fn peek(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
     }
     for names in [ClientNames::Short, ClientNames::Digest] {
         // A choice of several parts names the one that was taken.
-        let text = shown(&KEY, &policy.partition, &facts, names).to_string();
+        let text = redacted(&KEY, &policy.partition, &facts, names).to_string();
         let of_file = words::partition(&policy.partition).len();
         let of_client = policy.partition.0.len() * VALUE_BYTES_MAX;
         assert!(text == "all" || text.len() <= of_file + of_client, "{text}");
@@ -118,7 +119,10 @@ fn peek(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         headers: &joined,
         ..facts
     };
-    assert_eq!(partition_id(&KEY, policy, &seen), identified);
+    assert_eq!(
+        partition_id(&KEY, &policy.partition, policy.missing, &seen),
+        identified
+    );
     for name in header_names(&policy.partition) {
         assert!(joined.get_all(name).iter().count() <= 1, "{name}");
         let reads = |other: &&HeaderName| other.as_str().replace('_', "-") == name.as_str();

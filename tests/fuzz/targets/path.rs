@@ -2,7 +2,7 @@
 
 use http::Uri;
 use http::uri::PathAndQuery;
-use tollgate::proxy::path::{Normalised, normalise};
+use tollgate::request::path::{Normalised, normalise};
 
 use super::units;
 

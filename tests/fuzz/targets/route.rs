@@ -2,9 +2,9 @@
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
-use tollgate::proxy::identify;
-use tollgate::proxy::path::normalise;
-use tollgate::proxy::route::{HostPattern, Lookup, PathPattern, Router, Rule};
+use tollgate::request;
+use tollgate::request::path::normalise;
+use tollgate::request::route::{HostPattern, Lookup, PathPattern, Router, Rule};
 
 use super::{compared, lines, text};
 
@@ -20,7 +20,7 @@ pub fn holds(data: &[u8]) {
     };
     let headers = HeaderMap::from_iter([(HOST, host)]);
     let target = Uri::from_static("/");
-    let Ok(host) = identify::host(&target, &headers, Version::HTTP_11) else {
+    let Ok(host) = request::host(&target, &headers, Version::HTTP_11) else {
         return;
     };
     let Ok(path) = normalise(path) else { return };

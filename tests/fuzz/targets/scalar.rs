@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use tollgate::config::file::Endpoint;
 use tollgate::config::value::{self, Wrong};
 use tollgate::config::words;
-use tollgate::proxy::path::normalise;
-use tollgate::proxy::route::{HostPattern, PathPattern, PatternError};
-use tollgate::snapshot::Partition;
+use tollgate::request::Partition;
+use tollgate::request::path::normalise;
+use tollgate::request::route::{HostPattern, PathPattern, PatternError};
 
 /// The input is the scalar's text; every reader has a look at it.
 pub fn holds(data: &[u8]) {

@@ -16,16 +16,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::metrics::Metrics;
-use tollgate::proxy::forward::{self, ForwardError, Host, Meter, Terms};
-use tollgate::proxy::pool::Pools;
-use tollgate::proxy::sweep::Sweep;
-use tollgate::proxy::upstream::RequestBody;
-use tollgate::proxy::upstream_body::UpstreamBody;
+use tollgate::proxy::deadline::Sweep;
+use tollgate::proxy::upstream::Pools;
+use tollgate::proxy::upstream::UploadBody;
+use tollgate::proxy::upstream::UpstreamBody;
+use tollgate::proxy::upstream::{self, ForwardError, HostField, Meter, Terms};
 use tollgate::snapshot::{Endpoint, HttpUpstream, Upstream, UpstreamKind};
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type TestBody = UnsyncBoxBody<Bytes, BoxError>;
-pub type Answer = Result<Response<UpstreamBody<TestBody>>, ForwardError>;
+pub type Answer = Result<Response<UpstreamBody>, ForwardError>;
 
 /// Runs a test as a worker runs.
 pub fn worker<T>(test: impl Future<Output = T>) -> T {
@@ -37,15 +37,15 @@ pub fn worker<T>(test: impl Future<Output = T>) -> T {
 }
 
 /// The upstream side of a worker, its clock in the test's hand.
-pub struct Gateway<B = TestBody> {
-    pub pools: Pools<B>,
+pub struct Gateway {
+    pub pools: Pools,
     pub upstream: Arc<Upstream>,
     pub terms: Terms,
     sweep: Rc<Sweep>,
     clock: Clock,
 }
 
-impl<B> Gateway<B> {
+impl Gateway {
     pub fn new(origins: &[&Origin]) -> Self {
         let addresses: Vec<_> = origins.iter().map(|origin| origin.address).collect();
         Self::with(&addresses, |_| ())
@@ -56,12 +56,12 @@ impl<B> Gateway<B> {
         let clock = Clock::manual(start);
         let sweep = Rc::new(Sweep::new(clock.clone()));
         Self {
-            pools: Pools::new(Rc::clone(&sweep), start),
+            pools: Pools::new(Rc::clone(&sweep), start, Arc::default()),
             upstream: upstream(addresses, change),
             terms: Terms {
                 response_timeout: Duration::from_secs(30),
                 body_timeout: Duration::from_mins(1),
-                host: Host::Client,
+                host: HostField::Client,
             },
             sweep,
             clock,
@@ -76,11 +76,11 @@ impl<B> Gateway<B> {
     }
 }
 
-impl<B: RequestBody> Gateway<B> {
+impl Gateway {
     pub async fn send(
         &self,
-        request: Request<B>,
-    ) -> Result<Response<UpstreamBody<B>>, ForwardError> {
+        request: Request<impl UploadBody>,
+    ) -> Result<Response<UpstreamBody>, ForwardError> {
         let UpstreamKind::Http(http) = &self.upstream.kind else {
             unreachable!("tests have origins")
         };
@@ -90,7 +90,8 @@ impl<B: RequestBody> Gateway<B> {
             metrics: &metrics.upstream(&upstream.name),
             worker: metrics.worker(0),
         };
-        forward::send(pools, upstream, http, request, terms, meter).await
+        let sent = upstream::send(pools, upstream, http, request, terms, meter).await;
+        sent.map_err(|failure| failure.error)
     }
 }
 

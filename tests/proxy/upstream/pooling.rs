@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use tokio::join;
-use tollgate::proxy::forward::Host;
+use tollgate::proxy::upstream::HostField;
 
 use super::harness::{Gateway, OK, Origin, get, read, request, stream, text, upstream, worker};
 
@@ -183,7 +183,7 @@ fn endpoints_take_turns_and_may_be_named_as_host() {
     worker(async {
         let origins = [Origin::new().await, Origin::new().await];
         let mut gateway = Gateway::new(&[&origins[0], &origins[1]]);
-        gateway.terms.host = Host::Endpoint;
+        gateway.terms.host = HostField::Endpoint;
         for turn in 0..3 {
             let origin = &origins[turn % 2];
             let (answer, head) = join!(gateway.send(get("/")), async {

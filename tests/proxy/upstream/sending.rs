@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::join;
-use tollgate::proxy::forward::ForwardError;
+use tollgate::proxy::upstream::ForwardError;
 
 use super::harness::{Gateway, OK, Origin, data, get, read, request, stream, text, worker};
 

@@ -10,8 +10,8 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::join;
-use tollgate::proxy::forward::ForwardError;
-use tollgate::proxy::upstream_body::UpstreamBodyError;
+use tollgate::proxy::upstream::ForwardError;
+use tollgate::proxy::upstream::UpstreamBodyError;
 
 use super::harness::{Gateway, Origin, data, get, read, request, stream, worker};
 

@@ -9,17 +9,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::join;
 use tokio::net::TcpListener;
-use tollgate::proxy::{builtin, headers};
+use tollgate::proxy::upstream::builtin;
+use tollgate::request::hop_by_hop;
 
 use super::harness::{Gateway, Origin, Wire, worker};
 
 /// Connects a client to a gateway in front of `origin`.
 async fn client(origin: &Origin) -> Wire {
-    let gateway = Rc::new(Gateway::<Incoming>::new(&[origin]));
+    let gateway = Rc::new(Gateway::new(&[origin]));
     let forward = move |mut request: Request<Incoming>| {
         let gateway = Rc::clone(&gateway);
         async move {
-            headers::strip_request(request.headers_mut());
+            hop_by_hop::strip_request(request.headers_mut());
             let response = gateway.send(request).await.expect("an answer");
             Ok::<_, Infallible>(response)
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config as Settings, TestCaseError, TestRunner};
-use tollgate::proxy::path::normalise;
+use tollgate::request::path::normalise;
 
 use super::{planted, quiet};
 use crate::support::ratelimit::state;

@@ -49,7 +49,7 @@ fn newcomer_takes_the_place_of_the_connection_that_waited_longest() {
     let admin = admin_of(&running);
     let open = "tollgate_connections_open{listener=\"public\"}";
     assert_eq!(metric(admin, open), 2);
-    assert_eq!(metric(admin, "tollgate_connections_gave_way_total"), 1);
+    assert_eq!(metric(admin, "tollgate_connections_evicted_total"), 1);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn thousands_that_only_connect_keep_nobody_out() {
 }
 
 #[test]
-fn whoever_has_begun_a_request_does_not_give_way() {
+fn whoever_has_begun_a_request_is_not_evicted() {
     let origin = Origin::mute();
     let running = full_at(2, &origin.url());
     let mut busy = Client::connect(running.public);
@@ -90,7 +90,7 @@ fn whoever_has_begun_a_request_does_not_give_way() {
     }
     assert!(busy.is_silent() && head.is_silent());
     assert_eq!(
-        metric(admin_of(&running), "tollgate_connections_gave_way_total"),
+        metric(admin_of(&running), "tollgate_connections_evicted_total"),
         0
     );
     drop(busy);
@@ -98,7 +98,7 @@ fn whoever_has_begun_a_request_does_not_give_way() {
 }
 
 #[test]
-fn connections_of_another_listener_do_not_give_way() {
+fn connections_of_another_listener_are_not_evicted() {
     let config = Config::to("builtin:status/200")
         .admin("127.0.0.1:0")
         .listener("max_connections = 1\nheader_timeout = '1h'\nidle_timeout = '1h'")

@@ -67,7 +67,7 @@ async fn resharding_under_load_loses_and_repeats_nothing() {
         }
         let moving = Arc::clone(&servers);
         let load = under_load(&bench, &partition_ids, quotas, move || {
-            reshard(&moving, 500)
+            reshard(&moving, 500);
         })
         .await;
         assert_eq!(load.errors, []);

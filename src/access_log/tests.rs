@@ -1,0 +1,184 @@
+//! Lines of the access log, in both shapes.
+
+use super::*;
+use serde_json::{Value, json};
+
+const ENTRY: AccessEntry<'static> = AccessEntry {
+    at: Timestamp(1_795_213_610_000_042),
+    listener: "public",
+    client: b"203.0.113.9",
+    partition: b"",
+    method: b"GET",
+    host: b"example.com",
+    path: b"/v1/items",
+    route: None,
+    status: None,
+    policies: &[],
+    remaining: None,
+    cost: None,
+    reason: None,
+    endpoint: None,
+    cause: None,
+    duration_us: 250,
+    upstream_us: None,
+    held_us: None,
+    sent_bytes: 0,
+    is_degraded: false,
+};
+
+const REFUSED: AccessEntry<'static> = AccessEntry {
+    route: Some("GET /v1/*"),
+    status: Some(429),
+    policies: &[
+        ("per-client", PolicyOutcome::Admitted),
+        ("global", PolicyOutcome::Refused),
+        ("trial", PolicyOutcome::ShadowRefused),
+    ],
+    remaining: Some(0),
+    cost: Some(1),
+    reason: Some(Reason::QuotaExceeded),
+    upstream_us: Some(200),
+    held_us: Some(10),
+    sent_bytes: 197,
+    is_degraded: true,
+    ..ENTRY
+};
+
+fn line(format: LogFormat, entry: &AccessEntry<'_>) -> String {
+    let mut bytes = Vec::new();
+    entry.write(&mut bytes, format);
+    String::from_utf8(bytes).expect("lines are UTF-8")
+}
+
+#[test]
+fn json_line_says_everything_and_leaves_out_what_is_not_there() {
+    assert_eq!(
+        line(LogFormat::Json, &ENTRY),
+        "{\"timestamp\":\"2026-11-20T22:26:50.000042Z\",\"target\":\"access\",\
+         \"listener\":\"public\",\"client\":\"203.0.113.9\",\"method\":\"GET\",\
+         \"host\":\"example.com\",\"path\":\"/v1/items\",\"duration_us\":250,\
+         \"sent_bytes\":0}\n"
+    );
+    assert_eq!(
+        line(LogFormat::Json, &REFUSED),
+        "{\"timestamp\":\"2026-11-20T22:26:50.000042Z\",\"target\":\"access\",\
+         \"listener\":\"public\",\"client\":\"203.0.113.9\",\"method\":\"GET\",\
+         \"host\":\"example.com\",\"path\":\"/v1/items\",\"route\":\"GET /v1/*\",\
+         \"status\":429,\"reason\":\"quota_exceeded\",\"fault\":\"client\",\
+         \"policies\":[\"per-client\",\"global\",\"trial\"],\"decision\":\"refused\",\
+         \"refused_by\":[\"global\"],\"shadow_refused_by\":[\"trial\"],\"remaining\":0,\
+         \"cost\":1,\"duration_us\":250,\"upstream_us\":200,\"held_us\":10,\
+         \"sent_bytes\":197,\"degraded\":true}\n"
+    );
+}
+
+#[test]
+fn text_line_says_the_same() {
+    assert_eq!(
+        line(LogFormat::Text, &REFUSED),
+        "2026-11-20T22:26:50.000042Z access listener=public client=203.0.113.9 method=GET \
+         host=example.com path=/v1/items route=\"GET /v1/*\" status=429 reason=quota_exceeded \
+         fault=client policies=per-client,global,trial decision=refused refused_by=global \
+         shadow_refused_by=trial remaining=0 cost=1 duration_us=250 upstream_us=200 \
+         held_us=10 sent_bytes=197 degraded=true\n"
+    );
+}
+
+#[test]
+fn line_of_a_head_that_never_became_a_request_says_who_sent_it_and_why_it_was_refused() {
+    let entry = AccessEntry {
+        method: b"",
+        status: Some(400),
+        reason: Some(Reason::Syntax),
+        ..ENTRY
+    };
+    assert_eq!(
+        line(LogFormat::Text, &entry),
+        "2026-11-20T22:26:50.000042Z access listener=public client=203.0.113.9 status=400 \
+         reason=syntax fault=client\n"
+    );
+}
+
+#[test]
+fn hostile_bytes_stay_within_their_field_and_line() {
+    let long = [b'a'; 5000];
+    for (sent, shown) in [
+        (
+            &b"/a\r\n{\"status\":200}"[..],
+            "/a\r\n{\"status\":200}".to_owned(),
+        ),
+        (b"/\"\\\t\x00\x1f\x7f", "/\"\\\t\0\u{1f}\u{7f}".to_owned()),
+        (b"/\x1b[2J", "/\u{1b}[2J".to_owned()),
+        (b"/\xff\xc0\xaf", "/\u{fffd}\u{fffd}\u{fffd}".to_owned()),
+        (
+            "/ü\u{85}\u{2028}\u{202e}".as_bytes(),
+            "/ü\u{85}\u{2028}\u{202e}".to_owned(),
+        ),
+        ("/\u{10ffff}".as_bytes(), "/\u{10ffff}".to_owned()),
+        (&long, "a".repeat(line::LONG_TEXT_BYTES_MAX) + "…"),
+    ] {
+        let entry = AccessEntry {
+            path: sent,
+            ..ENTRY
+        };
+        let json = line(LogFormat::Json, &entry);
+        let fields: Value = serde_json::from_str(&json).expect("one JSON object");
+        assert_eq!(fields["path"], json!(shown));
+        for text in [json, line(LogFormat::Text, &entry)] {
+            let printable = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{202e}');
+            let one_line = text.strip_suffix('\n').expect("a newline at the end");
+            assert!(one_line.chars().all(printable), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn hostile_bytes_add_no_field_to_a_text_line() {
+    for (path, shown) in [
+        (&b"/a status=200"[..], r#""/a status=200""#),
+        (b"/a\" status=200", r#""/a\" status=200""#),
+        (b"/a\\", r#""/a\\""#),
+        (b"/a,b", r#""/a,b""#),
+        (b"", r#""""#),
+    ] {
+        let text = line(LogFormat::Text, &AccessEntry { path, ..ENTRY });
+        let expected = format!("host=example.com path={shown} duration_us=250");
+        assert!(text.contains(&expected), "{text}");
+    }
+}
+
+#[test]
+fn refused_only_log_has_refusals_and_no_broken_off_answers() {
+    let wanted = |reason| {
+        let entry = AccessEntry { reason, ..ENTRY };
+        [AccessLog::All, AccessLog::Refused, AccessLog::Off].map(|a| entry.is_wanted(a))
+    };
+    assert_eq!(wanted(None), [true, false, false]);
+    assert_eq!(wanted(Some(Reason::ConnectFailed)), [true, true, false]);
+    assert_eq!(wanted(Some(Reason::ClientGone)), [true, false, false]);
+}
+
+#[test]
+fn full_blocks_and_flushes_reach_the_output_in_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("log");
+    let output = Output::open(Some(&file)).expect("a log file");
+    let writer = Writer::new(output.clone());
+    for duration_us in 0..100 {
+        let entry = AccessEntry {
+            duration_us,
+            ..ENTRY
+        };
+        writer.record(AccessLog::All, LogFormat::Json, &entry);
+    }
+    drop(writer);
+    output.flush();
+    let text = std::fs::read_to_string(&file).expect("a log");
+    let durations: Vec<u64> = (text.lines())
+        .filter_map(|line| {
+            let fields: Value = serde_json::from_str(line).expect("one JSON object");
+            fields["duration_us"].as_u64()
+        })
+        .collect();
+    assert_eq!(durations, (0..100).collect::<Vec<u64>>());
+}

@@ -1,0 +1,28 @@
+//! What a decision spent, for whoever may have to give it back.
+
+use crate::store::{self, Session};
+
+/// The units that one decision spent. Dropped, they stay spent; given back, they are the client's
+/// again.
+///
+/// It lives until its request's answer has ended, and giving back never waits: it can be done from
+/// a drop. What has to be sent goes through a bounded queue of the worker.
+#[derive(Debug)]
+pub struct OpenCharge {
+    store: Session,
+    spent: store::Charge,
+}
+
+impl OpenCharge {
+    pub(super) fn new(store: &Session, spent: store::Charge) -> Self {
+        Self {
+            store: store.clone(),
+            spent,
+        }
+    }
+
+    /// Gives back all of it.
+    pub fn give_back(self) {
+        self.store.release_later(self.spent, u64::MAX);
+    }
+}

@@ -1,0 +1,55 @@
+//! What is refused before a route is looked for: messages that others may read differently, and
+//! requests that this gateway does not serve whatever the file says.
+
+use http::header::{EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderValue, Method, Uri};
+
+use super::refusal::Refusal;
+use crate::request;
+use crate::request::cdn_loop::{self, CDN_LOOP};
+
+/// Refuses what no route is asked about.
+pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
+    // Most requests have none of these, and one look at all names is less work than three searches.
+    let concerns =
+        |name: &HeaderName| matches!(*name, TRANSFER_ENCODING | EXPECT) || *name == CDN_LOOP;
+    let is_concerned = head.headers.keys().any(concerns);
+    if is_concerned {
+        let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+        if let Some(coding) = codings.next()
+            && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
+        {
+            // hyper goes by the last coding alone, and what is forwarded would lack the others.
+            return Err(Refusal::bad_framing());
+        }
+        if cdn_loop::passes(&head.headers) >= cdn_loop::PASSES_MAX {
+            return Err(Refusal::request_loop());
+        }
+    }
+    if head.method == Method::CONNECT || head.method == Method::TRACE {
+        return Err(Refusal::method_unsupported());
+    }
+    if is_concerned {
+        let mut expectations = head.headers.get_all(EXPECT).iter();
+        if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+            return Err(Refusal::expectation_failed());
+        }
+    }
+    Ok(())
+}
+
+/// Puts an absolute target's authority into the Host field, where routes, partitions and the
+/// upstream look for it; the field that it replaces must be good all the same. Other schemes than
+/// HTTP's name resources that are not to be had here.
+pub(super) fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
+    if let Some(authority) = target.authority() {
+        if !matches!(target.scheme_str(), None | Some("http" | "https")) {
+            return Err(Refusal::bad_path());
+        }
+        request::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
+        head.headers.insert(HOST, host);
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! The client at the other end of a connection, as its requests know it.
+
+use std::cell::RefCell;
+use std::fmt::{self, Display};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use super::forwarded::LatestFields;
+use super::worker::Worker;
+use crate::request::{LatestPartition, redacted_address};
+
+/// What the requests of one connection have in common.
+pub(crate) struct Client {
+    pub(crate) worker: Rc<Worker>,
+    /// The other end's address.
+    pub(crate) peer: IpAddr,
+    /// Index of the listener it came by.
+    pub(crate) listener: usize,
+    /// What the latest request's origin was told of its client.
+    pub(crate) forwarded: RefCell<LatestFields>,
+    /// Whose quota the latest request spent.
+    pub(crate) partition: RefCell<LatestPartition>,
+}
+
+impl Client {
+    /// Begins with a connection that has had no request yet.
+    pub(crate) fn new(worker: Rc<Worker>, peer: IpAddr, listener: usize) -> Self {
+        Self {
+            worker,
+            peer,
+            listener,
+            forwarded: RefCell::default(),
+            partition: RefCell::default(),
+        }
+    }
+
+    /// Shows the other end's address as far as the log may.
+    pub(crate) fn redacted_peer(&self) -> impl Display {
+        let live = self.worker.live();
+        fmt::from_fn(move |f| {
+            let names = live.snapshot.log.clients;
+            write!(
+                f,
+                "{}",
+                redacted_address(&live.partition_key, self.peer, names)
+            )
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! Deadlines that are swept a few times a second instead of armed one by one.
+//!
+//! A worker keeps one [`Sweep`] on its thread; every connection, to a client or an origin, registers the
+//! deadlines it needs once and then arms and disarms them by a plain store, so a request costs no
+//! timer. A deadline is never early, and late by at most one [`PERIOD`] while the worker keeps up. What must be punctual
+//! (a held request) uses the runtime's timers instead.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::clock::{Clock, Micros, Timestamp};
+
+/// The deadlines of one worker.
+#[derive(Debug)]
+pub struct Sweep {
+    clock: Clock,
+    /// The time of the latest sweep; what deadlines are compared with.
+    swept: Rc<Cell<Timestamp>>,
+    deadlines: RefCell<Vec<Rc<Deadline>>>,
+}
+
+/// A point in time at which whoever waits is woken; disarmed until it is armed.
+#[derive(Debug)]
+pub struct Deadline {
+    clock: Clock,
+    swept: Rc<Cell<Timestamp>>,
+    due: Cell<Option<Timestamp>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A wait took longer than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("deadline passed")]
+pub struct Elapsed;
+
+/// How often [`Sweep::sweep`] is called.
+pub const PERIOD: Duration = Duration::from_millis(100);
+
+impl Sweep {
+    /// Makes a sweep over deadlines that `clock` measures.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            swept: Rc::new(Cell::new(clock.now())),
+            clock,
+            deadlines: RefCell::default(),
+        }
+    }
+
+    /// Registers a deadline, disarmed; it is forgotten when its last holder drops it.
+    pub fn deadline(&self) -> Rc<Deadline> {
+        let deadline = Rc::new(Deadline {
+            clock: self.clock.clone(),
+            swept: Rc::clone(&self.swept),
+            due: Cell::new(None),
+            waker: RefCell::default(),
+        });
+        self.deadlines.borrow_mut().push(Rc::clone(&deadline));
+        deadline
+    }
+
+    /// Wakes whoever waits for a deadline that is over by now.
+    pub fn sweep(&self) {
+        self.swept.set(self.clock.now());
+        self.deadlines.borrow_mut().retain(|deadline| {
+            if deadline.is_over() {
+                deadline.wake();
+            }
+            Rc::strong_count(deadline) > 1
+        });
+    }
+}
+
+impl Deadline {
+    /// Sets the deadline to `timeout` from now.
+    pub fn arm(&self, timeout: Duration) {
+        let due = self.clock.now() + Micros::from(timeout);
+        self.due.set(Some(due));
+    }
+
+    /// Sets no deadline.
+    pub fn disarm(&self) {
+        self.due.set(None);
+    }
+
+    /// Has it be over at once, and wakes whoever waits for it.
+    pub fn expire(&self) {
+        self.due.set(Some(Timestamp(0)));
+        self.wake();
+    }
+
+    /// When it will be over; none while it is disarmed.
+    pub fn due(&self) -> Option<Timestamp> {
+        self.due.get()
+    }
+
+    /// Whether it is armed, over or not.
+    pub fn is_armed(&self) -> bool {
+        self.due.get().is_some()
+    }
+
+    /// Whether it is armed and over, as of the latest sweep.
+    pub fn is_over(&self) -> bool {
+        self.due.get().is_some_and(|due| due <= self.swept.get())
+    }
+
+    /// Has the task of `cx` woken when the deadline is over; the latest registration counts.
+    pub fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(registered) => registered.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake(&self) {
+        // Taken first, for whoever is woken registers again.
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Runs `future` for at most `timeout`; the deadline is disarmed afterwards.
+    pub async fn within<F: Future>(
+        &self,
+        timeout: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
+        let mut future = pin!(future);
+        self.arm(timeout);
+        let output = poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            if self.is_over() {
+                return Poll::Ready(Err(Elapsed));
+            }
+            self.register(cx);
+            Poll::Pending
+        })
+        .await;
+        self.disarm();
+        output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::task::noop_waker_ref;
+
+    const START: Timestamp = Timestamp(1_000_000);
+
+    #[test]
+    fn deadline_is_over_at_the_first_sweep_that_is_not_early() {
+        let clock = Clock::manual(START);
+        let sweep = Sweep::new(clock.clone());
+        let deadline = sweep.deadline();
+        deadline.arm(Duration::from_secs(1));
+        clock.advance(Micros(999_999));
+        sweep.sweep();
+        assert!(!deadline.is_over());
+        clock.advance(Micros(1));
+        sweep.sweep();
+        assert!(deadline.is_over());
+    }
+
+    #[test]
+    fn deadline_armed_after_a_stall_has_its_whole_time() {
+        let clock = Clock::manual(START);
+        let sweep = Sweep::new(clock.clone());
+        let deadline = sweep.deadline();
+        clock.advance(Micros::from_secs(60));
+        deadline.arm(Duration::from_secs(1));
+        sweep.sweep();
+        assert!(!deadline.is_over());
+    }
+
+    #[test]
+    fn expired_deadline_is_over_before_the_next_sweep() {
+        let sweep = Sweep::new(Clock::manual(START));
+        let deadline = sweep.deadline();
+        assert_eq!(deadline.due(), None);
+        deadline.arm(Duration::from_secs(1));
+        assert_eq!(deadline.due(), Some(START + Micros::from_secs(1)));
+        deadline.expire();
+        assert!(deadline.is_over());
+    }
+
+    #[test]
+    fn dropped_deadline_is_forgotten() {
+        let sweep = Sweep::new(Clock::manual(START));
+        drop(sweep.deadline());
+        let kept = sweep.deadline();
+        sweep.sweep();
+        assert_eq!(sweep.deadlines.borrow().len(), 1);
+        drop(kept);
+    }
+
+    #[test]
+    fn wait_that_takes_too_long_elapses() {
+        let clock = Clock::manual(START);
+        let sweep = Sweep::new(clock.clone());
+        let deadline = sweep.deadline();
+        let mut wait = pin!(deadline.within(Duration::from_secs(1), std::future::pending::<()>()));
+        let mut cx = Context::from_waker(noop_waker_ref());
+        assert_eq!(wait.as_mut().poll(&mut cx), Poll::Pending);
+        clock.advance(Micros::from_secs(1));
+        sweep.sweep();
+        assert_eq!(wait.as_mut().poll(&mut cx), Poll::Ready(Err(Elapsed)));
+    }
+}

@@ -1,0 +1,164 @@
+//! A client's body as it streams in: what is missing of it is the client's delay, and it has a bound.
+
+use std::error::Error as _;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderName;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::http1::RequestState;
+use crate::request::claims;
+
+/// The body of a client's request.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    incoming: Incoming,
+    client: Rc<RequestState>,
+    /// Bytes that may still come.
+    allowance: u64,
+    /// Whether the client waits with it to be told to go on (100).
+    is_withheld: bool,
+    /// What its trailers may not say, beside what no trailers may.
+    decisive: Option<Arc<[HeaderName]>>,
+}
+
+/// Why a client's body broke off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestBodyError {
+    /// The client left.
+    #[error("the client broke off its request")]
+    Aborted,
+    /// Its chunks or trailers are not what the framing allows.
+    #[error("the client's body is malformed")]
+    Malformed,
+    /// The client sent nothing for the listener's `body_timeout`.
+    #[error("the client's body did not progress in time")]
+    TimedOut,
+    /// It is longer than `max_body_bytes`.
+    #[error("the client's body is too large")]
+    TooLarge,
+}
+
+impl RequestBody {
+    /// Wraps a client's body.
+    pub(crate) fn new(incoming: Incoming, client: Rc<RequestState>, is_withheld: bool) -> Self {
+        if !incoming.is_end_stream() {
+            client.expect_more();
+        }
+        Self {
+            incoming,
+            client,
+            allowance: u64::MAX,
+            is_withheld,
+            decisive: None,
+        }
+    }
+
+    /// Keeps these fields, by which the request was decided, out of its trailers.
+    pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
+        if self.size_hint().exact().is_none() {
+            self.decisive = Some(Arc::clone(decisive));
+        }
+    }
+
+    /// Lets at most `bytes_max` of it through; a longer one breaks off.
+    pub(crate) fn bound(&mut self, bytes_max: u64) {
+        self.allowance = bytes_max;
+    }
+
+    /// Reads the rest and throws it away if it is announced, short and on its way, so that the
+    /// connection can be used again after an early answer. One that the client withholds is not
+    /// read: that would ask for it.
+    pub(crate) async fn drain(mut self) {
+        let bytes = self.size_hint().exact();
+        let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
+        if self.is_end_stream() || self.is_withheld || !is_short {
+            return;
+        }
+        let reading = async {
+            while !self.is_end_stream() {
+                let frame = std::future::poll_fn(|cx| Pin::new(&mut self).poll_frame(cx)).await;
+                if !matches!(frame, Some(Ok(_))) {
+                    return;
+                }
+            }
+        };
+        // What does not come in time is left, and the connection closes behind the answer.
+        drop(tokio::time::timeout(DRAIN_TIMEOUT, reading).await);
+    }
+}
+
+/// A refused request's body that is announced to be no longer than this is read to its end.
+const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+/// How long the answer to a refused request waits for such a body.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl RequestBodyError {
+    /// Tells a body that breaks the rules of its framing from a client that left within it.
+    fn of(error: &hyper::Error) -> Self {
+        let source = error.source().and_then(|source| source.downcast_ref());
+        match source.map(io::Error::kind) {
+            Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => Self::Malformed,
+            _ => Self::Aborted,
+        }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = RequestBodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
+            self.client.await_body();
+            return Poll::Pending;
+        };
+        // A read that failed because of the deadline is told from one that failed by itself while
+        // the deadline still stands.
+        let is_overdue = self.client.is_overdue();
+        self.client.body_progressed();
+        Poll::Ready(match frame {
+            None => {
+                self.client.expect_no_more();
+                None
+            }
+            Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
+            Some(Err(error)) => Some(Err(RequestBodyError::of(&error))),
+            Some(Ok(mut frame)) => {
+                if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
+                    claims::strip_decisive(trailers, decisive);
+                }
+                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                match self.allowance.checked_sub(bytes) {
+                    None => Some(Err(RequestBodyError::TooLarge)),
+                    Some(rest) => {
+                        self.allowance = rest;
+                        // Nobody asks for more behind trailers.
+                        if frame.is_trailers() || self.incoming.is_end_stream() {
+                            self.client.expect_no_more();
+                        }
+                        Some(Ok(frame))
+                    }
+                }
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

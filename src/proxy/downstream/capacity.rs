@@ -1,0 +1,190 @@
+//! How many connections and held requests there may be, of each listener and of all together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tokio::sync::Notify;
+
+use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
+use crate::snapshot::Listener;
+
+/// What the listeners of a process carry, and how much they may.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    /// In the snapshot's order.
+    listeners: Vec<ListenerLoad>,
+    /// Open client connections of all listeners.
+    open: AtomicUsize,
+    /// Most of them at once.
+    open_max: AtomicUsize,
+    /// As whom acceptors count.
+    acceptor: WorkerIndex,
+}
+
+/// What a listener carries at the moment.
+#[derive(Debug)]
+pub(crate) struct ListenerLoad {
+    metrics: Arc<ListenerMetrics>,
+    open: AtomicUsize,
+    /// Its `max_connections`.
+    open_max: AtomicUsize,
+    held: AtomicUsize,
+    freed: Notify,
+}
+
+/// Whose connections there are too many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Among {
+    /// Those of the listener with this index.
+    Listener(usize),
+    /// Those of all listeners together.
+    All,
+}
+
+/// A connection's place among its listener's and its worker's; given up when dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionPermit {
+    /// Index of the listener.
+    pub(crate) listener: usize,
+    worker: WorkerIndex,
+    capacity: Arc<Capacity>,
+    worker_load: Arc<AtomicUsize>,
+}
+
+/// A request's place among those that a listener holds; given up when dropped.
+#[derive(Debug)]
+pub(crate) struct HeldPermit<'l>(&'l ListenerLoad);
+
+impl Capacity {
+    /// Begins empty; all listeners together have no bound yet.
+    pub(crate) fn new(listeners: &[Arc<Listener>], metrics: &Metrics) -> Self {
+        let load = |listener: &Arc<Listener>| ListenerLoad {
+            metrics: metrics.listener(&listener.name),
+            open: AtomicUsize::new(0),
+            open_max: AtomicUsize::new(listener.max_connections),
+            held: AtomicUsize::new(0),
+            freed: Notify::new(),
+        };
+        Self {
+            listeners: listeners.iter().map(load).collect(),
+            open: AtomicUsize::new(0),
+            open_max: AtomicUsize::new(usize::MAX),
+            acceptor: metrics.control(),
+        }
+    }
+
+    /// Returns what one listener carries.
+    pub(crate) fn listener(&self, index: usize) -> &ListenerLoad {
+        &self.listeners[index]
+    }
+
+    /// Goes by these listeners' `max_connections` from now on.
+    pub(crate) fn reload(&self, listeners: &[Arc<Listener>]) {
+        for (load, listener) in self.listeners.iter().zip(listeners) {
+            load.open_max.store(listener.max_connections, Relaxed);
+        }
+        self.reconsider();
+    }
+
+    /// Bounds the connections of all listeners together.
+    pub(crate) fn bound(&self, open_max: usize) {
+        self.open_max.store(open_max, Relaxed);
+        self.reconsider();
+    }
+
+    /// Says among whose connections one must go before this listener can take another; none if
+    /// there is room.
+    pub(crate) fn full(&self, listener: usize) -> Option<Among> {
+        let load = &self.listeners[listener];
+        if load.open.load(Relaxed) >= load.open_max.load(Relaxed) {
+            return Some(Among::Listener(listener));
+        }
+        self.is_full().then_some(Among::All)
+    }
+
+    /// Waits until this listener has room.
+    pub(crate) async fn freed(&self, listener: usize) {
+        while self.full(listener).is_some() {
+            self.listeners[listener].freed.notified().await;
+        }
+    }
+
+    /// Counts a connection that a listener took and a worker is to serve.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        listener: usize,
+        worker: WorkerIndex,
+        worker_load: &Arc<AtomicUsize>,
+    ) -> ConnectionPermit {
+        let load = &self.listeners[listener];
+        load.open.fetch_add(1, Relaxed);
+        load.metrics.accepted(self.acceptor);
+        self.open.fetch_add(1, Relaxed);
+        worker_load.fetch_add(1, Relaxed);
+        ConnectionPermit {
+            listener,
+            worker,
+            capacity: Arc::clone(self),
+            worker_load: Arc::clone(worker_load),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.open.load(Relaxed) >= self.open_max.load(Relaxed)
+    }
+
+    /// Has every acceptor look again how many connections there may be.
+    fn reconsider(&self) {
+        for load in &self.listeners {
+            load.freed.notify_one();
+        }
+    }
+}
+
+impl ListenerLoad {
+    /// Counts a connection that was ended so that others have room.
+    pub(crate) fn evicted(&self, worker: WorkerIndex) {
+        self.metrics.evicted(worker);
+    }
+
+    /// Takes a place among at most `held_max` held requests; none if there is none.
+    pub(crate) fn hold(&self, held_max: usize) -> Option<HeldPermit<'_>> {
+        if self.held.fetch_add(1, Relaxed) < held_max {
+            return Some(HeldPermit(self));
+        }
+        self.held.fetch_sub(1, Relaxed);
+        None
+    }
+}
+
+impl Among {
+    /// Whether a listener's connections are meant.
+    pub(crate) fn includes(self, listener: usize) -> bool {
+        match self {
+            Self::Listener(index) => index == listener,
+            Self::All => true,
+        }
+    }
+}
+
+impl Drop for HeldPermit<'_> {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let load = &self.capacity.listeners[self.listener];
+        load.metrics.closed(self.worker);
+        load.open.fetch_sub(1, Relaxed);
+        let was_full = self.capacity.is_full();
+        self.capacity.open.fetch_sub(1, Relaxed);
+        self.worker_load.fetch_sub(1, Relaxed);
+        if was_full {
+            self.capacity.reconsider();
+        } else {
+            load.freed.notify_one();
+        }
+    }
+}

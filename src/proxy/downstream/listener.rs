@@ -1,0 +1,225 @@
+//! Accepting: one acceptor per listener hands each connection to the least loaded worker.
+//!
+//! Connections beyond `max_connections`, or beyond what the process has descriptors for, wait in the
+//! kernel's queue; while some do, those that have waited longest for a request are evicted. An acceptor
+//! that is out of descriptors all the same backs off instead of spinning. When told to stop, it still
+//! takes what is queued, then closes its port.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::capacity::{Among, Capacity, ConnectionPermit};
+use crate::metrics::WorkerIndex;
+use crate::proxy::deadline;
+
+/// What an acceptor asks of a worker.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Serve a connection.
+    Serve(Accepted),
+    /// End a connection that waits for a request, and say whether there was one.
+    Evict {
+        among: Among,
+        evicted: oneshot::Sender<bool>,
+    },
+}
+
+/// A connection on its way to a worker.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) permit: ConnectionPermit,
+}
+
+/// A worker as the acceptors see it.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerHandle {
+    pub(crate) index: WorkerIndex,
+    pub(crate) orders: mpsc::Sender<Order>,
+    /// Connections it has, those on their way included.
+    pub(crate) load: Arc<AtomicUsize>,
+}
+
+/// What accepts on one listener.
+struct Acceptor {
+    /// Index of the listener.
+    index: usize,
+    capacity: Arc<Capacity>,
+    workers: Vec<WorkerHandle>,
+    /// Which worker was asked last to end a connection: they take turns.
+    turn: usize,
+    /// Whether it has said that it cannot accept.
+    is_resting: bool,
+}
+
+/// Connections on their way to one worker; more wait in the kernel's queue.
+pub(crate) const HANDOVER_MAX: usize = 1024;
+/// Unsent bytes beyond which a client's socket takes no more, and half of which must have gone before
+/// it does again: what a slow reader takes shows as progress, however much the kernel would buffer.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+/// Connections the kernel queues for a listener.
+const BACKLOG: i32 = 4096;
+/// How long an acceptor rests when the process is out of descriptors or memory.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+/// How long an acceptor waits for a connection to end before it looks for another that could.
+const FULL_PAUSE: Duration = deadline::PERIOD;
+
+/// Opens a port.
+///
+/// # Errors
+/// The operating system's, if the address is taken or not ours: the gateway does not start.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        // `[::]:P` stands beside `0.0.0.0:P`, whatever the system's default is.
+        socket.set_only_v6(true)?;
+    }
+    // Accepted sockets have it from this one.
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Accepts on `listener` until `stop` says so.
+pub(crate) async fn accept(
+    listener: std::net::TcpListener,
+    index: usize,
+    capacity: Arc<Capacity>,
+    workers: Vec<WorkerHandle>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "a listener cannot be watched: it accepts nothing");
+            return;
+        }
+    };
+    let mut acceptor = Acceptor {
+        index,
+        capacity,
+        workers,
+        turn: 0,
+        is_resting: false,
+    };
+    loop {
+        let (stream, peer) = tokio::select! {
+            biased;
+            accepted = acceptor.next(&listener) => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        // One beyond the maximum is accepted: now it is known that somebody waits.
+        tokio::select! {
+            biased;
+            () = acceptor.room() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        // The worker's runtime is to watch it, not this one.
+        match stream.into_std() {
+            Ok(stream) => acceptor.hand_over(stream, peer).await,
+            Err(error) => {
+                tracing::error!(%error, "an accepted connection cannot be handed over");
+            }
+        }
+    }
+    match listener.into_std() {
+        Ok(listener) => acceptor.hand_over_queued(&listener).await,
+        Err(error) => tracing::error!(%error, "queued connections cannot be accepted"),
+    }
+}
+
+impl Acceptor {
+    /// Hands over what is queued. The kernel is asked, not the runtime, which may not have heard of all.
+    async fn hand_over_queued(&self, listener: &std::net::TcpListener) {
+        loop {
+            let accepted = listener
+                .accept()
+                .and_then(|(stream, peer)| stream.set_nonblocking(true).map(|()| (stream, peer)));
+            match accepted {
+                Ok((stream, peer)) => self.hand_over(stream, peer).await,
+                Err(error) if is_the_connections_own(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Waits for a connection.
+    async fn next(&mut self, listener: &TcpListener) -> (TcpStream, SocketAddr) {
+        loop {
+            match listener.accept().await {
+                Ok(accepted) => return accepted,
+                Err(error) if is_the_connections_own(&error) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_resting, true) {
+                        tracing::error!(%error, "cannot accept: trying again until it works");
+                    }
+                    tokio::time::sleep(EXHAUSTED_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until there is room for one more connection; the one that has waited longest for
+    /// a request ends for it.
+    async fn room(&mut self) {
+        let capacity = Arc::clone(&self.capacity);
+        while let Some(among) = capacity.full(self.index) {
+            for _ in 0..self.workers.len() {
+                if self.evict(among).await {
+                    break;
+                }
+            }
+            // Clients leave by themselves as well, and a reload may make room.
+            drop(tokio::time::timeout(FULL_PAUSE, capacity.freed(self.index)).await);
+        }
+    }
+
+    /// Asks the worker whose turn it is to end a connection; returns whether it does.
+    async fn evict(&mut self, among: Among) -> bool {
+        self.turn = (self.turn + 1) % self.workers.len();
+        let (evicted, is_evicted) = oneshot::channel();
+        let order = Order::Evict { among, evicted };
+        // A worker that has ended has no connections.
+        let is_sent = self.workers[self.turn].orders.send(order).await.is_ok();
+        is_sent && is_evicted.await.unwrap_or(false)
+    }
+
+    async fn hand_over(&self, stream: std::net::TcpStream, peer: SocketAddr) {
+        let Some(worker) = (self.workers.iter()).min_by_key(|worker| worker.load.load(Relaxed))
+        else {
+            return;
+        };
+        let accepted = Accepted {
+            stream,
+            peer,
+            permit: (self.capacity).admit(self.index, worker.index, &worker.load),
+        };
+        if worker.orders.send(Order::Serve(accepted)).await.is_err() {
+            tracing::error!("a worker has ended: its connection is closed");
+        }
+    }
+}
+
+/// Whether the connection failed before it was accepted, rather than the accepting.
+fn is_the_connections_own(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
+}

@@ -1,0 +1,202 @@
+//! A client's socket with its deadlines, below whatever protocol is spoken on it.
+//!
+//! [`Socket`] is one TCP connection on one thread. Whoever speaks on it reads and writes through
+//! [`SocketIo`], on which TLS can stand; whoever watches it holds the socket itself. One deadline
+//! is for what the client is to send and one for what it is to take, both swept. What is waited
+//! for, and what a deadline that is over means, the floor above knows (`http1`).
+//!
+//! `watch` looks out for a client that leaves while nobody reads, `lingering` closes.
+
+mod lingering;
+mod watch;
+
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BufMut as _;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::task::coop;
+
+use crate::proxy::deadline::{Deadline, Sweep};
+use crate::proxy::gather::{Gathered, gather};
+
+/// One client's TCP connection.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    stream: TcpStream,
+    /// Until when the client must have sent what is waited for.
+    pub(super) read: Rc<Deadline>,
+    /// Until when the client must have taken some of what is being written.
+    pub(super) write: Rc<Deadline>,
+    /// How long the client may take nothing of what is being written.
+    write_timeout: Duration,
+    /// Whether the runtime was told that nothing can be read although bytes are waiting: the
+    /// watch does that, to hear of the client's leaving behind them.
+    is_readiness_hidden: Cell<bool>,
+    /// Whether the gateway has closed its side.
+    is_write_closed: Cell<bool>,
+}
+
+/// The bytes of a [`Socket`].
+#[derive(Debug)]
+pub(crate) struct SocketIo(Rc<Socket>);
+
+/// Most bytes of one read. hyper doubles its buffer whenever a read fills it, and keeps it while the
+/// connection is idle: at one byte less than 16 KiB it stops growing there, instead of at 64 KiB.
+const READ_BYTES_MAX: usize = 16 * 1024 - 1;
+
+impl Socket {
+    /// Wraps a fresh connection.
+    pub(crate) fn new(stream: TcpStream, sweep: &Sweep, write_timeout: Duration) -> Rc<Self> {
+        Rc::new(Self {
+            stream,
+            read: sweep.deadline(),
+            write: sweep.deadline(),
+            write_timeout,
+            is_readiness_hidden: Cell::new(false),
+            is_write_closed: Cell::new(false),
+        })
+    }
+
+    /// Returns the bytes of the socket, for the one who speaks on it.
+    pub(super) fn io(self: &Rc<Self>) -> SocketIo {
+        SocketIo(Rc::clone(self))
+    }
+
+    /// Reads what there is; returns the number of bytes, 0 at the end.
+    fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+        if self.is_readiness_hidden.get() {
+            let turn = ready!(coop::poll_proceed(cx));
+            let room = buf.remaining().min(READ_BYTES_MAX);
+            let read = io::Read::read(
+                &mut &*SockRef::from(&self.stream),
+                buf.initialize_unfilled_to(room),
+            );
+            let is_emptied = match &read {
+                Ok(bytes) => (1..room).contains(bytes),
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            };
+            if is_emptied {
+                // The runtime hears of what comes after this.
+                self.is_readiness_hidden.set(false);
+            }
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(bytes) => {
+                    turn.made_progress();
+                    buf.advance(bytes);
+                    return Poll::Ready(Ok(bytes));
+                }
+            }
+        }
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            let room = buf.remaining().min(READ_BYTES_MAX);
+            match self.stream.try_read_buf(&mut buf.limit(room)) {
+                Ok(bytes) => {
+                    // A short read emptied the socket: asking again would cost a syscall.
+                    if (1..room).contains(&bytes) {
+                        self.clear_readiness(Interest::READABLE);
+                    }
+                    return Poll::Ready(Ok(bytes));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        send: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if self.stream.poll_write_ready(cx)?.is_pending() {
+                if !self.write.is_armed() {
+                    self.write.arm(self.write_timeout);
+                } else if self.write.is_over() {
+                    // What the client has not taken is not kept for it any longer: the connection
+                    // is reset.
+                    drop(SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)));
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+                self.write.register(cx);
+                return Poll::Pending;
+            }
+            match send(&self.stream) {
+                Ok(bytes) => {
+                    self.write.disarm();
+                    return Poll::Ready(Ok(bytes));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn clear_readiness(&self, interest: Interest) {
+        let blocked: io::Result<()> = self
+            .stream
+            .try_io(interest, || Err(io::ErrorKind::WouldBlock.into()));
+        drop(blocked);
+    }
+}
+
+impl AsyncRead for SocketIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = self.0.poll_receive(cx, buf);
+        if read.is_pending() {
+            self.0.read.register(cx);
+        }
+        read.map_ok(|_| ())
+    }
+}
+
+impl AsyncWrite for SocketIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_send(cx, |stream| stream.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match gather(slices, &mut Gathered::new()) {
+            Some(bytes) => self.0.poll_send(cx, |stream| stream.try_write(bytes)),
+            None => (self.0).poll_send(cx, |stream| stream.try_write_vectored(slices)),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Closes the gateway's side; the client's stays open for [`Socket::lingering_close`].
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.0.is_write_closed.replace(true) {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Ready(SockRef::from(&self.0.stream).shutdown(std::net::Shutdown::Write))
+    }
+}

@@ -1,0 +1,44 @@
+//! The watch for a client that leaves while nobody reads what it sends.
+//!
+//! hyper notices a client's leaving by itself only while it reads. It does not read behind a head
+//! while the body is not asked for, whether because the request is held, because the origin takes
+//! no more, or because the client waits for 100 (Continue); nor when bytes of a next request are
+//! there already.
+//!
+//! What the kernel has been told, this sees. A FIN that waits in the client's own kernel, behind
+//! more bytes than the receive window takes, is seen by nobody before they are read; a reset is.
+
+use std::task::{Context, Poll, ready};
+
+use futures_util::FutureExt;
+use tokio::io::Interest;
+
+use super::Socket;
+
+impl Socket {
+    /// Polls whether the client has closed its side or reset, whatever it has sent before; for the
+    /// task that reads, too.
+    pub(in crate::proxy::downstream) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if ready!(self.stream.poll_read_ready(cx)).is_err() {
+                return Poll::Ready(());
+            }
+            match self.readable() {
+                Some(ready) if ready.is_read_closed() => return Poll::Ready(()),
+                _ => self.hide_readiness(),
+            }
+        }
+    }
+
+    /// Returns what the runtime knows of what can be read, if there is anything.
+    pub(super) fn readable(&self) -> Option<tokio::io::Ready> {
+        let ready = self.stream.ready(Interest::READABLE).now_or_never();
+        ready.and_then(Result::ok)
+    }
+
+    /// Makes the runtime report the next event instead of the bytes that are already waiting.
+    fn hide_readiness(&self) {
+        self.is_readiness_hidden.set(true);
+        self.clear_readiness(Interest::READABLE);
+    }
+}

@@ -1,0 +1,58 @@
+//! The refusals as a table, and their bodies.
+
+use super::*;
+use std::fmt::Write as _;
+
+#[test]
+fn quota_exceeded_body_is_rendered_into_its_exact_size() {
+    for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
+        let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied());
+        let list = violated.join(",");
+        assert_eq!(refusal.body, format!("{}{list}]}}\n", QUOTA_EXCEEDED.body));
+    }
+}
+
+#[test]
+fn every_body_is_json_that_repeats_its_status() {
+    let constant = CONSTANT.iter().map(|refusal| refusal());
+    let others = [
+        Refusal::held_full(),
+        Refusal::unidentified("per-key"),
+        Refusal::limiter_unavailable(Micros(0)),
+    ];
+    for refusal in constant.chain(others) {
+        let body: serde_json::Value =
+            serde_json::from_slice(&refusal.body).expect("a body is JSON");
+        assert_eq!(body["status"], refusal.status().as_u16(), "{refusal:?}");
+        assert!(refusal.reason().is_refusal(), "{refusal:?}");
+    }
+}
+
+/// One line per refusal: its reason, fault, status and what becomes of the connection.
+#[test]
+fn refusals_are_the_documented_table() {
+    let mut table = String::new();
+    for refusal in CONSTANT.iter().map(|refusal| refusal()) {
+        let (reason, status) = (refusal.reason(), refusal.status().as_u16());
+        let (fault, afterwards) = (reason.fault().word(), refusal.afterwards());
+        writeln!(table, "{} {fault} {status} {afterwards:?}", reason.word())
+            .expect("strings take everything");
+    }
+    assert_eq!(
+        table,
+        "bad_path client 400 Close\n\
+         bad_method_case client 400 Close\n\
+         bad_host client 400 Close\n\
+         bad_framing client 400 Close\n\
+         no_route client 404 Keep\n\
+         body_too_large client 413 Close\n\
+         expectation_failed client 417 Close\n\
+         method_unsupported client 501 Close\n\
+         request_body_timeout client 408 Close\n\
+         loop gateway 508 Keep\n\
+         connect_failed upstream 502 Keep\n\
+         bad_response upstream 502 Keep\n\
+         response_timeout upstream 504 Keep\n\
+         no_endpoint upstream 503 Keep\n"
+    );
+}

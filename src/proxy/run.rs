@@ -1,0 +1,167 @@
+//! A worker's life: one thread, one single-threaded runtime, its own connections to clients and
+//! origins, from its first connection until it has drained.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::client::Client;
+use super::downstream::connection;
+use super::downstream::listener::{Accepted, Order};
+use super::downstream::registry::{Draining, Registration, Registry};
+use super::shared::Shared;
+use super::worker::Worker;
+use super::{deadline, journey, record};
+use crate::access_log::Writer;
+use crate::metrics::WorkerIndex;
+
+/// A worker and its open connections.
+struct Runner {
+    worker: Rc<Worker>,
+    connections: Rc<Registry>,
+}
+
+/// Counts a panic that ends its connection; the worker goes on.
+struct PanicGuard(Rc<Client>);
+
+/// How many periods of the sweep a new connection has for its first byte when the gateway drains.
+const NEW_CONNECTION_PERIODS: u32 = 5;
+
+/// Runs a worker until its channel is closed and its connections are done, or the grace is over.
+///
+/// # Errors
+/// If the runtime cannot be made.
+pub(crate) fn run(
+    index: WorkerIndex,
+    shared: Arc<Shared>,
+    access_log: Writer,
+    mut orders: mpsc::Receiver<Order>,
+) -> std::io::Result<()> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())?;
+    runtime.block_on(async {
+        let runner = Runner {
+            worker: Rc::new(Worker::new(index, shared, access_log)),
+            connections: Rc::default(),
+        };
+        let mut period = tokio::time::interval(deadline::PERIOD);
+        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                _ = period.tick() => runner.tick(),
+                order = orders.recv() => match order {
+                    Some(order) => runner.follow(order),
+                    None => break,
+                },
+            }
+        }
+        runner.drain(&mut period).await;
+    });
+    // A name that is being looked up on another thread is not waited for.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+impl Runner {
+    /// Does what an acceptor asks for.
+    fn follow(&self, order: Order) {
+        match order {
+            Order::Serve(accepted) => {
+                // Entered here, so that draining waits for one that has not run yet.
+                let registration = self.connections.register();
+                let serving = serve(Rc::clone(&self.worker), accepted, registration);
+                tokio::task::spawn_local(serving);
+            }
+            Order::Evict { among, evicted } => {
+                let shared = &self.worker.shared;
+                let listener = self.connections.evict_longest(among, shared.clock.now());
+                if let Some(listener) = listener {
+                    shared
+                        .capacity
+                        .listener(listener)
+                        .evicted(self.worker.index);
+                }
+                // An acceptor that was told to stop does not wait for the reply.
+                let _ = evicted.send(listener.is_some());
+            }
+        }
+    }
+
+    fn tick(&self) {
+        self.worker.tick();
+        self.connections.tick();
+    }
+
+    /// Ends the connections with the requests they are at, and what is left when the grace is over.
+    async fn drain(&self, period: &mut Interval) {
+        self.connections.drain(Draining::Begun);
+        let grace = self.worker.live().snapshot.shutdown_grace;
+        let done = async {
+            let mut periods = 0;
+            while self.connections.len() > 0 && !self.worker.shared.is_forced() {
+                period.tick().await;
+                self.tick();
+                periods += 1;
+                if periods == NEW_CONNECTION_PERIODS {
+                    self.connections.drain(Draining::New);
+                }
+            }
+        };
+        if tokio::time::timeout(grace, done).await.is_err() {
+            tracing::warn!(
+                connections = self.connections.len(),
+                "the shutdown grace is over: connections are cut"
+            );
+        }
+        self.worker.cut();
+        self.tick();
+    }
+}
+
+/// Serves a connection until either side ends it.
+async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registration) {
+    let index = accepted.permit.listener;
+    let client = Rc::new(Client::new(worker, accepted.peer.ip(), index));
+    let _guard = PanicGuard(Rc::clone(&client));
+    // A connection can outlive the configuration by far.
+    let listener = Arc::clone(&client.worker.live().snapshot.listeners[index]);
+    let name = &*listener.name;
+    tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
+    let answer = |state, request| journey::run(Rc::clone(&client), state, request);
+    let sweep = &client.worker.sweep;
+    let served = connection::serve(
+        accepted.stream,
+        &listener,
+        sweep,
+        &registration,
+        index,
+        answer,
+    )
+    .await;
+    match served {
+        Ok(ended) => {
+            if let Some((reason, status)) = ended.refused_head {
+                record::refused_head(&client, reason, status);
+            }
+            tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection ends");
+            ended.lingering_close().await;
+        }
+        Err(error) => tracing::warn!(%error, "an accepted connection cannot be used"),
+    }
+    drop((registration, accepted.permit));
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let worker = &self.0.worker;
+            worker.shared.metrics.panicked(worker.index);
+            tracing::error!("a panic ended a connection");
+        }
+    }
+}

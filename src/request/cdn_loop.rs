@@ -1,0 +1,54 @@
+//! CDN-Loop: tells how often a request has passed a gateway of this kind (RFC 8586).
+//!
+//! Each pass appends `tollgate`. A request may pass several gateways in a row, and a service may
+//! call through the gateway it is called by; one that comes with [`PASSES_MAX`] goes in circles.
+//! Via is left to others: origins switch compression off when they see one.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// The field's name.
+pub static CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
+
+/// A request that comes with this many passes is refused with 508.
+pub const PASSES_MAX: usize = 10;
+
+/// Counts the passes that a request comes with.
+pub fn passes(headers: &HeaderMap) -> usize {
+    let lines = headers.get_all(&CDN_LOOP).iter();
+    let members = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    members.filter(|member| is_own(member)).count()
+}
+
+/// Adds a pass to those that are there.
+pub fn add(headers: &mut HeaderMap) {
+    headers.append(&CDN_LOOP, HeaderValue::from_static(NAME));
+}
+
+/// Whether a member is a gateway's of this kind, whatever parameters follow.
+fn is_own(member: &[u8]) -> bool {
+    let id = member.split(|&byte| byte == b';').next();
+    id.is_some_and(|id| id.trim_ascii().eq_ignore_ascii_case(NAME.as_bytes()))
+}
+
+const NAME: &str = "tollgate";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_are_the_members_of_this_name_on_any_line() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(passes(&headers), 0);
+        for line in [
+            "other",
+            "tollgate, tollgate.example",
+            "a;b=c ,Tollgate ; x=1,",
+        ] {
+            headers.append(&CDN_LOOP, HeaderValue::from_static(line));
+        }
+        assert_eq!(passes(&headers), 2);
+        add(&mut headers);
+        assert_eq!(passes(&headers), 3);
+    }
+}

@@ -1,0 +1,113 @@
+//! What a request may not say of itself: fields that only a proxy, or only the gateway, may set.
+//!
+//! They are taken out before anything is read from the fields, so that what routes and limits go by
+//! is what the origin sees. A name spelled with `_` counts as the one with `-`, because some
+//! origins (CGI, WSGI) read it so.
+
+use http::header::{HeaderMap, HeaderName};
+use smallvec::SmallVec;
+
+use super::AddressSource;
+use super::client_address::ADDRESS_CLAIMS;
+
+/// Takes out what only a trusted peer may say: whose request it is, how and for which host it first
+/// came, and another target than the one that is matched; `source` is a field of the listener's own
+/// that names the client.
+///
+/// This comes before anything is read from the fields, so that routes and limits do not go by what
+/// the origin will not see. Names spelled with `_` go too.
+pub fn strip_untrusted(headers: &mut HeaderMap, source: &AddressSource) {
+    let own = match source {
+        AddressSource::Header(own) => Some(own.as_str()),
+        AddressSource::XForwardedFor | AddressSource::Forwarded | AddressSource::Peer => None,
+    };
+    remove(headers, |name| {
+        is_claim(name) || own.is_some_and(|own| reads_as(name.as_str(), own))
+    });
+}
+
+/// Takes out of a request's trailers the fields that routes and partitions look at: what was
+/// decided by the head shall not read otherwise to an origin that merges them.
+pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
+    remove(trailers, |name| {
+        let reads_as = |real: &HeaderName| reads_as(name.as_str(), real.as_str());
+        decisive.iter().any(reads_as)
+    });
+}
+
+/// Takes out the fields that an origin which reads `_` as `-` would take for `real`.
+pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
+    remove(headers, |name| {
+        name != real && reads_as(name.as_str(), real.as_str())
+    });
+}
+
+/// Whether only a proxy may say this to an origin.
+pub(super) fn is_claim(name: &HeaderName) -> bool {
+    [&ADDRESS_CLAIMS[..], &X_FORWARDED, &REWRITES]
+        .iter()
+        .any(|names| reads_as_any(name, names))
+}
+
+/// Whether only the gateway may say this to an origin.
+pub(super) fn is_reserved(name: &HeaderName) -> bool {
+    let prefix = name.as_str().get(..RESERVED.len());
+    prefix.is_some_and(|prefix| reads_as(prefix, RESERVED))
+}
+
+/// Whether a name with `_` reads as one that matters here.
+pub(super) fn is_disguised(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.contains('_')
+        && X_FORWARDED
+            .iter()
+            .chain(&["content-length", "transfer-encoding"])
+            .any(|real| reads_as(name, real))
+}
+
+fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+    let names = headers.keys().filter(|name| unwanted(name));
+    let names: SmallVec<[HeaderName; 4]> = names.cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+/// Whether two names are one to an origin that does not tell `_` from `-`.
+fn reads_as(name: &str, real: &str) -> bool {
+    let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
+    let same = |(a, b): (u8, u8)| a == b || (is_dash(a) && is_dash(b));
+    name.len() == real.len() && name.bytes().zip(real.bytes()).all(same)
+}
+
+fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
+    real.iter().any(|real| reads_as(name.as_str(), real))
+}
+
+const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+
+/// What some origins take for the target.
+const REWRITES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
+/// How the names begin of fields that only the gateway sets.
+const RESERVED: &str = "tollgate-";
+
+#[cfg(test)]
+mod tests {
+    use super::super::hop_by_hop::tests::fields;
+    use super::*;
+
+    #[test]
+    fn fields_that_name_another_path_go_in_every_spelling() {
+        let mut headers = fields(&[
+            ("x-original-url", "/admin"),
+            ("x-original-url", "/root"),
+            ("x-rewrite-url", "/admin"),
+            ("x_original-url", "/admin"),
+            ("x_rewrite_url", "/admin"),
+            ("x-original-host", "a"),
+        ]);
+        strip_untrusted(&mut headers, &AddressSource::Peer);
+        assert_eq!(headers, fields(&[("x-original-host", "a")]));
+    }
+}

@@ -1,0 +1,272 @@
+//! The client's address: the peer's, or what a trusted peer says it is.
+//!
+//! Entries of the believed field are walked from the right, where the nearest proxy wrote, past
+//! trusted proxies; the first that is not trusted is the client, and if all are, the leftmost. What
+//! cannot be read on the way (`unknown`, a zone, an octal) ends the walk with the peer's address:
+//! what lies beyond it is hearsay, and a shared "unknown" client would let one exhaust all.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::header::FORWARDED;
+use http::{HeaderMap, HeaderName};
+
+use ipnet::IpNet;
+
+use super::forwarded;
+use super::host::is_port;
+
+/// How a listener tells who its clients are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// Peers that may say on whose behalf they speak.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The one source that is believed from them.
+    pub source: AddressSource,
+    /// How many leading bits of an IPv6 address make a client, 1 to 128.
+    pub ipv6_prefix: u8,
+}
+
+/// Where a trusted peer says whose request it forwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressSource {
+    /// `X-Forwarded-For`.
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+    /// One address in a header of this name.
+    Header(HeaderName),
+    /// Nowhere: the peer is the client.
+    Peer,
+}
+
+/// Fields in which one proxy or another says the client's address, and anyone else can say any.
+pub const ADDRESS_CLAIMS: [&str; 8] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-real-ip",
+    "client-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x-cluster-client-ip",
+];
+
+/// Returns the client's address; IPv4-mapped addresses as IPv4.
+pub fn client_address(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdentity) -> IpAddr {
+    let peer = peer.to_canonical();
+    if !is_trusted(peer, identity) {
+        return peer;
+    }
+    let client = match &identity.source {
+        AddressSource::Peer => None,
+        AddressSource::XForwardedFor => {
+            rightmost_untrusted(entries(headers, &X_FORWARDED_FOR), identity)
+        }
+        AddressSource::Header(name) => rightmost_untrusted(entries(headers, name), identity),
+        AddressSource::Forwarded => {
+            let lines = headers.get_all(FORWARDED).iter().rev();
+            let elements = lines.flat_map(|line| forwarded::elements_from_right(line.as_bytes()));
+            let nodes = elements
+                .filter(|element| !element.is_empty())
+                .map(|element| read(forwarded::node(element)?));
+            rightmost_untrusted(nodes, identity)
+        }
+    };
+    client.unwrap_or(peer)
+}
+
+/// Walks `entries`, from right to left; none stands for one that cannot be read.
+fn rightmost_untrusted(
+    entries: impl Iterator<Item = Option<IpAddr>>,
+    identity: &ClientIdentity,
+) -> Option<IpAddr> {
+    let mut last = None;
+    for (hop, entry) in entries.enumerate() {
+        if hop == HOPS_MAX {
+            return None;
+        }
+        let address = entry?;
+        if !is_trusted(address, identity) {
+            return Some(address);
+        }
+        last = Some(address);
+    }
+    last
+}
+
+/// Whether an address is among the listener's trusted proxies.
+pub fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
+    (identity.trusted_proxies.iter()).any(|proxies| proxies.contains(&address))
+}
+
+/// The entries of a list of addresses from right to left, its lines joined in order. Empty ones are
+/// none (RFC 9110 section 5.6.1.2).
+fn entries(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = headers.get_all(name).iter().rev();
+    lines
+        .flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|entry| !entry.is_empty())
+        .map(read)
+}
+
+/// Reads an address that may have a port; IPv6 with a port stands in brackets.
+fn read(entry: &[u8]) -> Option<IpAddr> {
+    let text = str::from_utf8(entry).ok()?;
+    let (address, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (address, port) = rest.split_once(']')?;
+        (IpAddr::V6(address.parse::<Ipv6Addr>().ok()?), port)
+    } else if let Ok(address) = text.parse() {
+        (address, "")
+    } else {
+        let colon = text.find(':')?;
+        let (address, port) = text.split_at(colon);
+        (IpAddr::V4(address.parse::<Ipv4Addr>().ok()?), port)
+    };
+    let port_is_good = match port.strip_prefix(':') {
+        None => port.is_empty(),
+        // RFC 7239 section 6.3 lets a port be obfuscated.
+        Some(port) => is_port(port) || is_obfuscated(port),
+    };
+    port_is_good.then(|| address.to_canonical())
+}
+
+fn is_obfuscated(port: &str) -> bool {
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    port.strip_prefix('_')
+        .is_some_and(|name| !name.is_empty() && name.bytes().all(of_name))
+}
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Trusted entries that are walked past before the whole list counts as unreadable.
+const HOPS_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const PEER: &str = "10.0.0.1";
+
+    fn address(peer: &str, source: AddressSource, lines: &[(&str, &str)]) -> String {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            let name: HeaderName = name.parse().expect("good name");
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("good value");
+            headers.append(name, value);
+        }
+        let identity = ClientIdentity {
+            trusted_proxies: ["10.0.0.0/8", "fd00::/8"]
+                .iter()
+                .map(|net| net.parse().expect("good network"))
+                .collect(),
+            source,
+            ipv6_prefix: 64,
+        };
+        client_address(peer.parse().expect("good peer"), &headers, &identity).to_string()
+    }
+
+    #[test]
+    fn forwarded_names_the_rightmost_untrusted_node_that_can_be_read() {
+        let table: &[(&str, &[&str], &str)] = &[
+            ("token", &["for=203.0.113.9"], "203.0.113.9"),
+            (
+                "case and order",
+                &["proto=https;FOR=203.0.113.9"],
+                "203.0.113.9",
+            ),
+            ("spaces", &["for=203.0.113.9 ; by=_x"], "203.0.113.9"),
+            ("quoted", &["for=\"203.0.113.9:55\""], "203.0.113.9"),
+            ("v6", &["for=\"[2001:db8::1]:47011\""], "2001:db8::1"),
+            (
+                "obfuscated port",
+                &["for=\"203.0.113.9:_p\""],
+                "203.0.113.9",
+            ),
+            ("forged", &["for=1.1.1.1, for=203.0.113.9"], "203.0.113.9"),
+            (
+                "two lines",
+                &["for=203.0.113.9", "for=10.1.1.1"],
+                "203.0.113.9",
+            ),
+            (
+                "comma in quotes",
+                &["for=203.0.113.9;by=\"a,for=1.1.1.1\""],
+                "203.0.113.9",
+            ),
+            (
+                "quote in quotes",
+                &["for=203.0.113.9;by=\"a\\\",b\""],
+                "203.0.113.9",
+            ),
+            (
+                "quote left open",
+                &["for=\"1.1.1.1, for=203.0.113.9"],
+                "203.0.113.9",
+            ),
+            (
+                "open quote hides the rest",
+                &["for=203.0.113.9, for=\"10.1.1.1"],
+                PEER,
+            ),
+            ("empty elements", &[",for=203.0.113.9,,"], "203.0.113.9"),
+            ("no for", &["for=203.0.113.9, proto=https"], PEER),
+            ("for twice", &["for=203.0.113.9;for=1.1.1.1"], PEER),
+            ("unknown", &["for=unknown"], PEER),
+            ("hidden", &["for=_hidden"], PEER),
+            ("escaped", &["for=\"203.0.113.\\9\""], PEER),
+            ("text after quotes", &["for=\"203.0.113.9\"x"], PEER),
+            ("no value", &["for="], PEER),
+            ("no pair", &["203.0.113.9"], PEER),
+            ("quote in a name", &["for=203.0.113.9;x\"y=1"], PEER),
+            ("space in a name", &["for=203.0.113.9;by =_x"], PEER),
+        ];
+        for &(name, lines, expected) in table {
+            let lines: Vec<_> = lines.iter().map(|line| ("forwarded", *line)).collect();
+            assert_eq!(
+                address(PEER, AddressSource::Forwarded, &lines),
+                expected,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_named_source_of_a_trusted_peer_is_believed() {
+        let lines = [
+            ("x-forwarded-for", "203.0.113.1"),
+            ("forwarded", "for=203.0.113.2"),
+            ("x-real-ip", "203.0.113.3"),
+            ("cf-connecting-ip", "203.0.113.4"),
+        ];
+        let header = || AddressSource::Header(HeaderName::from_static("x-real-ip"));
+        let table = [
+            (
+                "x-forwarded-for",
+                PEER,
+                AddressSource::XForwardedFor,
+                "203.0.113.1",
+            ),
+            ("forwarded", PEER, AddressSource::Forwarded, "203.0.113.2"),
+            ("header", PEER, header(), "203.0.113.3"),
+            ("peer", PEER, AddressSource::Peer, PEER),
+            ("mapped peer", "::ffff:10.0.0.1", header(), "203.0.113.3"),
+            (
+                "untrusted peer",
+                "192.0.2.1",
+                AddressSource::XForwardedFor,
+                "192.0.2.1",
+            ),
+            (
+                "untrusted mapped",
+                "::ffff:192.0.2.1",
+                header(),
+                "192.0.2.1",
+            ),
+        ];
+        for (name, peer, source, expected) in table {
+            assert_eq!(address(peer, source, &lines), expected, "{name}");
+        }
+    }
+}

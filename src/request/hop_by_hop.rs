@@ -1,0 +1,240 @@
+//! Takes out of a message the fields that concern one connection only.
+//!
+//! Hop-by-hop fields and all that Connection names (RFC 9110, section 7.6.1) are taken out
+//! first, before anything is read from the fields: so that what the limits count by is what the
+//! origin sees. What the gateway says itself is set afterwards, by `forwarded`, where no client
+//! can name it. A route's own fields are set elsewhere.
+
+use std::time::Duration;
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use smallvec::SmallVec;
+
+use super::cdn_loop::CDN_LOOP;
+use super::claims::{is_claim, is_disguised, is_reserved};
+
+/// Takes out what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
+///
+/// A wish for trailers stays. Names that an origin takes for such fields because it reads `_` as
+/// `-`, as CGI and WSGI do, go too.
+pub fn strip_request(headers: &mut HeaderMap) {
+    let unwanted = named(headers, |name| {
+        is_hop_by_hop(name)
+            || matches!(*name, EXPECT | PROXY_AUTHORIZATION)
+            || is_reserved(name)
+            || is_disguised(name)
+    });
+    let wants_trailers = unwanted.contains(&TE)
+        && (headers.get_all(TE).iter())
+            .flat_map(tokens)
+            .any(|token| token.eq_ignore_ascii_case("trailers"));
+    strip(headers, &unwanted);
+    if wants_trailers {
+        // RFC 9110, section 10.1.4.
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        headers.insert(CONNECTION, HeaderValue::from_static("te"));
+    }
+}
+
+/// Takes out of a request's trailers what an origin that merges them with the fields must not believe.
+pub fn strip_trailers(trailers: &mut HeaderMap) {
+    let unwanted = named(trailers, |name| {
+        is_hop_by_hop(name)
+            || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | VIA)
+            || *name == CDN_LOOP
+            || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
+            || is_claim(name)
+            || is_reserved(name)
+            || is_disguised(name)
+    });
+    strip(trailers, &unwanted);
+}
+
+/// Takes the hop-by-hop fields out of a response; Trailer stays, for the trailers are passed on.
+pub fn strip_response(headers: &mut HeaderMap) {
+    let unwanted = named(headers, is_hop_by_hop);
+    strip(headers, &unwanted);
+}
+
+/// Reads after how much idle time the sender of `headers` closes the connection.
+pub fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let parameter = tokens(headers.get(&KEEP_ALIVE)?).find_map(|token| {
+        let (name, value) = token.split_once('=')?;
+        name.trim_ascii()
+            .eq_ignore_ascii_case("timeout")
+            .then_some(value)
+    })?;
+    parameter.trim_ascii().parse().ok().map(Duration::from_secs)
+}
+
+/// Names of fields that are to go.
+type Names = SmallVec<[HeaderName; 4]>;
+
+/// Returns the names of the fields that are `unwanted`.
+fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> Names {
+    let mut names = Names::new();
+    for name in headers.keys() {
+        if unwanted(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// Removes the fields of these names, hop-by-hop fields among them, and those that Connection names.
+fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
+    // It is hop-by-hop itself, so most messages need not be searched for it.
+    if unwanted.contains(&CONNECTION) {
+        // Keep-Alive goes in any case, and most say nothing else.
+        let is_more = |value: &&HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
+        let options = headers.get_all(CONNECTION).iter().filter(is_more);
+        let options: SmallVec<[HeaderValue; 2]> = options.cloned().collect();
+        for name in options.iter().flat_map(tokens) {
+            // Without these it would be another message.
+            let stays = |kept: &HeaderName| name.eq_ignore_ascii_case(kept.as_str());
+            if !(stays(&HOST) || stays(&CONTENT_LENGTH)) {
+                headers.remove(name);
+            }
+        }
+    }
+    for name in unwanted {
+        headers.remove(name);
+    }
+}
+
+/// Whether a field concerns one connection only, named by Connection or not.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        *name,
+        CONNECTION | TE | TRANSFER_ENCODING | UPGRADE | PROXY_AUTHENTICATE
+    ) || matches!(
+        name.as_str(),
+        "keep-alive" | "proxy-connection" | "http2-settings"
+    )
+}
+
+/// The members of a comma-separated list; what is not text is left out.
+fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
+    let members = value.as_bytes().split(|&byte| byte == b',');
+    members.filter_map(|member| str::from_utf8(member.trim_ascii()).ok())
+}
+
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn fields(lines: &[(&str, &str)]) -> HeaderMap {
+        let parse = |(name, value): &(&str, &str)| {
+            let name: HeaderName = name.parse().expect("a name");
+            (name, HeaderValue::from_str(value).expect("a value"))
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines.iter().map(parse) {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    fn stripped(lines: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = fields(lines);
+        strip_request(&mut headers);
+        headers
+    }
+
+    #[test]
+    fn every_hop_by_hop_field_and_all_that_connection_names_go() {
+        let headers = stripped(&[
+            ("connection", "close, X-Api-Key"),
+            ("connection", "upgrade,HTTP2-Settings ,x-forwarded-for"),
+            ("x-api-key", "k"),
+            ("x-forwarded-for", "1.1.1.1"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABkAAQAAP__"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic eA=="),
+            ("transfer-encoding", "chunked"),
+            ("te", "gzip"),
+            ("expect", "100-continue"),
+            ("trailer", "x-sum"),
+            ("accept", "*/*"),
+        ]);
+        assert_eq!(headers, fields(&[("trailer", "x-sum"), ("accept", "*/*")]));
+    }
+
+    #[test]
+    fn keep_alive_goes_whether_connection_names_it_or_not() {
+        for option in ["keep-alive", "Keep-Alive", "keep-alive, x-hop", "x-hop"] {
+            let mut headers = fields(&[
+                ("connection", option),
+                ("keep-alive", "timeout=5"),
+                ("x-hop", "1"),
+                ("date", "today"),
+            ]);
+            strip_response(&mut headers);
+            headers.remove("x-hop");
+            assert_eq!(headers, fields(&[("date", "today")]), "{option}");
+        }
+        let mut headers = fields(&[("keep-alive", "timeout=5")]);
+        strip_response(&mut headers);
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn connection_cannot_name_what_makes_the_request() {
+        let kept = [("host", "a"), ("content-length", "3")];
+        let mut lines = kept.to_vec();
+        lines.push(("connection", "Host, Content-Length"));
+        assert_eq!(stripped(&lines), fields(&kept));
+    }
+
+    #[test]
+    fn wish_for_trailers_is_passed_on() {
+        assert_eq!(
+            stripped(&[("te", "gzip, Trailers"), ("connection", "TE")]),
+            fields(&[("te", "trailers"), ("connection", "te")])
+        );
+    }
+
+    #[test]
+    fn fields_of_the_gateway_cannot_be_forged_nor_disguised() {
+        let headers = stripped(&[
+            ("tollgate-tier", "paid"),
+            ("tollgate_over", "x"),
+            ("x_forwarded_for", "1.1.1.1"),
+            ("x-forwarded_host", "evil"),
+            ("transfer_encoding", "chunked"),
+            ("x_request_id", "7"),
+        ]);
+        assert_eq!(headers, fields(&[("x_request_id", "7")]));
+    }
+
+    #[test]
+    fn trailers_cannot_say_what_fields_may_not() {
+        let mut trailers = fields(&[
+            ("x-sum", "1"),
+            ("x-forwarded-for", "1.1.1.1"),
+            ("forwarded", "for=1.1.1.1"),
+            ("tollgate-tier", "paid"),
+            ("content-length", "9"),
+            ("authorization", "Basic eA=="),
+            ("cookie", "session=x"),
+            ("via", "1.1 x"),
+            ("cdn-loop", "tollgate"),
+        ]);
+        strip_trailers(&mut trailers);
+        assert_eq!(trailers, fields(&[("x-sum", "1")]));
+    }
+
+    #[test]
+    fn keep_alive_says_its_timeout() {
+        let timeout = |value| keep_alive_timeout(&fields(&[("keep-alive", value)]));
+        assert_eq!(timeout("timeout=5, max=100"), Some(Duration::from_secs(5)));
+        assert_eq!(timeout("max=100"), None);
+    }
+}

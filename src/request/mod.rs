@@ -1,0 +1,30 @@
+//! What a request says: its path and target, its host, whose it is, and which route takes it.
+//!
+//! Everything here is pure and knows no socket. [`host()`] and [`client_address()`] read what a
+//! request says of itself, and believe only what may be believed; [`route`] finds its route by
+//! the normalised [`path`]; [`partition_id`] digests a policy's partition of it into the name that
+//! the store counts under, and [`redacted()`] spells the same for people without giving a secret
+//! away. [`claims`] and [`hop_by_hop`] take out what a client may not say and what is not for the next hop.
+
+pub mod cdn_loop;
+pub mod claims;
+mod client_address;
+mod forwarded;
+pub mod hop_by_hop;
+mod host;
+mod partition;
+pub mod path;
+mod redacted;
+pub mod route;
+pub mod target;
+
+pub use self::client_address::{
+    ADDRESS_CLAIMS, AddressSource, ClientIdentity, client_address, is_trusted,
+};
+pub(crate) use self::host::canonical_host;
+pub use self::host::{BadHost, Host, host};
+pub use self::partition::{
+    Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all, join_lines,
+    join_routed_lines, partition_id,
+};
+pub use self::redacted::{ClientNames, Redacted, redacted, redacted_address};

@@ -1,0 +1,321 @@
+//! Whose quota a request spends: its partition, digested.
+//!
+//! Each part goes in by name, then by value, lengths first, so no two partitions share a spelling
+//! and it shows which alternative of `header:x-api-key | ip` was taken. Values are compared byte
+//! by byte; an empty one is missing. All requests that lack a part share one digest that no value
+//! has, whatever their other parts are.
+//!
+//! A header on several lines counts as one value, joined as RFC 9110 section 5.3 joins it. Origins
+//! may read the first line alone: [`join_lines`] makes them see what was counted.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::claims::strip_disguises;
+use super::path;
+use super::route::{Found, Router};
+use crate::limit::PartitionId;
+use crate::limit::partition_id::PartitionHasher;
+
+/// The parts that together name a client; none: one quota for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partition(pub Vec<Choice>);
+
+/// Parts of which the first that is present counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(pub Vec<Part>);
+
+/// What of a request names its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The client's address, IPv6 by prefix.
+    Ip,
+    /// A header's value.
+    Header(HeaderName),
+    /// The host asked for, in lower case, without port.
+    Host,
+    /// The method.
+    Method,
+    /// The route.
+    Route,
+    /// The normalised path.
+    Path,
+    /// A `{param}` of the route's path.
+    PathParam(Box<str>),
+}
+
+/// What happens to a request that lacks a part of the partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// It shares one quota with all others that lack it.
+    #[default]
+    Share,
+    /// The policy does not apply.
+    Skip,
+    /// 401.
+    Refuse,
+}
+
+/// What of a request can name its client.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'r> {
+    /// The client's address, as [`client_address`](super::client_address()) returns it.
+    pub client: IpAddr,
+    /// How many leading bits of an IPv6 address make a client.
+    pub ipv6_prefix: u8,
+    /// The request's headers.
+    pub headers: &'r HeaderMap,
+    /// The host, as [`host`](super::host()) returns it.
+    pub host: &'r str,
+    /// The method.
+    pub method: &'r Method,
+    /// The route's name.
+    pub route_name: &'r str,
+    /// The normalised path.
+    pub path: &'r str,
+    /// The route, and its parameters.
+    pub found: &'r Found,
+    /// What found it.
+    pub router: &'r Router,
+}
+
+/// Whose quota a request spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identified {
+    /// This partition's.
+    PartitionId(PartitionId),
+    /// Nobody's: a part is missing and the policy does not apply without it.
+    Skip,
+    /// A part is missing and the policy asks for it: 401.
+    Unidentified,
+}
+
+/// Digests the request's `partition` under `key`; `missing` says what a part that it lacks means.
+pub fn partition_id(
+    key: &[u8; 32],
+    partition: &Partition,
+    missing: Missing,
+    facts: &Facts<'_>,
+) -> Identified {
+    let mut hasher = PartitionHasher::new(key);
+    for choice in &partition.0 {
+        if let Some((part, value)) = first_present(choice, facts) {
+            add(&mut hasher, part, &value);
+            continue;
+        }
+        return match missing {
+            Missing::Share => Identified::PartitionId(shared_id(key, choice)),
+            Missing::Skip => Identified::Skip,
+            Missing::Refuse => Identified::Unidentified,
+        };
+    }
+    Identified::PartitionId(hasher.finish())
+}
+
+/// The partition id that a connection's latest request had by its client's address alone: on one that is
+/// kept alive every request has the same.
+#[derive(Debug, Default)]
+pub struct LatestPartition(Option<([u8; 32], IpAddr, u8, PartitionId)>);
+
+impl LatestPartition {
+    /// Does what [`partition_id`] does; what is remembered is not digested anew.
+    pub fn partition_id(
+        &mut self,
+        key: &[u8; 32],
+        partition: &Partition,
+        missing: Missing,
+        facts: &Facts<'_>,
+    ) -> Identified {
+        if !matches!(&*partition.0, [Choice(parts)] if **parts == [Part::Ip]) {
+            return partition_id(key, partition, missing, facts);
+        }
+        let (client, prefix) = (facts.client, facts.ipv6_prefix);
+        if let Some((of_key, address, bits, partition_id)) = &self.0
+            && (of_key, *address, *bits) == (key, client, prefix)
+        {
+            return Identified::PartitionId(*partition_id);
+        }
+        let identified = partition_id(key, partition, missing, facts);
+        if let Identified::PartitionId(partition_id) = identified {
+            self.0 = Some((*key, client, prefix, partition_id));
+        }
+        identified
+    }
+}
+
+/// Digests one part and its value alone, for showing it.
+pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> PartitionId {
+    let mut hasher = PartitionHasher::new(key);
+    add(&mut hasher, part, value);
+    hasher.finish()
+}
+
+/// The partition id of all requests that have none of a choice's parts.
+fn shared_id(key: &[u8; 32], choice: &Choice) -> PartitionId {
+    let mut hasher = PartitionHasher::new(key);
+    hasher.part("missing", &choice.0.len().to_le_bytes());
+    for part in &choice.0 {
+        let (kind, name) = spelling(part);
+        hasher.part(kind, name.as_bytes());
+    }
+    hasher.finish()
+}
+
+/// Adds a part: its kind with its value, or its kind with its name and then the value under no
+/// kind, which no other part begins with.
+fn add(hasher: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
+    let (mut kind, name) = spelling(part);
+    if !name.is_empty() {
+        hasher.part(kind, name.as_bytes());
+        kind = "";
+    }
+    match value {
+        Value::Text(text) => hasher.part(kind, text),
+        Value::Address(IpAddr::V4(address), _) => hasher.part(kind, &address.octets()),
+        Value::Address(IpAddr::V6(address), prefix) => {
+            let mut network = [0; 17];
+            network[..16].copy_from_slice(&address.octets());
+            network[16] = *prefix;
+            hasher.part(kind, &network);
+        }
+    }
+}
+
+/// A part as the file spells it: what stands before and after the colon.
+pub(super) fn spelling(part: &Part) -> (&'static str, &str) {
+    match part {
+        Part::Ip => ("ip", ""),
+        Part::Header(name) => ("header", name.as_str()),
+        Part::Host => ("host", ""),
+        Part::Method => ("method", ""),
+        Part::Route => ("route", ""),
+        Part::Path => ("path", ""),
+        Part::PathParam(name) => ("path", name),
+    }
+}
+
+/// The value of a part; never empty.
+pub(super) enum Value<'r> {
+    Text(Cow<'r, [u8]>),
+    /// An address whose bits beyond the prefix are zero. The prefix of IPv4 is 32.
+    Address(IpAddr, u8),
+}
+
+/// Returns the first part of `choice` that the request has, and its value.
+pub(super) fn first_present<'c, 'r>(
+    choice: &'c Choice,
+    facts: &Facts<'r>,
+) -> Option<(&'c Part, Value<'r>)> {
+    let present = |part: &'c Part| Some((part, value(part, facts)?));
+    choice.0.iter().find_map(present)
+}
+
+/// Whether the request lacks no part of `partition`.
+pub fn has_all(partition: &Partition, facts: &Facts<'_>) -> bool {
+    let has = |choice| first_present(choice, facts).is_some();
+    partition.0.iter().all(has)
+}
+
+fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
+    let text = match part {
+        Part::Ip => return Some(network(facts.client, facts.ipv6_prefix)),
+        Part::Header(name) => joined(facts.headers, name)?,
+        Part::Host => Cow::Borrowed(facts.host.as_bytes()),
+        Part::Method => Cow::Borrowed(facts.method.as_str().as_bytes()),
+        Part::Route => Cow::Borrowed(facts.route_name.as_bytes()),
+        Part::Path => match path::without_last_slash(facts.path) {
+            "" => Cow::Borrowed(b"/".as_slice()),
+            path => of_path(path, facts),
+        },
+        Part::PathParam(name) => of_path(facts.router.param(facts.found, name, facts.path)?, facts),
+    };
+    (!text.is_empty()).then_some(Value::Text(text))
+}
+
+fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
+    match address.to_canonical() {
+        address @ IpAddr::V4(_) => Value::Address(address, 32),
+        IpAddr::V6(address) => {
+            let kept = u32::from(ipv6_prefix.min(128));
+            let mask = u128::MAX.checked_shl(128 - kept).unwrap_or(0);
+            let network = Ipv6Addr::from_bits(address.to_bits() & mask);
+            Value::Address(IpAddr::V6(network), ipv6_prefix)
+        }
+    }
+}
+
+/// Spells a path, or a part of one, as its route compares it: what it takes in any case counts as one.
+fn of_path<'r>(path: &'r str, facts: &Facts<'_>) -> Cow<'r, [u8]> {
+    let path = path::comparable(path);
+    if facts.router.ignores_case(facts.found) {
+        Cow::Owned(path.to_ascii_lowercase().into_bytes())
+    } else {
+        into_bytes(path)
+    }
+}
+
+fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// Returns a header's value, several lines joined in order, without white space around it. Empty
+/// lines say nothing (RFC 9110 section 5.6.1.2); where all are empty there is no value.
+fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>> {
+    let mut lines = headers
+        .get_all(name)
+        .iter()
+        .map(|line| line.as_bytes().trim_ascii())
+        .filter(|line| !line.is_empty());
+    let first = lines.next()?;
+    let mut value = Cow::Borrowed(first);
+    for line in lines {
+        let value = value.to_mut();
+        value.extend(if *name == COOKIE { b"; " } else { b", " });
+        value.extend(line);
+    }
+    Some(value)
+}
+
+/// Puts the headers that name a client onto one line each, and takes out others that read like
+/// them, so that whichever line an origin reads, it sees the value that was counted.
+pub fn join_lines(headers: &mut HeaderMap, partition: &Partition) {
+    for part in partition.0.iter().flat_map(|choice| &choice.0) {
+        if let Part::Header(name) = part {
+            settle(headers, name);
+        }
+    }
+}
+
+/// Does the same for the headers that routes ask for, before one is found: what no route took for
+/// its value shall not be that value to an origin which reads the first line alone.
+pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) {
+    let names = router.header_names();
+    if names.is_empty() {
+        return;
+    }
+    let is_doubled = headers.len() > headers.keys_len();
+    if is_doubled || headers.keys().any(|name| name.as_str().contains('_')) {
+        for name in names {
+            settle(headers, name);
+        }
+    }
+}
+
+fn settle(headers: &mut HeaderMap, name: &HeaderName) {
+    strip_disguises(headers, name);
+    if headers.get_all(name).iter().nth(1).is_none() {
+        return;
+    }
+    let value = joined(headers, name).unwrap_or_default();
+    let value = HeaderValue::from_bytes(&value).expect("values joined by a comma make a value");
+    headers.insert(name, value);
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,340 @@
+//! Tests of partitions, and the request that they and others change one thing of.
+
+use super::super::route::{Lookup, PathPattern, Rule};
+use super::*;
+
+pub(in crate::request) const KEY: [u8; 32] = [7; 32];
+
+/// A request that the tests change one thing of.
+#[derive(Clone)]
+pub(in crate::request) struct Sample {
+    pub(in crate::request) client: &'static str,
+    pub(in crate::request) ipv6_prefix: u8,
+    pub(in crate::request) headers: &'static [(&'static str, &'static str)],
+    pub(in crate::request) host: &'static str,
+    pub(in crate::request) method: Method,
+    pub(in crate::request) path: &'static str,
+    pub(in crate::request) case_insensitive: bool,
+}
+
+pub(in crate::request) const SAMPLE: Sample = Sample {
+    client: "203.0.113.9",
+    ipv6_prefix: 64,
+    headers: &[],
+    host: "a.com",
+    method: Method::GET,
+    path: "/items/7",
+    case_insensitive: false,
+};
+
+impl Sample {
+    pub(in crate::request) fn with<T>(&self, run: impl FnOnce(&Facts<'_>) -> T) -> T {
+        let rule = Rule {
+            path: PathPattern::parse("/items/{id}").expect("good pattern"),
+            host: None,
+            methods: Vec::new(),
+            headers: Vec::new(),
+            case_insensitive: self.case_insensitive,
+        };
+        let router = Router::new(vec![rule]).expect("one rule ties with none");
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.headers {
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("good value");
+            headers.append(*name, value);
+        }
+        let Lookup::Found(found) = router.find(self.host, &self.method, self.path, &headers) else {
+            panic!("{} has no route", self.path)
+        };
+        run(&Facts {
+            client: self.client.parse().expect("good address"),
+            ipv6_prefix: self.ipv6_prefix,
+            headers: &headers,
+            host: self.host,
+            method: &self.method,
+            route_name: "/items/{id}",
+            path: self.path,
+            found: &found,
+            router: &router,
+        })
+    }
+
+    fn partition_id(&self, partition: &[&[Part]], missing: Missing) -> Identified {
+        let partition = made_of(partition);
+        self.with(|facts| partition_id(&KEY, &partition, missing, facts))
+    }
+}
+
+fn made_of(choices: &[&[Part]]) -> Partition {
+    let choices = choices.iter().map(|parts| Choice(parts.to_vec()));
+    Partition(choices.collect())
+}
+
+pub(in crate::request) fn api_key() -> Part {
+    Part::Header(HeaderName::from_static("x-api-key"))
+}
+
+fn with_keys(headers: &'static [(&'static str, &'static str)]) -> Sample {
+    Sample { headers, ..SAMPLE }
+}
+
+/// Asserts whether two requests spend one quota of a partition of `part`.
+fn assert_shared(name: &str, part: &Part, a: &Sample, b: &Sample, shared: bool) {
+    let partition_id =
+        |sample: &Sample| sample.partition_id(&[std::slice::from_ref(part)], Missing::Refuse);
+    assert_ne!(partition_id(a), Identified::Unidentified, "{name}");
+    assert_eq!(partition_id(a) == partition_id(b), shared, "{name}");
+}
+
+#[test]
+fn addresses_of_one_network_share_a_partition_id() {
+    for (name, a, b, shared) in [
+        ("same", ("203.0.113.9", 64), ("203.0.113.9", 64), true),
+        (
+            "mapped",
+            ("203.0.113.9", 64),
+            ("::ffff:203.0.113.9", 64),
+            true,
+        ),
+        ("other", ("203.0.113.9", 64), ("203.0.113.8", 64), false),
+        ("/64", ("2001:db8::1", 64), ("2001:db8::ffff:1", 64), true),
+        (
+            "other /64",
+            ("2001:db8::1", 64),
+            ("2001:db8:0:1::1", 64),
+            false,
+        ),
+        ("/56", ("2001:db8::1", 56), ("2001:db8:0:1::1", 56), true),
+        ("/128", ("2001:db8::1", 128), ("2001:db8::2", 128), false),
+        (
+            "other prefix",
+            ("2001:db8::1", 64),
+            ("2001:db8::1", 56),
+            false,
+        ),
+    ] {
+        let client = |(client, ipv6_prefix)| Sample {
+            client,
+            ipv6_prefix,
+            ..SAMPLE
+        };
+        assert_shared(name, &Part::Ip, &client(a), &client(b), shared);
+    }
+}
+
+#[test]
+fn remembered_partition_id_is_the_one_that_would_be_digested() {
+    let by_address: &[&[Part]] = &[&[Part::Ip]];
+    let by_both: &[&[Part]] = &[&[Part::Ip], &[Part::Host]];
+    let by_key_or_address: &[&[Part]] = &[&[api_key(), Part::Ip]];
+    let keyed = with_keys(&[("x-api-key", "k")]);
+    let (other, narrow) = (
+        Sample {
+            client: "2001:db8::1",
+            ..SAMPLE
+        },
+        Sample {
+            client: "2001:db8::1",
+            ipv6_prefix: 56,
+            ..SAMPLE
+        },
+    );
+    let mut latest = LatestPartition::default();
+    for key in [KEY, [8; 32], KEY] {
+        for sample in [&SAMPLE, &SAMPLE, &other, &narrow, &SAMPLE, &keyed] {
+            for partition in [by_address, by_both, by_key_or_address, &[]] {
+                let partition = made_of(partition);
+                let (remembered, digested) = sample.with(|facts| {
+                    let remembered = latest.partition_id(&key, &partition, Missing::Refuse, facts);
+                    (
+                        remembered,
+                        partition_id(&key, &partition, Missing::Refuse, facts),
+                    )
+                });
+                assert_eq!(remembered, digested, "{partition:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn header_values_are_compared_byte_by_byte_and_lines_joined_in_order() {
+    const LINES: &[(&str, &str)] = &[("x-api-key", "a"), ("x-api-key", "b")];
+    for (name, a, b, shared) in [
+        (
+            "spaces around",
+            &[("x-api-key", "a")][..],
+            &[("x-api-key", "a ")][..],
+            true,
+        ),
+        ("case", &[("x-api-key", "a")], &[("x-api-key", "A")], false),
+        (
+            "composed or not",
+            &[("x-api-key", "é")],
+            &[("x-api-key", "e\u{301}")],
+            false,
+        ),
+        ("two lines or one", &[("x-api-key", "a, b")], LINES, true),
+        (
+            "empty last line",
+            &[("x-api-key", "a")],
+            &[("x-api-key", "a"), ("x-api-key", "")],
+            true,
+        ),
+        ("order of lines", &[("x-api-key", "b, a")], LINES, false),
+        ("first line alone", &[("x-api-key", "a")], LINES, false),
+    ] {
+        assert_shared(name, &api_key(), &with_keys(a), &with_keys(b), shared);
+    }
+}
+
+#[test]
+fn spellings_of_one_path_share_a_partition_id() {
+    let id = || Part::PathParam("id".into());
+    for (name, part, (a, b), case_insensitive, shared) in [
+        (
+            "last slash",
+            Part::Path,
+            ("/items/7", "/items/7/"),
+            false,
+            true,
+        ),
+        (
+            "escape",
+            Part::Path,
+            ("/items/a:b", "/items/a%3Ab"),
+            false,
+            true,
+        ),
+        ("other", Part::Path, ("/items/7", "/items/8"), false, false),
+        (
+            "case ignored",
+            Part::Path,
+            ("/items/a", "/ITEMS/A"),
+            true,
+            true,
+        ),
+        ("case", Part::Path, ("/items/a", "/items/A"), false, false),
+        (
+            "param, case ignored",
+            id(),
+            ("/items/a%2a", "/Items/A%2A"),
+            true,
+            true,
+        ),
+        ("param, case", id(), ("/items/a", "/items/A"), false, false),
+        (
+            "param, escape",
+            id(),
+            ("/items/a:b", "/items/a%3Ab/"),
+            false,
+            true,
+        ),
+        ("param, other", id(), ("/items/7", "/items/8"), false, false),
+        ("route", Part::Route, ("/items/7", "/items/8"), false, true),
+    ] {
+        let path = |path| Sample {
+            path,
+            case_insensitive,
+            ..SAMPLE
+        };
+        assert_shared(name, &part, &path(a), &path(b), shared);
+    }
+}
+
+#[test]
+fn hosts_and_methods_are_parts_too() {
+    let host = Sample {
+        host: "b.com",
+        ..SAMPLE
+    };
+    let method = Sample {
+        method: Method::HEAD,
+        ..SAMPLE
+    };
+    assert_shared("other host", &Part::Host, &SAMPLE, &host, false);
+    assert_shared("other method", &Part::Method, &SAMPLE, &method, false);
+    assert_shared("same host", &Part::Host, &SAMPLE, &method, true);
+}
+
+#[test]
+fn a_missing_part_is_shared_skipped_or_refused_and_never_a_value() {
+    let parts: &[&[Part]] = &[&[api_key()], &[Part::Ip]];
+    let none = SAMPLE.partition_id(parts, Missing::Share);
+    let other = Sample {
+        client: "192.0.2.1",
+        ..SAMPLE
+    };
+    assert_eq!(
+        none,
+        other.partition_id(parts, Missing::Share),
+        "one quota for all of them"
+    );
+    let empty = with_keys(&[("x-api-key", "")]);
+    assert_eq!(
+        none,
+        empty.partition_id(parts, Missing::Share),
+        "empty is missing"
+    );
+    for (missing, expected) in [
+        (Missing::Skip, Identified::Skip),
+        (Missing::Refuse, Identified::Unidentified),
+    ] {
+        assert_eq!(SAMPLE.partition_id(parts, missing), expected);
+        let present = with_keys(&[("x-api-key", "a")]).partition_id(parts, missing);
+        assert!(
+            matches!(present, Identified::PartitionId(partition_id) if none != Identified::PartitionId(partition_id))
+        );
+    }
+    let unknown: &[&[Part]] = &[&[Part::PathParam("no".into())]];
+    assert_eq!(
+        SAMPLE.partition_id(unknown, Missing::Refuse),
+        Identified::Unidentified
+    );
+}
+
+#[test]
+fn the_alternative_taken_is_part_of_the_partition_id() {
+    let either: &[&[Part]] = &[&[api_key(), Part::Host]];
+    let keyed = with_keys(&[("x-api-key", "a.com")]);
+    let by_key = keyed.partition_id(either, Missing::Refuse);
+    let by_host = SAMPLE.partition_id(either, Missing::Refuse);
+    assert_ne!(by_key, by_host, "the same text names another client");
+    assert_eq!(by_key, keyed.partition_id(&[&[api_key()]], Missing::Refuse));
+    assert_eq!(
+        by_host,
+        SAMPLE.partition_id(&[&[Part::Host]], Missing::Refuse)
+    );
+}
+
+#[test]
+fn an_empty_partition_is_one_for_all() {
+    let other = Sample {
+        client: "192.0.2.1",
+        ..SAMPLE
+    };
+    assert_eq!(
+        SAMPLE.partition_id(&[], Missing::Refuse),
+        other.partition_id(&[], Missing::Refuse)
+    );
+}
+
+#[test]
+fn joined_lines_reach_the_origin_as_the_value_that_was_counted() {
+    let partition = Partition(vec![Choice(vec![api_key(), Part::Header(COOKIE)])]);
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("x-api-key", "a"),
+        ("x-api-key", "b"),
+        ("x-other", "c"),
+        ("x-other", "d"),
+    ] {
+        headers.append(name, HeaderValue::from_static(value));
+    }
+    headers.append(COOKIE, HeaderValue::from_static("a=1"));
+    headers.append(COOKIE, HeaderValue::from_static("b=2"));
+    join_lines(&mut headers, &partition);
+    let lines = |name: &str| -> Vec<_> { headers.get_all(name).iter().cloned().collect() };
+    assert_eq!(lines("x-api-key"), ["a, b"]);
+    assert_eq!(lines("cookie"), ["a=1; b=2"]);
+    assert_eq!(lines("x-other"), ["c", "d"]);
+}

@@ -1,0 +1,254 @@
+//! A partition as the log and the admin port show it.
+//!
+//! Addresses, hosts, methods and routes are in clear. What may be a secret (a header's value, a
+//! piece of the path) is its first four characters, `~`, and eight hex digits of a keyed digest:
+//! enough to tell clients apart and to recognise one, not enough to be one. The text is printable
+//! ASCII, so it cannot break a line; a writer of JSON still escapes `"` and `\` of a route's name.
+
+use std::fmt::{self, Display, Formatter, Write};
+use std::net::IpAddr;
+
+use super::partition::{Choice, Facts, Part, Partition, Value, digest, first_present, spelling};
+
+/// How partition values that may be secrets are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientNames {
+    /// Four characters and eight hex digits of a digest.
+    #[default]
+    Short,
+    /// The digest alone.
+    Digest,
+}
+
+/// A request's partition, shown without a secret. Allocates nothing but what a header on several
+/// lines or an odd escape takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Redacted<'r> {
+    key: &'r [u8; 32],
+    partition: &'r Partition,
+    facts: &'r Facts<'r>,
+    names: ClientNames,
+}
+
+/// Shows whose quota a request spends, its digests made under `key`: `203.0.113.9`,
+/// `live~1f2e3d4c`, or `header:x-api-key=live~1f2e3d4c, route=/items/{id}` if it takes names to tell.
+pub fn redacted<'r>(
+    key: &'r [u8; 32],
+    partition: &'r Partition,
+    facts: &'r Facts<'r>,
+    names: ClientNames,
+) -> Redacted<'r> {
+    Redacted {
+        key,
+        partition,
+        facts,
+        names,
+    }
+}
+
+/// Shows a client's address: in clear, or as the digest that stands for it where only digests show.
+pub fn redacted_address(key: &[u8; 32], address: IpAddr, names: ClientNames) -> impl Display {
+    fmt::from_fn(move |f| match names {
+        ClientNames::Short => write!(f, "{address}"),
+        ClientNames::Digest => write_digest(f, key, &Part::Ip, &Value::Address(address, 128)),
+    })
+}
+
+impl Display for Redacted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let choices = &self.partition.0;
+        let missing = (choices.iter()).find(|choice| first_present(choice, self.facts).is_none());
+        if let Some(choice) = missing {
+            return write_missing(f, choice);
+        }
+        if choices.is_empty() {
+            return f.write_str("all");
+        }
+        let is_plain = matches!(choices.as_slice(), [choice] if choice.0.len() == 1);
+        for (index, choice) in choices.iter().enumerate() {
+            let Some((part, value)) = first_present(choice, self.facts) else {
+                continue;
+            };
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            if !is_plain {
+                write_name(f, part)?;
+                f.write_char('=')?;
+            }
+            self.write_value(f, part, &value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Redacted<'_> {
+    fn write_value(&self, f: &mut Formatter<'_>, part: &Part, value: &Value<'_>) -> fmt::Result {
+        let digest_only = self.names == ClientNames::Digest;
+        match (part, value) {
+            (Part::Host | Part::Method | Part::Route, Value::Text(text)) => {
+                return write_printable(f, text, TEXT_BYTES_MAX);
+            }
+            (_, Value::Address(address, prefix)) if !digest_only => {
+                return match address {
+                    IpAddr::V6(_) if *prefix < 128 => write!(f, "{address}/{prefix}"),
+                    _ => write!(f, "{address}"),
+                };
+            }
+            (_, Value::Text(text)) if !digest_only => {
+                write_printable(f, text, CHARACTERS_SHOWN)?;
+                f.write_char('~')?;
+            }
+            _ => {}
+        }
+        write_digest(f, self.key, part, value)
+    }
+}
+
+fn write_digest(
+    f: &mut Formatter<'_>,
+    key: &[u8; 32],
+    part: &Part,
+    value: &Value<'_>,
+) -> fmt::Result {
+    let digest = digest(key, part, value).high() >> (u64::BITS - u32::BITS);
+    write!(f, "{digest:08x}")
+}
+
+fn write_missing(f: &mut Formatter<'_>, choice: &Choice) -> fmt::Result {
+    f.write_str("no ")?;
+    for (index, part) in choice.0.iter().enumerate() {
+        if index > 0 {
+            f.write_str(" | ")?;
+        }
+        write_name(f, part)?;
+    }
+    Ok(())
+}
+
+fn write_name(f: &mut Formatter<'_>, part: &Part) -> fmt::Result {
+    let (kind, name) = spelling(part);
+    f.write_str(kind)?;
+    if name.is_empty() {
+        return Ok(());
+    }
+    f.write_char(':')?;
+    f.write_str(name)
+}
+
+/// Writes up to `characters` of a text. What is not printable ASCII is one `?` per character (or
+/// byte, if it is none), and so are `"` and `\` where a client chose them.
+fn write_printable(f: &mut Formatter<'_>, text: &[u8], characters: usize) -> fmt::Result {
+    let is_start = |byte: &&u8| !(0x80..0xc0).contains(*byte);
+    let from_client = characters == CHARACTERS_SHOWN;
+    for &byte in text.iter().filter(is_start).take(characters) {
+        let is_plain = byte == b' ' || byte.is_ascii_graphic();
+        let breaks_json = from_client && matches!(byte, b'"' | b'\\');
+        f.write_char(if is_plain && !breaks_json {
+            char::from(byte)
+        } else {
+            '?'
+        })?;
+    }
+    Ok(())
+}
+
+const CHARACTERS_SHOWN: usize = 4;
+/// Bytes of a host, method or route that are shown.
+const TEXT_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::super::partition::tests::{KEY, SAMPLE, Sample, api_key};
+    use super::*;
+
+    fn show(sample: &Sample, partition: &[&[Part]], names: ClientNames) -> String {
+        let choices = partition.iter().map(|parts| Choice(parts.to_vec()));
+        let partition = Partition(choices.collect());
+        sample.with(|facts| redacted(&KEY, &partition, facts, names).to_string())
+    }
+
+    /// Replaces runs of eight hex digits that end a value.
+    fn without_digests(text: &str) -> String {
+        let mask = |value: &str| {
+            let (head, tail) = value.split_at(value.len().saturating_sub(8));
+            let is_digest = tail.len() == 8 && tail.bytes().all(|b| b.is_ascii_hexdigit());
+            if is_digest {
+                format!("{head}#")
+            } else {
+                value.to_owned()
+            }
+        };
+        text.split(", ").map(mask).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn clients_are_shown_without_their_secrets() {
+        type Row<'t> = (&'t str, &'t Sample, &'t [&'t [Part]], ClientNames, &'t str);
+        let keyed = Sample {
+            headers: &[("x-api-key", "live_secret")],
+            ..SAMPLE
+        };
+        let odd = Sample {
+            headers: &[("x-api-key", "\"\\é\tx")],
+            ..SAMPLE
+        };
+        let v6 = Sample {
+            client: "2001:db8::1",
+            ..SAMPLE
+        };
+        let key: &[Part] = &[api_key()];
+        let ip: &[Part] = &[Part::Ip];
+        let named: &[&[Part]] = &[&[Part::Host], &[Part::Method], &[Part::Route], ip];
+        let (short, digest) = (ClientNames::Short, ClientNames::Digest);
+        let table: [Row<'_>; 12] = [
+            ("v4", &SAMPLE, &[ip], short, "203.0.113.9"),
+            ("v6", &v6, &[ip], short, "2001:db8::/64"),
+            ("address, digest", &SAMPLE, &[ip], digest, "#"),
+            ("key", &keyed, &[key], short, "live~#"),
+            ("key, digest", &keyed, &[key], digest, "#"),
+            ("odd key", &odd, &[key], short, "????~#"),
+            ("missing", &SAMPLE, &[key], short, "no header:x-api-key"),
+            ("all", &SAMPLE, &[], short, "all"),
+            ("path", &SAMPLE, &[&[Part::Path]], short, "/ite~#"),
+            (
+                "param",
+                &SAMPLE,
+                &[&[Part::PathParam("id".into())]],
+                short,
+                "7~#",
+            ),
+            (
+                "choice",
+                &SAMPLE,
+                &[&[api_key(), Part::Ip]],
+                short,
+                "ip=203.0.113.9",
+            ),
+            (
+                "compound",
+                &SAMPLE,
+                named,
+                digest,
+                "host=a.com, method=GET, route=/items/{id}, ip=#",
+            ),
+        ];
+        for (name, sample, partition, names, expected) in table {
+            let text = show(sample, partition, names);
+            assert_eq!(without_digests(&text), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn digests_tell_clients_apart_and_depend_on_the_key() {
+        let show = |headers, key: &[u8; 32]| {
+            let sample = Sample { headers, ..SAMPLE };
+            let partition = Partition(vec![Choice(vec![api_key()])]);
+            sample.with(|facts| redacted(key, &partition, facts, ClientNames::Short).to_string())
+        };
+        let first = show(&[("x-api-key", "live_1")], &KEY);
+        assert_eq!(first, show(&[("x-api-key", "live_1")], &KEY));
+        assert_ne!(first, show(&[("x-api-key", "live_2")], &KEY));
+        assert_ne!(first, show(&[("x-api-key", "live_1")], &[8; 32]));
+    }
+}

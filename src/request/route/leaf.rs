@@ -1,0 +1,257 @@
+//! The rules of one path, most specific first.
+//!
+//! Few rules share a path as a rule, and are tried one by one. Where many do, they are told apart
+//! by the value of a header, as tenants are: then each is filed under the rarest value that it
+//! asks for, and a lookup looks at those whose value the request has and those that ask for none.
+
+use std::collections::HashMap;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
+
+use super::rank::{self, RankWithinPath};
+use super::{Rule, Tie};
+
+/// Where the rules of one path are, by index.
+#[derive(Debug, Default)]
+pub(super) struct Leaf {
+    /// Most specific first.
+    rules: Vec<usize>,
+    index_by_header: Option<Box<HeaderIndex>>,
+}
+
+/// Places in [`Leaf::rules`] by what their rules ask for.
+#[derive(Debug, Default)]
+struct HeaderIndex {
+    by_header: Vec<(HeaderName, ByValue)>,
+    /// Of rules that ask for no value.
+    unindexed: Vec<usize>,
+}
+
+/// Places of the rules that ask for a value of one header.
+type ByValue = HashMap<Box<[u8]>, Vec<usize>>;
+
+/// A header and the value that a rule asks for.
+type AskedHeader<'r> = (&'r HeaderName, &'r str);
+
+impl Leaf {
+    pub(super) fn push(&mut self, rule: usize) {
+        self.rules.push(rule);
+    }
+
+    /// Puts the rules in order once all are there; adds their ties to `ties`.
+    pub(super) fn settle(&mut self, rules: &[Rule], ties: &mut Vec<Tie>) {
+        (self.rules).sort_by_key(|&index| RankWithinPath::of(&rules[index]));
+        let rank = |&index: &usize| RankWithinPath::of(&rules[index]);
+        for peers in self.rules.chunk_by(|a, b| rank(a) == rank(b)) {
+            ties.extend(self::ties(rules, peers));
+        }
+        if self.rules.len() > TRIED_MAX {
+            self.index_by_header = Some(Box::new(HeaderIndex::new(rules, &self.rules)));
+        }
+    }
+
+    /// Tries the rules that a request with these headers can match, in order, until one answers.
+    pub(super) fn find<T>(
+        &self,
+        headers: &HeaderMap,
+        mut try_rule: impl FnMut(usize) -> Option<T>,
+    ) -> Option<T> {
+        match &self.index_by_header {
+            None => self.rules.iter().find_map(|&rule| try_rule(rule)),
+            Some(index_by_header) => {
+                let places = index_by_header.places(headers);
+                places.iter().find_map(|&at| try_rule(self.rules[at]))
+            }
+        }
+    }
+}
+
+impl HeaderIndex {
+    fn new(rules: &[Rule], leaf: &[usize]) -> Self {
+        let mut askers: HashMap<AskedHeader<'_>, usize> = HashMap::new();
+        for asked in leaf.iter().flat_map(|&index| asked(&rules[index])) {
+            *askers.entry(asked).or_default() += 1;
+        }
+        let mut by_header: HashMap<&HeaderName, ByValue> = HashMap::new();
+        let mut unindexed = Vec::new();
+        for (place, &index) in leaf.iter().enumerate() {
+            match asked(&rules[index]).min_by_key(|asked| askers[asked]) {
+                None => unindexed.push(place),
+                Some((name, value)) => by_header
+                    .entry(name)
+                    .or_default()
+                    .entry(value.as_bytes().into())
+                    .or_default()
+                    .push(place),
+            }
+        }
+        let by_header = by_header.into_iter();
+        Self {
+            by_header: by_header.map(|(name, of)| (name.clone(), of)).collect(),
+            unindexed,
+        }
+    }
+
+    fn places(&self, headers: &HeaderMap) -> SmallVec<[usize; 16]> {
+        let mut places = SmallVec::from_slice(&self.unindexed);
+        for (name, by_value) in &self.by_header {
+            let value = only_line(headers, name).map(HeaderValue::as_bytes);
+            if let Some(filed) = value.and_then(|value| by_value.get(value)) {
+                places.extend_from_slice(filed);
+            }
+        }
+        places.sort_unstable();
+        places
+    }
+}
+
+/// Says whether a header is there; with a value: on one line and equal, so that no request has two values.
+pub(super) fn has_header(headers: &HeaderMap, name: &HeaderName, value: Option<&str>) -> bool {
+    match value {
+        None => headers.contains_key(name),
+        Some(value) => {
+            only_line(headers, name).is_some_and(|line| line.as_bytes() == value.as_bytes())
+        }
+    }
+}
+
+fn only_line<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    let mut lines = headers.get_all(name).iter();
+    lines.next().filter(|_| lines.next().is_none())
+}
+
+/// What a rule asks headers to be, where it is not content with any value.
+fn asked(rule: &Rule) -> impl Iterator<Item = AskedHeader<'_>> {
+    (rule.headers.iter()).filter_map(|(name, value)| Some((name, value.as_deref()?)))
+}
+
+/// Pairs each of some rules of one rank with the first before it that it ties with.
+fn ties(rules: &[Rule], peers: &[usize]) -> Vec<Tie> {
+    let mut before = Before::default();
+    let mut ties = Vec::new();
+    for &second in peers {
+        let rule = &rules[second];
+        let other = (before.near(rule).iter()).find(|&&first| rank::overlap(&rules[first], rule));
+        ties.extend(other.map(|&first| Tie { first, second }));
+        before.push(rule, second);
+    }
+    ties
+}
+
+/// The rules that a further one is held against.
+#[derive(Default)]
+struct Before<'r> {
+    all: Vec<usize>,
+    asking: HashMap<AskedHeader<'r>, Vec<usize>>,
+    /// How many ask for some value of a header.
+    askers: HashMap<&'r HeaderName, usize>,
+}
+
+impl<'r> Before<'r> {
+    fn push(&mut self, rule: &'r Rule, index: usize) {
+        self.all.push(index);
+        for asked in asked(rule) {
+            self.asking.entry(asked).or_default().push(index);
+            *self.askers.entry(asked.0).or_default() += 1;
+        }
+    }
+
+    /// Those that `rule` can tie with: if all ask for a value of one header, those that ask for its.
+    fn near<'b>(&'b self, rule: &'b Rule) -> &'b [usize] {
+        let of_all = |(name, _): &AskedHeader<'_>| self.askers.get(*name) == Some(&self.all.len());
+        let mut nearest = self.all.as_slice();
+        for asked in asked(rule).filter(of_all) {
+            let asking = self.asking.get(&asked).map_or(&[][..], Vec::as_slice);
+            if asking.len() < nearest.len() {
+                nearest = asking;
+            }
+        }
+        nearest
+    }
+}
+
+/// Most rules of one path that are tried one by one.
+const TRIED_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::super::PathPattern;
+    use super::*;
+
+    fn rule(headers: &[(&'static str, Option<String>)]) -> Rule {
+        Rule {
+            path: PathPattern::parse("/a").expect("good pattern"),
+            host: None,
+            methods: Vec::new(),
+            headers: (headers.iter())
+                .map(|(name, value)| (HeaderName::from_static(name), value.clone()))
+                .collect(),
+            case_insensitive: false,
+        }
+    }
+
+    fn leaf(rules: &[Rule]) -> (Leaf, Vec<Tie>) {
+        let (mut leaf, mut ties) = (Leaf::default(), Vec::new());
+        (0..rules.len()).for_each(|index| leaf.push(index));
+        leaf.settle(rules, &mut ties);
+        (leaf, ties)
+    }
+
+    /// The rules that a request with these headers is held against.
+    fn tried(leaf: &Leaf, headers: &[(&'static str, &'static str)]) -> Vec<usize> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        let mut tried = Vec::new();
+        leaf.find(&map, |rule| -> Option<()> {
+            tried.push(rule);
+            None
+        });
+        tried
+    }
+
+    #[test]
+    fn a_lookup_tries_the_rules_of_its_values_only() {
+        let mut rules: Vec<Rule> = (0..1_000)
+            .map(|at| {
+                let version = ("x-version", Some("2".to_owned()));
+                rule(&[version, ("x-tenant", Some(format!("t{at}")))])
+            })
+            .collect();
+        rules.push(rule(&[("x-tenant", Some("t7".to_owned()))]));
+        rules.push(rule(&[("x-tenant", None)]));
+        rules.push(rule(&[]));
+        let (leaf, ties) = leaf(&rules);
+        // The last but one asks for a header, of whatever value: with the one before it it ties.
+        let tie = Tie {
+            first: 1_000,
+            second: 1_001,
+        };
+        assert_eq!(ties, [tie]);
+        let version = ("x-version", "2");
+        for (headers, expected) in [
+            (
+                &[version, ("x-tenant", "t7")][..],
+                &[7, 1_000, 1_001, 1_002][..],
+            ),
+            (&[version, ("x-tenant", "t999")], &[999, 1_001, 1_002]),
+            (&[version, ("x-tenant", "t1000")], &[1_001, 1_002]),
+            (&[("x-tenant", "t7"), ("x-tenant", "t8")], &[1_001, 1_002]),
+            (&[], &[1_001, 1_002]),
+        ] {
+            assert_eq!(tried(&leaf, headers), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn of_many_rules_told_apart_by_a_value_those_that_share_it_tie() {
+        let rules: Vec<Rule> = (0..1_000)
+            .map(|at| rule(&[("x-tenant", Some(format!("t{}", at % 998)))]))
+            .collect();
+        let ties = leaf(&rules).1;
+        let tie = |first, second| Tie { first, second };
+        assert_eq!(ties, [tie(0, 998), tie(1, 999)]);
+    }
+}

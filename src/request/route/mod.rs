@@ -1,0 +1,201 @@
+//! Which route a request takes: precedence is an `Ord`.
+//!
+//! A rank (`rank`) says which of two rules that both match a request wins; the tree of each host
+//! (`tree`) tries rules in that order, so the first that matches is the answer. Trees are keyed by
+//! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
+//! nothing unless the path spells a `:` or its like as an escape.
+
+mod expressions;
+mod host;
+mod leaf;
+mod pattern;
+mod rank;
+mod regex;
+mod tree;
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use http::{HeaderMap, HeaderName, Method};
+use smallvec::SmallVec;
+
+pub use self::host::HostPattern;
+pub use self::pattern::{PathPattern, PatternError};
+pub use self::regex::Case;
+use self::tree::{RouteQuery, Tree};
+use super::path;
+
+/// Finds the route of a request.
+#[derive(Debug, Default)]
+pub struct Router {
+    rules: Vec<Rule>,
+    /// The headers that rules ask for, each once.
+    header_names: Vec<HeaderName>,
+    exact_hosts: HashMap<Box<str>, Tree>,
+    /// By what follows the `*.`.
+    wildcard_hosts: HashMap<Box<str>, Tree>,
+    any_host: Tree,
+}
+
+/// What a route of the file asks of a request.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// The path's pattern.
+    pub path: PathPattern,
+    /// The host's pattern; none matches every host.
+    pub host: Option<HostPattern>,
+    /// Methods that match; none given matches all; `GET` includes `HEAD`.
+    pub methods: Vec<Method>,
+    /// Headers that must be there, on one line with this value if one is given.
+    pub headers: Vec<(HeaderName, Option<String>)>,
+    /// Whether the path matches in any (ASCII) case; an expression has its [`Case`] already.
+    pub case_insensitive: bool,
+}
+
+/// Two rules of equal rank that one request can both match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// Index of the earlier rule.
+    pub first: usize,
+    /// Index of the later rule.
+    pub second: usize,
+}
+
+/// What [`Router::find`] answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The most specific rule that matches.
+    Found(Found),
+    /// No rule matches: 404.
+    NoRoute,
+    /// The rule would match if the method were not spelled in another case: 400.
+    MethodCase,
+}
+
+/// The route of a request, and where its parameters lie in the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Index of the rule.
+    pub route: usize,
+    /// The values of `{param}`s, in the pattern's order, as byte ranges of the normalised path.
+    pub params: SmallVec<[Range<usize>; 4]>,
+}
+
+impl Rule {
+    /// Says whether a normalised path matches, whatever the rest of the request.
+    fn takes_path(&self, path: &str) -> bool {
+        (self.path).matches(&path::comparable(path), self.case_insensitive)
+    }
+}
+
+impl Router {
+    /// Builds a router over `rules`.
+    ///
+    /// # Errors
+    /// Rules that could tie: each is named once, beside the first it ties with.
+    pub fn new(rules: Vec<Rule>) -> Result<Self, Vec<Tie>> {
+        let mut by_host: HashMap<Option<&HostPattern>, Vec<usize>> = HashMap::new();
+        for (index, rule) in rules.iter().enumerate() {
+            by_host.entry(rule.host.as_ref()).or_default().push(index);
+        }
+        let mut router = Self::default();
+        let mut ties = Vec::new();
+        for (host, members) in by_host {
+            let tree = Tree::new(&rules, &members, &mut ties);
+            match host {
+                None => router.any_host = tree,
+                Some(host) if host.is_wildcard() => {
+                    router.wildcard_hosts.insert(host.name().into(), tree);
+                }
+                Some(host) => {
+                    router.exact_hosts.insert(host.name().into(), tree);
+                }
+            }
+        }
+        if ties.is_empty() {
+            let names = rules.iter().flat_map(|rule| &rule.headers);
+            let names: HashSet<_> = names.map(|(name, _)| name.clone()).collect();
+            router.header_names = names.into_iter().collect();
+            router.rules = rules;
+            Ok(router)
+        } else {
+            ties.sort_unstable_by_key(|tie| (tie.second, tie.first));
+            Err(ties)
+        }
+    }
+
+    /// Finds the most specific rule that matches. `host` is lower case without port, `path` is normalised.
+    pub fn find(&self, host: &str, method: &Method, path: &str, headers: &HeaderMap) -> Lookup {
+        if !path.starts_with('/') {
+            return Lookup::NoRoute;
+        }
+        let compared = path::comparable(path);
+        let request = RouteQuery::new(&compared, method, headers);
+        let mut lookup = (self.trees(host))
+            .find_map(|tree| tree.find(&self.rules, &request))
+            .unwrap_or(Lookup::NoRoute);
+        if let (Cow::Owned(_), Lookup::Found(found)) = (&compared, &mut lookup) {
+            for range in &mut found.params {
+                *range = path::offset_in(path, range.start)..path::offset_in(path, range.end);
+            }
+        }
+        lookup
+    }
+
+    /// Says whether another route's path hides behind the encoded slashes of one that was found: an
+    /// origin that decodes them would serve what that route limits.
+    ///
+    /// A route that takes the path as it stands too is none: the one found was made an exception of it.
+    pub fn hides_another(
+        &self,
+        found: &Found,
+        host: &str,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> bool {
+        let decoded = path::with_slashes_decoded(path);
+        match self.find(host, method, &decoded, headers) {
+            Lookup::Found(other) => {
+                other.route != found.route && !self.rules[other.route].takes_path(path)
+            }
+            Lookup::MethodCase => true,
+            Lookup::NoRoute => false,
+        }
+    }
+
+    /// Returns the value of a route's parameter of this name.
+    pub fn param<'p>(&self, found: &Found, name: &str, path: &'p str) -> Option<&'p str> {
+        let params = self.rules.get(found.route)?.path.params();
+        let index = params.iter().position(|param| &**param == name)?;
+        path.get(found.params.get(index)?.clone())
+    }
+
+    /// Returns the headers that rules ask for, each once.
+    pub fn header_names(&self) -> &[HeaderName] {
+        &self.header_names
+    }
+
+    /// Says whether the found route takes its path in any case, so that one path has many spellings.
+    pub(super) fn ignores_case(&self, found: &Found) -> bool {
+        (self.rules.get(found.route)).is_some_and(|rule| rule.case_insensitive)
+    }
+
+    /// The trees that a host's requests are looked up in, most specific first.
+    fn trees(&self, host: &str) -> impl Iterator<Item = &Tree> {
+        let wildcards = (!self.wildcard_hosts.is_empty())
+            .then(|| host.match_indices('.'))
+            .into_iter()
+            .flatten()
+            .filter_map(|(dot, _)| self.wildcard_hosts.get(&host[dot + 1..]));
+        (self.exact_hosts.get(host).into_iter())
+            .chain(wildcards)
+            .chain([&self.any_host])
+    }
+}

@@ -1,0 +1,385 @@
+//! The router against an oracle that sorts every rule by rank and tries each.
+
+use std::cmp::Reverse;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use smallvec::SmallVec;
+
+use super::pattern::{Element, PathShape};
+use super::rank::RankWithinPath;
+use super::{Case, Found, HostPattern, Lookup, PathPattern, Router, Rule};
+
+const HOSTS: [&str; 5] = ["", "a.com", "b.a.com", "c.b.a.com", "x.org"];
+const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "get", "PUT"];
+const PATHS: [&str; 14] = [
+    "/",
+    "/a",
+    "/a/",
+    "/A",
+    "/b",
+    "/a/b",
+    "/A/b/",
+    "/a/B/c",
+    "/b/b/b",
+    "/c/a/b/c",
+    "/a%3Ab",
+    "/a:b/c",
+    "/c/a%3Ab%2F",
+    "/%20/b",
+];
+const HEADERS: [(&str, &str); 3] = [("x-a", "1"), ("x-a", "2"), ("x-b", "1")];
+
+fn rule() -> impl Strategy<Value = Rule> {
+    let hosts = vec![
+        None,
+        Some("a.com"),
+        Some("*.a.com"),
+        Some("*.com"),
+        Some("*.b.a.com"),
+    ];
+    let segment = || select(vec!["a", "b", "A", "{x}", "a:b", "c"]);
+    let path =
+        (prop::collection::vec(segment(), 0..4), any::<bool>()).prop_map(|(segments, rest)| {
+            let mut text = String::new();
+            for (index, segment) in segments.iter().enumerate() {
+                text += "/";
+                text += &segment.replace('x', &format!("x{index}"));
+            }
+            text += if rest {
+                "/*"
+            } else if text.is_empty() {
+                "/"
+            } else {
+                ""
+            };
+            PathPattern::parse(&text).expect("good pattern")
+        });
+    let headers = select(vec![
+        vec![],
+        vec![("x-a", None)],
+        vec![("x-a", Some("1"))],
+        vec![("x-a", Some("2"))],
+        vec![("x-a", Some("1")), ("x-b", None)],
+    ]);
+    let path = prop_oneof![4 => path.prop_map(Ok), 1 => regex().prop_map(Err)];
+    with_path(select(hosts), path, headers)
+}
+
+/// One of many rules for few paths, so that they are not tried one by one.
+fn crowded_rule() -> impl Strategy<Value = Rule> {
+    let path = select(vec!["/a", "/b/*", "/*"])
+        .prop_map(|text| PathPattern::parse(text).expect("good pattern"));
+    let asked = |name| {
+        select(vec![None, Some("1"), Some("2"), Some("3")]).prop_map(move |value| (name, value))
+    };
+    let headers = (asked("x-a"), asked("x-b"), 0..=2_usize)
+        .prop_map(|(a, b, count)| [a, b].into_iter().take(count).collect());
+    let path = prop_oneof![1 => path.prop_map(Ok), 1 => regex().prop_map(Err)];
+    with_path(select(vec![None, None, None, Some("a.com")]), path, headers)
+}
+
+fn regex() -> impl Strategy<Value = &'static str> {
+    let texts = [
+        "/a.*",
+        "/[ab]/b",
+        ".*",
+        "/A/B",
+        "/[a-c]/B.*",
+        "/c/a.+",
+        "/./(a|b)/c",
+        "/a:b/.*",
+    ];
+    select(texts.to_vec())
+}
+
+/// A path is a pattern, or an expression that is yet to have the rule's case.
+fn with_path(
+    host: impl Strategy<Value = Option<&'static str>>,
+    path: impl Strategy<Value = Result<PathPattern, &'static str>>,
+    headers: impl Strategy<Value = Vec<(&'static str, Option<&'static str>)>>,
+) -> impl Strategy<Value = Rule> {
+    let methods = subsequence(METHODS.to_vec(), 0..3);
+    (host, path, methods, headers, prop::bool::weighted(0.2)).prop_map(
+        |(host, path, methods, headers, case_insensitive)| Rule {
+            path: path.unwrap_or_else(|text| {
+                let case = if case_insensitive {
+                    Case::Any
+                } else {
+                    Case::Exact
+                };
+                PathPattern::regex(text, case).expect("good expression")
+            }),
+            host: host.map(|host| HostPattern::parse(host).expect("good host")),
+            methods: methods.iter().map(|method| self::method(method)).collect(),
+            headers: (headers.into_iter())
+                .map(|(name, value)| (HeaderName::from_static(name), value.map(str::to_owned)))
+                .collect(),
+            case_insensitive,
+        },
+    )
+}
+
+fn method(text: &str) -> Method {
+    Method::from_bytes(text.as_bytes()).expect("good method")
+}
+
+#[derive(Debug)]
+struct Request {
+    host: &'static str,
+    method: Method,
+    path: &'static str,
+    headers: HeaderMap,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let headers = subsequence(HEADERS.to_vec(), 0..=2);
+    (
+        select(HOSTS.to_vec()),
+        select(METHODS.to_vec()),
+        select(PATHS.to_vec()),
+        headers,
+    )
+        .prop_map(|(host, method, path, lines)| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(name, HeaderValue::from_static(value));
+            }
+            Request {
+                host,
+                method: self::method(method),
+                path,
+                headers,
+            }
+        })
+}
+
+/// What one rule says of a request, with nothing shared but the patterns' elements.
+fn matches(rule: &Rule, request: &Request) -> Lookup {
+    let host_matches = rule.host.as_ref().is_none_or(|host| {
+        if host.is_wildcard() {
+            request.host.ends_with(&format!(".{}", host.name()))
+        } else {
+            request.host == host.name()
+        }
+    });
+    let headers_match = rule.headers.iter().all(|(name, value)| {
+        let lines: Vec<_> = request.headers.get_all(name).iter().collect();
+        !lines.is_empty() && value.as_ref().is_none_or(|value| lines == [value])
+    });
+    if !host_matches || !headers_match || !path_matches(rule, request.path) {
+        return Lookup::NoRoute;
+    }
+    let named = |spelling: fn(&str) -> String| {
+        let sent = spelling(request.method.as_str());
+        (rule.methods.iter()).any(|named| {
+            spelling(named.as_str()) == sent || (named == Method::GET && sent == spelling("HEAD"))
+        })
+    };
+    if rule.methods.is_empty() || named(str::to_owned) {
+        Lookup::Found(Found {
+            route: 0,
+            params: SmallVec::new(),
+        })
+    } else if named(str::to_ascii_lowercase) {
+        Lookup::MethodCase
+    } else {
+        Lookup::NoRoute
+    }
+}
+
+fn path_matches(rule: &Rule, path: &str) -> bool {
+    let path = path.replace("%3A", ":");
+    let elements = match &rule.path.shape {
+        PathShape::Elements(elements) => elements,
+        PathShape::Regex(regex) => {
+            let trimmed = path.trim_end_matches('/');
+            return regex.matches(&path) || (!trimmed.is_empty() && regex.matches(trimmed));
+        }
+    };
+    let segments: Vec<_> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
+    let rest = elements.last() == Some(&Element::Rest);
+    let fixed = elements.len() - usize::from(rest);
+    (segments.len() == fixed || (rest && segments.len() > fixed))
+        && elements
+            .iter()
+            .zip(segments)
+            .all(|(element, segment)| match element {
+                Element::Literal(text) if rule.case_insensitive => {
+                    text.eq_ignore_ascii_case(segment)
+                }
+                Element::Literal(text) => **text == *segment,
+                Element::Param | Element::Rest => true,
+            })
+}
+
+/// Leaves out the later rule of every tie.
+fn router(mut rules: Vec<Rule>) -> (Router, Vec<Rule>) {
+    if let Err(ties) = Router::new(rules.clone()) {
+        let mut losers: Vec<_> = ties.iter().map(|tie| tie.second).collect();
+        losers.sort_unstable();
+        losers.dedup();
+        losers
+            .into_iter()
+            .rev()
+            .for_each(|loser| drop(rules.remove(loser)));
+    }
+    (
+        Router::new(rules.clone()).expect("rules without ties"),
+        rules,
+    )
+}
+
+fn agrees_with_sorting_by_rank(
+    rules: Vec<Rule>,
+    requests: &[Request],
+) -> Result<(), TestCaseError> {
+    let (router, rules) = router(rules);
+    let mut by_rank: Vec<_> = (0..rules.len()).collect();
+    by_rank.sort_by_key(|&index| Rank::of(&rules[index], index));
+    for request in requests {
+        let expected = (by_rank.iter()).find_map(|&index| match matches(&rules[index], request) {
+            Lookup::Found(_) => Some(Ok(index)),
+            Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
+            Lookup::NoRoute => None,
+        });
+        let found = router.find(
+            request.host,
+            &request.method,
+            request.path,
+            &request.headers,
+        );
+        let found = match found {
+            Lookup::Found(found) => Some(Ok(found.route)),
+            Lookup::NoRoute => None,
+            Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
+        };
+        prop_assert_eq!(found, expected, "{:?}", request);
+        for rule in &rules {
+            let expected = path_matches(rule, request.path);
+            prop_assert_eq!(rule.takes_path(request.path), expected, "{:?}", rule);
+        }
+    }
+    Ok(())
+}
+
+fn have_ranks_of_their_own(rules: Vec<Rule>, requests: &[Request]) -> Result<(), TestCaseError> {
+    let (_, rules) = router(rules);
+    for request in requests {
+        let mut ranks: Vec<_> = (rules.iter().enumerate())
+            .filter(|(_, rule)| matches(rule, request) != Lookup::NoRoute)
+            .map(|(index, rule)| Rank::of(rule, index))
+            .collect();
+        ranks.sort();
+        prop_assert!(
+            ranks.windows(2).all(|pair| pair[0] < pair[1]),
+            "{:?}",
+            request
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The tree finds what sorting all rules by rank and trying each finds.
+    #[test]
+    fn the_tree_agrees_with_sorting_by_rank(
+        rules in prop::collection::vec(rule(), 0..12),
+        requests in prop::collection::vec(request(), 1..12),
+    ) {
+        agrees_with_sorting_by_rank(rules, &requests)?;
+    }
+
+    /// Rules of equal rank that one request both matches are reported.
+    #[test]
+    fn rules_that_can_tie_are_reported(
+        rules in prop::collection::vec(rule(), 2..6),
+        requests in prop::collection::vec(request(), 1..40),
+    ) {
+        have_ranks_of_their_own(rules, &requests)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// The tree agrees where many rules share a path or are expressions, too.
+    #[test]
+    fn a_crowded_tree_agrees_with_sorting_by_rank(
+        rules in prop::collection::vec(crowded_rule(), 24..40),
+        requests in prop::collection::vec(request(), 1..12),
+    ) {
+        agrees_with_sorting_by_rank(rules.clone(), &requests)?;
+        have_ranks_of_their_own(rules, &requests)?;
+    }
+}
+
+/// How specific a rule is; the smaller rank wins. Fields are in order of weight.
+///
+/// A [`Tree`](super::tree::Tree) embodies this order; here it is spelled out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    host: HostRank,
+    /// Segment by segment from the left. A pattern that ends is before one that goes on with `*`.
+    path: Vec<SegmentRank>,
+    within: RankWithinPath,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum HostRank {
+    Exact,
+    Wildcard { length: Reverse<usize> },
+    Any,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SegmentRank {
+    Literal,
+    Param,
+    /// By place in the file.
+    Regex(usize),
+    Rest,
+}
+
+impl Rank {
+    /// Ranks the rule at `index` of the file.
+    fn of(rule: &Rule, index: usize) -> Self {
+        Self {
+            host: HostRank::of(rule.host.as_ref()),
+            path: match &rule.path.shape {
+                PathShape::Regex(_) => vec![SegmentRank::Regex(index)],
+                PathShape::Elements(elements) => elements.iter().map(SegmentRank::of).collect(),
+            },
+            within: RankWithinPath::of(rule),
+        }
+    }
+}
+
+impl HostRank {
+    fn of(host: Option<&HostPattern>) -> Self {
+        match host {
+            None => Self::Any,
+            Some(host) if host.is_wildcard() => Self::Wildcard {
+                length: Reverse(host.name().len()),
+            },
+            Some(_) => Self::Exact,
+        }
+    }
+}
+
+impl SegmentRank {
+    fn of(element: &Element) -> Self {
+        match element {
+            Element::Literal(_) => Self::Literal,
+            Element::Param => Self::Param,
+            Element::Rest => Self::Rest,
+        }
+    }
+}

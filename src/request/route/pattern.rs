@@ -1,0 +1,283 @@
+//! A path's pattern: segments, or a regular expression.
+//!
+//! `/v1/{id}/*`: literal segments, `{param}` for one segment (never an empty one), and a last `*`
+//! for the rest. The rest may be nothing, so `/*` matches `/`, and `/a/*` matches `/a` and `/a/`
+//! as well: a policy on all of `/a/` has no gap at its root. Literals are normalised as requests'
+//! paths are. In a segment, `*`, `{` and `}` as characters are written `%2A`, `%7B` and `%7D`.
+
+use std::ops::Range;
+
+use super::regex::{Case, PathRegex};
+use crate::request::path;
+
+/// A path's pattern, parsed.
+#[derive(Clone, Debug)]
+pub struct PathPattern {
+    pub(super) shape: PathShape,
+    params: Vec<Box<str>>,
+}
+
+/// What a pattern is made of.
+#[derive(Clone, Debug)]
+pub(super) enum PathShape {
+    /// Segments from the left; [`Element::Rest`] is the last if it is there.
+    Elements(Vec<Element>),
+    /// A regular expression over the whole path.
+    Regex(PathRegex),
+}
+
+/// One segment of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    /// This text, in its comparable spelling.
+    Literal(Box<str>),
+    /// Any one segment.
+    Param,
+    /// What follows, if anything.
+    Rest,
+}
+
+/// What is wrong with a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; expected {expected}")]
+pub struct PatternError {
+    /// Bytes of the pattern's text it points at.
+    pub span: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What was expected there.
+    pub expected: String,
+}
+
+impl PatternError {
+    pub(super) fn new(span: Range<usize>, message: &str, expected: &str) -> Self {
+        Self {
+            span,
+            message: message.to_owned(),
+            expected: expected.to_owned(),
+        }
+    }
+}
+
+impl PathPattern {
+    /// Parses `path`: literal segments, `{param}`s, and a last segment `*`.
+    ///
+    /// # Errors
+    /// The first segment that is none of these, with its place.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let Some(segments) = text.strip_prefix('/') else {
+            let end = text.chars().next().map_or(0, char::len_utf8);
+            return Err(PatternError::new(
+                0..end,
+                "the path does not begin with a slash",
+                "`/`",
+            ));
+        };
+        let mut pattern = Vec::new();
+        let mut params = Vec::new();
+        let mut start = 1;
+        // A last slash makes no difference to a request either.
+        for segment in path::without_last_slash(segments).split('/') {
+            let span = start..start + segment.len();
+            start = span.end + 1;
+            if segments.is_empty() {
+                break;
+            }
+            if pattern.last() == Some(&Element::Rest) {
+                let at = span.start - 2..span.start - 1;
+                return Err(PatternError::new(
+                    at,
+                    "`*` is not the last segment",
+                    "`{name}` for one segment",
+                ));
+            }
+            if pattern.len() == SEGMENTS_MAX {
+                let expected = format!("at most {SEGMENTS_MAX}");
+                return Err(PatternError::new(
+                    span,
+                    "the path has too many segments",
+                    &expected,
+                ));
+            }
+            pattern.push(element(segment, span, &mut params)?);
+        }
+        Ok(Self {
+            shape: PathShape::Elements(pattern),
+            params,
+        })
+    }
+
+    /// Parses `path_regex`: matched against the whole normalised path, with or without a last slash.
+    ///
+    /// # Errors
+    /// What is no regular expression, is too large, or can match no normalised path.
+    pub fn regex(text: &str, case: Case) -> Result<Self, PatternError> {
+        Ok(Self {
+            shape: PathShape::Regex(PathRegex::parse(text, case)?),
+            params: Vec::new(),
+        })
+    }
+
+    /// Says whether the whole of `path`, in its comparable spelling, matches.
+    pub(super) fn matches(&self, path: &str, case_insensitive: bool) -> bool {
+        let elements = match &self.shape {
+            PathShape::Regex(regex) => return regex.matches_path(path),
+            PathShape::Elements(elements) => elements,
+        };
+        let mut segments = path::without_last_slash(path).split('/').skip(1);
+        for element in elements {
+            let matches = match (element, segments.next()) {
+                (Element::Rest, _) => return true,
+                (Element::Literal(text), Some(segment)) if case_insensitive => {
+                    text.eq_ignore_ascii_case(segment)
+                }
+                (Element::Literal(text), Some(segment)) => **text == *segment,
+                (Element::Param, Some(_)) => true,
+                (_, None) => false,
+            };
+            if !matches {
+                return false;
+            }
+        }
+        segments.next().is_none()
+    }
+
+    /// The names of its `{param}`s, in order.
+    pub fn params(&self) -> &[Box<str>] {
+        &self.params
+    }
+}
+
+fn element(
+    segment: &str,
+    span: Range<usize>,
+    params: &mut Vec<Box<str>>,
+) -> Result<Element, PatternError> {
+    if segment == "*" {
+        return Ok(Element::Rest);
+    }
+    let Some(name) = (segment.strip_prefix('{')).and_then(|rest| rest.strip_suffix('}')) else {
+        return literal(segment, span).map(|text| Element::Literal(text.into()));
+    };
+    let is_name = name.bytes().enumerate().all(|(index, byte)| {
+        byte.is_ascii_alphabetic() || byte == b'_' || (index > 0 && byte.is_ascii_digit())
+    });
+    if !is_name || name.is_empty() {
+        return Err(PatternError::new(
+            span,
+            "this is no parameter's name",
+            "`{name}` of letters, digits and `_`",
+        ));
+    }
+    if params.iter().any(|param| &**param == name) {
+        return Err(PatternError::new(
+            span,
+            "the parameter is there twice",
+            "another name",
+        ));
+    }
+    params.push(name.into());
+    Ok(Element::Param)
+}
+
+fn literal(segment: &str, span: Range<usize>) -> Result<String, PatternError> {
+    if segment.is_empty() {
+        return Err(PatternError::new(
+            span,
+            "the segment is empty",
+            "one slash between two segments",
+        ));
+    }
+    if let Some(at) = segment.find(['{', '}', '*']) {
+        let at = span.start + at..span.start + at + 1;
+        return Err(PatternError::new(
+            at,
+            "this stands for a whole segment only",
+            "`/{name}/`, a last `/*`, or the character's escape",
+        ));
+    }
+    let path = format!("/{segment}");
+    match path::normalise(&path) {
+        Ok(normal) if normal.as_str() == "/" => Err(PatternError::new(
+            span,
+            "a dot segment matches no path",
+            "the path that it leads to",
+        )),
+        Ok(normal) => Ok(path::comparable(&normal.as_str()[1..]).into_owned()),
+        Err(bad) => Err(PatternError {
+            span,
+            message: bad.to_string(),
+            expected: "a path that requests may have".to_owned(),
+        }),
+    }
+}
+
+/// Bounds how deep a lookup descends.
+const SEGMENTS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elements(text: &str) -> Vec<Element> {
+        match PathPattern::parse(text).expect(text).shape {
+            PathShape::Elements(elements) => elements,
+            PathShape::Regex(_) => panic!("{text} is no regular expression"),
+        }
+    }
+
+    #[test]
+    fn paths_are_read_as_literals_parameters_and_a_rest() {
+        let literal = |text: &str| Element::Literal(text.into());
+        for (text, expected) in [
+            ("/", vec![]),
+            ("/*", vec![Element::Rest]),
+            ("/v1/product", vec![literal("v1"), literal("product")]),
+            ("/v1/", vec![literal("v1")]),
+            (
+                "/a/{id}/*",
+                vec![literal("a"), Element::Param, Element::Rest],
+            ),
+            ("/%61%3ab", vec![literal("a:b")]),
+            ("/é", vec![literal("%C3%A9")]),
+            ("/%2A%7b", vec![literal("*%7B")]),
+        ] {
+            assert_eq!(elements(text), expected, "{text}");
+        }
+        let params = PathPattern::parse("/{a}/x/{b_2}").expect("good pattern");
+        assert_eq!(params.params(), [Box::from("a"), Box::from("b_2")]);
+    }
+
+    #[test]
+    fn mistakes_in_a_path_are_named_with_their_place() {
+        for (text, span, message) in [
+            ("", 0..0, "the path does not begin with a slash"),
+            ("v1", 0..1, "the path does not begin with a slash"),
+            ("é", 0..2, "the path does not begin with a slash"),
+            ("/a//b", 3..3, "the segment is empty"),
+            ("//", 1..1, "the segment is empty"),
+            ("/a/../b", 3..5, "a dot segment matches no path"),
+            ("/%2e", 1..4, "a dot segment matches no path"),
+            ("/*/b", 1..2, "`*` is not the last segment"),
+            ("/a*", 2..3, "this stands for a whole segment only"),
+            ("/x{id}", 2..3, "this stands for a whole segment only"),
+            ("/{id", 1..2, "this stands for a whole segment only"),
+            ("/{}", 1..3, "this is no parameter's name"),
+            ("/{1a}", 1..5, "this is no parameter's name"),
+            ("/{*rest}", 1..8, "this is no parameter's name"),
+            ("/{a}/{a}", 5..8, "the parameter is there twice"),
+            (
+                "/a?b",
+                1..4,
+                "the path has a character that must be encoded",
+            ),
+            ("/a%", 1..3, "the path has a % without two hex digits"),
+        ] {
+            let error = PathPattern::parse(text).expect_err(text);
+            assert_eq!((error.span, &*error.message), (span, message), "{text}");
+        }
+        let deep = "/a".repeat(SEGMENTS_MAX + 1);
+        let error = PathPattern::parse(&deep).expect_err("too deep");
+        assert_eq!(error.message, "the path has too many segments");
+    }
+}

@@ -1,0 +1,65 @@
+//! Which of two rules that match a request wins, and which pairs nothing can tell apart.
+
+use std::cmp::Reverse;
+
+use http::Method;
+
+use super::Rule;
+use super::pattern::PathShape;
+
+/// How specific a rule is among those of the same host and path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RankWithinPath {
+    methods: MethodsRank,
+    headers: Reverse<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum MethodsRank {
+    Given,
+    All,
+}
+
+impl RankWithinPath {
+    pub(super) fn of(rule: &Rule) -> Self {
+        Self {
+            methods: match rule.methods.as_slice() {
+                [] => MethodsRank::All,
+                _ => MethodsRank::Given,
+            },
+            headers: Reverse(rule.headers.len()),
+        }
+    }
+}
+
+/// Says whether one request can match both rules, whose hosts are the same and whose paths differ in case at most.
+pub(super) fn overlap(a: &Rule, b: &Rule) -> bool {
+    let same_path = a.case_insensitive
+        || b.case_insensitive
+        || match (&a.path.shape, &b.path.shape) {
+            (PathShape::Elements(a), PathShape::Elements(b)) => a == b,
+            _ => false,
+        };
+    same_path && methods_overlap(&a.methods, &b.methods) && headers_overlap(a, b)
+}
+
+fn methods_overlap(a: &[Method], b: &[Method]) -> bool {
+    let includes = |all: &[Method], method: &Method| all.iter().any(|m| claims(m, method));
+    a.is_empty()
+        || b.is_empty()
+        || a.iter().any(|method| includes(b, method))
+        || b.iter().any(|method| includes(a, method))
+}
+
+/// Says whether a rule that names `named` takes requests of `method`, or refuses them for their case.
+pub(super) fn claims(named: &Method, method: &Method) -> bool {
+    let sent = method.as_str();
+    sent.eq_ignore_ascii_case(named.as_str())
+        || (named == Method::GET && sent.eq_ignore_ascii_case("HEAD"))
+}
+
+fn headers_overlap(a: &Rule, b: &Rule) -> bool {
+    !a.headers.iter().any(|(name, value)| {
+        value.is_some() && (b.headers.iter()).any(|(n, v)| n == name && v.is_some() && v != value)
+    })
+}

@@ -1,0 +1,256 @@
+//! What the router finds, case by case.
+
+use http::{HeaderMap, HeaderName, Method};
+
+use super::{Case, HostPattern, Lookup, PathPattern, Router, Rule, Tie};
+
+fn method(text: &str) -> Method {
+    Method::from_bytes(text.as_bytes()).expect("good method")
+}
+
+fn plain(path: &str) -> Rule {
+    Rule {
+        path: PathPattern::parse(path).expect(path),
+        host: None,
+        methods: Vec::new(),
+        headers: Vec::new(),
+        case_insensitive: false,
+    }
+}
+
+fn with_methods(path: &str, methods: &[&str]) -> Rule {
+    Rule {
+        methods: methods.iter().map(|m| method(m)).collect(),
+        ..plain(path)
+    }
+}
+
+fn with_header(path: &str, value: Option<&str>) -> Rule {
+    let headers = vec![(HeaderName::from_static("x-a"), value.map(str::to_owned))];
+    Rule {
+        headers,
+        ..plain(path)
+    }
+}
+
+fn pair(first: usize, second: usize) -> Tie {
+    Tie { first, second }
+}
+
+#[test]
+fn ties_are_named_and_rules_that_cannot_meet_are_none() {
+    let any_case = |path| Rule {
+        case_insensitive: true,
+        ..plain(path)
+    };
+    let on = |host, path| Rule {
+        host: HostPattern::parse(host).ok(),
+        ..plain(path)
+    };
+    let table: [(&str, [Rule; 2], bool); 14] = [
+        ("the same", [plain("/a"), plain("/a/")], true),
+        ("parameter names", [plain("/{a}"), plain("/{b}")], true),
+        ("escapes", [plain("/a:b"), plain("/a%3ab")], true),
+        ("case", [plain("/a"), plain("/A")], false),
+        ("case ignored", [plain("/a"), any_case("/A")], true),
+        ("rest", [plain("/a"), plain("/a/*")], false),
+        (
+            "GET and HEAD",
+            [with_methods("/a", &["GET"]), with_methods("/a", &["HEAD"])],
+            true,
+        ),
+        (
+            "HEAD and GET",
+            [with_methods("/a", &["HEAD"]), with_methods("/a", &["GET"])],
+            true,
+        ),
+        (
+            "methods",
+            [with_methods("/a", &["PUT"]), with_methods("/a", &["POST"])],
+            false,
+        ),
+        (
+            "method and all",
+            [with_methods("/a", &["PUT"]), plain("/a")],
+            false,
+        ),
+        (
+            "values",
+            [with_header("/a", Some("1")), with_header("/a", Some("2"))],
+            false,
+        ),
+        (
+            "value and any",
+            [with_header("/a", Some("1")), with_header("/a", None)],
+            true,
+        ),
+        ("hosts", [on("a.com", "/a"), on("b.com", "/a")], false),
+        (
+            "host spellings",
+            [on("a.com", "/a"), on("A.com.", "/a")],
+            true,
+        ),
+    ];
+    for (name, rules, tie) in table {
+        let expected = tie.then(|| vec![pair(0, 1)]);
+        assert_eq!(Router::new(rules.to_vec()).err(), expected, "{name}");
+    }
+}
+
+#[test]
+fn each_tied_rule_is_named_once_beside_the_first() {
+    let three = vec![plain("/a"), plain("/a"), plain("/b"), plain("/a")];
+    let ties = [pair(0, 1), pair(0, 3)];
+    assert_eq!(Router::new(three).expect_err("ties"), ties);
+}
+
+#[test]
+fn every_spelling_of_a_path_meets_its_route() {
+    let expression = PathPattern::regex(r"/files/\d+", Case::Exact).expect("good expression");
+    let rules = vec![
+        plain("/login"),
+        plain("/*"),
+        plain("/items:batch"),
+        plain("/api/*"),
+        Rule {
+            path: expression,
+            ..plain("/")
+        },
+    ];
+    let router = Router::new(rules).expect("no ties");
+    for (path, route) in [
+        ("/login", 0),
+        ("/login/", 0),
+        ("//x/..//%6cogin/.", 0),
+        ("/LOGIN", 1),
+        ("/login;a=b", 1),
+        ("/login%3b", 1),
+        ("/login.json", 1),
+        ("/", 1),
+        ("/items:batch", 2),
+        ("/items%3abatch/", 2),
+        ("/api", 3),
+        ("/api/", 3),
+        ("/api/x/y", 3),
+        ("/apis", 1),
+        ("/files/42", 4),
+        ("/files/42/", 4),
+        ("/files/x", 1),
+    ] {
+        let normal = crate::request::path::normalise(path).expect(path);
+        let found = router.find("a", &Method::GET, normal.as_str(), &HeaderMap::new());
+        assert!(
+            matches!(found, Lookup::Found(found) if found.route == route),
+            "{path}"
+        );
+    }
+    let asterisk = router.find("a", &Method::OPTIONS, "*", &HeaderMap::new());
+    assert_eq!(asterisk, Lookup::NoRoute);
+}
+
+#[test]
+fn parameters_lie_where_the_path_has_them() {
+    type Row<'t> = (&'t str, &'t [(&'t str, Option<&'t str>)]);
+    let rules = vec![plain("/a/{first}/{second}/*"), plain("/a:b/{id}")];
+    let router = Router::new(rules).expect("no ties");
+    let table: [Row<'_>; 3] = [
+        (
+            "/a/x%20y/z/rest",
+            &[
+                ("first", Some("x%20y")),
+                ("second", Some("z")),
+                ("id", None),
+            ],
+        ),
+        (
+            "/a/%3A%2F/%3Az",
+            &[("first", Some("%3A%2F")), ("second", Some("%3Az"))],
+        ),
+        ("/a%3Ab/7/", &[("id", Some("7")), ("first", None)]),
+    ];
+    for (path, params) in table {
+        let Lookup::Found(found) = router.find("", &Method::GET, path, &HeaderMap::new()) else {
+            panic!("{path} has no route")
+        };
+        for &(name, value) in params {
+            assert_eq!(router.param(&found, name, path), value, "{name} of {path}");
+        }
+    }
+}
+
+#[test]
+fn a_method_in_another_case_is_refused_where_it_is_named() {
+    let rules = vec![
+        with_methods("/a", &["POST"]),
+        plain("/a"),
+        with_methods("/b", &["GET"]),
+    ];
+    let router = Router::new(rules).expect("no ties");
+    for (sent, path, expected) in [
+        ("POST", "/a", Some(0)),
+        ("GET", "/a", Some(1)),
+        ("HEAD", "/b", Some(2)),
+    ] {
+        let found = router.find("", &method(sent), path, &HeaderMap::new());
+        let found = match found {
+            Lookup::Found(found) => Some(found.route),
+            _ => None,
+        };
+        assert_eq!(found, expected, "{sent} {path}");
+    }
+    for (sent, path, expected) in [
+        ("PoST", "/a", Lookup::MethodCase),
+        ("head", "/b", Lookup::MethodCase),
+        ("POST", "/b", Lookup::NoRoute),
+    ] {
+        let found = router.find("", &method(sent), path, &HeaderMap::new());
+        assert_eq!(found, expected, "{sent} {path}");
+    }
+}
+
+#[test]
+fn an_encoded_slash_hides_another_route_unless_that_takes_the_path_as_it_is() {
+    let expression = PathPattern::regex("/old/[a-z/]+", Case::Exact).expect("good expression");
+    let rules = vec![
+        plain("/*"),
+        plain("/files/{name}"),
+        plain("/files/{name}/meta"),
+        plain("/files/top/secret"),
+        with_methods("/post/only", &["POST"]),
+        Rule {
+            path: expression,
+            ..plain("/")
+        },
+        plain("/repos/{id}/*"),
+        Rule {
+            case_insensitive: true,
+            ..plain("/Any/Case")
+        },
+    ];
+    let router = Router::new(rules).expect("no ties");
+    for (path, route, hides) in [
+        ("/files/a%2Fb", 1, false),
+        ("/files/a%2Fb%2Fc", 1, false),
+        ("/files/a%2Fmeta", 1, true),
+        ("/files/a%5Cmeta", 1, true),
+        ("/files/top%2Fsecret", 1, true),
+        ("/files/top%2F%2Fsecret%2F", 1, true),
+        ("/files%2Fa", 0, true),
+        ("/%2Ffiles/a", 0, true),
+        ("/files/%2F", 1, false),
+        ("/files/top%252Fsecret", 1, false),
+        ("/post%2Fonly", 0, false),
+        ("/old%2Fa", 0, true),
+        ("/repos/a%2Fb/c", 6, false),
+        ("/repos%2Fa/c", 0, true),
+        ("/any%2Fcase", 0, true),
+        ("/a%2Fb", 0, false),
+    ] {
+        let headers = HeaderMap::new();
+        let Lookup::Found(found) = router.find("a", &Method::GET, path, &headers) else {
+            panic!("{path} has no route")
+        };
+        let found_hides = router.hides_another(&found, "a", &Method::GET, path, &headers);
+        assert_eq!((found.route, found_hides), (route, hides), "{path}");
+    }
+}

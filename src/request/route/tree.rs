@@ -1,0 +1,264 @@
+//! The rules of one host as a tree of segments, tried in the order of their rank.
+//!
+//! At each node the literal child is tried before the `{param}` child before the rest, and a
+//! branch that matches nothing is left again. A node is reached by one way only, so a lookup
+//! visits each at most once and goes no deeper than the longest pattern. Expressions come after
+//! all that begins with a literal or a parameter, and before `/*`.
+//!
+//! If a rule ignores case, the whole tree is keyed by lower case, and rules that do not ignore
+//! case are compared once more where they are found; so ranks hold across both kinds.
+
+use std::cmp::Ordering;
+use std::mem;
+use std::ops::Range;
+
+use http::{HeaderMap, Method};
+use smallvec::SmallVec;
+
+use super::expressions::Expressions;
+use super::leaf::{Leaf, has_header};
+use super::pattern::{Element, PathShape};
+use super::rank;
+use super::{Found, Lookup, Rule, Tie};
+use crate::request::path;
+
+/// The rules of one host.
+#[derive(Debug)]
+pub(super) struct Tree {
+    case: KeyCase,
+    /// The first is the root.
+    nodes: Vec<TreeNode>,
+    expressions: Expressions,
+    /// Rules for `/*`.
+    rest: Leaf,
+}
+
+#[derive(Debug, Default)]
+struct TreeNode {
+    /// Ordered as [`KeyCase::order`] says.
+    literals: Vec<(Box<str>, usize)>,
+    param: Option<usize>,
+    end: Leaf,
+    rest: Leaf,
+}
+
+/// How literals are keyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyCase {
+    Exact,
+    Lower,
+}
+
+/// What of a request is matched.
+pub(super) struct RouteQuery<'r> {
+    /// The path in its comparable spelling.
+    path: &'r str,
+    /// The same without a last slash.
+    trimmed: &'r str,
+    method: &'r Method,
+    headers: &'r HeaderMap,
+}
+
+impl<'r> RouteQuery<'r> {
+    /// `path` begins with a slash.
+    pub(super) fn new(path: &'r str, method: &'r Method, headers: &'r HeaderMap) -> Self {
+        Self {
+            path,
+            trimmed: path::without_last_slash(path),
+            method,
+            headers,
+        }
+    }
+}
+
+impl Tree {
+    /// Builds the tree of `members` of `rules`, all of one host, in file order; adds its ties to `ties`.
+    pub(super) fn new(rules: &[Rule], members: &[usize], ties: &mut Vec<Tie>) -> Self {
+        let mut tree = Self::default();
+        if members.iter().any(|&member| rules[member].case_insensitive) {
+            tree.case = KeyCase::Lower;
+        }
+        for &index in members {
+            tree.insert(&rules[index], index);
+        }
+        let leaves = (tree.nodes.iter_mut()).flat_map(|node| [&mut node.end, &mut node.rest]);
+        for leaf in leaves.chain([&mut tree.rest]) {
+            leaf.settle(rules, ties);
+        }
+        tree.expressions.settle(rules);
+        tree
+    }
+
+    fn insert(&mut self, rule: &Rule, index: usize) {
+        let elements = match &rule.path.shape {
+            PathShape::Regex(_) => return self.expressions.push(index),
+            PathShape::Elements(elements) => elements,
+        };
+        let mut node = 0;
+        for element in elements {
+            node = match element {
+                Element::Literal(text) => self.literal_child(node, text),
+                Element::Param => self.param_child(node),
+                Element::Rest if node == 0 => return self.rest.push(index),
+                Element::Rest => return self.nodes[node].rest.push(index),
+            };
+        }
+        self.nodes[node].end.push(index);
+    }
+
+    fn literal_child(&mut self, node: usize, text: &str) -> usize {
+        let new = self.nodes.len();
+        let case = self.case;
+        let literals = &mut self.nodes[node].literals;
+        match literals.binary_search_by(|(key, _)| case.order(key, text)) {
+            Ok(at) => literals[at].1,
+            Err(at) => {
+                literals.insert(at, (case.key(text), new));
+                self.nodes.push(TreeNode::default());
+                new
+            }
+        }
+    }
+
+    fn param_child(&mut self, node: usize) -> usize {
+        let new = self.nodes.len();
+        let child = *self.nodes[node].param.get_or_insert(new);
+        if child == new {
+            self.nodes.push(TreeNode::default());
+        }
+        child
+    }
+
+    /// Finds the first rule, in the order of rank, that matches or would in the method's right case.
+    pub(super) fn find(&self, rules: &[Rule], request: &RouteQuery<'_>) -> Option<Lookup> {
+        let mut walk = Walk {
+            tree: self,
+            rules,
+            request,
+            params: SmallVec::new(),
+        };
+        (walk.descend(0, 1))
+            .or_else(|| walk.try_expressions())
+            .or_else(|| walk.try_leaf(&self.rest))
+    }
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self {
+            case: KeyCase::Exact,
+            nodes: vec![TreeNode::default()],
+            expressions: Expressions::default(),
+            rest: Leaf::default(),
+        }
+    }
+}
+
+impl KeyCase {
+    fn key(self, text: &str) -> Box<str> {
+        match self {
+            Self::Exact => text.into(),
+            Self::Lower => text.to_ascii_lowercase().into(),
+        }
+    }
+
+    /// Orders a key against a text of any case, by length first since that is quick.
+    fn order(self, key: &str, text: &str) -> Ordering {
+        key.len().cmp(&text.len()).then_with(|| match self {
+            Self::Exact => key.cmp(text),
+            Self::Lower => key
+                .bytes()
+                .cmp(text.bytes().map(|b| b.to_ascii_lowercase())),
+        })
+    }
+}
+
+/// One lookup under way.
+struct Walk<'w> {
+    tree: &'w Tree,
+    rules: &'w [Rule],
+    request: &'w RouteQuery<'w>,
+    params: SmallVec<[Range<usize>; 4]>,
+}
+
+impl Walk<'_> {
+    /// Tries what is below `node`; `start` is where the next segment begins, beyond the end if there is none.
+    fn descend(&mut self, node: usize, start: usize) -> Option<Lookup> {
+        let (tree, path) = (self.tree, self.request.trimmed);
+        let node = &tree.nodes[node];
+        if start > path.len() {
+            return (self.try_leaf(&node.end)).or_else(|| self.try_leaf(&node.rest));
+        }
+        let end = path[start..].find('/').map_or(path.len(), |at| start + at);
+        let segment = &path[start..end];
+        let literal = (node.literals).binary_search_by(|(key, _)| tree.case.order(key, segment));
+        if let Ok(at) = literal {
+            let found = self.descend(node.literals[at].1, end + 1);
+            if found.is_some() {
+                return found;
+            }
+        }
+        if let Some(param) = node.param {
+            self.params.push(start..end);
+            let found = self.descend(param, end + 1);
+            if found.is_some() {
+                return found;
+            }
+            self.params.pop();
+        }
+        self.try_leaf(&node.rest)
+    }
+
+    fn try_expressions(&mut self) -> Option<Lookup> {
+        let (tree, rules) = (self.tree, self.rules);
+        let path = self.request.path;
+        (tree.expressions).find(rules, path, |rule| self.try_rule(rule))
+    }
+
+    fn try_leaf(&mut self, leaf: &Leaf) -> Option<Lookup> {
+        leaf.find(self.request.headers, |rule| self.try_rule(rule))
+    }
+
+    /// Tries a rule whose path matches, but perhaps for its case.
+    fn try_rule(&mut self, index: usize) -> Option<Lookup> {
+        let rule = &self.rules[index];
+        let recheck = self.tree.case == KeyCase::Lower && !rule.case_insensitive;
+        if recheck && !literals_match(rule, self.request.trimmed) {
+            return None;
+        }
+        let headers = &self.request.headers;
+        if !(rule.headers.iter()).all(|(name, value)| has_header(headers, name, value.as_deref())) {
+            return None;
+        }
+        let found = |walk: &mut Self| {
+            Lookup::Found(Found {
+                route: index,
+                params: mem::take(&mut walk.params),
+            })
+        };
+        let method = self.request.method;
+        let takes =
+            |named: &Method| named == method || (named == Method::GET && method == Method::HEAD);
+        if rule.methods.is_empty() || rule.methods.iter().any(takes) {
+            Some(found(self))
+        } else if rule.methods.iter().any(|named| rank::claims(named, method)) {
+            Some(Lookup::MethodCase)
+        } else {
+            None
+        }
+    }
+}
+
+/// Says whether the literals of a rule equal a path's segments in their case too.
+fn literals_match(rule: &Rule, path: &str) -> bool {
+    let PathShape::Elements(elements) = &rule.path.shape else {
+        return true;
+    };
+    elements
+        .iter()
+        .zip(path.split('/').skip(1))
+        .all(|(element, segment)| match element {
+            Element::Literal(text) => **text == *segment,
+            Element::Param | Element::Rest => true,
+        })
+}
