@@ -317,4 +317,6 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Strict<I> {
 }
 
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,345 @@
+//! The same bytes through the parser alone and through [`Strict`] in front of it.
+//!
+//! The reader shadows the parser's framing, and nothing but these tests holds the two together: where
+//! the reader refuses nothing, it must have followed every request to its end; where it refuses, its
+//! documentation says why, the parser gives up there, and all before is as it was.
+//!
+//! That the reader is still in step shows a probe behind each message: a request that the parser
+//! takes and the reader must not. `STRICT_SEED` and `STRICT_CASES` try other cases than the first
+//! thousands (`scripts/drill/strict`); a failure names the seed of its case, which
+//! `STRICT_SEED=N STRICT_CASES=1` shows again.
+
+mod cases;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::env;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+
+use super::*;
+use cases::{Draws, MESSAGES, PROBES, mutated};
+
+/// What a service saw of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    head: String,
+    body: Vec<u8>,
+    end: End,
+}
+
+/// How far a request's body came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    Missing,
+    Broken,
+    Whole { trailers: String },
+}
+
+/// What came of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Outcome {
+    requests: Vec<Seen>,
+    /// How the parser ended it, if it did.
+    end: Option<Result<(), String>>,
+}
+
+/// A client that sends its bytes in these pieces, says nothing more, and takes every answer.
+#[derive(Debug)]
+struct Pieces(VecDeque<Vec<u8>>);
+
+/// Notes that it was woken.
+#[derive(Debug, Default)]
+struct Woken(AtomicBool);
+
+#[test]
+fn parser_alone_takes_every_probe() {
+    for probe in PROBES {
+        let alone = outcome(VecDeque::from([probe.to_vec()]), |io| io);
+        assert_eq!(probes(&alone), 1, "{}", probe.escape_ascii());
+    }
+}
+
+#[test]
+fn every_pair_of_messages_is_read_alike_wherever_it_is_cut() {
+    let pairs = MESSAGES
+        .iter()
+        .flat_map(|first| MESSAGES.iter().map(move |second| [*first, *second]));
+    for (pair, probe) in pairs.zip(PROBES.iter().cycle()) {
+        let bytes = [&pair.concat(), *probe].concat();
+        compare(&bytes, &mut |_| 1);
+        for cut in 1..=bytes.len() {
+            let mut parts = [cut, bytes.len() - cut].into_iter();
+            compare(&bytes, &mut |_| parts.next().expect("two pieces"));
+        }
+    }
+}
+
+#[test]
+fn mutated_messages_are_read_alike() {
+    let number = |name: &str, usual: u64| {
+        let told = env::var(name);
+        told.map_or(usual, |it| it.parse().expect("a number"))
+    };
+    let first = number("STRICT_SEED", 0);
+    let cases = number("STRICT_CASES", 20_000);
+    let mut refused = 0;
+    for seed in first..first + cases {
+        let compared = std::panic::catch_unwind(|| {
+            let mut draws = Draws(seed);
+            let bytes = mutated(&mut draws);
+            let piece_max = [1, 3, 20, 10_000][draws.below(4)];
+            compare(&bytes, &mut |rest| {
+                1 + draws.below(piece_max.min(rest.len()))
+            })
+        });
+        // What was compared has been printed.
+        let is_refused = compared.unwrap_or_else(|_| panic!("the seed is {seed}"));
+        refused += u64::from(is_refused);
+    }
+    assert!(refused >= cases / 4, "{refused} of {cases} reach a probe");
+}
+
+/// Fails unless both read `bytes` alike; returns whether the reader refused a probe that the parser takes.
+fn compare(bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+    let pieces = pieces(bytes, cut);
+    let alone = outcome(pieces.clone(), |io| io);
+    let strict = outcome(pieces.clone(), Strict::new);
+    let shown = || {
+        let cuts: Vec<_> = pieces.iter().map(Vec::len).collect();
+        let bytes = bytes.escape_ascii();
+        format!("{bytes} in pieces of {cuts:?}: {alone:#?} {strict:#?}")
+    };
+    assert_eq!(probes(&strict), 0, "a probe passes: {}", shown());
+    let mut passed = bytes.to_vec();
+    StrictReader::default().follow(&mut passed);
+    let differs = |(new, old): (&u8, &u8)| new != old;
+    let Some(at) = passed.iter().zip(bytes).position(differs) else {
+        assert_eq!(strict, alone, "{}", shown());
+        return false;
+    };
+    assert_eq!(passed[at + 1..], bytes[at + 1..], "{}", shown());
+    // What is behind the end of a connection is read by nobody.
+    if strict == alone && strict.end.is_some() {
+        return false;
+    }
+    assert!(is_documented(bytes, at), "byte {at} is good: {}", shown());
+    // A head that came in part is not looked at again before it ends.
+    let mut ended = pieces.clone();
+    ended.push_back(b"\r\n\r\n".to_vec());
+    let is_refused = is_refused(&strict) || is_refused(&outcome(ended, Strict::new));
+    assert!(is_refused, "byte {at} is overwritten in vain: {}", shown());
+    assert!(
+        is_beginning(&strict.requests, &alone.requests),
+        "{}",
+        shown()
+    );
+    probes(&alone) > 0
+}
+
+/// Whether the parser ended the connection, or the body of a request.
+fn is_refused(outcome: &Outcome) -> bool {
+    let is_broken = |seen: &Seen| seen.end == End::Broken;
+    matches!(outcome.end, Some(Err(_))) || outcome.requests.iter().any(is_broken)
+}
+
+/// Whether `short` is what `long` is, up to a request that breaks off.
+fn is_beginning(short: &[Seen], long: &[Seen]) -> bool {
+    let Some((last, before)) = short.split_last() else {
+        return true;
+    };
+    let Some(whole) = long.get(before.len()) else {
+        return false;
+    };
+    let is_cut =
+        last.end == End::Broken && last.head == whole.head && whole.body.starts_with(&last.body);
+    before == &long[..before.len()] && (last == whole || is_cut)
+}
+
+/// How many probes were taken.
+fn probes(outcome: &Outcome) -> usize {
+    let is_probe = |seen: &&Seen| {
+        let is_whole = matches!(seen.end, End::Whole { .. });
+        seen.head.contains(" /probe/head ") || seen.head.contains(" /probe/body ") && is_whole
+    };
+    outcome.requests.iter().filter(is_probe).count()
+}
+
+/// Whether the module's documentation says that the byte there is refused, judged by its line alone.
+fn is_documented(bytes: &[u8], at: usize) -> bool {
+    let begin = bytes[..at].iter().rposition(|&byte| byte == b'\n');
+    let before = &bytes[begin.map_or(0, |it| it + 1)..at];
+    let digits = before
+        .iter()
+        .take_while(|it| it.is_ascii_hexdigit())
+        .count();
+    let behind = &before[digits..];
+    let spaces = behind
+        .iter()
+        .take_while(|it| matches!(it, b' ' | b'\t'))
+        .count();
+    match bytes[at] {
+        b'\n' => before.last() != Some(&b'\r') || is_behind_data(bytes, at),
+        digit if digit.is_ascii_hexdigit() && behind.is_empty() => digits >= 16,
+        byte if digits > 0 && spaces == behind.len() => spaces > 0 && byte != b';',
+        b'\r' => digits > 0 && is_quoted(&behind[spaces..]),
+        byte => digits > 0 && behind[spaces] == b';' && byte.is_ascii_control() && byte != b'\t',
+    }
+}
+
+/// Whether a quoted string has begun in these extensions, and has not ended.
+fn is_quoted(extensions: &[u8]) -> bool {
+    let mut bytes = extensions.iter();
+    let mut is_quoted = false;
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'\\' if is_quoted && bytes.next().is_none() => return true,
+            _ => {}
+        }
+    }
+    is_quoted
+}
+
+/// Whether the carriage return in front of the line feed there is the end of a body, so that the line
+/// feed is one of the next head without its own: with its own, the parser reads the same.
+fn is_behind_data(bytes: &[u8], at: usize) -> bool {
+    let whole = [&bytes[..at], b"\r", &bytes[at..]].concat();
+    let read = |bytes: &[u8]| outcome(VecDeque::from([bytes.to_vec()]), |io| io);
+    read(&whole) == read(bytes)
+}
+
+/// Serves a client that sends these pieces, until nothing moves any more.
+fn outcome<I: AsyncRead + AsyncWrite + Unpin>(
+    pieces: VecDeque<Vec<u8>>,
+    wrap: impl Fn(Pieces) -> I,
+) -> Outcome {
+    let requests: Rc<RefCell<Vec<Seen>>> = Rc::default();
+    let service = service_fn(|request| record(Rc::clone(&requests), request));
+    let io = TokioIo::new(wrap(Pieces(pieces)));
+    // As a listener's connections are served.
+    let mut serving = http1::Builder::new();
+    let serving = serving.header_read_timeout(None).half_close(false);
+    let mut serving = std::pin::pin!(serving.serve_connection(io, service));
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = Context::from_waker(&waker);
+    let end = loop {
+        if let Poll::Ready(end) = serving.as_mut().poll(&mut cx) {
+            break Some(end.map_err(|error| error.to_string()));
+        }
+        if !woken.0.swap(false, Ordering::Relaxed) {
+            break None;
+        }
+    };
+    Outcome {
+        requests: requests.take(),
+        end,
+    }
+}
+
+/// Reads a request to its end and answers it.
+async fn record(
+    requests: Rc<RefCell<Vec<Seen>>>,
+    request: Request<Incoming>,
+) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let (head, mut body) = request.into_parts();
+    let index = requests.borrow().len();
+    requests.borrow_mut().push(Seen {
+        head: format!(
+            "{} {} {:?} {:?}",
+            head.method, head.uri, head.version, head.headers
+        ),
+        body: Vec::new(),
+        end: End::Missing,
+    });
+    let mut trailers = String::new();
+    let end = loop {
+        match body.frame().await {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => requests.borrow_mut()[index].body.extend_from_slice(&data),
+                Err(frame) => trailers = format!("{:?}", frame.into_trailers()),
+            },
+            Some(Err(_)) => break End::Broken,
+            None => break End::Whole { trailers },
+        }
+    };
+    requests.borrow_mut()[index].end = end;
+    let mut response = Response::new(Empty::new());
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let is_one_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    // The gateway opens no tunnels, and refuses other codings than one `chunked`.
+    if head.method == Method::CONNECT {
+        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    } else if codings.next().is_some_and(|it| !is_one_chunked(it)) || codings.next().is_some() {
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    Ok(response)
+}
+
+/// Cuts `bytes` as `cut` says, which is shown the rest.
+fn pieces(mut bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> VecDeque<Vec<u8>> {
+    let mut pieces = VecDeque::new();
+    while !bytes.is_empty() {
+        let (piece, rest) = bytes.split_at(cut(bytes));
+        pieces.push_back(piece.to_vec());
+        bytes = rest;
+    }
+    pieces
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(mut piece) = self.0.pop_front() else {
+            return Poll::Pending;
+        };
+        let rest = piece.split_off(piece.len().min(buf.remaining()));
+        if !rest.is_empty() {
+            self.0.push_front(rest);
+        }
+        buf.put_slice(&piece);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Pieces {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
