@@ -15,8 +15,8 @@ pub struct Decided {
     pub outcomes: SmallVec<[(usize, PolicyOutcome); 4]>,
     /// What each enforced quota decided: indices of policy and quota.
     decisions: SmallVec<[(usize, usize, Decision); 2]>,
-    /// What the request spent, if something may settle it.
-    pub charge: Option<OpenCharge>,
+    /// What the request spent, if something may settle it; boxed, for few requests have it.
+    pub charge: Option<Box<OpenCharge>>,
     /// Units that the request was to spend, if any policy applied.
     pub cost: Option<u64>,
     /// Whether a decision was made without the store that it should have come from.

@@ -82,7 +82,7 @@ impl<'l> Limiter<'l> {
                 }
                 // A held request may yet find no place; nothing settles the charge of others.
                 if verdict.wait > Micros(0) {
-                    decided.charge = Some(OpenCharge::new(self.store, charge));
+                    decided.charge = Some(Box::new(OpenCharge::new(self.store, charge)));
                 }
                 Admission::Admitted { wait: verdict.wait }
             }

@@ -279,9 +279,9 @@ async fn visit(
 ) -> Result<Response<UpstreamBody>, ForwardError> {
     if let Some(lease) = origin.take(http).await {
         meter.metrics.reused(meter.worker);
-        let answered = exchange(lease, outbox, terms).await;
-        if outbox.is_none() {
-            return answered;
+        match exchange(lease, outbox, terms).await {
+            Err(_) if outbox.is_some() => {}
+            answered => return answered,
         }
     }
     // Rare, and boxed so that every other request need not have room for it.
@@ -305,11 +305,14 @@ async fn exchange(
     let timeout = terms.response_timeout;
     let mut response = lease.connection.send(outbox, timeout).await?;
     let first = poll_fn(|cx| Poll::Ready(FirstFrame::poll(response.body_mut(), &lease, cx)));
-    first
-        .await
-        .map_err(BadResponse::Body)
-        .and_then(|first| accept(response, first, lease, terms.body_timeout))
-        .map_err(ForwardError::BadResponse)
+    let error = match first.await {
+        Ok(first) => match accept(response, first, lease, terms.body_timeout) {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        },
+        Err(error) => BadResponse::Body(error),
+    };
+    Err(ForwardError::BadResponse(error))
 }
 
 /// Judges the head of a response; a connection whose response is refused is closed.
