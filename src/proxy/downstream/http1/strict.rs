@@ -3,12 +3,15 @@
 //! hyper takes a line feed without its carriage return for the end of a line, white space behind
 //! a chunk's size, sizes of any number of digits, and anything in a chunk's extensions. None of that
 //! is forwarded, but a proxy in front of the gateway may read it differently. [`Strict`] follows the
-//! bytes through heads and bodies, and overwrites the first that must not be with one that the
-//! parser refuses where it stands: so the refusal takes its turn behind the answers to earlier
-//! requests, and is the parser's own. What it passes it does not change.
+//! bytes through heads and bodies, and overwrites the first byte that must not be there with one that
+//! the parser refuses in that place. So the refusal takes its turn behind the answers to earlier
+//! requests, and is the parser's own. Bytes that pass are not changed. The parser does not look at an
+//! incomplete head twice, so a bad byte in a later piece of it is refused when the head is complete
+//! or overdue.
 //!
-//! The parser alone says what a message is. Where this reader finds something that the parser
-//! refuses in any case, it stops looking. It knows no tunnels, for the gateway opens none.
+//! The parser alone says what a message is. This reader stops looking where it finds what the parser,
+//! or the journey's check of transfer codings, refuses in any case. It knows no tunnels, because the
+//! gateway opens none.
 
 use std::io;
 use std::pin::Pin;
