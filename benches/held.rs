@@ -1,10 +1,10 @@
-//! How punctual held requests are: when each arrives at its origin, beside when it was due.
+//! How punctual held requests are: when each arrives at its origin, compared with when it was due.
 //!
 //! The gateway, with one worker, is pinned to core 0 and kept busy for about half of its time by
-//! requests that it answers itself. Meanwhile clients send bursts of [`BURST`] requests each, of
-//! which all but one are held; of a burst that began at `s`, the j-th to arrive at the origin was
-//! due at `s + j*T`. What a request takes to reach the gateway and then the origin counts as
-//! lateness, so figures are upper bounds; `s` is taken before the first byte is sent, so what is
+//! requests that it answers itself. Meanwhile clients send bursts of [`BURST`] requests each, all
+//! but one of which are held. If a burst began at `s`, its j-th request to arrive at the origin was
+//! due at `s + j*T`. The time that a request takes to reach the gateway and then the origin counts
+//! as lateness, so figures are upper bounds. `s` is taken before the first byte is sent, so what is
 //! called early is early.
 //!
 //! Needs `taskset` and two cores with nothing else to do: `scripts/drill/held`. It fails if any
@@ -35,7 +35,7 @@ use support::{cpu_of, until};
 
 /// Clients, each with a quota of its own.
 const CLIENTS: usize = 100;
-/// Requests of a client at once: one that passes, and the queue.
+/// Requests that a client sends at once: one that passes, and the queue.
 const BURST: u32 = 10;
 /// Between two departures of a client.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -46,7 +46,7 @@ const LOAD_PERIOD: Duration = Duration::from_millis(2);
 const LATE_MAX: Duration = Duration::from_millis(3);
 const GATEWAY: u16 = 19_110;
 
-/// A held request's arrival: which burst it was of.
+/// A held request's arrival, and the burst that it belongs to.
 struct Arrival {
     burst: u64,
     at: Instant,
@@ -120,7 +120,7 @@ async fn drive(gateway: &Gateway, seconds: f64, share: f64) -> (HashMap<u64, Ins
     (bursts, busy)
 }
 
-/// Sends bursts, with pauses in which the quota becomes whole again.
+/// Sends bursts, with pauses in which the whole quota becomes free again.
 async fn burst_on(
     client: usize,
     pace: Rc<Pace>,
@@ -227,7 +227,7 @@ fn answer(mut stream: TcpStream, arrived: &Sender<Arrival>) {
     }
 }
 
-/// Compares arrivals with due times, and prints what came of it.
+/// Compares arrivals with due times, and prints the result.
 fn judge(began: &HashMap<u64, Instant>, arrivals: &Receiver<Arrival>, busy: f64) -> ExitCode {
     let mut bursts: HashMap<u64, Vec<Instant>> = HashMap::new();
     for arrival in arrivals.try_iter().filter(|arrival| arrival.burst > 0) {
@@ -333,7 +333,7 @@ impl Gateway {
         }
     }
 
-    /// Waits, and returns for which share of that time the process was busy.
+    /// Waits, and returns the share of that time in which the process was busy.
     async fn busy(&self, time: Duration) -> f64 {
         let (before, began) = (cpu_of(self.child.id()), Instant::now());
         tokio::time::sleep(time).await;

@@ -1,9 +1,9 @@
 //! What the memory store costs: bytes per key, and nanoseconds per decision.
 //!
-//! Bytes are read twice: from the store's own accounts, and as resident memory, which has the
-//! allocator's rounding in it; each number of keys in a process of its own, since allocators keep
-//! what they were given. Nanoseconds are a thread's CPU time per decision where the kernel tells
-//! it, so that a busy machine does not count; waiting for a lock does not count either.
+//! Bytes are read twice: from the store's own accounts, and as resident memory, which includes the
+//! allocator's rounding. Each number of keys has a process of its own, because allocators keep what
+//! they were given. Nanoseconds are a thread's CPU time per decision if the kernel tells it, so
+//! that a busy machine does not count; waiting for a lock does not count either.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -123,7 +123,8 @@ impl Bench {
             let mut index = first;
             for _ in 0..DECISIONS {
                 black_box(self.decide(&session, partition_ids[index]));
-                // A stride that is prime to the number of keys visits them in no order.
+                // A stride that is coprime with the number of keys visits them in no apparent
+                // order.
                 index = (index + 7_919) % partition_ids.len();
             }
             started.elapsed_ns()
@@ -139,7 +140,7 @@ impl Bench {
     }
 }
 
-/// A thread's CPU time, or wall time where there is no /proc.
+/// A thread's CPU time, or wall time if there is no /proc.
 struct Stopwatch {
     cpu_ns: Option<u64>,
     wall: Instant,
@@ -162,7 +163,7 @@ impl Stopwatch {
 }
 
 fn bytes_per_key(keys: u64) {
-    // What the process and its allocator need at all is not the keys'.
+    // What the process and its allocator need in any case is not counted for the keys.
     let warm_up = Bench::new(Algorithm::Gcra { burst: 100 }, 1);
     let session = warm_up.store.session();
     for key in 0..WARM_UP_KEYS {
@@ -185,7 +186,7 @@ fn bytes_per_key(keys: u64) {
     drop(warm_up);
 }
 
-/// Keys of a store of its own that are there before resident memory is first read.
+/// Keys that a store of its own has before resident memory is first read.
 const WARM_UP_KEYS: u64 = 10_000;
 
 fn partition_id(key: u64) -> PartitionId {

@@ -1,10 +1,11 @@
-//! What a decision in Redis costs, without HTTP around it: CPU time here and there, and bytes per key.
+//! What a decision in Redis costs without HTTP around it: CPU time here and there, and bytes per
+//! key.
 //!
-//! One worker's session asks as many plans at once as are to share a call of the script, waits for
-//! all, and asks again. This process is pinned to core 0 and a redis-server of its own, over a Unix
-//! socket, to core 1; what is printed is the CPU time of this thread and of the server per decision,
-//! so that a busy machine does not count, or not much. Decisions per second are what the server's
-//! time allows one core of it.
+//! One worker's session asks for as many plans at once as share a call of the script, waits for
+//! all, and asks again. This process is pinned to core 0, and a redis-server of its own, over a
+//! Unix socket, to core 1. It prints the CPU time of this thread and of the server per decision, so
+//! a busy machine hardly counts. Decisions per second are what one core allows the server, by its
+//! CPU time.
 //!
 //! Bytes are Redis' own `MEMORY USAGE`: name, value and expiry of one key.
 //!
@@ -98,7 +99,7 @@ fn micros_per_decision(server: &Server, algorithm: Algorithm, batch: usize) -> (
     (of(|round| round.0), of(|round| round.1))
 }
 
-/// Returns CPU time per decision that a remembered refusal answers.
+/// Returns the CPU time per decision that a remembered refusal answers.
 fn ns_per_remembered(server: &Server) -> f64 {
     let bench = Bench::new(server, Algorithm::FixedWindow, 1, Clock::system());
     let spent = partition_id(0);
@@ -113,7 +114,7 @@ fn ns_per_remembered(server: &Server) -> f64 {
     (cpu_ns().unwrap_or(0) - before) as f64 / DECISIONS as f64
 }
 
-/// Returns what a key takes after so many costs of 1, spread evenly over one window.
+/// Returns the bytes of a key after this many costs of 1, spread evenly over one window.
 fn bytes_after(server: &Server, algorithm: Algorithm, costs: u32) -> u64 {
     let mut connection = server.connect();
     let _: () = redis::cmd("FLUSHALL")
@@ -150,7 +151,7 @@ struct Bench {
     session: Session,
     quota: Quota,
     series_id: SeriesId,
-    /// Last, as the session's connection lives on it.
+    /// Declared last, because the session's connection lives on it.
     runtime: LocalRuntime,
 }
 

@@ -19,7 +19,7 @@ enum TimeSource {
     System {
         anchored_at: Instant,
         anchor_us: u64,
-        /// What has been slewed since the anchoring.
+        /// How far the clock has been slewed since it was anchored.
         offset_us: AtomicI64,
     },
     Manual(AtomicU64),
@@ -63,7 +63,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time of a manual clock; none of the system's, in whose place a store's own may stand.
+    /// Returns the time of a manual clock; none for the system clock, instead of which a store may
+    /// use its own.
     pub fn manual_now(&self) -> Option<Timestamp> {
         match &*self.0 {
             TimeSource::System { .. } => None,
@@ -87,8 +88,8 @@ impl Clock {
 
     /// Slews the clock towards wall time by at most [`SLEW_US_MAX`]; called once a second.
     ///
-    /// A difference that a step of the wall clock made is worn off at 0.5 %, so no window is
-    /// ever visibly longer or shorter than configured.
+    /// The difference after a step of the wall clock is worn off at 0.5 %, so no window is ever
+    /// visibly longer or shorter than configured.
     pub fn discipline(&self) {
         if let TimeSource::System { offset_us, .. } = &*self.0 {
             let ahead_us = wall_us().cast_signed() - self.now().0.cast_signed();
@@ -98,7 +99,7 @@ impl Clock {
 }
 
 impl Timestamp {
-    /// Returns how long after `earlier` this is; zero if it is not.
+    /// Returns how much later than `earlier` this is; zero if it is not later.
     pub fn since(self, earlier: Self) -> Micros {
         Micros(self.0.saturating_sub(earlier.0))
     }
@@ -142,7 +143,7 @@ impl From<Micros> for Duration {
     }
 }
 
-/// Most that [`Clock::discipline`] moves the clock in one call.
+/// How far [`Clock::discipline`] moves the clock in one call at most.
 const SLEW_US_MAX: i64 = 5_000;
 
 fn wall_us() -> u64 {

@@ -1,8 +1,8 @@
 //! What can go wrong with a request, and whose fault it is: one closed list of constant words.
 //!
-//! The same [`Reason`] stands in the access log, in a metric's label and behind an answer, so an
-//! operator finds one under the name of the other. It says nothing of statuses or bodies: those
-//! are `proxy::refusal`'s.
+//! The access log, a metric's label and the answer to the client go by the same [`Reason`], so an
+//! operator who has seen one finds the others. It says nothing of statuses or bodies: those are
+//! `proxy::refusal`'s.
 
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Fault {
 /// What went wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The head is no HTTP.
+    /// The head is not HTTP.
     Syntax,
     /// The head is larger than the listener's `max_header_bytes`, or its target is too long.
     HeadTooLarge,
@@ -37,7 +37,7 @@ pub enum Reason {
     BadFraming,
     /// No route matches.
     NoRoute,
-    /// A policy wants a part of the partition that the request lacks.
+    /// A policy requires a part of the partition that the request lacks.
     Unidentified,
     /// The request's body is larger than allowed.
     BodyTooLarge,
@@ -55,13 +55,13 @@ pub enum Reason {
     LimiterUnavailable,
     /// The listener holds as many requests as it may.
     HeldFull,
-    /// The gateway ended before the answer did: the grace was over, or it was told not to wait for them.
+    /// The gateway ended before the answer did: the grace was over, or it was told not to wait.
     ShutDown,
     /// The request has passed this gateway before.
     Loop,
     /// No connection to the upstream could be made.
     ConnectFailed,
-    /// The upstream's answer is no HTTP, or ended within its head.
+    /// The upstream's answer is not HTTP, or ended within its head.
     BadResponse,
     /// The upstream's head did not come in time.
     ResponseTimeout,
@@ -178,7 +178,7 @@ impl Reason {
         }
     }
 
-    /// Says whether the message itself is what is wrong, whatever the gateway's configuration.
+    /// Says whether the message itself is wrong, whatever the configuration.
     pub const fn is_malformed(self) -> bool {
         matches!(
             self,
@@ -195,7 +195,8 @@ impl Reason {
         )
     }
 
-    /// Says whether the gateway answers in the upstream's place, rather than an answer breaking off.
+    /// Says whether the gateway answers in the upstream's place; if not, the request or its answer
+    /// broke off.
     pub const fn is_refusal(self) -> bool {
         !matches!(
             self,

@@ -38,7 +38,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Before the first port is open, so that no signal finds the default action.
+        // Before the first port is open, so that no signal meets the default action.
         let mut hangup = signal(SignalKind::hangup())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -114,7 +114,7 @@ fn reload(gateway: &mut Gateway, file: &Path) {
                 if let Some(more @ 1..) = mistakes.len().checked_sub(LOGGED_MAX) {
                     tracing::error!(
                         more,
-                        "more mistakes are not logged: `tollgate check` has all"
+                        "more mistakes are not logged: `tollgate check` prints all of them"
                     );
                 }
             }
@@ -122,12 +122,12 @@ fn reload(gateway: &mut Gateway, file: &Path) {
     }
 }
 
-/// Two descriptors are needed per proxied request; the soft limit is often 1024.
+/// Each proxied request needs two descriptors, and the soft limit is often 1024.
 fn raise_descriptor_limit() {
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         eprintln!("tollgate: cannot raise the limit of open files: {error}");
     }
 }
 
-/// Most mistakes of a file that are logged when a reload fails.
+/// How many mistakes of a file are logged at most when a reload fails.
 const LOGGED_MAX: usize = 100;

@@ -1,9 +1,9 @@
-//! The configuration as the data plane sees it: compiled once, immutable, nothing in it can be wrong.
+//! The configuration as the data plane sees it: compiled once, immutable, and without mistakes.
 //!
 //! `config::compile` makes a [`Snapshot`]; a request holds one for its whole life. Names have
 //! become indices and handles, texts that go out with every answer are rendered, durations and
-//! sizes are numbers. What needs a restart (addresses, workers, the store's scheme) is in here
-//! too; `reload` keeps its running value.
+//! sizes are numbers. What needs a restart (addresses, workers, the store's scheme) is in here too;
+//! a reload keeps the running value.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::request::{ClientIdentity, ClientNames, Missing, Partition};
 pub struct Snapshot {
     /// Ports that accept clients, in file order.
     pub listeners: Vec<Arc<Listener>>,
-    /// Finds the route of a request; answers an index into `routes`.
+    /// Finds the route of a request, as an index into `routes`.
     pub router: Router,
     /// Routes, in file order.
     pub routes: Vec<Route>,
@@ -37,7 +37,7 @@ pub struct Snapshot {
     pub upstreams: Vec<Arc<Upstream>>,
     /// Which limit headers answers carry.
     pub ratelimit_headers: RateLimitHeaders,
-    /// The access log and the log.
+    /// What is logged, how and where.
     pub log: Log,
     /// The admin port.
     pub admin: Admin,
@@ -58,17 +58,17 @@ pub struct Listener {
     pub name: Arc<str>,
     /// Where it listens.
     pub address: SocketAddr,
-    /// Whose addresses are believed.
+    /// How it tells who its clients are.
     pub identity: ClientIdentity,
     /// Most connections at once; more wait to be accepted.
     pub max_connections: usize,
     /// Most requests held by leaky-bucket policies at once.
     pub max_held: usize,
-    /// From the first byte of a head (or the accept) to its end.
+    /// How long a head may take, from its first byte (or from the accept) to its end.
     pub header_timeout: Duration,
-    /// Between two requests of a connection.
+    /// How long a connection may be idle between two requests.
     pub idle_timeout: Duration,
-    /// Without progress by the client, reading or writing a body.
+    /// How long a client may make no progress when it reads or writes a body.
     pub body_timeout: Duration,
     /// Most bytes of a request's head.
     pub max_header_bytes: usize,
@@ -81,17 +81,18 @@ pub struct Listener {
 pub struct Route {
     /// The pattern as the file has it, with method and host if any: the route's name in log and metrics.
     pub name: Arc<str>,
-    /// The policies that apply, by default and of its own, each once, in order.
+    /// The policies that apply, the default ones and its own, each once, in order.
     pub policies: Vec<AppliedPolicy>,
     /// Index into [`Snapshot::upstreams`].
     pub upstream: usize,
-    /// What is taken off the path before it is forwarded: `/api` of `/api/x`; begins with `/`, does not end with it.
+    /// What is removed from the path before it is forwarded: `/api` of `/api/x`. It begins with `/`
+    /// and does not end with it.
     pub strip_prefix: Option<Box<str>>,
-    /// Whether the client's Host goes to the upstream; else the endpoint's.
+    /// Whether the client's Host goes to the upstream; otherwise the endpoint's does.
     pub preserve_host: bool,
-    /// Until the upstream's response head.
+    /// How long the upstream's response head may take.
     pub response_timeout: Duration,
-    /// Without a byte of the upstream's response body.
+    /// How long the upstream's response body may stand still.
     pub body_timeout: Duration,
     /// Most bytes of a request's body, if the route says so.
     pub max_body_bytes: Option<u64>,
@@ -114,7 +115,7 @@ pub enum EncodedSlash {
 pub struct AppliedPolicy {
     /// Index into [`Snapshot::policies`].
     pub policy: usize,
-    /// Units a request spends here: the route's cost, or the policy's.
+    /// Units that a request costs here: the route's cost, or the policy's.
     pub cost: u64,
 }
 
@@ -123,13 +124,13 @@ pub struct AppliedPolicy {
 pub struct Policy {
     /// Its name in the file.
     pub name: Arc<str>,
-    /// Its quotas, all of which must hold.
+    /// Its quotas, all of which must have room.
     pub quotas: Vec<PolicyQuota>,
     /// Whose quota it is.
     pub partition: Partition,
     /// What happens to a request without one of the partition's parts.
     pub missing: Missing,
-    /// Whether it refuses; none: it is off, and not in any plan.
+    /// Whether it refuses; none means that it is off and in no plan.
     pub mode: Option<Mode>,
     /// What happens when the store cannot answer.
     pub on_store_failure: OnStoreFailure,
@@ -187,7 +188,7 @@ pub enum UpstreamKind {
 pub struct HttpUpstream {
     /// Host and port of each origin; at least one.
     pub endpoints: Vec<Endpoint>,
-    /// For a connection to stand.
+    /// How long it may take to connect.
     pub connect_timeout: Duration,
     /// How many more endpoints or connections are tried when nothing was sent.
     pub retries: u32,
@@ -200,7 +201,8 @@ pub struct HttpUpstream {
 /// One origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Host and port as written, the port left out if it is the scheme's: the Host of requests unless the client's is kept.
+    /// Host and port as written, without the port if it is the scheme's. It is the Host of requests
+    /// unless the client's is kept.
     pub authority: Authority,
     /// Host to resolve, without brackets.
     pub host: Box<str>,
@@ -211,21 +213,21 @@ pub struct Endpoint {
 /// What is logged, how and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Least severe events that are logged.
+    /// The least severe level of events that are logged.
     pub level: tracing::Level,
-    /// The shape of lines; none: text on a terminal, else JSON.
+    /// The shape of lines; none means text on a terminal, and JSON otherwise.
     pub format: Option<LogFormat>,
     /// Which requests the access log has.
     pub access: AccessLog,
-    /// Where both go; none: standard output. Reopened on SIGHUP.
+    /// Where both go; none means standard output. Reopened on SIGHUP.
     pub file: Option<PathBuf>,
-    /// How much of a client's headers shows.
+    /// How much of a client's headers is shown.
     pub clients: ClientNames,
 }
 
 /// The admin port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// Where it listens; none: off.
+    /// Where it listens; none means that it is off.
     pub address: Option<SocketAddr>,
 }

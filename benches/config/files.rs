@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 /// What the routes of a file are like.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What files have: hosts, prefixes, parameters, methods, headers.
+    /// What files usually have: hosts, prefixes, parameters, methods, headers.
     Mixed,
-    /// Every route an expression whose text begins alike.
+    /// Every route is an expression whose text begins alike.
     Regex,
-    /// Every route a path of its own at one level of one host.
+    /// Every route has a path of its own, at one level of one host.
     Flat,
-    /// Every route the same path, told apart by a header's value.
+    /// Every route has the same path, told apart by a header's value.
     Tenants,
 }
 
@@ -181,8 +181,8 @@ fn top(routes: usize) -> String {
     text
 }
 
-/// Eight routes make a service; a host has five services; of ten hosts seven are exact, two are
-/// wildcards, and one is any.
+/// Eight routes make a service, and a host has five services. Of ten hosts, seven are exact, two
+/// are wildcards, and one is any.
 fn mixed(text: &mut String, at: usize) {
     let (service, host) = (at / 8, at / 40);
     let _ = match host % 10 {

@@ -11,7 +11,7 @@ use super::files::{self, Kind};
 use super::timed;
 
 pub fn all() {
-    println!("\nns per lookup among so many routes");
+    println!("\nns per lookup, by number of routes");
     println!("{:>34} {:>9} {:>9} {:>9}", "", "80", "1000", "10000");
     let cases = [
         (
@@ -93,7 +93,7 @@ pub fn all() {
     near_misses();
 }
 
-/// Hosts at the end of the file: the last that is a wildcard, and the last that is any.
+/// Hosts at the end of the file: the last wildcard, and the last that is any.
 fn last_hosts() {
     for (name, rest) in [("wildcard host", 8), ("any host", 9)] {
         print!("{name:>34}");
@@ -110,10 +110,10 @@ fn last_hosts() {
     }
 }
 
-/// A path that half the file is for, but for its end.
+/// A path that half the file matches, except for its end.
 fn near_misses() {
     println!(
-        "\nns per lookup that every route is near to: literal or parameter at each of so many segments"
+        "\nns per lookup that every route nearly matches, by number of segments (each a literal or a parameter)"
     );
     for depth in [4, 8, 13] {
         let rules = (0..1_usize << depth).map(|bits| {
@@ -183,7 +183,7 @@ fn per_lookup(router: &Router, host: &str, path: &str) -> f64 {
     }
 }
 
-/// What a lookup answers that finds nothing.
+/// The answer of a lookup that finds nothing.
 const MISS: usize = usize::MAX;
 /// How long a lookup is repeated at least.
 const ENOUGH_MS: f64 = 50.0;

@@ -1,13 +1,13 @@
 //! What a large file costs: to load, to reload, to keep, and per request.
 //!
-//! Files are made of 10 to 10,000 routes and a tenth as many policies (`files`). Loading is
-//! measured as a thread's CPU time and memory as what is resident, each size in a process of its
-//! own. A lookup is measured alone (`lookups`), and as CPU time per request of two gateways on the
-//! same load in the same run, which differ in their files only; then one of them is reloaded while
-//! a client waits for each answer (`traffic`).
+//! Files have 10 to 10,000 routes and a tenth as many policies (`files`). Loading is measured as a
+//! thread's CPU time and memory as what is resident, each size in a process of its own. A lookup is
+//! measured alone (`lookups`). It is also measured as CPU time per request of two gateways under
+//! the same load in the same run, which differ only in their files; then one of them is reloaded
+//! while a client waits for each answer (`traffic`).
 //!
-//! `cargo bench --bench config`; with `load`, `mistakes`, `lookups` or `traffic` behind `--` for
-//! one part.
+//! `cargo bench --bench config`; for one part, add `load`, `mistakes`, `lookups` or `traffic` after
+//! `--`.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -65,7 +65,7 @@ fn main() {
 }
 
 fn loading() {
-    println!("a file of so many routes and a tenth as many policies, CPU time in ms");
+    println!("a file by number of routes, with a tenth as many policies: CPU time in ms");
     println!(
         "{:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10}",
         "", "routes", "load", "check", "changes", "in force", "drop", "/metrics", "file", "kept"
@@ -81,7 +81,7 @@ fn loading() {
     }
 }
 
-/// One line of the table: a file is loaded, then again with one policy changed.
+/// Prints one line of the table: a file is loaded, then loaded again with one policy changed.
 fn one(routes: usize, kind: Kind) {
     let text = files::good(routes, kind);
     let changed = text.replacen("1000000 per minute", "2000000 per minute", 1);
@@ -135,7 +135,7 @@ fn loaded(text: &str, store: &Store) -> Loaded {
         .unwrap_or_else(|report| panic!("{}", report.render("bench", text, false)))
 }
 
-/// Returns the CPU time in ms, or wall time where there is no /proc.
+/// Returns the CPU time in ms, or wall time if there is no /proc.
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let (cpu, wall) = (cpu_ns(), Instant::now());
     let result = work();

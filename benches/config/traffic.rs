@@ -1,7 +1,7 @@
 //! The same load on two gateways whose files differ in size, and a large file reloaded under load.
 //!
-//! Gateways are processes of one worker that answer 204 themselves, so that nothing but they is
-//! measured; the load is HTTP/1.1 pipelined by a thread of this program. Requests go round many
+//! Each gateway is a process with one worker that answers 204 itself, so that only the gateways are
+//! measured. The load is HTTP/1.1, pipelined by a thread of this program. Requests go round many
 //! routes, as they do where a file has many, or stay with one.
 
 use std::fmt::Write as _;
@@ -108,7 +108,7 @@ impl Gateway {
         (cpu_of(self.child.id()).saturating_sub(before)).as_secs_f64() * 1e6 / asked as f64
     }
 
-    /// Reloads so many times while one client asks for answers, another for the admin port's health,
+    /// Reloads this often while one client asks for answers, another for the admin port's health,
     /// and a third connects anew each time.
     fn under_load(&self, name: &str, routes: usize, reloads: u32) {
         let is_over = AtomicBool::new(false);
@@ -158,14 +158,15 @@ impl Drop for Gateway {
     }
 }
 
-/// Repeats `work`, and returns the 99.9th percentile and the longest time that it takes, in ms.
+/// Repeats `work`, and returns the 99.9th percentile and the maximum of the time that it takes, in
+/// ms.
 fn longest(is_over: impl Fn() -> bool, mut work: impl FnMut()) -> (f64, f64) {
     let mut times = Vec::new();
     while !is_over() {
         let began = Instant::now();
         work();
         times.push(began.elapsed().as_secs_f64() * 1e3);
-        // The clients are not to take the core that the gateway needs.
+        // The clients must not take the core that the gateway needs.
         sleep(Duration::from_micros(500));
     }
     times.sort_by(f64::total_cmp);
@@ -178,7 +179,7 @@ fn exchange(stream: &mut TcpStream, request: &str) {
     read_answers(stream, 1);
 }
 
-/// Reads as many heads; answers of 204 and 404 are told by their status line.
+/// Reads this many heads; answers of 204 and 404 are recognised by their status line.
 fn read_answers(stream: &mut TcpStream, count: usize) {
     let mut buffer = vec![0; 64 * 1024];
     let (mut seen, mut held) = (0, Vec::new());
@@ -194,7 +195,7 @@ fn read_answers(stream: &mut TcpStream, count: usize) {
     }
 }
 
-/// Requests that meet the routes of a mixed file of so many, one each.
+/// Requests that match the routes of a mixed file of this many, one for each route.
 fn requests(routes: usize) -> Vec<String> {
     let all = (0..routes).map(|at| {
         let (method, host, target) = files::request(at);

@@ -1,5 +1,5 @@
--- What people write to share a limit between nginxes: two counters per client and window in Redis,
--- one EVALSHA per request, over kept connections.
+-- What people write to share a limit between several nginx: two counters per client and window in
+-- Redis, one EVALSHA per request, over kept connections.
 
 local redis = require "nginx.redis"
 
@@ -20,8 +20,8 @@ local function decide(server, ...)
     return answer, failure
 end
 
--- Ends the request with 429 when its client has spent `quota` units in `window` seconds, and with
--- 503 when Redis does not say.
+-- Ends the request with 429 if its client has spent `quota` units in `window` seconds, and with 503
+-- if Redis does not say.
 function limiter.check(name, quota, window)
     local server = redis:new()
     server:set_timeout(50)

@@ -1,18 +1,18 @@
-//! CPU time per request of the gateway beside nginx with `limit_req`, and of both on Redis, on the
-//! same load in the same run.
+//! CPU time per request of the gateway and of nginx with `limit_req`, and of both with Redis, under
+//! the same load in the same run.
 //!
-//! Each gateway runs one worker pinned to core 0; the origin (nginx, a 100-byte answer), the load
-//! (wrk, 64 keep-alive connections) and a Redis for each gateway that shares its counters are on
-//! core 1. What is compared is the CPU time of the process under test and of its Redis, read from
-//! `/proc`, divided by the answers that wrk counted: it does not depend on how busy the cores are
-//! otherwise, or not much. Rounds alternate, so that a slow minute of the machine hits all.
+//! Each gateway runs one worker, pinned to core 0. On core 1 are the origin (nginx, a 100-byte
+//! answer), the load (wrk, 64 keep-alive connections) and a Redis for each gateway that shares its
+//! counters. It compares the CPU time of the process under test and of its Redis, read from `/proc`
+//! and divided by the answers that wrk counted: that hardly depends on how busy the cores are
+//! otherwise. Rounds alternate, so that a slow minute of the machine hits all.
 //!
-//! On Redis the peer is nginx with a few lines of Lua (`limiter.lua`, `window.lua`): two counters
-//! per client, one `EVALSHA` per request, connections kept. With `buckets = 1` Tollgate keeps the
-//! same two counters. That nothing was decided without Redis is read from Tollgate's metrics.
+//! With Redis, the peer is nginx with a few lines of Lua (`limiter.lua`, `window.lua`): two
+//! counters per client, one `EVALSHA` per request, connections kept. With `buckets = 1` Tollgate
+//! keeps the same two counters. Tollgate's metrics show that nothing was decided without Redis.
 //!
-//! Needs two cores and some Debian packages, which it names when they are missing:
-//! `cargo bench --bench proxy`, with a number of rounds (5) and seconds per round (4) behind `--`.
+//! Needs two cores and some Debian packages, which it names if they are missing: `cargo bench
+//! --bench proxy`, with a number of rounds (5) and seconds per round (4) after `--`.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -36,13 +36,13 @@ struct Gateway {
     name: &'static str,
     port: u16,
     process: Process,
-    /// Its own, where counters are kept.
+    /// Its own Redis, if its counters are there.
     redis: Option<Redis>,
     /// The gateway that it is compared with.
     peer: Option<usize>,
 }
 
-/// Where in the list of gateways those are that the bars are about.
+/// Positions in the list of gateways of those that have bars.
 const MEMORY: usize = 1;
 const PEER: usize = 2;
 const ONE: usize = 3;
@@ -133,7 +133,7 @@ fn main() {
     );
 }
 
-/// Starts every gateway; each is compared with one that stands before it.
+/// Starts every gateway; each is compared with an earlier one.
 fn gateways(folder: &Path) -> Vec<Gateway> {
     let mut gateways = vec![
         Gateway {
@@ -186,7 +186,7 @@ fn gateways(folder: &Path) -> Vec<Gateway> {
     gateways
 }
 
-/// Prints a row per gateway, with what it costs beside its peer.
+/// Prints a row per gateway, with its cost relative to its peer.
 fn print(load: &Load, gateways: &[Gateway], costs: &[Cost]) {
     println!(
         "\n{:<32}{:>9}{:>8}{:>9}{:>8}{:>8}",
@@ -226,7 +226,7 @@ fn middle(costs: &[Cost]) -> Cost {
     }
 }
 
-/// Loads a gateway and returns what an answer cost.
+/// Loads a gateway and returns the cost of an answer.
 fn measure(gateway: &Gateway, load: &Load, seconds: u64) -> Cost {
     let spent = || gateway.process.cpu().as_secs_f64() * 1e6;
     let of_redis = |figure: fn(&Redis) -> f64| gateway.redis.as_ref().map_or(0.0, figure);
@@ -242,7 +242,7 @@ fn measure(gateway: &Gateway, load: &Load, seconds: u64) -> Cost {
     }
 }
 
-/// Has wrk ask as fast as it is answered; returns how many answers there were.
+/// Lets wrk ask as fast as it is answered; returns the number of answers.
 fn answers(gateway: &Gateway, load: &Load, seconds: u64) -> u64 {
     let (port, path) = (gateway.port, load.path);
     let output = Command::new("taskset")

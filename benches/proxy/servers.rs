@@ -19,7 +19,7 @@ pub const TOLLGATE_ONE: u16 = 19_104;
 pub const TOLLGATE_ONE_REDIS: u16 = 19_114;
 pub const TOLLGATE_TEN: u16 = 19_105;
 pub const TOLLGATE_TEN_REDIS: u16 = 19_115;
-/// Added to a Tollgate's port: where its metrics are.
+/// Added to a Tollgate's port, this gives the port of its metrics.
 const ADMIN: u16 = 20;
 
 /// A server and the process whose time counts.
@@ -46,7 +46,7 @@ impl Drop for Process {
     }
 }
 
-/// A Redis of one gateway's own, reached by TCP, that writes nothing to disk.
+/// A Redis for one gateway, reached by TCP, that writes nothing to disk.
 pub struct Redis {
     process: Process,
     port: u16,
@@ -77,7 +77,7 @@ impl Redis {
     }
 }
 
-/// Ends the process when something that the benchmark runs is not installed, and says what.
+/// Ends the process if something that the benchmark runs is not installed, and says what.
 pub fn check_packages() {
     let lua = "/usr/share/lua/5.1/nginx/redis.lua";
     let needs = [
@@ -142,7 +142,7 @@ fn alone(command: &mut Command) -> Process {
     Process { child, pid }
 }
 
-/// Says something to a server and returns what it answers until it closes.
+/// Sends something to a server and returns what it answers until it closes.
 fn answer(port: u16, question: &str) -> String {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     socket.write_all(question.as_bytes()).expect("it reads");
@@ -151,7 +151,7 @@ fn answer(port: u16, question: &str) -> String {
     text
 }
 
-/// What has Tollgate keep its counters in a Redis; the deadline is none that a busy machine meets.
+/// Makes Tollgate keep its counters in a Redis; even a busy machine stays within the timeout.
 pub fn in_redis(port: u16) -> String {
     format!("url = 'redis://127.0.0.1:{port}'\n timeout = '1s'")
 }
@@ -170,9 +170,9 @@ pub fn unanswered(port: u16) -> u64 {
     counts.into_iter().sum()
 }
 
-/// Starts Tollgate with what `[store]` and its two policies are to say besides.
+/// Starts Tollgate with these additions to `[store]` and to its two policies.
 ///
-/// Its policies are closed: what its store does not answer is an error, and counted.
+/// Its policies are closed: if its store does not answer, that is an error, and counted.
 pub fn tollgate(folder: &Path, name: &str, port: u16, store: &str, policy: &str) -> Process {
     let file = folder.join(format!("{name}.toml"));
     fs::write(&file, tollgate_conf(port, store, policy)).expect("a configuration");
@@ -273,7 +273,7 @@ fn nginx_lua_conf() -> String {
     )
 }
 
-/// A server with a quota that is never spent and one that always is.
+/// A server with a quota that is never used up and one that always is.
 fn nginx_proxy(port: u16, open: &str, shut: &str) -> String {
     format!(
         "upstream origin {{ server 127.0.0.1:{ORIGIN}; keepalive 256; keepalive_requests 1000000000; }}

@@ -1,5 +1,6 @@
--- A sliding window of two counters: the current window's, and what of the one before still counts.
--- KEYS: both counters. ARGV: the quota, the share of the window before, ms to keep a counter.
+-- A sliding window of two counters: the current one's, and the part of the previous one that
+-- counts.
+-- KEYS: both counters. ARGV: the quota, the share of the previous window, ms to keep a counter.
 -- Returns whether the request is admitted, and what is left.
 
 local counts = redis.call('MGET', KEYS[1], KEYS[2])

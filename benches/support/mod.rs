@@ -18,7 +18,7 @@ pub fn cpu_of(pid: u32) -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-/// CPU time of this thread so far, in ns; none where there is no /proc.
+/// CPU time of this thread so far, in ns; none if there is no /proc.
 pub fn cpu_ns() -> Option<u64> {
     first_number(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
@@ -27,7 +27,7 @@ fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns `VmRSS` of this process; 0 where there is no /proc.
+/// Returns `VmRSS` of this process; 0 if there is no /proc.
 pub fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -35,7 +35,8 @@ pub fn resident_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Has the allocator give freed pages back: it does so after a while, when it is asked for something.
+/// Makes the allocator give freed pages back: it does so after a while, when it is asked for
+/// something.
 pub fn settle() {
     sleep(Duration::from_secs(2));
     for size in (10..24).map(|bits| 1 << bits) {

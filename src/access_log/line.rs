@@ -1,8 +1,8 @@
 //! One log line: key by key, as JSON or as text, whatever bytes a client sent.
 //!
-//! Both shapes escape alike: a value is valid UTF-8 of printable characters, everything else is
-//! `\u….` or the replacement character, so a line is one line on every terminal and in every
-//! parser. Text quotes a value that holds a separator; JSON quotes all.
+//! Both shapes escape alike: a value is valid UTF-8 of printable characters, and everything else
+//! becomes `\u….` or the replacement character. So a line is one line on every terminal and in
+//! every parser. Text quotes a value that holds a separator; JSON quotes all values.
 
 use crate::clock::Timestamp;
 use crate::logging::LogFormat;
@@ -80,7 +80,7 @@ impl<'b> Line<'b> {
         }
     }
 
-    /// Adds something that is so.
+    /// Adds `true`.
     pub(super) fn truth(&mut self, key: &str) {
         self.key(key);
         self.out.extend_from_slice(b"true");
@@ -105,7 +105,7 @@ impl<'b> Line<'b> {
         self.out.extend_from_slice(after);
     }
 
-    /// Writes a value's first `bytes_max` bytes, quoted where the shape wants it.
+    /// Writes a value's first `bytes_max` bytes, quoted if the shape requires it.
     fn value(&mut self, value: &[u8], bytes_max: usize) {
         let shown = &value[..value.len().min(bytes_max)];
         let is_whole = shown.len() == value.len();
@@ -159,7 +159,7 @@ impl<'b> Line<'b> {
     }
 }
 
-/// Says whether a byte means nothing but itself in both shapes.
+/// Says whether a byte means only itself in both shapes.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=' | b',')
 }
@@ -204,8 +204,8 @@ fn write_digits(out: &mut Vec<u8>, mut value: u64, width: usize) {
 
 /// Returns year, month and day of a day counted from 1970-01-01.
 ///
-/// Years are taken to begin in March, so that the leap day ends one and every month's first day
-/// is a linear function of its number; eras are the calendar's period of 400 years.
+/// Years are counted from March, so that the leap day ends one and every month's first day is a
+/// linear function of its number. Eras are the calendar's periods of 400 years.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // From 0000-03-01.
     let (era, day_of_era) = (days / 146_097, days % 146_097);

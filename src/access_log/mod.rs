@@ -1,11 +1,11 @@
-//! The access log: one line per request, formatted by the worker and written by nobody who serves.
+//! The access log: one line per request, formatted by the worker and written by another thread.
 //!
-//! A worker formats records into a block of its own; a block that is full, or that
-//! [`Writer::flush`] finds a few times a second, goes to the log's [`Output`]. Per request that is
-//! a copy of bytes: no allocation, no wake, no system call. Lines the output cannot take are
-//! dropped and counted there.
+//! A worker formats records into a block of its own. When the block is full, or [`Writer::flush`]
+//! finds it a few times a second, it goes to the log's [`Output`]. So a request costs a copy of
+//! bytes: no allocation, no wake, no system call. Lines that the output cannot take are dropped and
+//! counted there.
 //!
-//! Which of a client's values are shown in clear is decided by whoever fills the [`AccessEntry`].
+//! Whoever fills the [`AccessEntry`] decides which of a client's values are shown in clear.
 
 mod line;
 
@@ -40,8 +40,8 @@ pub struct AccessEntry<'a> {
     pub client: &'a [u8],
     /// Whose quota it was, in the form that may be shown; empty if the client's address says it.
     pub partition: &'a [u8],
-    /// The method; empty if the head never became a request, of which only the sender and the
-    /// reason are known.
+    /// The method; empty if the head never became a request: then only the sender and the reason
+    /// are known.
     pub method: &'a [u8],
     /// The host asked for; empty if there was none.
     pub host: &'a [u8],
@@ -65,13 +65,13 @@ pub struct AccessEntry<'a> {
     pub cause: Option<&'a str>,
     /// From the end of the request's head to the end of the answer, in microseconds.
     pub duration_us: u64,
-    /// From the request's being sent to the upstream's head, in microseconds.
+    /// From the time the request was sent to the upstream's head, in microseconds.
     pub upstream_us: Option<u64>,
     /// How long the request was held, in microseconds.
     pub held_us: Option<u64>,
     /// Bytes of the answer's body that were sent.
     pub sent_bytes: u64,
-    /// Whether a decision was made without the store it should have come from.
+    /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
 }
 
@@ -129,7 +129,7 @@ impl AccessEntry<'_> {
         }
     }
 
-    /// Adds the record's line to `out`.
+    /// Adds the entry's line to `out`.
     pub fn write(&self, out: &mut Vec<u8>, format: LogFormat) {
         let mut line = Line::new(out, format, self.at);
         line.text("listener", self.listener.as_bytes());
@@ -171,7 +171,8 @@ impl AccessEntry<'_> {
         line.end();
     }
 
-    /// What the policies together did: refused if one refused, unanswered if one could not be asked.
+    /// What the policies did together: refused if one refused, unanswered if one could not be
+    /// asked.
     fn decision(&self) -> PolicyOutcome {
         let any = |wanted| self.policies.iter().any(|(_, outcome)| *outcome == wanted);
         if any(PolicyOutcome::Refused) {
@@ -213,7 +214,7 @@ fn empty_block() -> Block {
     }
 }
 
-/// Bytes at which a block is handed over.
+/// A block is handed over once it has this many bytes.
 const BLOCK_BYTES: usize = 8 * 1024;
 
 /// Room for one more ordinary line, so that a block is allocated once.

@@ -1,10 +1,10 @@
 //! The private port: health for load balancers, metrics for Prometheus.
 //!
-//! An HTTP/1.1 server of its own on the control runtime, never on a worker: it answers while
-//! workers are busy, and its readers cannot slow them. It reads nothing but method and path, so no
-//! header earns trust; a request that came through a gateway is refused. Each
-//! connection carries one request and has one deadline; when there are too many, the oldest makes
-//! room, so that nobody who only holds connections keeps health checks out.
+//! It is an HTTP/1.1 server of its own on the control runtime, never on a worker, so it answers
+//! while workers are busy, and its readers cannot slow them. It reads only method and path, so no
+//! header earns trust; a request that came through a gateway is refused. Each connection carries
+//! one request and has one deadline. When there are too many, the oldest is closed, so nobody can
+//! keep health checks out by holding connections.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -69,7 +69,7 @@ async fn converse(stream: TcpStream, state: Arc<AdminState>) {
         let state = Arc::clone(&state);
         async move { Ok::<_, Infallible>(state.answer(request).await) }
     });
-    // A client that breaks off is nobody's error here.
+    // If a client breaks off, that is nobody's error here.
     let _ = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(HEAD_BYTES_MAX)
@@ -97,7 +97,7 @@ impl AdminState {
             return response;
         }
         if cdn_loop::passes(request.headers()) > 0 {
-            // An upstream that is this port would show it to every client.
+            // A gateway that has this port as an upstream would show it to every client.
             return text(StatusCode::LOOP_DETECTED, "Loop Detected\n");
         }
         match request.uri().path() {
@@ -110,8 +110,8 @@ impl AdminState {
         }
     }
 
-    /// Renders the metrics, which takes as long as the file has routes, off this thread: the
-    /// acceptors live on it. One scrape is rendered at a time, whoever asks.
+    /// Renders the metrics on another thread, because the time it takes grows with the file's
+    /// routes, and the acceptors live on this one. One scrape is rendered at a time, whoever asks.
     async fn scrape(&self) -> Response<Full<Bytes>> {
         let turn = self.rendering.lock().await;
         let metrics = Arc::clone(&self.metrics);
@@ -149,10 +149,10 @@ Tollgate's admin port
 /metrics  OpenMetrics text
 ";
 
-/// Most connections at once; one more ends the oldest.
+/// Most connections at once; one more closes the oldest.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
 
-/// From the accept to the answer's last byte.
+/// From the accept to the last byte of the answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most bytes of a request's head; hyper takes no less.

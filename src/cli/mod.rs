@@ -1,6 +1,6 @@
 //! The command line: what `tollgate` can be told to do.
 //!
-//! Commands that serve nothing live here; running the gateway is `main`'s.
+//! Commands that serve nothing live here; `main` runs the gateway.
 
 pub mod check;
 
@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
 #[command(version, about)]
 pub struct Cli {
-    /// The configuration.
+    /// The configuration file.
     #[arg(
         long,
         global = true,
@@ -20,7 +20,7 @@ pub struct Cli {
         default_value = "gateway.toml"
     )]
     pub config: PathBuf,
-    /// What to do; none: run.
+    /// What to do; without a command, the gateway runs.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -31,14 +31,14 @@ pub enum Command {
     /// Runs the gateway: SIGHUP reloads the file, SIGTERM drains, SIGINT stops.
     #[default]
     Run,
-    /// Reads the file and prints every mistake, or what it means and promises.
+    /// Reads the file and prints every mistake, or what the file means and guarantees.
     Check {
-        /// The configuration; `--config` says the same.
+        /// The configuration file; the same as `--config`.
         file: Option<PathBuf>,
     },
 }
 
-/// Reads the command line; prints help, version or what is wrong with it, and exits then.
+/// Reads the command line; for help, the version or a mistake, prints that and exits.
 pub fn parse() -> Cli {
     Cli::parse()
 }

@@ -1,4 +1,4 @@
-//! The control thread: accepts, answers the admin port, keeps house.
+//! The control thread: accepts, answers the admin port, and does the housekeeping.
 
 use std::io;
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ pub(super) enum Phase {
     Done,
 }
 
-/// What the control thread does: accept, answer the admin port, keep house.
+/// Runs the control thread until the workers are done.
 pub(super) async fn control(
     shared: Arc<Shared>,
     admin: Arc<AdminState>,
@@ -54,7 +54,7 @@ pub(super) async fn control(
     }
     drop(draining);
     stop.send_replace(true);
-    // An error says that the gateway is gone, which is the end too.
+    // An error means that the gateway is gone, which is the end too.
     drop(phase.wait_for(|phase| *phase == Phase::Done).await);
     Ok(())
 }
@@ -72,7 +72,7 @@ async fn keep_house(shared: Arc<Shared>) {
     }
 }
 
-/// How often old configurations are looked after and idle state is swept.
+/// How often the store's idle state is swept.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_millis(100);
 /// How many of those periods pass between two corrections of the clock.
 const DISCIPLINE_PERIODS: u32 = 10;

@@ -1,7 +1,7 @@
 //! How many client connections the process has descriptors for.
 //!
-//! Each may need a second one, towards an upstream. What else is open has descriptors set aside:
-//! the admin port, the log, a reload must work when clients have taken all of theirs.
+//! Each connection may need a second descriptor, towards an upstream. Some descriptors are set
+//! aside: the admin port, the log and a reload must work when clients have taken all of theirs.
 
 use rlimit::Resource;
 
@@ -13,7 +13,7 @@ pub(super) fn connections_max(workers: usize, snapshot: &Snapshot) -> usize {
     within(open_files_max(), workers, snapshot.listeners.len())
 }
 
-/// Says in the log when that is fewer than the listeners may have.
+/// Logs a warning if that is fewer than the listeners may have.
 pub(super) fn warn_if_few(connections_max: usize, snapshot: &Snapshot) {
     let listeners = snapshot.listeners.iter();
     let wanted: usize = listeners.map(|listener| listener.max_connections).sum();
@@ -30,23 +30,23 @@ pub(super) fn warn_if_few(connections_max: usize, snapshot: &Snapshot) {
 fn within(open_files: u64, workers: usize, listeners: usize) -> usize {
     let set_aside = PROCESS + PER_WORKER * workers + listeners + admin::CONNECTIONS_MAX;
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
-    // One at least: a gateway that serves nobody helps nobody.
+    // At least one: a gateway that serves nobody helps nobody.
     (open_files.saturating_sub(set_aside) / PER_CONNECTION).max(1)
 }
 
-/// The soft limit; none that can be read is none.
+/// The soft limit; unlimited if it cannot be read.
 fn open_files_max() -> u64 {
     Resource::NOFILE.get_soft().unwrap_or(u64::MAX)
 }
 
-/// A client's, and one to the upstream that answers it.
+/// One for the client, and one for the upstream that answers it.
 const PER_CONNECTION: usize = 2;
 
-/// A runtime's: it watches sockets, is woken, hears of signals. One to spare.
+/// A runtime watches sockets, is woken, and hears of signals. One is to spare.
 const PER_WORKER: usize = 4;
 
-/// Standard streams, the runtimes of control and signals, the log, the admin port; those of a moment:
-/// the file being read, the log's being opened again, names being looked up.
+/// Standard streams, the runtimes of control and signals, the log, the admin port; and for a
+/// moment, the file being read, the log being opened again, names being looked up.
 const PROCESS: usize = 36;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A whole gateway: binds its ports, runs its threads, reloads, drains.
 //!
-//! `main` wraps one in signals; tests run several in one process. The threads: one per worker
-//! (`proxy::worker`), and one for control, which accepts, answers the admin port and keeps house.
+//! `main` wraps one in signals; tests run several in one process. It has one thread per worker
+//! (`proxy::worker`) and one for control, which accepts, answers the admin port and does the
+//! housekeeping.
 
 mod control;
 mod descriptors;
@@ -33,16 +34,16 @@ use crate::snapshot::Snapshot;
 use crate::store::{MemoryStore, Store};
 use control::{Phase, control};
 
-/// A running gateway; dropped, it drains.
+/// A running gateway; it drains when it is dropped.
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
     admin: Arc<AdminState>,
     /// Where the access log and events go.
     output: Output,
-    /// Changes what is logged, once events are.
+    /// Changes what is logged, once events are logged.
     logging: Option<Logging>,
-    /// What of the file is hardly meant, until events are logged.
+    /// Warnings about the file, until events are logged.
     warnings: Vec<String>,
     /// Names and bound addresses of the listeners.
     addresses: Vec<(Arc<str>, SocketAddr)>,
@@ -50,7 +51,7 @@ pub struct Gateway {
     phase: watch::Sender<Phase>,
     workers: Vec<JoinHandle<()>>,
     control: Option<JoinHandle<()>>,
-    /// Configurations that requests may still hold; freed here rather than on a worker.
+    /// Configurations that requests may still hold; they are freed here and not on a worker.
     retired: Vec<Arc<Live>>,
 }
 
@@ -61,7 +62,7 @@ pub enum StartError {
     #[error("the file has mistakes")]
     File(Report),
     /// A port could not be opened.
-    #[error("{key} = \"{address}\"")]
+    #[error("cannot listen on {address} ({key})")]
     Bind {
         /// The key that names the address.
         key: String,
@@ -71,25 +72,25 @@ pub enum StartError {
         source: io::Error,
     },
     /// The log's file could not be opened.
-    #[error("log.file = \"{}\"", file.display())]
+    #[error("cannot open the log {} (log.file)", file.display())]
     Log {
         /// The file.
         file: PathBuf,
         /// What the operating system said.
         source: io::Error,
     },
-    /// A thread, a runtime or standard output could not be had.
+    /// The system gave no thread, no runtime or no standard output.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
 impl Gateway {
-    /// Starts a gateway from the text of a file; nothing is bound unless the file is right.
+    /// Starts a gateway from the text of a file; no port is bound unless the file is right.
     ///
     /// # Errors
-    /// [`StartError`]: none of them is worth a second try without a change.
+    /// [`StartError`]: none is worth a second try without a change.
     pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
-        // The file says where counters live; it is read with series ids that every store goes by.
+        // The file says where counters live; it is read with the series ids that every store uses.
         let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
         let loaded = load(text, &environment, &mut |series| memory.series_id(series))
             .map_err(StartError::File)?;
@@ -135,9 +136,10 @@ impl Gateway {
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;
-        // The ports are bound and queue: whoever sees one sees a gateway that is ready.
+        // The ports are bound and queue, so whoever connects finds a gateway that is ready.
         gateway.admin.is_ready.store(true, Relaxed);
-        // Before the admin port answers: a series that comes late looks like one that began.
+        // Before the admin port answers: a series that appears late looks like one that has just
+        // begun.
         gateway.observe_store();
         gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
         Ok(gateway)
@@ -174,7 +176,8 @@ impl Gateway {
         self.shared.metrics.observe_store(usage);
     }
 
-    /// Bounds connections by the limit of open files, which may have changed, and says so if they are few.
+    /// Bounds connections by the limit of open files, which may have changed; logs a warning if
+    /// they are few.
     fn count_descriptors(&self) {
         let live = self.shared.live();
         let max = descriptors::connections_max(self.workers.len(), &live.snapshot);
@@ -182,7 +185,7 @@ impl Gateway {
         descriptors::warn_if_few(max, &live.snapshot);
     }
 
-    /// Has the process's events logged where this gateway's access log goes; once per process.
+    /// Logs the process's events where this gateway's access log goes; once per process.
     pub fn log_events(&mut self) {
         let live = self.shared.live();
         let level = live.snapshot.log.level;
@@ -281,18 +284,18 @@ impl Gateway {
         Ok(())
     }
 
-    /// Counts a reload that came to nothing; the log's file is opened again all the same.
+    /// Counts a reload that failed; the log's file is opened again all the same.
     pub fn reject_reload(&self) {
         self.shared.metrics.reloaded(Reload::Rejected);
         self.reopen_log();
     }
 
-    /// Opens the log's file again, so that one that was rotated away is let go.
+    /// Opens the log's file again, so that a file that was rotated away is closed.
     fn reopen_log(&self) {
         let live = self.shared.live();
         let log = &live.snapshot.log;
         if let Err(error) = self.output.reopen(log.file.as_deref()) {
-            tracing::error!(%error, "the log cannot be opened again: lines go to where they went");
+            tracing::error!(%error, "the log cannot be opened again: lines go where they went before");
         }
         if let Some(logging) = &self.logging {
             logging.set(log.level, live.log_format);
@@ -316,7 +319,7 @@ impl Gateway {
         self.output.flush();
     }
 
-    /// Has a shutdown under way, or the next one, wait for no request.
+    /// Returns a function that makes a shutdown, under way or still to come, wait for no request.
     pub fn forcer(&self) -> impl Fn() + Send + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.force_shutdown()
@@ -340,10 +343,13 @@ fn open_log(snapshot: &Snapshot) -> Result<Output, StartError> {
     })
 }
 
-/// Logs what of a file is no mistake but hardly meant.
+/// Logs the warnings about a file: what is not a mistake, but probably not what was meant.
 fn warn(warnings: &[String]) {
     for warning in warnings {
-        tracing::warn!(warning, "hardly meant");
+        tracing::warn!(
+            warning,
+            "the file is valid, but probably not what was meant"
+        );
     }
 }
 
@@ -379,7 +385,7 @@ fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
     quotas.map(|quota| quota.series_id).collect()
 }
 
-/// Draws a key that nobody outside knows, so that nobody can choose values whose partition ids collide.
+/// Draws a key that nobody outside knows, so nobody can choose values whose partition ids collide.
 fn process_key() -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
     getrandom::fill(&mut key)?;

@@ -5,8 +5,8 @@ use crate::store::{self, Session};
 /// The units that one decision spent. Dropped, they stay spent; given back, they are the client's
 /// again.
 ///
-/// It lives until its request's answer has ended, and giving back never waits: it can be done from
-/// a drop. What has to be sent goes through a bounded queue of the worker.
+/// It lives until its request's answer has ended. Giving back never waits, so it can be done in a
+/// drop: what has to be sent goes through a bounded queue of the worker.
 #[derive(Debug)]
 pub struct OpenCharge {
     store: Session,

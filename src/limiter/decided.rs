@@ -1,4 +1,4 @@
-//! What the limiter decided of a request: facts that others make answers, fields and records of.
+//! What the limiter decided of a request: facts from which others make answers, fields and records.
 
 use smallvec::SmallVec;
 
@@ -15,11 +15,12 @@ pub struct Decided {
     pub outcomes: SmallVec<[(usize, PolicyOutcome); 4]>,
     /// What each enforced quota decided: indices of policy and quota.
     decisions: SmallVec<[(usize, usize, Decision); 2]>,
-    /// What the request spent, if something may settle it; boxed, for few requests have it.
+    /// What the request spent, if it may have to be given back; boxed, because few requests have
+    /// it.
     pub charge: Option<Box<OpenCharge>>,
-    /// Units that the request was to spend, if any policy applied.
+    /// Units that the request costs, if any policy applied.
     pub cost: Option<u64>,
-    /// Whether a decision was made without the store that it should have come from.
+    /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
 }
 
@@ -28,7 +29,7 @@ pub struct Decided {
 pub enum Admission {
     /// It may.
     Admitted {
-        /// How long it is held before that.
+        /// How long it is held first.
         wait: Micros,
     },
     /// An enforced quota refuses.
@@ -77,7 +78,7 @@ impl Decided {
             .map(|info| &*info.quota.item)
     }
 
-    /// Gives back what the request spent; the client is told what it has then.
+    /// Gives back what the request spent, and changes what the client is told accordingly.
     pub fn give_back(&mut self, snapshot: &Snapshot, route: &Route) {
         let Some(charge) = self.charge.take() else {
             return;
@@ -98,7 +99,7 @@ impl Decided {
     }
 }
 
-/// Returns the quota with the smallest share left, the first of equals.
+/// Returns the quota with the smallest share left; the first one if several are equal.
 pub fn tightest<'s>(infos: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitInfo<'s>> {
     infos.reduce(|least, next| {
         if next.has_less_left_than(&least) {
@@ -110,7 +111,7 @@ pub fn tightest<'s>(infos: impl Iterator<Item = LimitInfo<'s>>) -> Option<LimitI
 }
 
 impl LimitInfo<'_> {
-    /// Compares what is left of what each quota can hold, without a division.
+    /// Compares the shares that are left of the quotas' capacities, without a division.
     fn has_less_left_than(&self, other: &Self) -> bool {
         let parts = |info: &Self| (info.decision.remaining, info.quota.quota.capacity());
         let ((left, whole), (other_left, other_whole)) = (parts(self), parts(other));

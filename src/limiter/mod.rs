@@ -1,8 +1,8 @@
 //! The limiter: decides whether a request may spend its policies' quotas.
 //!
-//! [`Limiter::decide`] identifies the client, plans what its route's policies ask of the store, has
-//! the store decide, and says what came of it: a [`Decided`]. It knows no socket, no log and no
-//! response; whoever asks makes those of the answer.
+//! [`Limiter::decide`] identifies the client, plans what its route's policies ask of the store,
+//! lets the store decide, and returns the result: a [`Decided`]. It knows no socket, no log and no
+//! response; its caller makes those of the result.
 
 mod charge;
 mod decided;
@@ -33,7 +33,7 @@ pub struct Limiter<'l> {
     pub store: &'l Session,
 }
 
-/// A plan, and which quota of which policy each of its checks is.
+/// A plan, and for each of its checks the policy and quota that it belongs to.
 #[derive(Debug, Default)]
 struct Planned<'s> {
     checks: Plan<'s>,
@@ -80,7 +80,8 @@ impl<'l> Limiter<'l> {
                         retry: verdict.retry,
                     };
                 }
-                // A held request may yet find no place; nothing settles the charge of others.
+                // A held request may find no place, and then its charge is given back. Other
+                // charges never are.
                 if verdict.wait > Micros(0) {
                     decided.charge = Some(Box::new(OpenCharge::new(self.store, charge)));
                 }
@@ -89,7 +90,7 @@ impl<'l> Limiter<'l> {
         }
     }
 
-    /// Makes the plan of a request: every quota of its route's policies, with the partition it is for.
+    /// Plans a request: every quota of its route's policies, with the partition that it counts for.
     ///
     /// # Errors
     /// The index of a policy that refuses requests without a part of its partition.
@@ -157,7 +158,7 @@ impl Planned<'_> {
     }
 }
 
-/// Returns what a policy did, one more of its answers considered.
+/// Returns what a policy did, after one more of its answers.
 fn worse(so_far: PolicyOutcome, answer: &Answer, mode: Mode) -> PolicyOutcome {
     match (answer.decision, mode) {
         (None, _) => PolicyOutcome::Unanswered,
@@ -168,6 +169,6 @@ fn worse(so_far: PolicyOutcome, answer: &Answer, mode: Mode) -> PolicyOutcome {
 }
 
 impl Admission {
-    /// What nothing refuses and nothing holds.
+    /// Nothing refuses it and nothing holds it.
     const NOW: Self = Self::Admitted { wait: Micros(0) };
 }

@@ -38,7 +38,7 @@ pub struct Logging {
     shape: EventFormat,
 }
 
-/// Formats events as text or as JSON, as was said last.
+/// Formats events as text or as JSON, whichever was set last.
 #[derive(Clone, Debug)]
 struct EventFormat {
     is_json: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ impl Logging {
         let shape = EventFormat {
             is_json: Arc::new(AtomicBool::new(format == LogFormat::Json)),
             text: Format::default().with_ansi(io::stdout().is_terminal()),
-            // Spans are left out: their fields are formatted before the shape is known.
+            // Spans are left out, because their fields are formatted before the shape is known.
             json: Format::default()
                 .json()
                 .flatten_event(true)
@@ -67,13 +67,14 @@ impl Logging {
 
     /// Changes level and shape.
     pub fn set(&self, level: Level, format: LogFormat) {
-        // The handle fails only once the subscriber is gone, with which there is nothing to change.
+        // The handle fails only when the subscriber is gone, and then there is nothing to change.
         let _ = self.level.reload(LevelFilter::from_level(level));
         self.shape.is_json.store(format == LogFormat::Json, Relaxed);
     }
 }
 
-/// Says which shape the lines have: as configured, else text on a terminal and JSON elsewhere.
+/// Says which shape the lines have: the configured one; otherwise text on a terminal and JSON
+/// elsewhere.
 pub fn format_of(configured: Option<LogFormat>, file: Option<&Path>) -> LogFormat {
     configured.unwrap_or_else(|| {
         if file.is_none() && io::stdout().is_terminal() {

@@ -1,8 +1,8 @@
 //! Where log lines go: standard output or a file, written by one thread.
 //!
-//! Whoever has lines hands them over through a bounded queue and never waits: what does not fit,
-//! or what the file system refuses, is dropped and counted. Access-log blocks may take only part
-//! of the queue, so that a flood of requests cannot crowd out the line that says why.
+//! Whoever has lines hands them over through a bounded queue and never waits. Lines that do not
+//! fit, or that the file system refuses, are dropped and counted. Access-log blocks may take only
+//! part of the queue, so that a flood of requests cannot crowd out the line that says why.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ pub struct EventWriter<'o>(&'o Output);
 struct OutputState {
     access_blocks_queued: AtomicUsize,
     lines_dropped: Arc<AtomicU64>,
-    /// What the thread is to write to from the next block on.
+    /// What the thread writes to from the next block on.
     next_sink: Mutex<Option<Sink>>,
 }
 
@@ -47,7 +47,7 @@ enum Message {
     Access(Block),
     /// There is a new sink.
     Reopened,
-    /// Everything before this is to be written, and then confirmed.
+    /// Everything before this must be written, and then confirmed.
     Flush(SyncSender<()>),
 }
 
@@ -74,10 +74,10 @@ impl Output {
         Self::start(Sink::open(file)?)
     }
 
-    /// Opens `file` again, by its name, or a different one; what is queued may go to either.
+    /// Opens `file` again by its name, or opens another one; what is queued may go to either.
     ///
     /// # Errors
-    /// The file cannot be opened; lines go on to where they went.
+    /// The file cannot be opened; lines go where they went before.
     pub fn reopen(&self, file: Option<&Path>) -> io::Result<()> {
         let sink = Sink::open(file)?;
         *self.shared.next_sink() = Some(sink);
@@ -86,7 +86,7 @@ impl Output {
         Ok(())
     }
 
-    /// Waits until everything handed over so far is written, but only a few seconds.
+    /// Waits until everything handed over so far is written, but for a few seconds at most.
     ///
     /// For the end of the process; blocks its thread.
     pub fn flush(&self) {
@@ -95,7 +95,7 @@ impl Output {
         for _ in 0..FLUSH_TRIES {
             match self.queue.try_send(message) {
                 Ok(()) => {
-                    // An output that is stuck, or gone, is not waited for any longer.
+                    // An output that is stuck or gone is not waited for any longer.
                     let _ = confirmed.recv_timeout(FLUSH_TIMEOUT);
                     return;
                 }
@@ -183,7 +183,7 @@ impl Thread {
     }
 
     fn write(&mut self, block: &Block) {
-        // A line that broke off is ended first, so that it spoils no line but itself.
+        // A line that broke off is ended first, so that it spoils only itself.
         let mended = if self.is_torn {
             self.sink.write_all(b"\n")
         } else {
@@ -256,13 +256,13 @@ fn unsent(error: TrySendError<Message>) -> Message {
 /// Most blocks that wait to be written; access-log blocks are 8 KiB or little more.
 const BLOCKS_MAX: usize = 320;
 
-/// Most of them that are the access log's: 2 MiB.
+/// How many of them may be the access log's: 2 MiB.
 const ACCESS_BLOCKS_MAX: usize = 256;
 
 /// How long the end of the process waits for room in the queue, and then for the output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often within that a full queue is tried.
+/// How often a full queue is tried within that time.
 const FLUSH_TRIES: u32 = 100;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What the gateway counts of itself, for Prometheus.
 //!
 //! Every counter that a request touches is kept once per worker, on cache lines of its own, and
-//! summed when it is scraped: counting is an uncontended relaxed add. MetricSeries are looked up by name
-//! only when a snapshot is made ([`Metrics::handles`]); a name keeps its counters across reloads.
-//! Gauges of what is open or held are two counters, entered and left.
+//! summed when it is scraped, so counting is an uncontended relaxed add. Series are looked up by
+//! name only when a snapshot is made ([`Metrics::handles`]); a name keeps its counters across
+//! reloads. Gauges of what is open or held are two counters: entered and left.
 //!
 //! Label values are names of the configuration or words of this program, never a client's bytes.
-//! How counters become text is `render`.
+//! `render` turns counters into text.
 
 mod render;
 mod shard;
@@ -31,7 +31,7 @@ pub struct Metrics {
     registry: Registry,
 }
 
-/// Which worker counts: an index that the worker was given at its start.
+/// Which worker counts: the index that the worker was given at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerIndex(usize);
 
@@ -104,7 +104,7 @@ struct MetricSeries {
     log_lines_dropped: OnceLock<Arc<AtomicU64>>,
 }
 
-/// Asks the store what it holds, when scraped.
+/// Asks the store what it holds, at every scrape.
 struct StoreUsage(Box<dyn Fn() -> Usage + Send + Sync>);
 
 #[derive(Debug, Default)]
@@ -150,20 +150,20 @@ impl Metrics {
         Self { series, registry }
     }
 
-    /// Returns the index of the `n`th worker, counted from 0; the last index, that of the threads
-    /// which are no workers, if there are not so many.
+    /// Returns the index of the `n`th worker, counted from 0. If there are fewer workers, returns
+    /// the index of the threads that are not workers.
     pub fn worker(&self, n: usize) -> WorkerIndex {
         WorkerIndex(n.min(self.series.shards - 1))
     }
 
-    /// Returns the index of threads that are no workers.
+    /// Returns the index of the threads that are not workers.
     pub fn control(&self) -> WorkerIndex {
         WorkerIndex(self.series.shards - 1)
     }
 
     /// Finds or makes the series of a snapshot, given the names it has.
     ///
-    /// MetricSeries of earlier snapshots that no request holds any more are forgotten first.
+    /// Series of earlier snapshots that no request holds any more are forgotten.
     pub fn handles<'n>(
         &self,
         routes: impl Iterator<Item = &'n Arc<str>>,
@@ -232,7 +232,7 @@ impl Metrics {
         add(&self.series.reloads[reload as usize]);
     }
 
-    /// Has `usage` asked for the store's size at every scrape; the first call counts.
+    /// Asks `usage` for the store's size at every scrape; the first call counts.
     pub fn observe_store(&self, usage: impl Fn() -> Usage + Send + Sync + 'static) {
         let _ = self.series.store.set(StoreUsage(Box::new(usage)));
     }
@@ -275,7 +275,7 @@ impl ListenerMetrics {
         add(&self.0.of(worker).closed);
     }
 
-    /// Counts a connection that is closed between requests because others had no room.
+    /// Counts a connection that was evicted.
     pub fn evicted(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).evicted);
     }

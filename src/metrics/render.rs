@@ -75,7 +75,7 @@ impl MetricSeries {
             let sum = self.process.sum(|shard| &shard.errors[reason.index()]);
             count(&mut family, &labels, sum)?;
         }
-        let help = "Those of the errors that lie in the message itself, by reason.";
+        let help = "Errors that lie in the message itself, by reason.";
         let mut family = counters(encoder, "malformed", help)?;
         for reason in Reason::ALL.into_iter().filter(|one| one.is_malformed()) {
             let sum = self.process.sum(|shard| &shard.errors[reason.index()]);
@@ -125,7 +125,7 @@ impl MetricSeries {
             let sum = upstream.0.sum(|shard| &shard.reused);
             count(&mut family, &[("upstream", &**name)], sum)?;
         }
-        let help = "Further tries of requests towards upstreams.";
+        let help = "Retries of requests to upstreams.";
         let mut family = counters(encoder, "upstream_retries", help)?;
         for (name, upstream) in &upstreams {
             let sum = upstream.0.sum(|shard| &shard.retries);
@@ -155,7 +155,7 @@ impl MetricSeries {
             count(&mut family, &[("result", result)], reloads.load(Relaxed))?;
         }
         if let Some(dropped) = self.log_lines_dropped.get() {
-            let help = "Lines the log lost because its output did not keep up or failed.";
+            let help = "Lines that the log lost because its output did not keep up or failed.";
             counter(encoder, "log_lines_dropped", help, dropped.load(Relaxed))?;
         }
         if let Some(store) = self.store.get() {

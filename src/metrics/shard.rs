@@ -8,11 +8,11 @@ use crossbeam_utils::CachePadded;
 
 use super::WorkerIndex;
 
-/// One `T` per worker and one for the rest of the process, none sharing a cache line.
+/// One `T` per worker and one for the rest of the process; no two share a cache line.
 #[derive(Debug)]
 pub(super) struct Sharded<T>(Box<[CachePadded<T>]>);
 
-/// MetricSeries by name. Bounded by the configurations whose snapshots are alive.
+/// Series by name. Bounded by the configurations whose snapshots are alive.
 #[derive(Debug)]
 pub(super) struct ByName<T>(Mutex<BTreeMap<Arc<str>, Arc<T>>>);
 
@@ -23,7 +23,7 @@ impl<T: Default> Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// The worker's own. Indices come from the same `Metrics`, so they are in range.
+    /// Returns the worker's own. Indices come from the same `Metrics`, so they are in range.
     pub(super) fn of(&self, worker: WorkerIndex) -> &T {
         &self.0[worker.0]
     }

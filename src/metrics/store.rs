@@ -17,11 +17,12 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
     gauge(encoder, "store_partitions", help, usage.partitions)?;
     let help = "Bytes the memory store holds.";
     gauge(encoder, "store_bytes", help, usage.bytes)?;
-    let help = "Whether new clients find the memory store full (1), or did a few seconds ago.";
+    let help = "1 if new clients find the memory store full, or found it full a few seconds ago.";
     gauge(encoder, "store_full", help, usage.is_full.into())?;
-    let help = "Asks that found the memory store full.";
+    let help = "Checks that found the memory store full.";
     counter(encoder, "store_overflowed", help, usage.overflowed)?;
-    let help = "Charges that made a client's log or buckets coarser, the memory store being full.";
+    let help =
+        "Charges that made a client's log or buckets coarser because the memory store was full.";
     counter(encoder, "store_coarsened", help, usage.coarsened)?;
     match &usage.redis {
         Some(redis) => encode_redis(encoder, redis),
@@ -30,8 +31,8 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
 }
 
 fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
-    let help = "Plans, or parts of one, by who decided: the store, a remembered refusal, or nobody \
-                since the store was late, failed, or was not asked as it fails.";
+    let help = "Plans, or parts of plans, by who decided: the store, a remembered refusal, or \
+                nobody because the store was late, failed, or was not asked while it fails.";
     let mut family = counters(encoder, "store_decisions", help)?;
     for (result, value) in [
         ("answered", redis.answered),
@@ -44,7 +45,7 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
     }
     let help = "Refusals that are remembered.";
     gauge(encoder, "store_refusals", help, redis.refusals_remembered)?;
-    let help = "Connections to the store's servers that stand.";
+    let help = "Open connections to the store's servers.";
     gauge(encoder, "store_connections", help, redis.connections)?;
     let help = "Gateways that share the store, as last seen.";
     gauge(encoder, "store_nodes", help, redis.nodes.into())?;
@@ -75,7 +76,7 @@ fn encode_round_trips(
         .map(|bound| bound.map_or(f64::INFINITY, seconds))
         .zip(redis.round_trips)
         .collect();
-    let help = "How long the store took to decide, in seconds, waiting for its turn included.";
+    let help = "How long the store took to decide, in seconds, including the wait for its turn.";
     let name = "store_round_trip_seconds";
     let count = redis.round_trips.iter().sum();
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;

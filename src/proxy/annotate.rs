@@ -2,20 +2,20 @@
 //!
 //! `RateLimit-Policy` and `RateLimit` are structured-field lists (RFC 9651;
 //! draft-ietf-httpapi-ratelimit-headers), one item per enforced quota that was counted. An
-//! upstream's own items stay: ours follow as a further field line, which is the same list.
+//! upstream's own items stay; the gateway's follow as a further field line of the same list.
 //! `X-RateLimit-*` speak of one quota, the one with the smallest share left, and replace the
-//! upstream's, since they cannot be lists.
+//! upstream's, because they cannot be lists.
 //!
-//! Names and policies come rendered from the snapshot, so both fields are copied together in one
-//! reused buffer. A value per route, shared by all workers, would save nothing: its reference
-//! count is a cache line that every core writes.
+//! The snapshot holds names and policies rendered, so each field is copied together in one reused
+//! buffer. A value per route, shared by all workers, would save nothing: every core would write the
+//! cache line of its reference count.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::limiter::{LimitInfo, tightest};
 use crate::snapshot::RateLimitHeaders;
 
-/// Sets the limit headers of an answer; nothing to tell sets none.
+/// Sets the limit headers of an answer; sets none if there is nothing to tell.
 ///
 /// `buffer` is scratch space, reused so that it is allocated once per worker.
 pub fn annotate<'s>(
@@ -69,8 +69,8 @@ fn append_list(
     buffer.clear();
     write(buffer);
     let members = buffer.get(2..).unwrap_or_default();
-    // Items are rendered by the compiler of the configuration as ASCII; one that is not would be
-    // left out rather than end the request.
+    // Items are rendered as ASCII when the configuration is compiled. One that is not ASCII is left
+    // out and does not end the request.
     if !members.is_empty()
         && let Ok(value) = HeaderValue::from_bytes(members)
     {

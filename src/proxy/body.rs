@@ -1,4 +1,4 @@
-//! The body of an answer as it streams to the client, and what is known of its end.
+//! The body of an answer while it streams to the client, and what is known of its end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -31,7 +31,7 @@ pub(crate) enum Content {
     Upstream(UpstreamBody),
 }
 
-/// Why an answer's body broke off; the connection ends with it, so the client sees that.
+/// Why an answer's body broke off. The connection ends with it, so the client sees that.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResponseBodyError {
     #[error(transparent)]

@@ -9,7 +9,7 @@ use super::refusal::Refusal;
 use crate::request;
 use crate::request::cdn_loop::{self, CDN_LOOP};
 
-/// Refuses what no route is asked about.
+/// Refuses requests for which no route is looked up.
 pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
     // Most requests have none of these, and one look at all names is less work than three searches.
     let concerns =
@@ -20,7 +20,7 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
         if let Some(coding) = codings.next()
             && (!coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some())
         {
-            // hyper goes by the last coding alone, and what is forwarded would lack the others.
+            // hyper goes by the last coding alone, and the forwarded request would lack the others.
             return Err(Refusal::bad_framing());
         }
         if cdn_loop::passes(&head.headers) >= cdn_loop::PASSES_MAX {
@@ -39,9 +39,9 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Puts an absolute target's authority into the Host field, where routes, partitions and the
-/// upstream look for it; the field that it replaces must be good all the same. Other schemes than
-/// HTTP's name resources that are not to be had here.
+/// Puts an absolute target's authority into the Host field, because routes, partitions and the
+/// upstream look there. The field that it replaces must be good all the same. Schemes other than
+/// HTTP's name resources that are not served here.
 pub(super) fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
     if let Some(authority) = target.authority() {
         if !matches!(target.scheme_str(), None | Some("http" | "https")) {

@@ -14,7 +14,7 @@ pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
     /// The other end's address.
     pub(crate) peer: IpAddr,
-    /// Index of the listener it came by.
+    /// Index of the listener that accepted it.
     pub(crate) listener: usize,
     /// What the latest request's origin was told of its client.
     pub(crate) forwarded: RefCell<LatestFields>,
@@ -34,7 +34,7 @@ impl Client {
         }
     }
 
-    /// Shows the other end's address as far as the log may.
+    /// Shows the other end's address as far as the log may show it.
     pub(crate) fn redacted_peer(&self) -> impl Display {
         let live = self.worker.live();
         fmt::from_fn(move |f| {

@@ -1,9 +1,9 @@
-//! Deadlines that are swept a few times a second instead of armed one by one.
+//! Deadlines that are swept a few times a second, instead of a timer for each.
 //!
-//! A worker keeps one [`Sweep`] on its thread; every connection, to a client or an origin, registers the
-//! deadlines it needs once and then arms and disarms them by a plain store, so a request costs no
-//! timer. A deadline is never early, and late by at most one [`PERIOD`] while the worker keeps up. What must be punctual
-//! (a held request) uses the runtime's timers instead.
+//! A worker keeps one [`Sweep`] on its thread. Every connection, to a client or an origin,
+//! registers the deadlines it needs once, and then arms and disarms them by a plain store, so a
+//! request costs no timer. A deadline is never early, and at most one [`PERIOD`] late while the
+//! worker keeps up. What must be punctual (a held request) uses the runtime's timers instead.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -18,12 +18,12 @@ use crate::clock::{Clock, Micros, Timestamp};
 #[derive(Debug)]
 pub struct Sweep {
     clock: Clock,
-    /// The time of the latest sweep; what deadlines are compared with.
+    /// The time of the latest sweep, which deadlines are compared with.
     swept: Rc<Cell<Timestamp>>,
     deadlines: RefCell<Vec<Rc<Deadline>>>,
 }
 
-/// A point in time at which whoever waits is woken; disarmed until it is armed.
+/// A point in time at which the waiting task is woken; disarmed until it is armed.
 #[derive(Debug)]
 pub struct Deadline {
     clock: Clock,
@@ -62,7 +62,7 @@ impl Sweep {
         deadline
     }
 
-    /// Wakes whoever waits for a deadline that is over by now.
+    /// Wakes the tasks whose deadlines are over by now.
     pub fn sweep(&self) {
         self.swept.set(self.clock.now());
         self.deadlines.borrow_mut().retain(|deadline| {
@@ -81,12 +81,12 @@ impl Deadline {
         self.due.set(Some(due));
     }
 
-    /// Sets no deadline.
+    /// Disarms the deadline: it is not over until it is armed again.
     pub fn disarm(&self) {
         self.due.set(None);
     }
 
-    /// Has it be over at once, and wakes whoever waits for it.
+    /// Makes the deadline over at once, and wakes the task that waits for it.
     pub fn expire(&self) {
         self.due.set(Some(Timestamp(0)));
         self.wake();
@@ -107,7 +107,8 @@ impl Deadline {
         self.due.get().is_some_and(|due| due <= self.swept.get())
     }
 
-    /// Has the task of `cx` woken when the deadline is over; the latest registration counts.
+    /// Registers the task of `cx`, to be woken when the deadline is over; the latest registration
+    /// counts.
     pub fn register(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
         match &mut *waker {
@@ -117,7 +118,7 @@ impl Deadline {
     }
 
     fn wake(&self) {
-        // Taken first, for whoever is woken registers again.
+        // Taken first, because the woken task registers again.
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }

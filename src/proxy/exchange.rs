@@ -10,11 +10,11 @@ use super::record::Record;
 use super::worker::InForce;
 use crate::limiter::Decided;
 
-/// What lives as long as a request does: it travels in its answer's body.
+/// What lives as long as a request does; it travels in the answer's body.
 pub(crate) struct Exchange {
     /// Ends the request on its connection.
     request: RequestGuard,
-    /// What the limiter decided, and the charge that may be settled.
+    /// What the limiter decided, and the charge that may be given back.
     pub(crate) decided: Decided,
     /// What is recorded of it.
     pub(crate) record: Record,
@@ -28,7 +28,7 @@ impl Exchange {
         live: &Rc<InForce>,
         head: &Parts,
     ) -> Box<Self> {
-        // Made where it stays, for it is large.
+        // Made where it stays, because it is large.
         Box::new(Self {
             request,
             decided: Decided::default(),

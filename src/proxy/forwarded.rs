@@ -1,7 +1,7 @@
 //! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239).
 //!
-//! Set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no client can have them
-//! taken out.
+//! They are set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no
+//! client can have them removed.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::request::AddressSource;
 pub struct Sender<'a> {
     /// The connection's other end.
     pub peer: IpAddr,
-    /// Whose request it is: the peer's, or that of whom a trusted peer speaks for.
+    /// Whose request it is: the peer's, or the client's that a trusted peer speaks for.
     pub client: IpAddr,
     /// Where a trusted peer says whose request it forwards; none if the peer is not trusted.
     pub believed: Option<&'a AddressSource>,
@@ -24,12 +24,12 @@ pub struct Sender<'a> {
     pub scheme: &'static str,
 }
 
-/// What an untrusted peer's requests were last told to origins, for its next request to the same
-/// host: on a connection that is kept alive every request says the same.
+/// What origins were last told of an untrusted peer's requests, kept for its next request to the
+/// same host: every request on a kept-alive connection says the same.
 #[derive(Debug, Default)]
 pub struct LatestFields(Option<ForwardedFields>);
 
-/// The fields that take formatting.
+/// The fields that must be formatted.
 #[derive(Clone, Debug)]
 struct ForwardedFields {
     sender: (IpAddr, IpAddr),
@@ -40,11 +40,11 @@ struct ForwardedFields {
 
 /// Sets the four fields.
 ///
-/// A peer that is not trusted has said nothing of them that is left
-/// ([`strip_untrusted`](crate::request::claims::strip_untrusted)). Of a trusted peer, scheme and host are
-/// kept where `X-Forwarded-For` is what is believed, and the believed chain of addresses is
-/// continued; the other chain, which may be the client's invention, is made anew. Host is read from
-/// the request's own field. `remembered` is the connection's.
+/// If the peer is not trusted, nothing that it said in them is left
+/// ([`strip_untrusted`](crate::request::claims::strip_untrusted)). If it is trusted, the believed
+/// chain of addresses is continued, and scheme and host are kept if `X-Forwarded-For` is what is
+/// believed. The other chain, which may be the client's invention, is made anew. The host is read
+/// from the request's own Host field. `remembered` is the connection's.
 pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut LatestFields) {
     // One growth instead of two.
     headers.reserve(FIELDS_ADDED);
@@ -61,7 +61,8 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut L
     };
     headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
     headers.insert(FORWARDED, forwarded);
-    // A proxy that says all in Forwarded, or in a header of its own, may pass these on unread.
+    // A proxy that says everything in Forwarded, or in a header of its own, may pass these on
+    // unread.
     let is_believed = sender.believed == Some(&AddressSource::XForwardedFor);
     if !(is_believed && headers.contains_key(&X_FORWARDED_PROTO)) {
         headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
@@ -74,7 +75,7 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut L
     }
 }
 
-/// Formats what a request's origin is told.
+/// Formats what the request's origin is told.
 fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
     let host = headers.get(HOST).cloned();
     let mut text = FieldText::default();
@@ -111,7 +112,8 @@ impl LatestFields {
         let told = self.0.as_ref().filter(is_same).cloned();
         told.unwrap_or_else(|| {
             let told = tell(headers, sender);
-            // A copy: the request's own value would keep the buffer alive that its head came in.
+            // Copied, because the request's own value would keep alive the buffer that its head
+            // came in.
             let host = told.host.as_ref().map(|host| {
                 HeaderValue::from_bytes(host.as_bytes()).expect("it was a field value before")
             });
@@ -123,7 +125,7 @@ impl LatestFields {
 /// Most fields that forwarding adds to a request: these four and CDN-Loop.
 const FIELDS_ADDED: usize = 5;
 
-/// A field's value while it is written, so that its only allocation is its last.
+/// A field's value while it is written: it is allocated only once, when it is complete.
 #[derive(Default)]
 struct FieldText(SmallVec<[u8; 256]>);
 
@@ -132,7 +134,7 @@ impl FieldText {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes the hops so far, if `source` is where the sender is believed to say them.
+    /// Writes the earlier hops, if the sender is believed to name them in `source`.
     fn chain(
         &mut self,
         headers: &HeaderMap,
@@ -152,7 +154,7 @@ impl FieldText {
         }
     }
 
-    /// Writes the last hop, and before it the client where the chain does not say it.
+    /// Writes the last hop, and before it the client if the chain does not name it.
     fn hop(&mut self, sender: &Sender<'_>, write: impl Fn(&mut Self, IpAddr)) {
         if self.0.is_empty() && sender.client != sender.peer {
             write(self, sender.client);

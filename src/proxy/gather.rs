@@ -1,6 +1,6 @@
-//! Small pieces that are to be written together, as one.
+//! Joins small pieces that are to be written together.
 //!
-//! A head and a short body are less work to copy than the kernel has with a list of two pieces: a
+//! Copying a head and a short body is less work than a list of two pieces makes for the kernel: a
 //! `writev` of them costs more than a `send` of their copy.
 
 use std::io::IoSlice;
@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 /// Pieces that are written as one.
 pub(super) type Gathered = SmallVec<[u8; GATHERED_BYTES_MAX]>;
 
-/// Returns the pieces as one if that is little to copy, into `room` if need be.
+/// Returns the pieces as one if there is little to copy; if there are several, copies them into
+/// `room`.
 pub(super) fn gather<'b>(slices: &'b [IoSlice<'_>], room: &'b mut Gathered) -> Option<&'b [u8]> {
     if let [only] = slices {
         return Some(only);

@@ -1,8 +1,8 @@
 //! Holding: an admitted request of a leaky-bucket policy waits for its turn.
 //!
-//! It waits on a timer of the runtime, which is never early. While it waits it has a place among
-//! its listener's `max_held`; when its client leaves, the place is free at once, and the
-//! request's units stay spent.
+//! It waits on a timer of the runtime, which is never early. While it waits, it has a place among
+//! its listener's `max_held`. If its client leaves, the place is free at once, and the request's
+//! units stay spent.
 
 use super::client::Client;
 use super::downstream::http1::RequestState;
@@ -34,14 +34,14 @@ pub(super) async fn hold(
     };
     let _counted = Counted::new(worker);
     tokio::select! {
-        // A client that left before its turn has left, however late the worker looks.
+        // A client that left before its turn counts as gone, however late the worker looks.
         biased;
         () = state.gone() => Held::Gone,
         () = tokio::time::sleep(wait.into()) => Held::Released,
     }
 }
 
-/// A held request in the metrics; no longer held when dropped.
+/// Counts a held request in the metrics, until it is dropped.
 struct Counted<'w>(&'w Worker);
 
 impl<'w> Counted<'w> {

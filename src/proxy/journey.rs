@@ -106,12 +106,12 @@ pub(crate) async fn run(
         }
     };
     if exchange.request().is_more_expected() && !response.body().is_echo() {
-        // An answer that does not wait for the request's body mostly ends before it does.
+        // An answer that does not wait for the request's body usually ends before the body does.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
     if version == Version::HTTP_10 && response.headers().contains_key(CONNECTION) {
-        // Or hyper says `keep-alive` beside `close` to a client that asked for it.
+        // Otherwise hyper says `keep-alive` beside `close` to a client that asked for it.
         *response.version_mut() = version;
     }
     let style = live.snapshot.ratelimit_headers;
@@ -164,7 +164,7 @@ impl Journey<'_> {
         self.forward(route, head, forwarded).await
     }
 
-    /// Phases 2 to 4: has the limiter decide; a request of a leaky bucket waits for its turn.
+    /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
     async fn decide(&mut self, route: &Route, facts: &Facts<'_>) -> Result<(), Stop> {
         let Self {
             client,
@@ -192,7 +192,7 @@ impl Journey<'_> {
             }
         };
         exchange.record.held();
-        // Boxed, so that requests that are not held need not have room for it.
+        // Boxed, so that requests that are not held do not need room for it.
         let held_max = self.listener.max_held;
         let held = Box::pin(hold(client, exchange.request(), held_max, wait)).await;
         match held {
@@ -209,7 +209,7 @@ impl Journey<'_> {
         }
     }
 
-    /// Holds the body to the route's or the listener's bound.
+    /// Bounds the body by the route's maximum, or by the listener's if the route has none.
     fn bound_body(&mut self, route: &Route) -> Result<(), Refusal> {
         let bytes_max = route.max_body_bytes.or(self.listener.max_body_bytes);
         let Some((bytes_max, body)) = bytes_max.zip(self.body.as_mut()) else {
@@ -222,7 +222,7 @@ impl Journey<'_> {
         Ok(())
     }
 
-    /// Tells the upstream whose request it is, and that a gateway stands before it.
+    /// Tells the upstream whose request it is, and that it came through a gateway.
     fn annotate_request(&self, headers: &mut HeaderMap, client: IpAddr) {
         let peer = self.client.peer;
         let identity = &self.listener.identity;
@@ -238,7 +238,7 @@ impl Journey<'_> {
         cdn_loop::add(headers);
     }
 
-    /// Makes the request that the upstream sees, of what is left of the client's.
+    /// Makes the request that the upstream sees from what is left of the client's.
     fn outgoing(&mut self, head: &mut Parts, target: Uri) -> Request<RequestBody> {
         let mut body = self.body.take().expect("the body is forwarded once");
         body.keep_out(&self.live.snapshot.decisive_headers);
@@ -251,8 +251,8 @@ impl Journey<'_> {
 
     /// Phase 5: lets the upstream answer.
     ///
-    /// What waits is boxed, so that hyper need not have room for it with every request, refused
-    /// ones too.
+    /// What waits is boxed, so that hyper does not need room for it with every request, including
+    /// refused ones.
     async fn forward(
         &mut self,
         route: &Route,
@@ -346,7 +346,8 @@ fn route(
     Ok(found)
 }
 
-/// Has the upstream see what the route's partitions were made of: a header on several lines is one value.
+/// Makes the upstream see what the route's partitions were made of: a header on several lines
+/// becomes one value.
 fn join_lines(headers: &mut HeaderMap, snapshot: &Snapshot, route: &Route) {
     for applied in &route.policies {
         request::join_lines(headers, &snapshot.policies[applied.policy].partition);

@@ -1,9 +1,9 @@
 //! Proxying: from a client's bytes to an origin's and back.
 //!
-//! A worker [`run`]s connections: [`downstream`] reads requests off them, each request takes the
-//! [`journey`], one line per phase, and [`upstream`] sends it to an origin. The journey's answers are
-//! a [`refusal`]'s or an origin's, get their limit fields in [`annotate`], and stream out as a
-//! [`body`], with which the [`exchange`] ends and its [`record`] is written.
+//! A worker [`run`]s connections: [`downstream`] reads requests from them, each request takes the
+//! [`journey`], one line per phase, and [`upstream`] sends it to an origin. The answer is a
+//! [`refusal`] or an origin's. It gets its limit fields in [`annotate`] and streams out as a
+//! [`body`]; when that ends, the [`exchange`] ends and its [`record`] is written.
 
 pub mod shared;
 

@@ -1,7 +1,7 @@
 //! What is known of one request, gathered along its journey and recorded when it is over.
 //!
-//! A [`Record`] observes: it is told what happens, and nothing is decided by it. It is written once,
-//! when the request's exchange is dropped, so that a client that left is recorded too.
+//! A [`Record`] observes: it is told what happens, and nothing is decided by it. It is written
+//! once, when the request's exchange is dropped, so a request whose client left is recorded too.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -28,15 +28,16 @@ use crate::snapshot::{Route, Snapshot};
 pub(crate) struct Record {
     client: Rc<Client>,
     live: Rc<InForce>,
-    /// When its head had arrived, if the access log wants it; so with the other times.
+    /// When its head had arrived; none if there is no access log.
     began: Option<Timestamp>,
     method: Method,
-    /// The target as the client sent it; the path that is logged.
+    /// The target as the client sent it; its path is logged.
     target: Uri,
     /// The host asked for, if the access log wants it.
     host: SmallVec<[u8; 32]>,
     address: IpAddr,
-    /// Whose quota it was, as it may be shown, if the access log wants it and it is not the client's address.
+    /// Whose quota it was, in the form that may be shown; empty if there is no access log, or if
+    /// the client's address says it.
     partition: SmallVec<[u8; 32]>,
     /// Index of the route.
     route: Option<usize>,
@@ -117,7 +118,7 @@ impl Record {
         }
     }
 
-    /// Notes that the request begins to be held.
+    /// Notes that the request is held from now on.
     pub(crate) fn held(&mut self) {
         self.held_since = Some(self.now());
     }
@@ -157,7 +158,7 @@ impl Record {
         self.reason = reason;
     }
 
-    /// Notes bytes of the answer's body on their way.
+    /// Counts bytes of the answer's body on their way.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.sent_bytes += bytes as u64;
     }
@@ -167,7 +168,8 @@ impl Record {
         self.reason = Some(reason);
     }
 
-    /// Notes that the connection ended before the answer's body did; one to HEAD is never sent.
+    /// Notes that the connection ended before the answer's body did; the body of an answer to HEAD
+    /// is never sent.
     pub(crate) fn left_unsent(&mut self) {
         if self.method != Method::HEAD {
             self.reason
@@ -234,7 +236,7 @@ impl Record {
             partition: &self.partition,
             method: self.method.as_str().as_bytes(),
             host: &self.host,
-            // A path may name the client; where only digests show, the route must do.
+            // A path may name the client; if only digests are shown, the route must do.
             path: match names {
                 ClientNames::Short => self.target.path().as_bytes(),
                 ClientNames::Digest => b"",
@@ -260,7 +262,7 @@ impl Record {
     }
 }
 
-/// Records a head that never became a request; who sent it is all that is known of its client.
+/// Records a head that never became a request; only its sender is known.
 pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
     let worker = &client.worker;
     worker.shared.metrics.error(worker.index, reason);
@@ -295,12 +297,12 @@ pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<Statu
     worker.access_log.record(access, live.log_format, &entry);
 }
 
-/// Whether the log's `client` does not say it all.
+/// Whether the partition names more than the log's `client` does.
 fn names_more_than_address(partition: &Partition) -> bool {
     partition.0.iter().any(|choice| choice.0 != [Part::Ip])
 }
 
-/// Writes text into bytes that live on the stack if they are few.
+/// Writes text into bytes that stay on the stack while they are few.
 struct Bytes<'b, A: smallvec::Array<Item = u8>>(&'b mut SmallVec<A>);
 
 impl<A: smallvec::Array<Item = u8>> std::fmt::Write for Bytes<'_, A> {

@@ -32,7 +32,7 @@ struct Page {
     connection: Afterwards,
     /// The whole body; for quota-exceeded, its part before the list of violated policies.
     body: &'static str,
-    /// What a gRPC client is told, where gRPC has its own word for the status.
+    /// What a gRPC client is told, if gRPC has a word of its own for the status.
     grpc: Option<Grpc>,
 }
 
@@ -48,20 +48,20 @@ struct Grpc {
 pub enum Afterwards {
     /// It carries further requests.
     Keep,
-    /// It closes: where the next request begins, or what it meant, is in doubt.
+    /// It closes, because it is in doubt where the next request begins, or what this one meant.
     Close,
 }
 
-/// How the client wants to be told.
+/// How the client wants to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// By status and problem+json.
+    /// With a status and problem+json.
     Http,
-    /// By gRPC's own status, in a response that is all head ("Trailers-Only").
+    /// With gRPC's own status, in a response that is only a head ("Trailers-Only").
     Grpc,
 }
 
-/// Defines a constructor and its page per refusal whose body is constant.
+/// Defines a constructor and a page for each refusal whose body is constant.
 macro_rules! refusals {
     ($($(#[$doc:meta])+ $name:ident: $reason:ident, $status:ident = $code:literal $title:literal,
        $connection:ident, $detail:literal;)+) => {
@@ -109,7 +109,7 @@ refusals! {
         "The request's content is larger than allowed.";
     /// `Expect` asks for something other than `100-continue`; whether a body follows is unknown.
     expectation_failed: ExpectationFailed, EXPECTATION_FAILED = 417 "Expectation Failed", Close,
-        "The only expectation met is 100-continue.";
+        "The only expectation that is supported is 100-continue.";
     /// CONNECT, after which a client may speak anything, or TRACE, which would reflect the request.
     method_unsupported: MethodUnsupported, NOT_IMPLEMENTED = 501 "Not Implemented", Close,
         "The method is not supported.";
@@ -122,7 +122,7 @@ refusals! {
     /// No connection to the upstream could be made.
     connect_failed: ConnectFailed, BAD_GATEWAY = 502 "Bad Gateway", Keep,
         "The upstream cannot be reached.";
-    /// The upstream's answer is no HTTP, or ended within its head.
+    /// The upstream's answer is not HTTP, or ended within its head.
     bad_response: BadResponse, BAD_GATEWAY = 502 "Bad Gateway", Keep,
         "The upstream's response is malformed.";
     /// The upstream's head did not come within `response_timeout`.
@@ -167,7 +167,8 @@ impl Refusal {
         }
     }
 
-    /// A policy wants a part of the partition that the request lacks; the answer names the policy.
+    /// A policy requires a part of the partition that the request lacks; the answer names the
+    /// policy.
     pub fn unidentified(policy: &str) -> Self {
         let mut body = String::from(UNIDENTIFIED.body);
         // A policy's name has no character that JSON escapes.
@@ -254,7 +255,7 @@ impl Grpc {
 }
 
 impl Dialect {
-    /// Tells from a request's fields how its client wants to be told.
+    /// Tells from a request's fields how its client wants to be answered.
     pub fn of(headers: &HeaderMap) -> Self {
         let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let rest = content_type.and_then(|value| value.strip_prefix(b"application/grpc"));
@@ -266,8 +267,8 @@ impl Dialect {
     }
 }
 
-/// gRPC clients map every status but these themselves, and rightly (gRPC, "HTTP to gRPC Status Code
-/// Mapping"): 503 is UNAVAILABLE (14), which they may retry elsewhere.
+/// gRPC clients map every status but 429 and 503 correctly by themselves (gRPC, "HTTP to gRPC
+/// Status Code Mapping"). 503 is UNAVAILABLE (14), which they may retry elsewhere.
 const fn unavailable(code: u16, message: &'static str) -> Option<Grpc> {
     match code {
         503 => Some(Grpc {
@@ -305,7 +306,7 @@ static UNIDENTIFIED: Page = Page {
     connection: Afterwards::Keep,
     body: concat!(
         r#"{"type":"about:blank","title":"Unauthorized","status":401,"#,
-        r#""detail":"The request does not say whose it is.","policy":""#,
+        r#""detail":"The request does not identify its client.","policy":""#,
     ),
     grpc: None,
 };

@@ -27,7 +27,8 @@ struct Runner {
 /// Counts a panic that ends its connection; the worker goes on.
 struct PanicGuard(Rc<Client>);
 
-/// How many periods of the sweep a new connection has for its first byte when the gateway drains.
+/// For how many periods of the sweep a new connection may wait for its first byte when the gateway
+/// drains.
 const NEW_CONNECTION_PERIODS: u32 = 5;
 
 /// Runs a worker until its channel is closed and its connections are done, or the grace is over.
@@ -62,7 +63,7 @@ pub(crate) fn run(
         }
         runner.drain(&mut period).await;
     });
-    // A name that is being looked up on another thread is not waited for.
+    // A name look-up on another thread is not waited for.
     runtime.shutdown_background();
     Ok(())
 }
@@ -72,7 +73,7 @@ impl Runner {
     fn follow(&self, order: Order) {
         match order {
             Order::Serve(accepted) => {
-                // Entered here, so that draining waits for one that has not run yet.
+                // Registered here, so that draining waits for a connection that has not run yet.
                 let registration = self.connections.register();
                 let serving = serve(Rc::clone(&self.worker), accepted, registration);
                 tokio::task::spawn_local(serving);
@@ -97,7 +98,8 @@ impl Runner {
         self.connections.tick();
     }
 
-    /// Ends the connections with the requests they are at, and what is left when the grace is over.
+    /// Ends the connections after their current requests, and cuts what is left when the grace is
+    /// over.
     async fn drain(&self, period: &mut Interval) {
         self.connections.drain(Draining::Begun);
         let grace = self.worker.live().snapshot.shutdown_grace;
@@ -128,7 +130,7 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
     let index = accepted.permit.listener;
     let client = Rc::new(Client::new(worker, accepted.peer.ip(), index));
     let _guard = PanicGuard(Rc::clone(&client));
-    // A connection can outlive the configuration by far.
+    // A connection can live much longer than the configuration.
     let listener = Arc::clone(&client.worker.live().snapshot.listeners[index]);
     let name = &*listener.name;
     tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");

@@ -30,7 +30,7 @@ pub struct Shared {
     pub(crate) capacity: Arc<Capacity>,
     /// Which endpoints of upstreams fail.
     pub(crate) endpoints: Arc<Endpoints>,
-    /// What no one outside knows.
+    /// A key that nobody outside the process knows.
     pub(crate) process_key: [u8; 32],
     is_forced: AtomicBool,
     forced: Notify,
@@ -43,7 +43,8 @@ pub struct Live {
     pub snapshot: Snapshot,
     /// What measures its parts.
     pub handles: Handles,
-    /// The shape of log lines: settled here, for asking whether there is a terminal is a system call.
+    /// The shape of log lines. It is decided here, because asking whether there is a terminal is a
+    /// system call.
     pub log_format: LogFormat,
     /// The key of partition ids.
     pub(crate) partition_key: [u8; 32],
@@ -52,8 +53,8 @@ pub struct Live {
 impl Live {
     /// Finds the handles of `snapshot`'s parts.
     ///
-    /// `process_key` is what no one outside knows; partition ids that no other process has to make alike are
-    /// made with it.
+    /// Nobody outside knows `process_key`; it makes the partition ids that no other process has to
+    /// make alike.
     pub fn new(snapshot: Snapshot, metrics: &Metrics, process_key: &[u8; 32]) -> Self {
         let handles = metrics.handles(
             snapshot.routes.iter().map(|route| &route.name),
@@ -91,13 +92,13 @@ impl Shared {
         }
     }
 
-    /// Has a shutdown wait for nothing more.
+    /// Makes a shutdown wait for nothing more.
     pub fn force_shutdown(&self) {
         self.is_forced.store(true, Relaxed);
         self.forced.notify_one();
     }
 
-    /// Waits until a shutdown is to wait for nothing more; for one task.
+    /// Waits until a shutdown must wait for nothing more; only one task may call it.
     pub(crate) async fn forced(&self) {
         if !self.is_forced() {
             self.forced.notified().await;
@@ -118,17 +119,18 @@ impl Shared {
         self.capacity.bound(max);
     }
 
-    /// Puts `live` in force and returns what was; requests that began with that keep it.
+    /// Puts `live` in force and returns its predecessor; requests that began with that one keep it.
     pub fn swap(&self, live: Live) -> Arc<Live> {
         self.capacity.reload(&live.snapshot.listeners);
         self.live.swap(Arc::new(live))
     }
 }
 
-/// Returns the key of partition ids: the whole fleet's, if it shares counters.
+/// Returns the key of partition ids. It is the whole fleet's if the fleet shares counters.
 ///
-/// Without a secret it is a constant there, and anyone can tell which key a client's counters have;
-/// alone in memory it is this process's, so nobody can choose values whose partition ids collide.
+/// If the fleet has no secret, its key is a constant, and anyone can tell under which key a
+/// client's counters are. If counters are in memory, the key is this process's own, so nobody can
+/// choose values whose partition ids collide.
 fn partition_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
     match (&store.key_secret, &store.location) {
         (Some(secret), _) => blake3::derive_key(PARTITION_CONTEXT, secret.0.as_bytes()),
@@ -137,5 +139,6 @@ fn partition_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
     }
 }
 
-/// What keys of partition ids are derived for, so that a secret that is used elsewhere too gives another key there.
-const PARTITION_CONTEXT: &str = "tollgate 2026-11 partition_ids of partitions";
+/// The context that keys of partition ids are derived for: a secret that is used elsewhere too
+/// gives another key there.
+const PARTITION_CONTEXT: &str = "tollgate 2026-11 tags of partitions";

@@ -1,7 +1,8 @@
-//! What the requests of one worker share; lives on the worker's thread.
+//! What the requests of one worker share; it lives on the worker's thread.
 //!
-//! Nothing on a request's path is shared with another worker but the snapshot, the store and a few
-//! counters; a connection stays with the worker it was handed to. [`run`](super::run) is its life.
+//! Nothing on a request's path is shared with other workers except the snapshot, the store and a
+//! few counters; a connection stays with the worker it was handed to. [`run`](super::run) is its
+//! life.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -27,10 +28,10 @@ pub(crate) struct Worker {
     pub(crate) store: Session,
     /// Where a request renders its header values.
     pub(crate) scratch: RefCell<Vec<u8>>,
-    /// The configuration as this worker last saw it: cloned per request without touching a
-    /// count that other workers touch.
+    /// The configuration as this worker last saw it: a request clones it without touching a count
+    /// that other workers touch.
     live: RefCell<Rc<InForce>>,
-    /// Whether what is still open is cut, the grace being over.
+    /// Whether the grace is over and what is still open is cut.
     is_cutting: Cell<bool>,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Worker {
 pub(crate) struct InForce(Arc<Live>);
 
 impl Worker {
-    /// Makes what a worker's requests share; on the worker's own runtime.
+    /// Makes what a worker's requests share; must run on the worker's own runtime.
     pub(super) fn new(index: WorkerIndex, shared: Arc<Shared>, access_log: Writer) -> Self {
         let sweep = Rc::new(Sweep::new(shared.clock.clone()));
         let live = Rc::new(InForce(Arc::clone(&shared.live())));
@@ -70,7 +71,7 @@ impl Worker {
         Rc::clone(&seen)
     }
 
-    /// Why a request ends without its answer: its client left, or the gateway does.
+    /// Why a request ends without its answer: its client left, or the gateway shuts down.
     pub(crate) fn reason_to_end(&self) -> Reason {
         if self.is_cutting.get() {
             Reason::ShutDown
@@ -79,7 +80,7 @@ impl Worker {
         }
     }
 
-    /// Says that what is still open is cut.
+    /// Notes that what is still open is cut from now on.
     pub(super) fn cut(&self) {
         self.is_cutting.set(true);
     }

@@ -1,18 +1,19 @@
 //! CDN-Loop: tells how often a request has passed a gateway of this kind (RFC 8586).
 //!
 //! Each pass appends `tollgate`. A request may pass several gateways in a row, and a service may
-//! call through the gateway it is called by; one that comes with [`PASSES_MAX`] goes in circles.
-//! Via is left to others: origins switch compression off when they see one.
+//! send a request through the gateway that called it, so a few passes are normal. A request with
+//! [`PASSES_MAX`] goes in circles. Via is left to others, because origins switch compression off
+//! when they see one.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// The field's name.
 pub static CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
-/// A request that comes with this many passes is refused with 508.
+/// A request that arrives with this many passes is refused with 508.
 pub const PASSES_MAX: usize = 10;
 
-/// Counts the passes that a request comes with.
+/// Counts the passes that a request arrives with.
 pub fn passes(headers: &HeaderMap) -> usize {
     let lines = headers.get_all(&CDN_LOOP).iter();
     let members = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
@@ -24,7 +25,7 @@ pub fn add(headers: &mut HeaderMap) {
     headers.append(&CDN_LOOP, HeaderValue::from_static(NAME));
 }
 
-/// Whether a member is a gateway's of this kind, whatever parameters follow.
+/// Whether a member names a gateway of this kind, whatever parameters follow.
 fn is_own(member: &[u8]) -> bool {
     let id = member.split(|&byte| byte == b';').next();
     id.is_some_and(|id| id.trim_ascii().eq_ignore_ascii_case(NAME.as_bytes()))

@@ -1,8 +1,8 @@
 //! What a request may not say of itself: fields that only a proxy, or only the gateway, may set.
 //!
-//! They are taken out before anything is read from the fields, so that what routes and limits go by
-//! is what the origin sees. A name spelled with `_` counts as the one with `-`, because some
-//! origins (CGI, WSGI) read it so.
+//! They are removed before anything is read from the fields, so routes and limits go by what the
+//! origin sees. A name spelled with `_` counts as the one with `-`, because some origins (CGI,
+//! WSGI) read it so.
 
 use http::header::{HeaderMap, HeaderName};
 use smallvec::SmallVec;
@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use super::AddressSource;
 use super::client_address::ADDRESS_CLAIMS;
 
-/// Takes out what only a trusted peer may say: whose request it is, how and for which host it first
-/// came, and another target than the one that is matched; `source` is a field of the listener's own
-/// that names the client.
+/// Removes what only a trusted peer may say: whose request it is, how and for which host it first
+/// came, and a target other than the one that is matched. If `source` is a header of the listener's
+/// own that names the client, it is removed too.
 ///
-/// This comes before anything is read from the fields, so that routes and limits do not go by what
-/// the origin will not see. Names spelled with `_` go too.
+/// This happens before anything is read from the fields, so routes and limits do not go by what the
+/// origin will not see. Names spelled with `_` are removed too.
 pub fn strip_untrusted(headers: &mut HeaderMap, source: &AddressSource) {
     let own = match source {
         AddressSource::Header(own) => Some(own.as_str()),
@@ -26,8 +26,8 @@ pub fn strip_untrusted(headers: &mut HeaderMap, source: &AddressSource) {
     });
 }
 
-/// Takes out of a request's trailers the fields that routes and partitions look at: what was
-/// decided by the head shall not read otherwise to an origin that merges them.
+/// Removes from a request's trailers the fields that routes and partitions look at: an origin that
+/// merges trailers with fields must not read a value other than the one that decided the request.
 pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
     remove(trailers, |name| {
         let reads_as = |real: &HeaderName| reads_as(name.as_str(), real.as_str());
@@ -35,7 +35,7 @@ pub fn strip_decisive(trailers: &mut HeaderMap, decisive: &[HeaderName]) {
     });
 }
 
-/// Takes out the fields that an origin which reads `_` as `-` would take for `real`.
+/// Removes the fields that an origin takes for `real` because it reads `_` as `-`.
 pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
     remove(headers, |name| {
         name != real && reads_as(name.as_str(), real.as_str())
@@ -55,7 +55,7 @@ pub(super) fn is_reserved(name: &HeaderName) -> bool {
     prefix.is_some_and(|prefix| reads_as(prefix, RESERVED))
 }
 
-/// Whether a name with `_` reads as one that matters here.
+/// Whether a name has a `_` and reads as one that matters here.
 pub(super) fn is_disguised(name: &HeaderName) -> bool {
     let name = name.as_str();
     name.contains('_')
@@ -77,7 +77,7 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// Whether two names are one to an origin that does not tell `_` from `-`.
+/// Whether two names are the same to an origin that does not tell `_` from `-`.
 fn reads_as(name: &str, real: &str) -> bool {
     let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
     let same = |(a, b): (u8, u8)| a == b || (is_dash(a) && is_dash(b));
@@ -90,10 +90,10 @@ fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
 
 const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
-/// What some origins take for the target.
+/// Fields that some origins take for the target.
 const REWRITES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 
-/// How the names begin of fields that only the gateway sets.
+/// The prefix of the fields that only the gateway sets.
 const RESERVED: &str = "tollgate-";
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The client's address: the peer's, or what a trusted peer says it is.
 //!
-//! Entries of the believed field are walked from the right, where the nearest proxy wrote, past
-//! trusted proxies; the first that is not trusted is the client, and if all are, the leftmost. What
-//! cannot be read on the way (`unknown`, a zone, an octal) ends the walk with the peer's address:
-//! what lies beyond it is hearsay, and a shared "unknown" client would let one exhaust all.
+//! The entries of the field that is believed are walked from the right, where the nearest proxy
+//! wrote. The first that is not a trusted proxy is the client; if all are trusted, the leftmost is.
+//! An entry that cannot be read (`unknown`, a zone, an octal) ends the walk, and the peer is the
+//! client: what lies beyond that entry is hearsay, and if all such requests shared a client
+//! "unknown", one sender could exhaust the quota of all.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,11 +19,11 @@ use super::host::is_port;
 /// How a listener tells who its clients are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Peers that may say on whose behalf they speak.
+    /// Peers that may say for whom they forward.
     pub trusted_proxies: Vec<IpNet>,
-    /// The one source that is believed from them.
+    /// The one source that is believed if they send it.
     pub source: AddressSource,
-    /// How many leading bits of an IPv6 address make a client, 1 to 128.
+    /// How many leading bits of an IPv6 address identify a client, 1 to 128.
     pub ipv6_prefix: u8,
 }
 
@@ -39,7 +40,7 @@ pub enum AddressSource {
     Peer,
 }
 
-/// Fields in which one proxy or another says the client's address, and anyone else can say any.
+/// Fields in which some proxy states the client's address; anyone else can send them too.
 pub const ADDRESS_CLAIMS: [&str; 8] = [
     "forwarded",
     "x-forwarded-for",
@@ -51,7 +52,7 @@ pub const ADDRESS_CLAIMS: [&str; 8] = [
     "x-cluster-client-ip",
 ];
 
-/// Returns the client's address; IPv4-mapped addresses as IPv4.
+/// Returns the client's address; an IPv4-mapped address is returned as IPv4.
 pub fn client_address(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdentity) -> IpAddr {
     let peer = peer.to_canonical();
     if !is_trusted(peer, identity) {
@@ -75,7 +76,7 @@ pub fn client_address(peer: IpAddr, headers: &HeaderMap, identity: &ClientIdenti
     client.unwrap_or(peer)
 }
 
-/// Walks `entries`, from right to left; none stands for one that cannot be read.
+/// Walks `entries` from right to left; `None` is an entry that cannot be read.
 fn rightmost_untrusted(
     entries: impl Iterator<Item = Option<IpAddr>>,
     identity: &ClientIdentity,
@@ -99,8 +100,8 @@ pub fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
     (identity.trusted_proxies.iter()).any(|proxies| proxies.contains(&address))
 }
 
-/// The entries of a list of addresses from right to left, its lines joined in order. Empty ones are
-/// none (RFC 9110 section 5.6.1.2).
+/// The entries of a list of addresses from right to left, its lines joined in order. Empty entries
+/// do not count (RFC 9110 section 5.6.1.2).
 fn entries(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(name).iter().rev();
     lines
@@ -110,7 +111,7 @@ fn entries(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = Optio
         .map(read)
 }
 
-/// Reads an address that may have a port; IPv6 with a port stands in brackets.
+/// Reads an address that may have a port; IPv6 with a port is in brackets.
 fn read(entry: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(entry).ok()?;
     let (address, port) = if let Some(rest) = text.strip_prefix('[') {
@@ -138,7 +139,7 @@ fn is_obfuscated(port: &str) -> bool {
 }
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Trusted entries that are walked past before the whole list counts as unreadable.
+/// How many trusted entries the walk passes; a longer list counts as unreadable.
 const HOPS_MAX: usize = 32;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The Forwarded field (RFC 7239), read from the right.
 //!
-//! The trusted proxy's own element is the rightmost, and it is well-formed; what lies left of it
-//! may be a forger's. Reading from the right, a quote that a forger left open cannot swallow it.
+//! The trusted proxy's own element is the rightmost, and it is well-formed; a forger may have
+//! written what is left of it. When the line is read from the right, a quote that a forger left
+//! open cannot swallow the proxy's element.
 
 /// Splits a line at the commas outside of quotes, from right to left; elements are trimmed.
 pub(super) fn elements_from_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -30,8 +31,8 @@ fn is_escaped(text: &[u8], at: usize) -> bool {
     backslashes.count() % 2 == 1
 }
 
-/// Returns the value of an element's one `for`, quotes removed; none if there is none, there are
-/// two, or the element cannot be read.
+/// Returns the value of an element's one `for`, without quotes; none if there is no `for`, if there
+/// are two, or if the element cannot be read.
 pub(super) fn node(element: &[u8]) -> Option<&[u8]> {
     let mut node = None;
     let mut rest = element;
@@ -42,7 +43,7 @@ pub(super) fn node(element: &[u8]) -> Option<&[u8]> {
         }
         let equals = rest.iter().position(|&byte| byte == b'=')?;
         let (name, value) = (&rest[..equals], &rest[equals + 1..]);
-        // A stray quote in a name would change where elements end for whoever joins the lines.
+        // A stray quote in a name would move the ends of elements for anyone who joins the lines.
         if name.is_empty() || !name.iter().all(|&byte| is_token(byte)) {
             return None;
         }

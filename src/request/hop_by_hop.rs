@@ -1,9 +1,9 @@
-//! Takes out of a message the fields that concern one connection only.
+//! Removes from a message the fields that concern one connection only.
 //!
-//! Hop-by-hop fields and all that Connection names (RFC 9110, section 7.6.1) are taken out
-//! first, before anything is read from the fields: so that what the limits count by is what the
-//! origin sees. What the gateway says itself is set afterwards, by `forwarded`, where no client
-//! can name it. A route's own fields are set elsewhere.
+//! Hop-by-hop fields and all that Connection names (RFC 9110, section 7.6.1) are removed first,
+//! before anything is read from the fields, so the limits count by what the origin sees. What the
+//! gateway says itself is set afterwards, by `proxy::forwarded`, so no client can have it removed.
+//! A route's own fields are set elsewhere.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use smallvec::SmallVec;
 use super::cdn_loop::CDN_LOOP;
 use super::claims::{is_claim, is_disguised, is_reserved};
 
-/// Takes out what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
+/// Removes what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
 ///
-/// A wish for trailers stays. Names that an origin takes for such fields because it reads `_` as
-/// `-`, as CGI and WSGI do, go too.
+/// A request for trailers stays. A name with `_` is removed too if an origin that reads `_` as `-`,
+/// as CGI and WSGI do, takes it for such a field.
 pub fn strip_request(headers: &mut HeaderMap) {
     let unwanted = named(headers, |name| {
         is_hop_by_hop(name)
@@ -39,7 +39,8 @@ pub fn strip_request(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes out of a request's trailers what an origin that merges them with the fields must not believe.
+/// Removes from a request's trailers what an origin that merges them with the fields must not
+/// believe.
 pub fn strip_trailers(trailers: &mut HeaderMap) {
     let unwanted = named(trailers, |name| {
         is_hop_by_hop(name)
@@ -53,13 +54,13 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
     strip(trailers, &unwanted);
 }
 
-/// Takes the hop-by-hop fields out of a response; Trailer stays, for the trailers are passed on.
+/// Removes the hop-by-hop fields from a response; Trailer stays because the trailers are passed on.
 pub fn strip_response(headers: &mut HeaderMap) {
     let unwanted = named(headers, is_hop_by_hop);
     strip(headers, &unwanted);
 }
 
-/// Reads after how much idle time the sender of `headers` closes the connection.
+/// Reads how long the sender of `headers` keeps an idle connection open.
 pub fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     let parameter = tokens(headers.get(&KEEP_ALIVE)?).find_map(|token| {
         let (name, value) = token.split_once('=')?;
@@ -70,7 +71,7 @@ pub fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
 }
 
-/// Names of fields that are to go.
+/// Names of fields to remove.
 type Names = SmallVec<[HeaderName; 4]>;
 
 /// Returns the names of the fields that are `unwanted`.
@@ -84,11 +85,11 @@ fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> Names {
     names
 }
 
-/// Removes the fields of these names, hop-by-hop fields among them, and those that Connection names.
+/// Removes the fields of these names, and those that Connection names if it is one of them.
 fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
-    // It is hop-by-hop itself, so most messages need not be searched for it.
+    // Connection is hop-by-hop itself, so most messages need not be searched for it.
     if unwanted.contains(&CONNECTION) {
-        // Keep-Alive goes in any case, and most say nothing else.
+        // Keep-Alive is removed in any case, and most messages name nothing else.
         let is_more = |value: &&HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
         let options = headers.get_all(CONNECTION).iter().filter(is_more);
         let options: SmallVec<[HeaderValue; 2]> = options.cloned().collect();
@@ -116,7 +117,7 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     )
 }
 
-/// The members of a comma-separated list; what is not text is left out.
+/// The members of a comma-separated list; members that are not text are left out.
 fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let members = value.as_bytes().split(|&byte| byte == b',');
     members.filter_map(|member| str::from_utf8(member.trim_ascii()).ok())

@@ -1,8 +1,9 @@
 //! The host that a request asks for.
 //!
 //! An absolute target's authority wins over the Host field (RFC 9112 section 3.2.2), but the field
-//! must be good all the same. Hosts are compared in lower case, without port and last dot; names
-//! are held to letters, digits, `-`, `_`, `~` and dots, so that no escape or list spells another.
+//! must be good all the same. Hosts are compared in lower case, without port and last dot. A name
+//! has only letters, digits, `-`, `_`, `~` and dots, so no escape or list is another spelling of
+//! it.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -52,7 +53,8 @@ pub enum BadHost {
 /// Reads the host of a request, from its target if that has one.
 ///
 /// # Errors
-/// A host that is missing (before HTTP/1.1 it may be), given twice or not one: answer 400.
+/// A host that is missing (before HTTP/1.1 it may be), is given twice, or is not a host: answer
+/// 400.
 pub fn host<'r>(
     target: &'r Uri,
     headers: &'r HeaderMap,
@@ -87,7 +89,7 @@ fn read(text: &[u8]) -> Result<Cow<'_, str>, BadHost> {
     let text = str::from_utf8(text).map_err(|_| BadHost::Name)?;
     let name_end = match text.strip_prefix('[') {
         Some(rest) => rest.find(']').ok_or(BadHost::Name)? + "[]".len(),
-        // One host is a few bytes: a loop beats a searcher's set-up.
+        // A host is a few bytes: a loop beats the set-up of a searcher.
         None => (text.bytes().position(|byte| byte == b':')).unwrap_or(text.len()),
     };
     let (name, port) = text.split_at(name_end);

@@ -1,10 +1,10 @@
 //! What a request says: its path and target, its host, whose it is, and which route takes it.
 //!
 //! Everything here is pure and knows no socket. [`host()`] and [`client_address()`] read what a
-//! request says of itself, and believe only what may be believed; [`route`] finds its route by
-//! the normalised [`path`]; [`partition_id`] digests a policy's partition of it into the name that
-//! the store counts under, and [`redacted()`] spells the same for people without giving a secret
-//! away. [`claims`] and [`hop_by_hop`] take out what a client may not say and what is not for the next hop.
+//! request says of itself, and believe only what may be believed. [`route`] finds its route by the
+//! normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store
+//! counts under, and [`redacted()`] shows the same partition to people without revealing a secret.
+//! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop.
 
 pub mod cdn_loop;
 pub mod claims;

@@ -1,12 +1,12 @@
 //! Whose quota a request spends: its partition, digested.
 //!
-//! Each part goes in by name, then by value, lengths first, so no two partitions share a spelling
-//! and it shows which alternative of `header:x-api-key | ip` was taken. Values are compared byte
-//! by byte; an empty one is missing. All requests that lack a part share one digest that no value
-//! has, whatever their other parts are.
+//! Each part is hashed as its name and then its value, each after its length. So no two partitions
+//! hash the same bytes, and a digest differs by which alternative of `header:x-api-key | ip` was
+//! taken. Values are compared byte by byte; an empty one is missing. All requests that lack a part
+//! share one digest, which no value has, whatever their other parts are.
 //!
 //! A header on several lines counts as one value, joined as RFC 9110 section 5.3 joins it. Origins
-//! may read the first line alone: [`join_lines`] makes them see what was counted.
+//! may read only the first line, so [`join_lines`] makes them see what was counted.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,15 +20,15 @@ use super::route::{Found, Router};
 use crate::limit::PartitionId;
 use crate::limit::partition_id::PartitionHasher;
 
-/// The parts that together name a client; none: one quota for all.
+/// The parts that together name a client; if there are none, all clients share one quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition(pub Vec<Choice>);
 
-/// Parts of which the first that is present counts.
+/// Alternatives; the first that the request has counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice(pub Vec<Part>);
 
-/// What of a request names its client.
+/// A part of a request that can name its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The client's address, IPv6 by prefix.
@@ -59,12 +59,12 @@ pub enum Missing {
     Refuse,
 }
 
-/// What of a request can name its client.
+/// The facts of a request that can name its client.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'r> {
     /// The client's address, as [`client_address`](super::client_address()) returns it.
     pub client: IpAddr,
-    /// How many leading bits of an IPv6 address make a client.
+    /// How many leading bits of an IPv6 address identify a client.
     pub ipv6_prefix: u8,
     /// The request's headers.
     pub headers: &'r HeaderMap,
@@ -78,7 +78,7 @@ pub struct Facts<'r> {
     pub path: &'r str,
     /// The route, and its parameters.
     pub found: &'r Found,
-    /// What found it.
+    /// The router that found it.
     pub router: &'r Router,
 }
 
@@ -93,7 +93,8 @@ pub enum Identified {
     Unidentified,
 }
 
-/// Digests the request's `partition` under `key`; `missing` says what a part that it lacks means.
+/// Digests the request's `partition` under `key`; `missing` says what to do if the request lacks a
+/// part.
 pub fn partition_id(
     key: &[u8; 32],
     partition: &Partition,
@@ -115,13 +116,13 @@ pub fn partition_id(
     Identified::PartitionId(hasher.finish())
 }
 
-/// The partition id that a connection's latest request had by its client's address alone: on one that is
-/// kept alive every request has the same.
+/// The partition id of a connection's latest request, if the client's address alone makes it: then
+/// every request on a kept-alive connection has the same.
 #[derive(Debug, Default)]
 pub struct LatestPartition(Option<([u8; 32], IpAddr, u8, PartitionId)>);
 
 impl LatestPartition {
-    /// Does what [`partition_id`] does; what is remembered is not digested anew.
+    /// Does what [`partition_id`] does, but does not repeat the digest that it remembers.
     pub fn partition_id(
         &mut self,
         key: &[u8; 32],
@@ -146,7 +147,7 @@ impl LatestPartition {
     }
 }
 
-/// Digests one part and its value alone, for showing it.
+/// Digests one part and its value alone, to show it.
 pub(super) fn digest(key: &[u8; 32], part: &Part, value: &Value<'_>) -> PartitionId {
     let mut hasher = PartitionHasher::new(key);
     add(&mut hasher, part, value);
@@ -164,8 +165,8 @@ fn shared_id(key: &[u8; 32], choice: &Choice) -> PartitionId {
     hasher.finish()
 }
 
-/// Adds a part: its kind with its value, or its kind with its name and then the value under no
-/// kind, which no other part begins with.
+/// Adds a part: its kind with its value. A part with a name adds its kind with its name, and then
+/// its value under an empty kind, which no other part begins with.
 fn add(hasher: &mut PartitionHasher, part: &Part, value: &Value<'_>) {
     let (mut kind, name) = spelling(part);
     if !name.is_empty() {
@@ -247,7 +248,8 @@ fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
     }
 }
 
-/// Spells a path, or a part of one, as its route compares it: what it takes in any case counts as one.
+/// Spells a path, or a part of one, as its route compares it: if the route ignores case, all cases
+/// are one.
 fn of_path<'r>(path: &'r str, facts: &Facts<'_>) -> Cow<'r, [u8]> {
     let path = path::comparable(path);
     if facts.router.ignores_case(facts.found) {
@@ -264,8 +266,8 @@ fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns a header's value, several lines joined in order, without white space around it. Empty
-/// lines say nothing (RFC 9110 section 5.6.1.2); where all are empty there is no value.
+/// Returns a header's value: its lines joined in order, each without white space around it. Empty
+/// lines say nothing (RFC 9110 section 5.6.1.2); if all are empty there is no value.
 fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>> {
     let mut lines = headers
         .get_all(name)
@@ -282,18 +284,18 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
     Some(value)
 }
 
-/// Puts the headers that name a client onto one line each, and takes out others that read like
-/// them, so that whichever line an origin reads, it sees the value that was counted.
+/// Joins each header that names a client into one line, and removes others that read like it, so an
+/// origin sees the value that was counted, whichever line it reads.
 pub fn join_lines(headers: &mut HeaderMap, partition: &Partition) {
     for part in partition.0.iter().flat_map(|choice| &choice.0) {
         if let Part::Header(name) = part {
-            settle(headers, name);
+            join_header(headers, name);
         }
     }
 }
 
-/// Does the same for the headers that routes ask for, before one is found: what no route took for
-/// its value shall not be that value to an origin which reads the first line alone.
+/// Does the same for the headers that routes ask for, before a route is found: otherwise an origin
+/// that reads only the first line would see a value that no route saw.
 pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) {
     let names = router.header_names();
     if names.is_empty() {
@@ -302,12 +304,12 @@ pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) {
     let is_doubled = headers.len() > headers.keys_len();
     if is_doubled || headers.keys().any(|name| name.as_str().contains('_')) {
         for name in names {
-            settle(headers, name);
+            join_header(headers, name);
         }
     }
 }
 
-fn settle(headers: &mut HeaderMap, name: &HeaderName) {
+fn join_header(headers: &mut HeaderMap, name: &HeaderName) {
     strip_disguises(headers, name);
     if headers.get_all(name).iter().nth(1).is_none() {
         return;

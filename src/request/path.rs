@@ -8,14 +8,15 @@
 //!
 //! | in the path | |
 //! | --- | --- |
-//! | `%2F`, `%5C` | kept encoded and reported: only a route that keeps encoded slashes takes them, and not where they hide another's path |
+//! | `%2F`, `%5C` | kept encoded and reported; only a route that keeps encoded slashes takes them, and only if they hide no other route's path |
 //! | `\`, `%00`, `%` without two hex digits | refused |
-//! | control characters, space, `?`, `#` as they are | refused; encoded they are kept encoded |
+//! | control characters, space, `?`, `#` as they are | refused; if encoded, kept encoded |
 //! | `..;x`, `..%3Bx`, `..%2Fx` and the like | refused: origins disagree on whether they lead upwards |
 //! | a last `/` | kept for the origin, ignored by the router |
 //!
-//! RFC 3986 does not equate `%3A` with `:`, so both are forwarded as they came; origins mostly do
-//! equate them, so the router compares spellings in which they are one. The query is none of its business.
+//! RFC 3986 does not equate `%3A` with `:`, so each is forwarded as it came. Most origins do equate
+//! them, so the router compares spellings in which they are the same. The query is not touched
+//! here.
 
 use std::borrow::Cow;
 
@@ -64,7 +65,7 @@ pub enum BadPath {
     DotSegment,
 }
 
-/// Normalises `path`; borrows it if it already is normal. What comes out is normal itself.
+/// Normalises `path`; borrows it if it is normal already. Normalising the result changes nothing.
 pub fn normalise(path: &str) -> Result<Normalised<'_>, BadPath> {
     let scan = Scan::of(path.as_bytes())?;
     Ok(Normalised {
@@ -77,9 +78,9 @@ pub fn normalise(path: &str) -> Result<Normalised<'_>, BadPath> {
     })
 }
 
-/// Decodes what stands for itself in most origins' eyes although RFC 3986 tells it from its
-/// escape (`!$&'()*+,;=:@`), so that `%3A` and `:` compare equal. `path` is normalised or a part
-/// of such a path; segments stay segments.
+/// Decodes the characters that RFC 3986 tells from their escapes but most origins do not
+/// (`!$&'()*+,;=:@`), so that `%3A` and `:` compare equal. `path` is normalised, or a part of such
+/// a path; segments stay segments.
 pub(super) fn comparable(path: &str) -> Cow<'_, str> {
     let bytes = path.as_bytes();
     let Some(first) = (0..bytes.len()).find(|&at| decodes_for_comparing(bytes, at)) else {
@@ -100,7 +101,7 @@ pub(super) fn comparable(path: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Returns where in `path` the byte at `offset` of its comparable spelling comes from.
+/// Returns the position in `path` of the byte at `offset` of its comparable spelling.
 pub(super) fn offset_in(path: &str, offset: usize) -> usize {
     let bytes = path.as_bytes();
     (0..offset).fold(0, |at, _| {
@@ -112,7 +113,7 @@ pub(super) fn offset_in(path: &str, offset: usize) -> usize {
     })
 }
 
-/// Writes the path that an origin sees which takes encoded slashes and backslashes for slashes.
+/// Returns the path as an origin sees it that takes encoded slashes and backslashes for slashes.
 /// `path` is normalised.
 pub(super) fn with_slashes_decoded(path: &str) -> String {
     let decoded = path.replace("%2F", "/").replace("%5C", "/");
@@ -136,7 +137,7 @@ fn decodes_for_comparing(bytes: &[u8], at: usize) -> bool {
             .is_some_and(|byte| CLASSES[usize::from(byte)] == Class::Plain && !is_unreserved(byte))
 }
 
-/// What one look over a path says.
+/// What one scan of a path finds.
 struct Scan {
     normal: bool,
     encoded_slash: bool,
@@ -262,7 +263,7 @@ impl Segment {
     }
 }
 
-/// Says whether an origin that decodes slashes or cuts parameters off would see a dot segment.
+/// Says whether an origin that decodes slashes or cuts off parameters would see a dot segment.
 fn is_dot_segment_in_disguise(segment: &[u8]) -> bool {
     if segment[0] != b'.' && !segment.contains(&b'%') {
         return false;
@@ -281,7 +282,8 @@ fn is_dot_segment_in_disguise(segment: &[u8]) -> bool {
     })
 }
 
-/// Says whether all before a parameter is `.` or `..`; a proxy behind may decode the `;` of `..%3Bx`.
+/// Says whether all before a parameter is `.` or `..`. Its `;` may be encoded, because a proxy
+/// behind may decode `..%3Bx`.
 fn begins_with_dots(text: &[u8]) -> bool {
     let dots = text.strip_prefix(b"..").or(text.strip_prefix(b"."));
     dots.is_some_and(|rest| matches!(rest, [] | [b';', ..]) || escaped(rest, 0) == Some(b';'))
@@ -308,7 +310,7 @@ enum Class {
     Plain,
     Slash,
     Percent,
-    /// Should have been sent encoded, and is from here on.
+    /// Should have been sent encoded, and is encoded from here on.
     Encode,
     Refuse,
     Backslash,

@@ -1,9 +1,10 @@
 //! A partition as the log and the admin port show it.
 //!
 //! Addresses, hosts, methods and routes are in clear. What may be a secret (a header's value, a
-//! piece of the path) is its first four characters, `~`, and eight hex digits of a keyed digest:
-//! enough to tell clients apart and to recognise one, not enough to be one. The text is printable
-//! ASCII, so it cannot break a line; a writer of JSON still escapes `"` and `\` of a route's name.
+//! piece of the path) is shown as its first four characters, `~`, and eight hex digits of a keyed
+//! digest: enough to tell clients apart and to recognise one, not enough to pose as one. The text
+//! is printable ASCII, so it cannot break a line; a writer of JSON still escapes `"` and `\` in a
+//! route's name.
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::net::IpAddr;
@@ -20,8 +21,8 @@ pub enum ClientNames {
     Digest,
 }
 
-/// A request's partition, shown without a secret. Allocates nothing but what a header on several
-/// lines or an odd escape takes.
+/// A request's partition, shown without a secret. It allocates only for a header on several lines
+/// or an unusual escape.
 #[derive(Clone, Copy, Debug)]
 pub struct Redacted<'r> {
     key: &'r [u8; 32],
@@ -30,8 +31,8 @@ pub struct Redacted<'r> {
     names: ClientNames,
 }
 
-/// Shows whose quota a request spends, its digests made under `key`: `203.0.113.9`,
-/// `live~1f2e3d4c`, or `header:x-api-key=live~1f2e3d4c, route=/items/{id}` if it takes names to tell.
+/// Shows whose quota a request spends, with digests under `key`: `203.0.113.9` or `live~1f2e3d4c`;
+/// or, if the parts need their names, `header:x-api-key=live~1f2e3d4c, route=/items/{id}`.
 pub fn redacted<'r>(
     key: &'r [u8; 32],
     partition: &'r Partition,
@@ -46,7 +47,7 @@ pub fn redacted<'r>(
     }
 }
 
-/// Shows a client's address: in clear, or as the digest that stands for it where only digests show.
+/// Shows a client's address: in clear, or as its digest if only digests are shown.
 pub fn redacted_address(key: &[u8; 32], address: IpAddr, names: ClientNames) -> impl Display {
     fmt::from_fn(move |f| match names {
         ClientNames::Short => write!(f, "{address}"),
@@ -136,8 +137,8 @@ fn write_name(f: &mut Formatter<'_>, part: &Part) -> fmt::Result {
     f.write_str(name)
 }
 
-/// Writes up to `characters` of a text. What is not printable ASCII is one `?` per character (or
-/// byte, if it is none), and so are `"` and `\` where a client chose them.
+/// Writes up to `characters` of a text. A character that is not printable ASCII becomes one `?`,
+/// and so does a byte that is part of none. `"` and `\` become `?` too if a client chose them.
 fn write_printable(f: &mut Formatter<'_>, text: &[u8], characters: usize) -> fmt::Result {
     let is_start = |byte: &&u8| !(0x80..0xc0).contains(*byte);
     let from_client = characters == CHARACTERS_SHOWN;

@@ -1,14 +1,14 @@
-//! A request's target: from what the client sent, by what was matched, to what is forwarded.
+//! A request's target: what the client sent, what was matched, and what is forwarded.
 //!
-//! The path is [`path`]'s, and what is forwarded is what was matched, but for a stripped prefix. The
-//! query is passed on as it came; a fragment is not even read.
+//! [`path`] normalises the path. What is forwarded is what was matched, except that a prefix may be
+//! stripped. The query is passed on as it came; a fragment is not even read.
 
 use http::Uri;
 use http::uri::PathAndQuery;
 
 use super::path::{self, BadPath, Normalised};
 
-/// Normalises the path, which can grow; one that would not fit a target any more is refused.
+/// Normalises the path, which can grow; a path that no longer fits a target is refused.
 pub(crate) fn normalise(target: &Uri) -> Result<Normalised<'_>, BadPath> {
     let path = path::normalise(target.path())?;
     let query_bytes = target.query().map_or(0, |query| "?".len() + query.len());
@@ -36,7 +36,8 @@ pub(crate) fn outgoing(target: &Uri, path: &str, strip_prefix: Option<&str>) -> 
     Uri::from(path_and_query)
 }
 
-/// Takes as many segments off `path` as `prefix` has: the route matched them in a spelling of its own.
+/// Removes as many segments from `path` as `prefix` has: the route may have matched them in another
+/// spelling.
 fn strip<'p>(path: &'p str, prefix: &str) -> &'p str {
     let segments = prefix.matches('/').count();
     path.match_indices('/')

@@ -1,4 +1,5 @@
-//! A client's body as it streams in: what is missing of it is the client's delay, and it has a bound.
+//! A client's body as it streams in: it has a bound, and waiting for it counts as the client's
+//! delay.
 
 use std::error::Error as _;
 use std::io;
@@ -23,9 +24,9 @@ pub(crate) struct RequestBody {
     client: Rc<RequestState>,
     /// Bytes that may still come.
     allowance: u64,
-    /// Whether the client waits with it to be told to go on (100).
+    /// Whether the client withholds it until it is told to go on (100).
     is_withheld: bool,
-    /// What its trailers may not say, beside what no trailers may.
+    /// Fields that its trailers may not have, besides those that no trailers may have.
     decisive: Option<Arc<[HeaderName]>>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) enum RequestBodyError {
     /// The client left.
     #[error("the client broke off its request")]
     Aborted,
-    /// Its chunks or trailers are not what the framing allows.
+    /// Its chunks or trailers break the rules of the framing.
     #[error("the client's body is malformed")]
     Malformed,
     /// The client sent nothing for the listener's `body_timeout`.
@@ -61,7 +62,7 @@ impl RequestBody {
         }
     }
 
-    /// Keeps these fields, by which the request was decided, out of its trailers.
+    /// Keeps these fields out of its trailers, because the request was decided by them.
     pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
         if self.size_hint().exact().is_none() {
             self.decisive = Some(Arc::clone(decisive));
@@ -73,9 +74,9 @@ impl RequestBody {
         self.allowance = bytes_max;
     }
 
-    /// Reads the rest and throws it away if it is announced, short and on its way, so that the
-    /// connection can be used again after an early answer. One that the client withholds is not
-    /// read: that would ask for it.
+    /// Reads the rest and throws it away, so that the connection can be used again after an early
+    /// answer; but only if the rest is announced, short and on its way. A body that the client
+    /// withholds is not read, because that would ask for it.
     pub(crate) async fn drain(mut self) {
         let bytes = self.size_hint().exact();
         let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
@@ -90,7 +91,7 @@ impl RequestBody {
                 }
             }
         };
-        // What does not come in time is left, and the connection closes behind the answer.
+        // What does not come in time is left unread, and the connection closes after the answer.
         drop(tokio::time::timeout(DRAIN_TIMEOUT, reading).await);
     }
 }
@@ -101,7 +102,8 @@ const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl RequestBodyError {
-    /// Tells a body that breaks the rules of its framing from a client that left within it.
+    /// Tells a body that breaks the rules of its framing from a client that left while it sent a
+    /// good one.
     fn of(error: &hyper::Error) -> Self {
         let source = error.source().and_then(|source| source.downcast_ref());
         match source.map(io::Error::kind) {
@@ -123,8 +125,8 @@ impl Body for RequestBody {
             self.client.await_body();
             return Poll::Pending;
         };
-        // A read that failed because of the deadline is told from one that failed by itself while
-        // the deadline still stands.
+        // A read that failed because of the deadline can be told from one that failed by itself
+        // only while the deadline still stands.
         let is_overdue = self.client.is_overdue();
         self.client.body_progressed();
         Poll::Ready(match frame {
@@ -143,7 +145,7 @@ impl Body for RequestBody {
                     None => Some(Err(RequestBodyError::TooLarge)),
                     Some(rest) => {
                         self.allowance = rest;
-                        // Nobody asks for more behind trailers.
+                        // Nobody asks for more after trailers.
                         if frame.is_trailers() || self.incoming.is_end_stream() {
                             self.client.expect_no_more();
                         }

@@ -1,4 +1,4 @@
-//! How many connections and held requests there may be, of each listener and of all together.
+//! How many connections and held requests there may be, for each listener and for all together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,20 +8,20 @@ use tokio::sync::Notify;
 use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
 use crate::snapshot::Listener;
 
-/// What the listeners of a process carry, and how much they may.
+/// How many connections and held requests the listeners of a process have, and may have.
 #[derive(Debug)]
 pub(crate) struct Capacity {
     /// In the snapshot's order.
     listeners: Vec<ListenerLoad>,
     /// Open client connections of all listeners.
     open: AtomicUsize,
-    /// Most of them at once.
+    /// How many there may be at once.
     open_max: AtomicUsize,
-    /// As whom acceptors count.
+    /// The index under which acceptors count.
     acceptor: WorkerIndex,
 }
 
-/// What a listener carries at the moment.
+/// What a listener has open and holds at the moment.
 #[derive(Debug)]
 pub(crate) struct ListenerLoad {
     metrics: Arc<ListenerMetrics>,
@@ -32,7 +32,7 @@ pub(crate) struct ListenerLoad {
     freed: Notify,
 }
 
-/// Whose connections there are too many of.
+/// Which connections there are too many of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
     /// Those of the listener with this index.
@@ -41,7 +41,7 @@ pub(crate) enum Among {
     All,
 }
 
-/// A connection's place among its listener's and its worker's; given up when dropped.
+/// A connection's place among those of its listener and its worker; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     /// Index of the listener.
@@ -51,12 +51,12 @@ pub(crate) struct ConnectionPermit {
     worker_load: Arc<AtomicUsize>,
 }
 
-/// A request's place among those that a listener holds; given up when dropped.
+/// A request's place among those that a listener holds; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct HeldPermit<'l>(&'l ListenerLoad);
 
 impl Capacity {
-    /// Begins empty; all listeners together have no bound yet.
+    /// Begins empty; there is no bound on all listeners together yet.
     pub(crate) fn new(listeners: &[Arc<Listener>], metrics: &Metrics) -> Self {
         let load = |listener: &Arc<Listener>| ListenerLoad {
             metrics: metrics.listener(&listener.name),
@@ -73,12 +73,12 @@ impl Capacity {
         }
     }
 
-    /// Returns what one listener carries.
+    /// Returns what one listener has open and holds.
     pub(crate) fn listener(&self, index: usize) -> &ListenerLoad {
         &self.listeners[index]
     }
 
-    /// Goes by these listeners' `max_connections` from now on.
+    /// Applies these listeners' `max_connections` from now on.
     pub(crate) fn reload(&self, listeners: &[Arc<Listener>]) {
         for (load, listener) in self.listeners.iter().zip(listeners) {
             load.open_max.store(listener.max_connections, Relaxed);
@@ -92,8 +92,8 @@ impl Capacity {
         self.reconsider();
     }
 
-    /// Says among whose connections one must go before this listener can take another; none if
-    /// there is room.
+    /// Says among which connections one must be evicted before this listener can take another; none
+    /// if there is room.
     pub(crate) fn full(&self, listener: usize) -> Option<Among> {
         let load = &self.listeners[listener];
         if load.open.load(Relaxed) >= load.open_max.load(Relaxed) {
@@ -109,7 +109,7 @@ impl Capacity {
         }
     }
 
-    /// Counts a connection that a listener took and a worker is to serve.
+    /// Counts a connection that a listener accepted and a worker is to serve.
     pub(crate) fn admit(
         self: &Arc<Self>,
         listener: usize,
@@ -133,7 +133,7 @@ impl Capacity {
         self.open.load(Relaxed) >= self.open_max.load(Relaxed)
     }
 
-    /// Has every acceptor look again how many connections there may be.
+    /// Makes every acceptor check again how many connections there may be.
     fn reconsider(&self) {
         for load in &self.listeners {
             load.freed.notify_one();
@@ -142,12 +142,12 @@ impl Capacity {
 }
 
 impl ListenerLoad {
-    /// Counts a connection that was ended so that others have room.
+    /// Counts a connection that was evicted.
     pub(crate) fn evicted(&self, worker: WorkerIndex) {
         self.metrics.evicted(worker);
     }
 
-    /// Takes a place among at most `held_max` held requests; none if there is none.
+    /// Takes a place among at most `held_max` held requests; none if all are taken.
     pub(crate) fn hold(&self, held_max: usize) -> Option<HeldPermit<'_>> {
         if self.held.fetch_add(1, Relaxed) < held_max {
             return Some(HeldPermit(self));
@@ -158,7 +158,7 @@ impl ListenerLoad {
 }
 
 impl Among {
-    /// Whether a listener's connections are meant.
+    /// Whether it includes the connections of this listener.
     pub(crate) fn includes(self, listener: usize) -> bool {
         match self {
             Self::Listener(index) => index == listener,

@@ -1,4 +1,4 @@
-//! One client connection: hyper over HTTP/1.1's bytes, one call of a service per request.
+//! One client connection: hyper over the bytes of HTTP/1.1 calls a service once per request.
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
@@ -31,8 +31,8 @@ pub(crate) struct Ended {
     pub(crate) refused_head: Option<(Reason, Option<StatusCode>)>,
 }
 
-/// Serves a connection until either side ends it: each request is given to `answer`, with the state
-/// of its connection.
+/// Serves a connection until either side ends it: `answer` gets each request and the state of its
+/// connection.
 ///
 /// # Errors
 /// The operating system's, if the socket cannot be used.
@@ -73,7 +73,7 @@ where
                 Pin::new(&mut serving).graceful_shutdown();
             }
             let polled = Pin::new(&mut serving).poll(cx);
-            // Its first byte may just have come.
+            // Its first byte may just have arrived.
             if polled.is_ready() || is_closing || !is_draining() {
                 return polled;
             }
@@ -92,14 +92,14 @@ where
 }
 
 impl Ended {
-    /// Closes the connection such that the client can read what it was answered.
+    /// Closes the connection in such a way that the client can read its last answer.
     pub(crate) async fn lingering_close(self) {
         self.state.lingering_close().await;
     }
 }
 
-/// Says why a connection ended before a request could begin, and how hyper answered its head; none if
-/// what ended it was a request's own end, which is recorded with that.
+/// Says why a connection ended before a request could begin, and how hyper answered its head. None
+/// if a request ended the connection: that is recorded with the request.
 fn refusal_of(
     state: &RequestState,
     error: &hyper::Error,
@@ -109,7 +109,7 @@ fn refusal_of(
     Some(match state.awaited() {
         Awaited::Head if is_overdue => (Reason::HeadTimeout, Some(StatusCode::REQUEST_TIMEOUT)),
         _ if error.is_parse_too_large() => (Reason::HeadTooLarge, Some(status_of_length())),
-        // Its sender would not understand an answer of HTTP/1.1, and gets none.
+        // Its sender would not understand an HTTP/1.1 answer and gets none.
         _ if error.is_parse_version_h2() => (Reason::Syntax, None),
         _ if error.is_parse() => (Reason::Syntax, Some(StatusCode::BAD_REQUEST)),
         Awaited::Head if error.is_incomplete_message() => (Reason::HeadIncomplete, None),
@@ -117,7 +117,7 @@ fn refusal_of(
     })
 }
 
-/// Says how hyper answered a head that is too large: 414 if it is its target alone that is too long.
+/// Says how hyper answered a head that is too large: 414 if only its target is too long.
 fn status_of_length(head: &[u8], head_bytes_max: usize) -> StatusCode {
     let is_whole = memmem::find(head, b"\r\n\r\n").is_some_and(|end| end + 4 <= head_bytes_max);
     let target = head.split(|&byte| byte == b' ').nth(1);
@@ -128,5 +128,5 @@ fn status_of_length(head: &[u8], head_bytes_max: usize) -> StatusCode {
     }
 }
 
-/// hyper's read and write buffer holds at least this much.
+/// hyper's read and write buffers hold at least this much.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;

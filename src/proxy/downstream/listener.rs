@@ -1,9 +1,9 @@
 //! Accepting: one acceptor per listener hands each connection to the least loaded worker.
 //!
-//! Connections beyond `max_connections`, or beyond what the process has descriptors for, wait in the
-//! kernel's queue; while some do, those that have waited longest for a request are evicted. An acceptor
-//! that is out of descriptors all the same backs off instead of spinning. When told to stop, it still
-//! takes what is queued, then closes its port.
+//! Connections beyond `max_connections`, or beyond the descriptors of the process, wait in the
+//! kernel's queue. While some wait there, the connections that have waited longest for a request
+//! are evicted. An acceptor that runs out of descriptors all the same pauses instead of spinning.
+//! When it is told to stop, it still takes what is queued, and then closes its port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use crate::proxy::deadline;
 pub(crate) enum Order {
     /// Serve a connection.
     Serve(Accepted),
-    /// End a connection that waits for a request, and say whether there was one.
+    /// Evict a connection that waits for a request, and say whether there was one.
     Evict {
         among: Among,
         evicted: oneshot::Sender<bool>,
@@ -44,26 +44,26 @@ pub(crate) struct Accepted {
 pub(crate) struct WorkerHandle {
     pub(crate) index: WorkerIndex,
     pub(crate) orders: mpsc::Sender<Order>,
-    /// Connections it has, those on their way included.
+    /// Connections it has, including those on their way.
     pub(crate) load: Arc<AtomicUsize>,
 }
 
-/// What accepts on one listener.
+/// Accepts on one listener.
 struct Acceptor {
     /// Index of the listener.
     index: usize,
     capacity: Arc<Capacity>,
     workers: Vec<WorkerHandle>,
-    /// Which worker was asked last to end a connection: they take turns.
+    /// The worker that was asked last to evict a connection: they take turns.
     turn: usize,
-    /// Whether it has said that it cannot accept.
+    /// Whether it has logged that it cannot accept.
     is_resting: bool,
 }
 
-/// Connections on their way to one worker; more wait in the kernel's queue.
+/// How many connections may be on their way to one worker; more wait in the kernel's queue.
 pub(crate) const HANDOVER_MAX: usize = 1024;
-/// Unsent bytes beyond which a client's socket takes no more, and half of which must have gone before
-/// it does again: what a slow reader takes shows as progress, however much the kernel would buffer.
+/// A client's socket takes no more bytes while this many are unsent, until half of them have gone.
+/// So what a slow reader takes shows as progress, however much the kernel would buffer.
 const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 /// Connections the kernel queues for a listener.
 const BACKLOG: i32 = 4096;
@@ -85,17 +85,17 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     if address.is_ipv6() {
-        // `[::]:P` stands beside `0.0.0.0:P`, whatever the system's default is.
+        // `[::]:P` can be open beside `0.0.0.0:P`, whatever the system's default is.
         socket.set_only_v6(true)?;
     }
-    // Accepted sockets have it from this one.
+    // Accepted sockets inherit it from this one.
     socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// Accepts on `listener` until `stop` says so.
+/// Accepts on `listener` until `stop` is true.
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
     index: usize,
@@ -123,13 +123,13 @@ pub(crate) async fn accept(
             accepted = acceptor.next(&listener) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        // One beyond the maximum is accepted: now it is known that somebody waits.
+        // One connection beyond the maximum is accepted: only then is it known that somebody waits.
         tokio::select! {
             biased;
             () = acceptor.room() => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
-        // The worker's runtime is to watch it, not this one.
+        // The worker's runtime will watch it, not this one.
         match stream.into_std() {
             Ok(stream) => acceptor.hand_over(stream, peer).await,
             Err(error) => {
@@ -144,7 +144,8 @@ pub(crate) async fn accept(
 }
 
 impl Acceptor {
-    /// Hands over what is queued. The kernel is asked, not the runtime, which may not have heard of all.
+    /// Hands over what is queued. It asks the kernel, because the runtime may not have heard of
+    /// all.
     async fn hand_over_queued(&self, listener: &std::net::TcpListener) {
         loop {
             let accepted = listener
@@ -166,7 +167,7 @@ impl Acceptor {
                 Err(error) if is_the_connections_own(&error) => {}
                 Err(error) => {
                     if !std::mem::replace(&mut self.is_resting, true) {
-                        tracing::error!(%error, "cannot accept: trying again until it works");
+                        tracing::error!(%error, "cannot accept connections: trying again until it works");
                     }
                     tokio::time::sleep(EXHAUSTED_PAUSE).await;
                 }
@@ -174,8 +175,8 @@ impl Acceptor {
         }
     }
 
-    /// Waits until there is room for one more connection; the one that has waited longest for
-    /// a request ends for it.
+    /// Waits until there is room for one more connection; the connection that has waited longest
+    /// for a request is evicted for it.
     async fn room(&mut self) {
         let capacity = Arc::clone(&self.capacity);
         while let Some(among) = capacity.full(self.index) {
@@ -189,7 +190,7 @@ impl Acceptor {
         }
     }
 
-    /// Asks the worker whose turn it is to end a connection; returns whether it does.
+    /// Asks the worker whose turn it is to evict a connection; returns whether it did.
     async fn evict(&mut self, among: Among) -> bool {
         self.turn = (self.turn + 1) % self.workers.len();
         let (evicted, is_evicted) = oneshot::channel();
@@ -210,12 +211,12 @@ impl Acceptor {
             permit: (self.capacity).admit(self.index, worker.index, &worker.load),
         };
         if worker.orders.send(Order::Serve(accepted)).await.is_err() {
-            tracing::error!("a worker has ended: its connection is closed");
+            tracing::error!("a worker has ended: a connection meant for it is closed");
         }
     }
 }
 
-/// Whether the connection failed before it was accepted, rather than the accepting.
+/// Whether the connection failed before it was accepted, and not the accepting itself.
 fn is_the_connections_own(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(

@@ -1,8 +1,9 @@
 //! The clients' side: from the accept to a request, and back to the client's socket.
 //!
 //! A [`listener`] accepts within its [`capacity`] and hands the connection to a worker, which keeps
-//! it in its [`registry`]. [`connection`] serves it with hyper over [`http1`], what a connection
-//! waits for, over a [`socket`] with deadlines. [`body`] is what a client sends behind a head.
+//! it in its [`registry`]. [`connection`] serves it with hyper. Below hyper, [`http1`] knows what a
+//! connection waits for, and a [`socket`] has its deadlines. [`body`] is what a client sends after
+//! a head.
 
 pub(crate) mod body;
 pub(crate) mod capacity;

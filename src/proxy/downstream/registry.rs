@@ -1,8 +1,8 @@
-//! A worker's open connections: which are to end when the gateway drains, and which is evicted when
-//! there is no more room.
+//! A worker's open connections: which of them end when the gateway drains, and which is evicted
+//! when there is no more room.
 //!
-//! Nothing is kept in order while requests come and go. Only when newcomers find no room are the
-//! connections looked through, at most once per period of the sweep; those that wait for a request
+//! Nothing is kept in order while requests come and go. The connections are scanned only when a
+//! newcomer finds no room, and at most once per period of the sweep. Those that wait for a request
 //! are remembered, and the one that has waited longest is evicted first.
 
 use std::cell::{Cell, RefCell};
@@ -20,20 +20,20 @@ use crate::clock::{Micros, Timestamp};
 pub(crate) struct Registry {
     connections: RefCell<HashMap<u64, Option<ServedConnection>>>,
     next: Cell<u64>,
-    /// Who waited when last looked, by listener; the longest wait last.
+    /// The connections that waited at the latest scan, by listener; the longest wait comes last.
     waiting: RefCell<HashMap<usize, Vec<WaitingConnection>>>,
-    /// Whether the connections may be looked through again.
+    /// Whether the connections may be scanned again.
     may_scan: Cell<bool>,
     draining: Cell<Draining>,
 }
 
-/// Which connections are to end with the request they are at.
+/// Which connections end after their current request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Draining {
     /// None: the gateway runs.
     #[default]
     No,
-    /// Those that have sent something. A new one may have its first request on its way.
+    /// Those that have sent something. The first request of a new one may be on its way.
     Begun,
     /// New ones too.
     New,
@@ -60,12 +60,12 @@ struct WaitingConnection {
     id: u64,
 }
 
-/// How long a connection has waited for a request before it may be evicted: a request that
-/// its client has just sent is still let in.
+/// How long a connection must have waited for a request before it may be evicted, so that a request
+/// that its client has just sent is still let in.
 pub(crate) const WAIT_MIN: Duration = Duration::from_secs(1);
 
 impl Registry {
-    /// Enters a connection, so that draining waits for it.
+    /// Registers a connection, so that draining waits for it.
     pub(crate) fn register(self: &Rc<Self>) -> Registration {
         let id = self.next.get();
         self.next.set(id + 1);
@@ -81,7 +81,7 @@ impl Registry {
         self.connections.borrow().len()
     }
 
-    /// Has these connections end with the request they are at.
+    /// Ends these connections after their current requests.
     pub(crate) fn drain(&self, draining: Draining) {
         self.draining.set(draining);
         for entry in self.connections.borrow().values().flatten() {
@@ -89,14 +89,14 @@ impl Registry {
         }
     }
 
-    /// Lets the next one who finds no room have the connections looked through.
+    /// Allows one scan of the connections to the next newcomer that finds no room.
     pub(crate) fn tick(&self) {
         self.may_scan.set(true);
         self.waiting.borrow_mut().clear();
     }
 
-    /// Ends the connection that has waited longest for a request. Returns its listener, or none if
-    /// nobody has waited for long.
+    /// Evicts the connection that has waited longest for a request. Returns its listener, or none
+    /// if no connection has waited for long.
     pub(crate) fn evict_longest(&self, among: Among, now: Timestamp) -> Option<usize> {
         loop {
             while let Some((at, found)) = self.longest(among) {
@@ -121,7 +121,7 @@ impl Registry {
         list.pop().map(|it| (*at, it))
     }
 
-    /// Ends a connection unless it has had a request since it was looked at.
+    /// Evicts a connection unless it has had a request since the scan.
     fn evict(&self, waiting: WaitingConnection) -> bool {
         let connections = self.connections.borrow();
         let Some(Some(entry)) = connections.get(&waiting.id) else {
@@ -134,7 +134,7 @@ impl Registry {
         waits_still
     }
 
-    /// Remembers who has waited for long.
+    /// Remembers the connections that have waited for long.
     fn scan(&self, now: Timestamp) {
         let mut waiting = self.waiting.borrow_mut();
         waiting.clear();
@@ -155,7 +155,7 @@ impl Registry {
 }
 
 impl Registration {
-    /// Says whose task serves it, what it waits for, and whose listener it came by.
+    /// Says which task serves it, what it waits for, and which listener accepted it.
     pub(crate) fn is_served(&self, waker: Waker, state: Rc<RequestState>, listener: usize) {
         let entry = ServedConnection {
             waker,
@@ -166,7 +166,7 @@ impl Registration {
         connections.insert(self.id, Some(entry));
     }
 
-    /// Whether a connection that waits for this is to end with the request it is at.
+    /// Whether a connection that waits for this ends after its current request.
     pub(crate) fn is_draining(&self, awaited: Awaited) -> bool {
         match self.registry.draining.get() {
             Draining::No => false,

@@ -1,8 +1,8 @@
 //! The body of an origin's response on its way to the client.
 //!
-//! Frames pass through untouched, trailers among them, and are never collected: what the client
-//! does not take, the origin is not asked for. The body holds its connection and gives it back
-//! the moment the response has ended as it should; in every other case, dropped early included,
+//! Frames pass through untouched, including trailers, and are never collected: the origin is not
+//! asked for what the client does not take. The body holds its connection and returns it to the
+//! pool as soon as the response has ended properly. In every other case, including an early drop,
 //! the connection is closed.
 
 use std::error::Error as StdError;
@@ -20,15 +20,15 @@ use super::pool::Lease;
 /// The body of an origin's response.
 pub struct UpstreamBody {
     incoming: Incoming,
-    /// What was taken of it before its head was passed on.
+    /// The part of it that was read before its head was passed on.
     first: FirstFrame,
     /// The connection, until the response has ended.
     lease: Option<Lease>,
-    /// How long the origin may leave the gateway without a byte.
+    /// How long the origin may send nothing.
     timeout: Duration,
 }
 
-/// What had come of an origin's body when its head had, until it is passed on.
+/// The part of an origin's body that came with its head, until it is passed on.
 pub(super) enum FirstFrame {
     None,
     Data(Bytes),
@@ -44,14 +44,14 @@ pub enum UpstreamBodyError {
     /// The origin closed early, or broke the rules of HTTP.
     #[error("the upstream broke its response off")]
     Broken(#[source] hyper::Error),
-    /// The client's request, still being sent, failed.
+    /// The client's request failed while it was still being sent.
     #[error("the request's body broke off while its response was being sent")]
     Request(#[source] hyper::Error),
 }
 
 impl FirstFrame {
-    /// Takes what has come with the head, without waiting: a body that is broken already is an error
-    /// before its head is passed on, not a connection that closes behind it.
+    /// Reads what has come with the head, without waiting. So a body that is already broken is an
+    /// error before its head is passed on, and not a connection that closes after it.
     pub(super) fn poll(
         incoming: &mut Incoming,
         lease: &Lease,
@@ -79,7 +79,7 @@ impl FirstFrame {
 }
 
 impl UpstreamBodyError {
-    /// Says why a body broke off; `failure` is what its connection ended in, which says more.
+    /// Says why a body broke off; `failure` is the error that ended its connection, and says more.
     fn of(error: hyper::Error, failure: Option<hyper::Error>) -> Self {
         match failure {
             Some(failure) if failure.is_user() => Self::Request(failure),
@@ -88,7 +88,7 @@ impl UpstreamBodyError {
         }
     }
 
-    /// Returns the error of the request's body, if it is what ended the response and an `E`.
+    /// Returns the error of the request's body, if that ended the response and is an `E`.
     pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
         match self {
             Self::Request(error) => error.source()?.downcast_ref(),
@@ -98,7 +98,7 @@ impl UpstreamBodyError {
 }
 
 impl UpstreamBody {
-    /// Wraps the body that `lease`'s connection is about to deliver, if there is any.
+    /// Wraps the body that `lease`'s connection will deliver, if there is any.
     pub(super) fn new(
         incoming: Incoming,
         first: FirstFrame,
@@ -118,7 +118,7 @@ impl UpstreamBody {
         body
     }
 
-    /// Gives the connection back if no byte is missing: hyper does not poll a body beyond that.
+    /// Returns the connection if no byte is missing: hyper does not poll a body beyond its end.
     fn release_at_end(&mut self) {
         if self.incoming.is_end_stream() {
             self.release();

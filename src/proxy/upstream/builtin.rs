@@ -1,8 +1,8 @@
 //! Upstreams that are the gateway itself: an echo of the request, or an empty answer.
 //!
 //! They stand in for an origin while a configuration is tried out. The echo describes a request
-//! without a body as JSON, its fields as an origin would have seen them; a request's body
-//! comes back as it was sent, streamed.
+//! without a body as JSON, with its fields as an origin would have seen them. If a request has a
+//! body, the echo streams it back as it was sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

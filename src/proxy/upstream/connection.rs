@@ -1,10 +1,10 @@
 //! One connection to an origin: made, used for one request at a time, closed when dropped.
 //!
-//! hyper drives the socket in a task of its own; [`Connection`] holds the sender's side, the task's
+//! hyper drives the socket in a task of its own. [`Connection`] holds the sender's side, the task's
 //! handle and one [`Deadline`] that serves connecting, waiting for the head and waiting for the
-//! body in turn, so a request arms no timer. The deadline runs only while the origin is what
-//! is waited for: [`Upload`] halts it while the client owes bytes of the request's body.
-//! Which connection a request takes is `pool`'s business, what happens around it that of the module above.
+//! body in turn, so a request arms no timer. The deadline runs only while the origin is awaited:
+//! [`Upload`] halts it while the client owes bytes of the request's body. `pool` decides which
+//! connection a request takes, and the module above what happens around it.
 
 use std::cell::Cell;
 use std::error::Error as StdError;
@@ -29,12 +29,12 @@ use super::io::{Interim, Observed, UpstreamIo};
 use crate::proxy::deadline::{Deadline, Elapsed};
 use crate::request::hop_by_hop;
 
-/// What the body of a request may be.
+/// What the body of a request must be.
 pub trait UploadBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static> UploadBody for B {}
 
-/// An error of a request's body, whatever it is.
+/// An error of a request's body, of whatever type.
 pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A connection to an origin; dropping it closes it, whatever is under way.
@@ -45,18 +45,18 @@ pub(super) struct Connection {
     driver: AbortHandle,
 }
 
-/// What a connection, its driver and the body it sends have in common.
+/// What a connection, its driver and the body that it sends share.
 struct Wire {
     deadline: Rc<Deadline>,
     /// How long the origin may take for what it owes now; none while it owes nothing.
     owed_within: Cell<Option<Duration>>,
-    /// Why the driver ended, if it ended in an error that nobody has been told of.
+    /// The error that ended the driver, until somebody is told of it.
     failure: Cell<Option<hyper::Error>>,
 }
 
-/// The body of a request on its way to an origin; nothing if it is empty.
+/// The body of a request on its way to an origin; none if it is empty.
 ///
-/// hyper hands requests on by value a dozen times, so what few of them have is boxed.
+/// Boxed, because hyper passes requests on by value a dozen times, and few of them have a body.
 pub(super) struct Upload(Option<Box<Uploading<dyn AnyBody>>>);
 
 struct Uploading<B: ?Sized> {
@@ -72,7 +72,7 @@ impl<B: Body<Data = Bytes, Error = BoxError> + Unpin> AnyBody for B {}
 
 /// Why a request got no response head.
 pub(super) enum SendError {
-    /// Nothing was sent: the request is back in its place and can go elsewhere.
+    /// Nothing was sent: the request is back in the outbox and can go elsewhere.
     Unsent(hyper::Error),
     /// Some of it may have been sent.
     Broken(hyper::Error),
@@ -130,7 +130,7 @@ impl Connection {
         self.seen.gate.open();
         let request = outbox.take();
         let request = request.expect("a request that was sent is not sent again");
-        // Pinned where it is made, for it has room for the request.
+        // Pinned where it is made, because it has room for the request.
         let sent = pin!(self.sender.try_send_request(request));
         let outcome = self.wire.deadline.within(timeout, sent).await;
         self.wire.owed_within.set(None);
@@ -151,7 +151,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// Whether it stands and has neither a request to send nor a response to read.
+    /// Whether it is open and has neither a request to send nor a response to read.
     ///
     /// The driver reads on after a response: bytes that no request asked for end it.
     pub(super) fn is_idle(&self) -> bool {
@@ -174,8 +174,8 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Says that what is left of the response waits to be taken: if the driver is done with it,
-    /// it need not hear of that.
+    /// Says that the rest of the response is about to be taken: if the driver has finished with it,
+    /// it need not be woken for that.
     pub(super) fn taking(&self) {
         if self.sender.is_ready() {
             self.seen.gate.shut();
@@ -189,7 +189,7 @@ impl Connection {
         }
     }
 
-    /// Takes why the driver ended, if it did so in an error.
+    /// Takes the error that ended the driver, if one did.
     pub(super) fn failure(&self) -> Option<hyper::Error> {
         self.wire.failure.take()
     }
@@ -225,7 +225,7 @@ impl Body for Upload {
         let mut polled = Pin::new(&mut uploading.body).poll_frame(cx);
         if let Some(wire) = &uploading.wire {
             match wire.owed_within.get() {
-                // It is the origin's turn again, with the whole of its time.
+                // It is the origin's turn again, and it has its whole time.
                 Some(timeout) if polled.is_ready() => wire.deadline.arm(timeout),
                 _ => wire.deadline.disarm(),
             }

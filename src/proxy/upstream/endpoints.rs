@@ -1,4 +1,4 @@
-//! Which endpoints fail, as far as requests show: each change is one line in the log, not one per
+//! Which endpoints fail, as far as requests show. Each change is one line in the log, not one per
 //! request, however many workers see it.
 
 use std::collections::HashMap;
@@ -19,11 +19,12 @@ type Key = (Arc<str>, Box<str>);
 pub(super) struct EndpointState {
     upstream: Arc<str>,
     authority: Box<str>,
-    /// Since when, in microseconds; 0 while it answers.
+    /// Since when it fails, in microseconds; 0 while it answers.
     failing_since: AtomicU64,
 }
 
-/// An endpoint that fails now and then is said to answer again at most this often.
+/// How long an endpoint must have failed before it is logged as answering again: one that fails now
+/// and then does not fill the log.
 const RECOVERY_MIN: Micros = Micros::from_secs(1);
 
 impl Endpoints {
@@ -73,7 +74,7 @@ impl EndpointState {
         }
     }
 
-    /// Returns whether it is this caller who made the change.
+    /// Returns whether this caller made the change.
     fn change(&self, from: u64, to: u64) -> bool {
         (self.failing_since)
             .compare_exchange(from, to, Relaxed, Relaxed)

@@ -1,18 +1,18 @@
-//! The wrapper around every socket to an origin: bounds interim answers (1xx), and still listens to
-//! an origin that stops reading.
+//! The wrapper around every socket to an origin: it bounds interim answers (1xx), and still reads
+//! from an origin that has stopped reading.
 //!
-//! hyper drops interim answers, however many come before the real one, and an origin that sends
+//! hyper drops interim answers, however many come before the real one, so an origin that sends
 //! nothing else would keep a worker busy until `response_timeout`. The bytes are looked at only
-//! until the real head begins, which is ten of them for nearly every response.
+//! until the real head begins: ten of them for nearly every response.
 //!
-//! An origin may answer before it has read a request's body, and close with bytes unread, which
-//! resets the connection under what the gateway still sends. The answer has arrived by then, but
-//! hyper would stop at the failed write and never read it. So a write that the origin does not
-//! take any more is thrown away, and what can be read decides how the exchange ends.
+//! An origin may answer before it has read a request's body, and close with bytes unread. That
+//! resets the connection while the gateway still sends. The answer has arrived by then, but hyper
+//! would stop at the failed write and never read it. So a write that the origin no longer takes is
+//! thrown away, and what can be read decides how the exchange ends.
 //!
-//! hyper wakes its task for every piece of a body that is taken, the last one too, when there is
-//! nothing left to do. A [`Gate`] keeps that from costing a turn of the task per request: shut, it
-//! lets through nothing but the socket.
+//! hyper wakes its task for every piece of a body that is taken, even for the last one, when there
+//! is nothing left to do. A [`Gate`] saves that turn of the task per request: while it is shut,
+//! only the socket wakes the task.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice};
@@ -37,21 +37,21 @@ pub(super) struct UpstreamIo {
 pub(super) struct Observed {
     /// Set to [`Interim::NONE_YET`] with each request.
     pub(super) interim: Cell<Interim>,
-    /// Whether the origin takes nothing any more.
+    /// Whether the origin no longer takes bytes.
     pub(super) is_deaf: Cell<bool>,
-    /// Between whoever wakes the task that drives the connection and that task.
+    /// Stands between the task that drives the connection and whatever wakes it.
     pub(super) gate: Arc<Gate>,
 }
 
-/// Passes wakes on to a task while it is open; the socket does not need it.
+/// Passes wakes on to a task while it is open; the socket's wakes do not need it.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    /// The task's, which stays the same.
+    /// Wakes the task, which stays the same.
     task: OnceLock<Waker>,
     is_shut: AtomicBool,
 }
 
-/// How far the heads before a response's own have been seen.
+/// How much has been seen of the heads before a response's own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interim {
     place: HeadPlace,
@@ -61,11 +61,11 @@ pub(super) struct Interim {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeadPlace {
-    /// At the beginning of a head, so many bytes of which say that it is an interim one.
+    /// At the beginning of a head, of which this many bytes look like an interim one.
     Begin(usize),
-    /// Within an interim head, behind so many line ends in a row.
+    /// Within an interim head, after this many line ends in a row.
     Within(u8),
-    /// Beyond the beginning of a head that is not interim.
+    /// Past the beginning of a head that is not interim.
     Beyond,
 }
 
@@ -76,7 +76,7 @@ pub(super) const INTERIM_MAX: u32 = 64;
 const INTERIM: &[u8; 10] = b"HTTP/1.? 1";
 
 impl Interim {
-    /// A request is sent, nothing of its answer has been seen.
+    /// A request was sent, and nothing of its answer has been seen.
     pub(super) const NONE_YET: Self = Self {
         place: HeadPlace::Begin(0),
         count: 0,
@@ -87,7 +87,7 @@ impl Interim {
         for &byte in bytes {
             self.place = match self.place {
                 HeadPlace::Beyond => return,
-                // Empty lines before a head are nobody's.
+                // Empty lines before a head belong to none.
                 HeadPlace::Begin(0) if matches!(byte, b'\r' | b'\n') => HeadPlace::Begin(0),
                 HeadPlace::Begin(seen) if byte != INTERIM[seen] && INTERIM[seen] != b'?' => {
                     HeadPlace::Beyond
@@ -107,7 +107,7 @@ impl Interim {
 }
 
 impl Observed {
-    /// Nothing yet.
+    /// Has seen nothing yet.
     pub(super) fn nothing() -> Self {
         Self {
             interim: Cell::new(Interim::NONE_YET),
@@ -128,13 +128,13 @@ impl Gate {
         self.is_shut.store(true, Relaxed);
     }
 
-    /// Lets every wake through to the task that runs.
+    /// Lets every wake through to `task`, which is running.
     pub(super) fn open_for(&self, task: &Waker) {
         self.open();
         self.task.get_or_init(|| task.clone());
     }
 
-    /// Has the task woken however the gate is.
+    /// Returns a context that wakes the task, whether the gate is open or not.
     fn context<'a>(&'a self, cx: &'a Context<'_>) -> Context<'a> {
         Context::from_waker(self.task.get().unwrap_or(cx.waker()))
     }
@@ -160,7 +160,7 @@ impl UpstreamIo {
         Self { stream, seen }
     }
 
-    /// Takes `bytes` as written if the origin will never take them.
+    /// Treats `bytes` as written if the origin will never take them.
     fn written(
         &self,
         written: Poll<io::Result<usize>>,
@@ -176,7 +176,7 @@ impl UpstreamIo {
     }
 }
 
-/// Whether the origin has closed its side, rather than the gateway failed.
+/// Whether the origin has closed its side, and not the gateway failed.
 fn is_closed(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    /// Counts interim answers in pieces of every size: no border hides one.
+    /// Counts interim answers in pieces of every size: no border between pieces hides one.
     fn count(text: &str) -> u32 {
         let counts: Vec<u32> = (1..=text.len())
             .map(|size| {

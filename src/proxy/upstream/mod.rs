@@ -1,10 +1,10 @@
 //! Sends a request to one of an upstream's origins and returns the head of its response.
 //!
-//! Endpoints take turns. A request goes elsewhere only if nothing of it was sent: a connection
-//! from the pool that turns out to be closed is replaced by a fresh one to the same endpoint, an
-//! endpoint that does not accept costs one of the upstream's `retries`. What was sent is never
-//! sent twice. A response may come before the request's body has been sent; it is passed on, and
-//! if it ends first the connection is closed. The response's body is `upstream_body`'s.
+//! Endpoints take turns. A request goes elsewhere only if nothing of it was sent: a connection from
+//! the pool that turns out to be closed is replaced by a fresh one to the same endpoint, and an
+//! endpoint that does not accept costs one of the upstream's `retries`. What was sent is never sent
+//! twice. A response may come before the request's body has been sent: it is passed on, and if it
+//! ends first, the connection is closed. `body` passes on the response's body.
 
 mod body;
 pub mod builtin;
@@ -40,11 +40,12 @@ use crate::snapshot::{HttpUpstream, Upstream};
 /// What a route asks of the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Until the response's head; time that the client takes over its body does not count.
+    /// How long the response's head may take; time that the client takes over its body does not
+    /// count.
     pub response_timeout: Duration,
-    /// Without a byte of the response's body.
+    /// How long the response's body may stand still.
     pub body_timeout: Duration,
-    /// Whose HostField the request has.
+    /// Whose Host field the request has.
     pub host: HostField,
 }
 
@@ -53,11 +54,11 @@ pub struct Terms {
 pub struct Meter<'m> {
     /// The upstream's counters.
     pub metrics: &'m UpstreamMetrics,
-    /// Who counts.
+    /// The worker that counts.
     pub worker: WorkerIndex,
 }
 
-/// Whose HostField field a request to an origin has.
+/// Whose Host field a request to an origin has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostField {
     /// The client's, or the endpoint's if the client sent none.
@@ -92,7 +93,7 @@ pub enum ForwardError {
 /// Why there is no response, and which endpoint is to blame.
 #[derive(Debug)]
 pub struct UpstreamFailure {
-    /// HostField and port of the endpoint that was tried last; none if there was none to try.
+    /// Host and port of the endpoint that was tried last; none if there was none to try.
     pub endpoint: Option<Box<str>>,
     /// Why, in a few words.
     pub cause: Box<str>,
@@ -110,26 +111,26 @@ pub enum BadResponse {
     #[error("ambiguous length")]
     Framing,
     /// It changes to another protocol, which nobody asked for.
-    #[error("unasked upgrade")]
+    #[error("upgrade that nobody asked for")]
     Upgrade,
-    /// Its body was broken already when its head came.
+    /// Its body was already broken when its head came.
     #[error("body broken off")]
     Body(#[source] UpstreamBodyError),
 }
 
-/// Where a request waits to be sent: handed from hand to hand by reference, for it is large. An
-/// attempt that failed before anything was sent puts it back.
+/// Where a request waits to be sent. It is handed on by reference, because it is large. An attempt
+/// that failed before anything was sent puts it back.
 type Outbox = Option<Request<Upload>>;
 
 /// Sends `request` to an endpoint of `upstream`, whose kind is `http`.
 ///
-/// The request's target is in origin-form, its fields are those that the origin shall see, except
-/// for HostField; the response has no hop-by-hop fields any more. Dropping the future closes the
+/// The request's target is in origin-form, and its fields are those that the origin must see,
+/// except for Host. The response has no hop-by-hop fields any more. Dropping the future closes the
 /// connection.
 ///
 /// # Errors
 ///
-/// The request is spent; nothing is worth retrying.
+/// The request is gone; what was worth retrying has been retried.
 pub fn send<'f, B: UploadBody>(
     pools: &'f Pools,
     upstream: &'f Arc<Upstream>,
@@ -160,7 +161,7 @@ pub fn send<'f, B: UploadBody>(
                 Err(error) => error,
             };
             let failure = UpstreamFailure::of(origin, error);
-            // A request that is back in its place can go elsewhere.
+            // A request that is back in the outbox can go elsewhere.
             if outbox.is_none() {
                 return Err(failure);
             }
@@ -195,7 +196,7 @@ impl UpstreamFailure {
 }
 
 impl ForwardError {
-    /// Returns the error of the request's body, if it is what ended the request and an `E`.
+    /// Returns the error of the request's body, if that ended the request and is an `E`.
     pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
         match self {
             Self::ClientBody(error) => error.source()?.downcast_ref(),
@@ -230,7 +231,7 @@ impl From<SendError> for ForwardError {
     }
 }
 
-/// Makes `request` one that hyper sends as it stands.
+/// Makes `request` one that hyper sends as it is.
 fn prepare(request: Request<impl UploadBody>) -> Request<Upload> {
     let mut request = request.map(Upload::new);
     *request.version_mut() = Version::HTTP_11;
@@ -245,12 +246,13 @@ fn prepare(request: Request<impl UploadBody>) -> Request<Upload> {
         && let Some(told) = request.headers_mut().get_mut(CONTENT_LENGTH)
         && matches!(told.as_bytes(), [b'0', _, ..])
     {
-        // A leading zero makes it octal to some.
+        // Some read a number with a leading zero as octal.
         *told = HeaderValue::from(length);
     }
     if is_body_unexpected(&request) {
         let is_listed = request.headers().contains_key(CONNECTION);
-        // hyper does not use the connection again either. `headers` leaves no other option than `te`.
+        // hyper does not use the connection again either. `hop_by_hop` leaves no other option than
+        // `te`.
         let options = if is_listed { "te, close" } else { "close" };
         let options = HeaderValue::from_static(options);
         request.headers_mut().insert(CONNECTION, options);
@@ -258,9 +260,9 @@ fn prepare(request: Request<impl UploadBody>) -> Request<Upload> {
     request
 }
 
-/// Whether an origin may well leave the body unread, and take it for the next request: content of
-/// these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So it is the last
-/// on its connection.
+/// Whether an origin is likely to leave the body unread and take it for the next request: content
+/// of these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So the request is
+/// the last on its connection.
 fn is_body_unexpected(request: &Request<Upload>) -> bool {
     matches!(
         *request.method(),
@@ -284,7 +286,7 @@ async fn visit(
             answered => return answered,
         }
     }
-    // Rare, and boxed so that every other request need not have room for it.
+    // Rare, and boxed so that other requests do not need room for it.
     match Box::pin(pools.connect(origin, http)).await {
         Ok(lease) => {
             meter.metrics.opened(meter.worker);
@@ -295,8 +297,8 @@ async fn visit(
     }
 }
 
-/// Sends the request on `lease`'s connection and takes the head of its response, and what of its
-/// body came with that.
+/// Sends the request on `lease`'s connection; takes the head of its response, and the part of its
+/// body that came with it.
 async fn exchange(
     mut lease: Lease,
     outbox: &mut Outbox,
@@ -315,7 +317,7 @@ async fn exchange(
     Err(ForwardError::BadResponse(error))
 }
 
-/// Judges the head of a response; a connection whose response is refused is closed.
+/// Checks the head of a response; if it is refused, its connection is closed.
 fn accept(
     mut response: Response<Incoming>,
     first: FirstFrame,
@@ -327,11 +329,11 @@ fn accept(
     }
     check_framing(response.headers())?;
     if response.version() != Version::HTTP_11 {
-        // On a connection that once answered in HTTP/1.0, hyper would drop chunked bodies.
+        // hyper would drop chunked bodies on a connection that once answered in HTTP/1.0.
         lease.limit_idle(Duration::ZERO);
     }
     if let Some(timeout) = hop_by_hop::keep_alive_timeout(response.headers()) {
-        // The origin closes then: a request must not be on its way at that moment.
+        // The origin closes the connection then, and no request must be on its way at that moment.
         lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
     }
     hop_by_hop::strip_response(response.headers_mut());
@@ -343,10 +345,10 @@ fn accept(
     Ok(response.map(|incoming| UpstreamBody::new(incoming, first, lease, body_timeout)))
 }
 
-/// Refuses a response whose end the client could see elsewhere than the gateway.
+/// Refuses a response whose end the client could see in another place than the gateway does.
 ///
-/// hyper goes by the last of several codings, and by Transfer-Encoding beside Content-Length;
-/// neither survives being passed on.
+/// hyper goes by the last of several codings, and by Transfer-Encoding if there is a Content-Length
+/// too. What it passes on no longer says so.
 fn check_framing(headers: &HeaderMap) -> Result<(), BadResponse> {
     let (mut codings, mut lengths) = (SmallVec::<[_; 2]>::new(), SmallVec::<[_; 2]>::new());
     // One look at all fields is less work than a search for each.
@@ -366,5 +368,5 @@ fn check_framing(headers: &HeaderMap) -> Result<(), BadResponse> {
     is_clear.then_some(()).ok_or(BadResponse::Framing)
 }
 
-/// How long before an origin closes an idle connection the gateway does.
+/// How long before the origin the gateway closes an idle connection.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);

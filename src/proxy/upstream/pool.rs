@@ -1,9 +1,10 @@
 //! The connections to origins that one worker keeps for the next request.
 //!
-//! Each endpoint of an upstream has a stack of idle connections, the warmest on top, bounded in
-//! number and in time. Stacks belong to the endpoint, not to the snapshot: the first request
-//! after a reload takes over those of endpoints that are still there, and [`Pools::sweep`] drops
-//! what no snapshot names any more. The number of connections in use is not bounded here.
+//! Each endpoint of an upstream has a stack of idle connections, the one used last on top, bounded
+//! in number and in time. Stacks belong to the endpoint, not to the snapshot: the first request
+//! after a reload takes over the stacks of endpoints that are still there, and [`Pools::sweep`]
+//! drops those that no snapshot names any more. The number of connections in use is not bounded
+//! here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,8 +30,8 @@ pub struct Pools {
     states: Arc<Endpoints>,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
-    /// By the upstream's address, which `Origins` keeps from being used again. There are few, and a
-    /// search costs less than a digest.
+    /// By the upstream's address, which is not used again while `Origins` holds the upstream. There
+    /// are few, and a search costs less than a hash.
     upstreams: RefCell<BTreeMap<*const Upstream, Rc<Origins>>>,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Origin {
     pub(super) host: HeaderValue,
     /// Whether it fails, for the log.
     state: Arc<EndpointState>,
-    /// Where the endpoint was when it was last looked up.
+    /// The endpoint's addresses when it was last looked up.
     resolved: RefCell<Option<Resolved>>,
     idle: RefCell<Vec<Idle>>,
     now: Rc<Cell<Timestamp>>,
@@ -106,7 +107,8 @@ impl Pools {
         }
     }
 
-    /// Closes what has been idle for too long at `now`, and forgets upstreams that nobody names any more.
+    /// Closes what has been idle for too long at `now`, and forgets upstreams that no snapshot
+    /// names any more.
     pub fn sweep(&self, now: Timestamp) {
         self.now.set(now);
         self.upstreams.borrow_mut().retain(|_, origins| {
@@ -136,7 +138,8 @@ impl Pools {
         origins
     }
 
-    /// Makes origins of which those that an upstream of this name had already are the same.
+    /// Makes the origins of `upstream`; those that an upstream of this name already has are taken
+    /// over.
     fn adopt(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Origins {
         let upstreams = self.upstreams.borrow();
         let known: Vec<_> = upstreams
@@ -183,7 +186,8 @@ impl Pools {
         Ok(Lease::new(connection, origin, http))
     }
 
-    /// Dials; when the process is out of descriptors, without the idle connections of this worker.
+    /// Dials; if the process is out of descriptors, closes this worker's idle connections and dials
+    /// again.
     async fn dial_or_make_room(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
         let dialled = origin.dial().await;
         if !matches!(&dialled, Err(error) if error.is_out_of_descriptors()) {
@@ -194,8 +198,8 @@ impl Pools {
                 origin.idle.borrow_mut().clear();
             }
         }
-        // Their tasks own the sockets, and end when it is their turn; so may those that another
-        // request has let go.
+        // Their tasks own the sockets and end when it is their turn; so may the tasks of
+        // connections that another request has dropped.
         tokio::task::yield_now().await;
         origin.dial().await
     }
@@ -220,7 +224,7 @@ impl ConnectError {
 }
 
 impl Origins {
-    /// Begins a turn: endpoints in the order in which a request tries them, again and again.
+    /// Begins a turn: yields endpoints in the order in which a request tries them, again and again.
     pub(super) fn turn(&self) -> impl Iterator<Item = &Rc<Origin>> {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
@@ -272,7 +276,7 @@ impl Origin {
             .map_err(|error| self.unreachable(error))
     }
 
-    /// Looks the endpoint's host up, at most once per [`RESOLVE_EVERY`] while it accepts.
+    /// Looks up the endpoint's host, at most once per [`RESOLVE_EVERY`] while it accepts.
     async fn addresses(&self) -> Result<Rc<[SocketAddr]>, ConnectError> {
         let Endpoint { host, port, .. } = &self.endpoint;
         if let Ok(address) = host.parse::<IpAddr>() {
@@ -297,7 +301,8 @@ impl Origin {
         Ok(addresses)
     }
 
-    /// Says that the endpoint does not accept; its name may have moved, so it is looked up again.
+    /// Makes the error of an endpoint that does not accept; its name may have moved, so it is
+    /// looked up again.
     fn unreachable(&self, source: io::Error) -> ConnectError {
         self.resolved.take();
         ConnectError::Connect {
@@ -313,8 +318,8 @@ impl Origin {
         loop {
             let idle = self.idle.borrow_mut().pop()?;
             if idle.since < self.now.get() {
-                // Most origins close what has rested: has the runtime look at the sockets first,
-                // so that the driver learns of it before the request is sent and lost.
+                // Many origins close idle connections. The runtime looks at the sockets first, so
+                // that the driver learns of it before the request is sent and lost.
                 tokio::task::yield_now().await;
             }
             if idle.connection.is_idle() {
@@ -334,14 +339,15 @@ impl Lease {
         }
     }
 
-    /// Has the connection be idle for at most `timeout`; zero closes it after this response.
+    /// Lets the connection be idle for at most `timeout`; zero closes it after this response.
     pub(super) fn limit_idle(&mut self, timeout: Duration) {
         self.idle_timeout = self.idle_timeout.min(timeout);
     }
 }
 
 impl Lease {
-    /// Gives the connection back after a response that ended as it should; closed unless it can serve another request.
+    /// Returns the connection to the pool after a response that ended properly; closes it if it
+    /// cannot serve another request.
     pub(super) fn release(self) {
         let mut stack = self.origin.idle.borrow_mut();
         if self.connection.is_idle() && !self.idle_timeout.is_zero() && stack.len() < self.max_idle
@@ -361,5 +367,5 @@ const ENFILE: i32 = 23;
 /// The process has no more descriptors; the same number on every Unix.
 const EMFILE: i32 = 24;
 
-/// How long an endpoint's addresses are believed.
+/// How long an endpoint's addresses are used before they are looked up again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);

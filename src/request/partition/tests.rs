@@ -1,4 +1,4 @@
-//! Tests of partitions, and the request that they and others change one thing of.
+//! Tests of partitions, and the sample request that these and other tests change one thing of.
 
 use super::super::route::{Lookup, PathPattern, Rule};
 use super::*;
@@ -77,7 +77,7 @@ fn with_keys(headers: &'static [(&'static str, &'static str)]) -> Sample {
     Sample { headers, ..SAMPLE }
 }
 
-/// Asserts whether two requests spend one quota of a partition of `part`.
+/// Asserts whether two requests spend the same quota if `part` is the partition.
 fn assert_shared(name: &str, part: &Part, a: &Sample, b: &Sample, shared: bool) {
     let partition_id =
         |sample: &Sample| sample.partition_id(&[std::slice::from_ref(part)], Missing::Refuse);

@@ -3,7 +3,7 @@
 use super::PatternError;
 use crate::request::canonical_host;
 
-/// A host's pattern, parsed: exact or `*.example.com`, which any number of labels may precede.
+/// A host's pattern, parsed: exact, or `*.example.com`, which any number of labels may precede.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPattern {
     name: Box<str>,
@@ -55,7 +55,7 @@ impl HostPattern {
         &self.name
     }
 
-    /// Says whether the pattern is for what lies under the name, and not for the name itself.
+    /// Says whether the pattern matches the names below its name, and not the name itself.
     pub(super) fn is_wildcard(&self) -> bool {
         self.wildcard
     }

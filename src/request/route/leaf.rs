@@ -1,8 +1,8 @@
 //! The rules of one path, most specific first.
 //!
-//! Few rules share a path as a rule, and are tried one by one. Where many do, they are told apart
-//! by the value of a header, as tenants are: then each is filed under the rarest value that it
-//! asks for, and a lookup looks at those whose value the request has and those that ask for none.
+//! Usually few rules share a path, and they are tried one by one. If many do, the value of a header
+//! tells them apart, as with tenants. Each rule is then indexed by the rarest value that it asks
+//! for, and a lookup tries the rules whose value the request has and those that ask for none.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::rank::{self, RankWithinPath};
 use super::{Rule, Tie};
 
-/// Where the rules of one path are, by index.
+/// The rules of one path, by index.
 #[derive(Debug, Default)]
 pub(super) struct Leaf {
     /// Most specific first.
@@ -24,7 +24,7 @@ pub(super) struct Leaf {
 #[derive(Debug, Default)]
 struct HeaderIndex {
     by_header: Vec<(HeaderName, ByValue)>,
-    /// Of rules that ask for no value.
+    /// Rules that ask for no value.
     unindexed: Vec<usize>,
 }
 
@@ -106,7 +106,8 @@ impl HeaderIndex {
     }
 }
 
-/// Says whether a header is there; with a value: on one line and equal, so that no request has two values.
+/// Says whether a header is there. If a value is given, the header must be one line that equals it,
+/// so no request has two values.
 pub(super) fn has_header(headers: &HeaderMap, name: &HeaderName, value: Option<&str>) -> bool {
     match value {
         None => headers.contains_key(name),
@@ -121,12 +122,12 @@ fn only_line<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h Header
     lines.next().filter(|_| lines.next().is_none())
 }
 
-/// What a rule asks headers to be, where it is not content with any value.
+/// The headers for which a rule asks for a certain value, each with that value.
 fn asked(rule: &Rule) -> impl Iterator<Item = AskedHeader<'_>> {
     (rule.headers.iter()).filter_map(|(name, value)| Some((name, value.as_deref()?)))
 }
 
-/// Pairs each of some rules of one rank with the first before it that it ties with.
+/// Takes rules of one rank, and pairs each with the first before it that it ties with.
 fn ties(rules: &[Rule], peers: &[usize]) -> Vec<Tie> {
     let mut before = Before::default();
     let mut ties = Vec::new();
@@ -139,7 +140,7 @@ fn ties(rules: &[Rule], peers: &[usize]) -> Vec<Tie> {
     ties
 }
 
-/// The rules that a further one is held against.
+/// The earlier rules that the next one is compared with.
 #[derive(Default)]
 struct Before<'r> {
     all: Vec<usize>,
@@ -157,7 +158,8 @@ impl<'r> Before<'r> {
         }
     }
 
-    /// Those that `rule` can tie with: if all ask for a value of one header, those that ask for its.
+    /// The rules that `rule` can tie with. If all ask for a value of one header, those that ask for
+    /// the same value.
     fn near<'b>(&'b self, rule: &'b Rule) -> &'b [usize] {
         let of_all = |(name, _): &AskedHeader<'_>| self.askers.get(*name) == Some(&self.all.len());
         let mut nearest = self.all.as_slice();
@@ -171,7 +173,7 @@ impl<'r> Before<'r> {
     }
 }
 
-/// Most rules of one path that are tried one by one.
+/// How many rules of one path are tried one by one at most.
 const TRIED_MAX: usize = 8;
 
 #[cfg(test)]
@@ -198,7 +200,7 @@ mod tests {
         (leaf, ties)
     }
 
-    /// The rules that a request with these headers is held against.
+    /// The rules that are tried for a request with these headers.
     fn tried(leaf: &Leaf, headers: &[(&'static str, &'static str)]) -> Vec<usize> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -224,7 +226,7 @@ mod tests {
         rules.push(rule(&[("x-tenant", None)]));
         rules.push(rule(&[]));
         let (leaf, ties) = leaf(&rules);
-        // The last but one asks for a header, of whatever value: with the one before it it ties.
+        // The last but one asks for a header of any value, so it ties with the one before it.
         let tie = Tie {
             first: 1_000,
             second: 1_001,

@@ -3,7 +3,7 @@
 //! A rank (`rank`) says which of two rules that both match a request wins; the tree of each host
 //! (`tree`) tries rules in that order, so the first that matches is the answer. Trees are keyed by
 //! host: the exact name, then the longest wildcard, then the rules for any host. A lookup allocates
-//! nothing unless the path spells a `:` or its like as an escape.
+//! nothing unless the path has an escape, such as `%3A`, that is compared decoded.
 
 mod expressions;
 mod host;
@@ -50,9 +50,9 @@ pub struct Rule {
     pub path: PathPattern,
     /// The host's pattern; none matches every host.
     pub host: Option<HostPattern>,
-    /// Methods that match; none given matches all; `GET` includes `HEAD`.
+    /// Methods that match; if none is given, all match. `GET` includes `HEAD`.
     pub methods: Vec<Method>,
-    /// Headers that must be there, on one line with this value if one is given.
+    /// Headers that must be there; if a value is given, on one line with this value.
     pub headers: Vec<(HeaderName, Option<String>)>,
     /// Whether the path matches in any (ASCII) case; an expression has its [`Case`] already.
     pub case_insensitive: bool,
@@ -74,7 +74,7 @@ pub enum Lookup {
     Found(Found),
     /// No rule matches: 404.
     NoRoute,
-    /// The rule would match if the method were not spelled in another case: 400.
+    /// The rule would match if the method were in its right case: 400.
     MethodCase,
 }
 
@@ -98,7 +98,7 @@ impl Router {
     /// Builds a router over `rules`.
     ///
     /// # Errors
-    /// Rules that could tie: each is named once, beside the first it ties with.
+    /// Rules that could tie: each is named once, with the first that it ties with.
     pub fn new(rules: Vec<Rule>) -> Result<Self, Vec<Tie>> {
         let mut by_host: HashMap<Option<&HostPattern>, Vec<usize>> = HashMap::new();
         for (index, rule) in rules.iter().enumerate() {
@@ -148,10 +148,10 @@ impl Router {
         lookup
     }
 
-    /// Says whether another route's path hides behind the encoded slashes of one that was found: an
-    /// origin that decodes them would serve what that route limits.
+    /// Says whether the encoded slashes of the found route's path hide another route's path: an
+    /// origin that decodes them would serve what the other route limits.
     ///
-    /// A route that takes the path as it stands too is none: the one found was made an exception of it.
+    /// A route that also takes the path as it is does not count: the found route is its exception.
     pub fn hides_another(
         &self,
         found: &Found,
@@ -182,7 +182,7 @@ impl Router {
         &self.header_names
     }
 
-    /// Says whether the found route takes its path in any case, so that one path has many spellings.
+    /// Says whether the found route ignores case, so that one path has many spellings.
     pub(super) fn ignores_case(&self, found: &Found) -> bool {
         (self.rules.get(found.route)).is_some_and(|rule| rule.case_insensitive)
     }

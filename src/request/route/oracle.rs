@@ -95,7 +95,7 @@ fn regex() -> impl Strategy<Value = &'static str> {
     select(texts.to_vec())
 }
 
-/// A path is a pattern, or an expression that is yet to have the rule's case.
+/// A path is a pattern, or an expression that has yet to get the rule's case.
 fn with_path(
     host: impl Strategy<Value = Option<&'static str>>,
     path: impl Strategy<Value = Result<PathPattern, &'static str>>,
@@ -310,7 +310,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// The tree agrees where many rules share a path or are expressions, too.
+    /// The tree also agrees if many rules share a path or are expressions.
     #[test]
     fn a_crowded_tree_agrees_with_sorting_by_rank(
         rules in prop::collection::vec(crowded_rule(), 24..40),

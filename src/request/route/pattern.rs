@@ -1,9 +1,10 @@
 //! A path's pattern: segments, or a regular expression.
 //!
 //! `/v1/{id}/*`: literal segments, `{param}` for one segment (never an empty one), and a last `*`
-//! for the rest. The rest may be nothing, so `/*` matches `/`, and `/a/*` matches `/a` and `/a/`
-//! as well: a policy on all of `/a/` has no gap at its root. Literals are normalised as requests'
-//! paths are. In a segment, `*`, `{` and `}` as characters are written `%2A`, `%7B` and `%7D`.
+//! for the rest. The rest may be empty, so `/*` matches `/`, and `/a/*` matches `/a` and `/a/` as
+//! well: a policy on all of `/a/` has no gap at its root. Literals are normalised as the paths of
+//! requests are. Inside a segment, the characters `*`, `{` and `}` are written `%2A`, `%7B` and
+//! `%7D`.
 
 use std::ops::Range;
 
@@ -110,7 +111,7 @@ impl PathPattern {
     /// Parses `path_regex`: matched against the whole normalised path, with or without a last slash.
     ///
     /// # Errors
-    /// What is no regular expression, is too large, or can match no normalised path.
+    /// A text that is not a regular expression, is too large, or can match no normalised path.
     pub fn regex(text: &str, case: Case) -> Result<Self, PatternError> {
         Ok(Self {
             shape: PathShape::Regex(PathRegex::parse(text, case)?),
@@ -165,14 +166,14 @@ fn element(
     if !is_name || name.is_empty() {
         return Err(PatternError::new(
             span,
-            "this is no parameter's name",
+            "this is not a parameter's name",
             "`{name}` of letters, digits and `_`",
         ));
     }
     if params.iter().any(|param| &**param == name) {
         return Err(PatternError::new(
             span,
-            "the parameter is there twice",
+            "the path has this parameter twice",
             "another name",
         ));
     }
@@ -262,10 +263,10 @@ mod tests {
             ("/a*", 2..3, "this stands for a whole segment only"),
             ("/x{id}", 2..3, "this stands for a whole segment only"),
             ("/{id", 1..2, "this stands for a whole segment only"),
-            ("/{}", 1..3, "this is no parameter's name"),
-            ("/{1a}", 1..5, "this is no parameter's name"),
-            ("/{*rest}", 1..8, "this is no parameter's name"),
-            ("/{a}/{a}", 5..8, "the parameter is there twice"),
+            ("/{}", 1..3, "this is not a parameter's name"),
+            ("/{1a}", 1..5, "this is not a parameter's name"),
+            ("/{*rest}", 1..8, "this is not a parameter's name"),
+            ("/{a}/{a}", 5..8, "the path has this parameter twice"),
             (
                 "/a?b",
                 1..4,

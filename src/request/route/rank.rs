@@ -1,4 +1,4 @@
-//! Which of two rules that match a request wins, and which pairs nothing can tell apart.
+//! Which of two rules wins if both match a request, and which pairs can tie.
 
 use std::cmp::Reverse;
 
@@ -32,7 +32,8 @@ impl RankWithinPath {
     }
 }
 
-/// Says whether one request can match both rules, whose hosts are the same and whose paths differ in case at most.
+/// Says whether one request can match both rules. Their hosts are the same, and their paths differ
+/// in case at most.
 pub(super) fn overlap(a: &Rule, b: &Rule) -> bool {
     let same_path = a.case_insensitive
         || b.case_insensitive
@@ -51,7 +52,8 @@ fn methods_overlap(a: &[Method], b: &[Method]) -> bool {
         || b.iter().any(|method| includes(a, method))
 }
 
-/// Says whether a rule that names `named` takes requests of `method`, or refuses them for their case.
+/// Says whether a rule with the method `named` takes requests of `method`, or refuses them for
+/// their case.
 pub(super) fn claims(named: &Method, method: &Method) -> bool {
     let sent = method.as_str();
     sent.eq_ignore_ascii_case(named.as_str())

@@ -1,8 +1,8 @@
 //! A regular expression over a whole path.
 //!
-//! It runs on engines whose time is linear in the path, is anchored at both ends, and is bounded
-//! in size when it is built. A literal prefix keeps most paths from reaching an engine at all.
-//! Paths are ASCII once they are normalised, so classes are ASCII too.
+//! It runs on engines whose time is linear in the path's length, is anchored at both ends, and has
+//! a bounded size when it is built. A literal prefix keeps most paths from reaching an engine at
+//! all. Paths are ASCII once they are normalised, so classes are ASCII too.
 
 use regex_automata::meta::{BuildError, Regex};
 use regex_automata::nfa::thompson::WhichCaptures;
@@ -17,9 +17,9 @@ use crate::request::path;
 /// A regular expression that is ready to match.
 #[derive(Clone, Debug)]
 pub(super) struct PathRegex {
-    /// What every path that matches begins with.
+    /// What every matching path begins with.
     prefix: Box<[u8]>,
-    /// What every path that matches has in it somewhere, in whatever case.
+    /// What every matching path contains, in whatever case.
     texts: Box<[Box<str>]>,
     regex: Regex,
 }
@@ -48,8 +48,8 @@ impl PathRegex {
         let mut texts = Vec::new();
         match case {
             Case::Exact => collect_texts(&hir, &mut texts),
-            // Letters have become classes here. What a path must have in one case it must have in
-            // some case where any will do.
+            // Letters have become classes here, so the texts are collected from the case-sensitive
+            // expression: every match contains each of them in some case.
             Case::Any => collect_texts(&self::hir(text, Case::Exact)?, &mut texts),
         }
         let prefixes = Extractor::new().extract(&hir);
@@ -66,7 +66,7 @@ impl PathRegex {
         let config = Regex::config()
             .utf8_empty(false)
             .which_captures(WhichCaptures::None)
-            // These are for finding where a match begins; here it begins where the path does.
+            // These help to find where a match begins; here it begins where the path does.
             .auto_prefilter(false)
             .nfa_size_limit(Some(NFA_BYTES_MAX))
             .hybrid_cache_capacity(CACHE_BYTES_MAX);
@@ -79,7 +79,7 @@ impl PathRegex {
         })
     }
 
-    /// Texts that every path that matches has in it, in whatever case; itself in lower case.
+    /// Texts that every matching path has in it, in whatever case. They are in lower case.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|text| &**text)
     }
@@ -109,7 +109,7 @@ fn hir(text: &str, case: Case) -> Result<Hir, PatternError> {
         .map_err(|error| syntax_error(&error))
 }
 
-/// Collects the literals that no match can do without, in lower case.
+/// Collects the literals that every match contains, in lower case.
 fn collect_texts(hir: &Hir, texts: &mut Vec<Box<str>>) {
     match hir.kind() {
         HirKind::Literal(literal) => {
@@ -129,8 +129,8 @@ fn collect_texts(hir: &Hir, texts: &mut Vec<Box<str>>) {
     }
 }
 
-/// Paths are normalised and compared without needless escapes: an expression that asks for another
-/// spelling would silently never match.
+/// Refuses an expression that asks for a spelling that no normalised path has: it would silently
+/// never match.
 fn refuse_what_no_path_has(text: &str) -> Result<(), PatternError> {
     if let Some((at, letter)) = text.char_indices().find(|(_, letter)| !letter.is_ascii()) {
         let normal = format!("/{letter}");

@@ -1,12 +1,12 @@
 //! The rules of one host as a tree of segments, tried in the order of their rank.
 //!
-//! At each node the literal child is tried before the `{param}` child before the rest, and a
-//! branch that matches nothing is left again. A node is reached by one way only, so a lookup
-//! visits each at most once and goes no deeper than the longest pattern. Expressions come after
-//! all that begins with a literal or a parameter, and before `/*`.
+//! At each node the literal child is tried first, then the `{param}` child, then the rest; if a
+//! branch matches nothing, the next one is tried. There is only one way to a node, so a lookup
+//! visits each at most once and goes no deeper than the longest pattern. Expressions come after all
+//! patterns that begin with a literal or a parameter, and before `/*`.
 //!
-//! If a rule ignores case, the whole tree is keyed by lower case, and rules that do not ignore
-//! case are compared once more where they are found; so ranks hold across both kinds.
+//! If a rule ignores case, the whole tree is keyed by lower case. Rules that do not ignore case are
+//! compared once more when they are found, so ranks hold across both kinds.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -49,7 +49,7 @@ enum KeyCase {
     Lower,
 }
 
-/// What of a request is matched.
+/// The parts of a request that are matched.
 pub(super) struct RouteQuery<'r> {
     /// The path in its comparable spelling.
     path: &'r str,
@@ -129,7 +129,8 @@ impl Tree {
         child
     }
 
-    /// Finds the first rule, in the order of rank, that matches or would in the method's right case.
+    /// Finds the first rule, in order of rank, that matches, or that would if the method were in
+    /// its right case.
     pub(super) fn find(&self, rules: &[Rule], request: &RouteQuery<'_>) -> Option<Lookup> {
         let mut walk = Walk {
             tree: self,
@@ -182,7 +183,8 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Tries what is below `node`; `start` is where the next segment begins, beyond the end if there is none.
+    /// Tries what is below `node`; `start` is where the next segment begins, beyond the end if
+    /// there is none.
     fn descend(&mut self, node: usize, start: usize) -> Option<Lookup> {
         let (tree, path) = (self.tree, self.request.trimmed);
         let node = &tree.nodes[node];
@@ -219,7 +221,7 @@ impl Walk<'_> {
         leaf.find(self.request.headers, |rule| self.try_rule(rule))
     }
 
-    /// Tries a rule whose path matches, but perhaps for its case.
+    /// Tries a rule whose path matches, except perhaps for its case.
     fn try_rule(&mut self, index: usize) -> Option<Lookup> {
         let rule = &self.rules[index];
         let recheck = self.tree.case == KeyCase::Lower && !rule.case_insensitive;

@@ -1,4 +1,4 @@
-//! The bytes of a connection of HTTP/1: what ends a read that takes too long.
+//! The bytes of an HTTP/1 connection, and the end of a read that takes too long.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ pub(crate) struct Http1Io<T> {
     state: Rc<RequestState>,
 }
 
-/// What a client gets that began a head and did not finish it in time.
+/// The answer to a client that began a head and did not finish it in time.
 const REQUEST_TIMEOUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
@@ -26,7 +26,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
         Self { transport, state }
     }
 
-    /// Ends a read whose deadline is over, as what was awaited demands.
+    /// Ends a read whose deadline is over, in the way that fits what was awaited.
     fn give_up_reading(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.state.awaited() {
             Awaited::Head => {

@@ -1,9 +1,9 @@
 //! HTTP/1.1 as clients speak it: one request at a time over a transport.
 //!
-//! hyper reads and writes through [`Http1Io`], held to the letter by [`Strict`]; the journey holds
-//! the [`RequestState`] behind it and says what the connection waits for. hyper's own timers stay
-//! off: the socket's two deadlines cover a slow head, an idle connection, a slow body and a slow
-//! reader.
+//! hyper reads and writes through [`Http1Io`], and [`Strict`] holds clients to the letter of the
+//! framing. The journey holds the [`RequestState`] behind both and says what the connection waits
+//! for. hyper's own timers stay off: the socket's two deadlines cover a slow head, an idle
+//! connection, a slow body and a slow reader.
 
 mod io;
 mod state;

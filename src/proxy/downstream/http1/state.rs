@@ -1,4 +1,4 @@
-//! What a connection of HTTP/1 waits for, and the request that is worked on.
+//! What an HTTP/1 connection waits for, and the request that it works on.
 //!
 //! HTTP/1 has one request at a time, so a connection has one [`RequestState`] for its whole life;
 //! [`RequestGuard`] says where each request begins and ends. The state arms the deadlines of the
@@ -15,16 +15,16 @@ use crate::clock::{Micros, Timestamp};
 use crate::proxy::downstream::socket::Socket;
 use crate::snapshot::Listener;
 
-/// What is known of the request that a connection is at, or waits for.
+/// What is known of a connection's current request, or of the one that it waits for.
 #[derive(Debug)]
 pub(crate) struct RequestState {
     pub(super) socket: Rc<Socket>,
     timeouts: Timeouts,
     awaited: Cell<Awaited>,
-    /// Whether hyper wanted more after the latest bytes, and there was none. Between a head and
-    /// the end of its answer it wants more only when it has used up what it has.
+    /// Whether hyper wanted more after the latest bytes, and there was nothing. Between a head and
+    /// the end of its answer, hyper wants more only after it has used up what it has.
     is_more_wanted: Cell<bool>,
-    /// Whether the client may be sending still when its connection closes.
+    /// Whether the client may still be sending when its connection closes.
     is_more_expected: Cell<bool>,
 }
 
@@ -72,15 +72,15 @@ impl RequestState {
         })
     }
 
-    /// Begins a request whose head is complete: what takes time now is not the client's doing.
+    /// Begins a request whose head is complete: from now on, the delay is not the client's.
     pub(crate) fn begin(self: &Rc<Self>) -> RequestGuard {
         self.is_more_expected.set(false);
         self.stop_waiting();
         RequestGuard(Rc::clone(self))
     }
 
-    /// Says that the client may be sending still when its connection closes: the rest of a body,
-    /// or what it has to say behind a request that is refused.
+    /// Says that the client may still be sending when its connection closes: the rest of a body, or
+    /// what follows a request that is refused.
     pub(crate) fn expect_more(&self) {
         self.is_more_expected.set(true);
     }
@@ -90,7 +90,7 @@ impl RequestState {
         self.is_more_expected.set(false);
     }
 
-    /// Whether the client may be sending still.
+    /// Whether the client may still be sending.
     pub(crate) fn is_more_expected(&self) -> bool {
         self.is_more_expected.get()
     }
@@ -125,25 +125,26 @@ impl RequestState {
         poll_fn(|cx| self.poll_gone(cx)).await;
     }
 
-    /// Polls whether the client has closed its side or reset; for the task that reads, too.
+    /// Polls whether the client has closed its side or reset. The task that reads may call it too.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.socket.poll_gone(cx)
     }
 
-    /// Polls whether the client has left with a body that it had not sent to its end.
+    /// Polls whether the client has left before it sent its whole body.
     pub(crate) fn poll_leaves_body(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_more_expected() {
             self.poll_gone(cx)
         } else {
-            // hyper reads on by itself.
+            // hyper reads on, and notices by itself.
             Poll::Pending
         }
     }
 
-    /// Since when it has waited for a request of which nothing has come yet; none if it does not.
+    /// Since when the connection has waited for a request of which no byte has come; none if it
+    /// does not wait for one.
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
         let timeout = match self.awaited.get() {
-            // The end of an answer may still have to be taken.
+            // The client may still have to take the end of an answer.
             _ if self.socket.write.is_armed() => return None,
             Awaited::FirstByte => self.timeouts.header,
             Awaited::NextRequest => self.timeouts.idle,
@@ -153,16 +154,16 @@ impl RequestState {
         due.map(|due| due - Micros::from(timeout))
     }
 
-    /// Ends the wait for a request, so that another connection has room; one that has come
-    /// meanwhile is still answered.
+    /// Ends the wait for a request, so that another connection has room. A request that has come in
+    /// the meantime is still answered.
     pub(crate) fn evict(&self) {
         self.socket.read.expire();
     }
 
-    /// Lingers if the gateway has closed its side and the client may be sending still.
+    /// Lingers if the gateway has closed its side and the client may still be sending.
     ///
-    /// That takes time that hyper need not wait for: what it has to say of the connection is known
-    /// before.
+    /// This takes time that hyper need not wait for: what hyper has to say of the connection is
+    /// known before.
     pub(crate) async fn lingering_close(&self) {
         let is_between_requests = matches!(
             self.awaited.get(),
@@ -175,11 +176,11 @@ impl RequestState {
         }
     }
 
-    /// Notes that bytes have come.
+    /// Notes that bytes have arrived.
     pub(super) fn received(&self) {
         self.is_more_wanted.set(false);
-        // A head is due within `header_timeout` of its first byte, or of the accept; the deadline
-        // of one that arrives whole is never armed.
+        // A head is due within `header_timeout` of its first byte, or of the accept. If a head
+        // arrives whole, its deadline is never armed.
         match self.awaited.get() {
             Awaited::FirstByte => self.awaited.set(Awaited::Head),
             Awaited::NextRequest => {
@@ -198,17 +199,17 @@ impl RequestState {
         }
     }
 
-    /// Whether the client has not sent in time what was awaited, though it could have: while it
-    /// still takes the answer before that, the deadline is the socket's for writing.
+    /// Whether the client could have sent what was awaited, and did not do so in time. While it
+    /// still takes the answer before that, the socket's deadline for writing counts instead.
     pub(super) fn gave_up(&self) -> bool {
         let is_answer_being_taken = self.socket.write.is_armed()
             && matches!(self.awaited.get(), Awaited::NextRequest | Awaited::Head);
         self.is_overdue() && !is_answer_being_taken
     }
 
-    /// Notes that a client that was slow to take an answer has taken some of it: it has the whole
-    /// time for what it may send between two requests from now on, as nobody asks for anything
-    /// while an answer is still being taken.
+    /// Notes that a client that was slow to take an answer has taken some of it. From now on, it
+    /// has the whole time again for what it may send between two requests, because nobody asks it
+    /// for anything while it still takes an answer.
     pub(super) fn taken(&self) {
         match self.awaited.get() {
             Awaited::NextRequest => self.socket.read.arm(self.timeouts.idle),
@@ -232,7 +233,7 @@ impl Deref for RequestGuard {
 }
 
 impl Drop for RequestGuard {
-    /// The answer is complete and the next request is awaited, or the rest of it if some has come
+    /// The answer is complete. The next request is awaited, or the rest of it if some has come
     /// already.
     fn drop(&mut self) {
         let Self(state) = self;

@@ -1,16 +1,16 @@
-//! Holds clients of HTTP/1.1 to the letter of its framing where the parser behind is lenient.
+//! Holds clients of HTTP/1.1 to the letter of its framing where the parser behind it is lenient.
 //!
-//! hyper takes a line feed without its carriage return for the end of a line, white space behind
-//! a chunk's size, sizes of any number of digits, and anything in a chunk's extensions. None of that
-//! is forwarded, but a proxy in front of the gateway may read it differently. [`Strict`] follows the
-//! bytes through heads and bodies, and overwrites the first byte that must not be there with one that
-//! the parser refuses in that place. So the refusal takes its turn behind the answers to earlier
-//! requests, and is the parser's own. Bytes that pass are not changed. The parser does not look at an
-//! incomplete head twice, so a bad byte in a later piece of it is refused when the head is complete
-//! or overdue.
+//! hyper accepts a line feed without its carriage return as the end of a line, white space after a
+//! chunk's size, sizes of any number of digits, and anything in a chunk's extensions. None of that
+//! is forwarded, but a proxy in front of the gateway may read it differently. [`Strict`] follows
+//! the bytes through heads and bodies. It overwrites the first byte that must not be there with one
+//! that the parser refuses in that place. So the refusal is the parser's own, and comes in its turn
+//! after the answers to earlier requests. It does not change what it passes. The parser does not look
+//! at an incomplete head twice, so a bad byte in a later piece of it is refused when the head is
+//! complete or overdue.
 //!
-//! The parser alone says what a message is. This reader stops looking where it finds what the parser,
-//! or the journey's check of transfer codings, refuses in any case. It knows no tunnels, because the
+//! The parser alone says what a message is. This reader stops looking if it finds what the parser, or
+//! the journey's check of transfer codings, refuses in any case. It knows no tunnels, because the
 //! gateway opens none.
 
 use std::io;
@@ -20,18 +20,18 @@ use std::task::{Context, Poll, ready};
 use memchr::memchr_iter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A client's connection whose requests are held to the letter.
+/// A client's connection whose requests must follow the framing to the letter.
 #[derive(Debug)]
 pub(crate) struct Strict<I> {
     io: I,
     reader: StrictReader,
 }
 
-/// Where in the requests of one connection the next byte belongs.
+/// Where the next byte belongs in the requests of one connection.
 #[derive(Debug, Default)]
 struct StrictReader {
     place: Place,
-    /// How the body behind the head is framed, as far as the head has been read.
+    /// How the body after the head is framed, as far as the head has been read.
     framing: Framing,
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
@@ -39,37 +39,37 @@ struct StrictReader {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// In front of a request line, or in it.
+    /// Before a request line, or in it.
     #[default]
     RequestLine,
-    /// In a line of a head behind that.
+    /// In a later line of a head.
     Field,
-    /// In a body of which so many bytes are left.
+    /// In a body that has this many bytes left.
     Length(u64),
-    /// In a chunk's size, of which so many digits have come.
+    /// In a chunk's size, of which this many digits have come.
     Size { digits: u8, size: u64 },
-    /// In white space behind a chunk's size, where only an extension may follow.
+    /// In white space after a chunk's size, where only an extension may follow.
     Space { size: u64 },
     /// In a chunk's extensions.
     Extension { size: u64, text: Quoting },
-    /// In front of the line feed behind a chunk's size.
+    /// Before the line feed after a chunk's size.
     SizeEnd { size: u64 },
-    /// In a chunk of which so many bytes are left.
+    /// In a chunk that has this many bytes left.
     Data(u64),
-    /// In the line end behind a chunk.
+    /// In the line end after a chunk.
     DataEnd,
     /// In a line of the trailers.
     Trailer,
-    /// Behind what the parser refuses: it reads no further request.
+    /// After something that the parser refuses: it reads no further request.
     Refused,
 }
 
-/// Where in a chunk's extensions a byte belongs.
+/// Where a byte belongs in a chunk's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quoting {
     Plain,
     Quoted,
-    /// Behind a backslash.
+    /// After a backslash.
     Escaped,
 }
 
@@ -83,11 +83,11 @@ enum Framing {
     Bad,
 }
 
-/// Stands nowhere in a head, a chunk's size or a trailer.
+/// A byte that must not be in a head, a chunk's size or a trailer.
 const NOWHERE: u8 = 0;
-/// Stands nowhere in a chunk's extensions, where the parser minds nothing but line ends.
+/// A byte that must not be in a chunk's extensions, where the parser checks nothing but line ends.
 const NOT_IN_EXTENSIONS: u8 = b'\n';
-/// Most digits of a chunk's size, leading zeros included: as many as 64 bits have.
+/// Most digits of a chunk's size, including leading zeros: as many as 64 bits have.
 const SIZE_DIGITS_MAX: u8 = 16;
 
 impl<I> Strict<I> {
@@ -126,7 +126,8 @@ impl StrictReader {
         }
     }
 
-    /// Follows lines until the last of a head or of trailers, and returns their bytes.
+    /// Follows lines up to the last of a head or of trailers, and returns the number of their
+    /// bytes.
     fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
         let (mut begin, mut bare) = (0, None);
         for end in memchr_iter(b'\n', bytes) {
@@ -156,10 +157,10 @@ impl StrictReader {
         bytes.len()
     }
 
-    /// Draws the conclusions from a whole line, its end left out.
+    /// Moves on after a whole line, which is given without its end.
     fn end_line(&mut self, line: &[u8]) {
         self.place = match self.place {
-            // Empty lines in front of a request are skipped (RFC 9112, section 2.2).
+            // Empty lines before a request are skipped (RFC 9112, section 2.2).
             Place::RequestLine if line.is_empty() => Place::RequestLine,
             Place::RequestLine => Place::Field,
             Place::Field if line.is_empty() => match std::mem::take(&mut self.framing) {
@@ -177,7 +178,7 @@ impl StrictReader {
         };
     }
 
-    /// Follows a byte of a chunked body that is no data.
+    /// Follows a byte of a chunked body that is not data.
     fn follow_chunk(&mut self, byte: &mut u8) {
         self.place = match (self.place, *byte) {
             (Place::Size { digits, size }, digit) if digit.is_ascii_hexdigit() => {
@@ -219,7 +220,7 @@ impl Place {
     }
 }
 
-/// The place in front of a chunk's size.
+/// The place before a chunk's size.
 const SIZE: Place = Place::Size { digits: 0, size: 0 };
 
 /// Follows a byte of a chunk's extensions (RFC 9112, section 7.1.1).
@@ -248,11 +249,11 @@ fn value_of(digit: u8) -> u8 {
 }
 
 impl Framing {
-    /// Returns what is known once the field `line` has been read too.
+    /// Returns what is known of the framing once the field `line` has been read too.
     fn and(self, line: &[u8]) -> Self {
         match line.first() {
             Some(b'c' | b'C') => match value(line, b"content-length") {
-                // A transfer coding beside it wins, wherever it stands.
+                // A transfer coding wins over it, wherever that is.
                 Some(length) if self != Self::Chunked => {
                     let length = str::from_utf8(length).ok().and_then(|it| it.parse().ok());
                     length.map_or(Self::Bad, Self::Length)

@@ -1,8 +1,8 @@
-//! Closing: at once between two requests, and lingering where the client may be sending still.
+//! Closing: at once between two requests, and lingering if the client may still be sending.
 //!
-//! A socket that is closed with bytes unread, or that gets more, resets the connection, and with
-//! it goes what the client has not read yet. So after the gateway has closed its side it reads on
-//! and throws away what comes, until the client closes too or a bound is reached.
+//! A socket that is closed with bytes unread, or that gets more afterwards, resets the connection,
+//! and what the client has not read yet is lost. So after the gateway has closed its side, it reads
+//! on and throws away what comes, until the client closes too or a bound is reached.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -12,9 +12,9 @@ use tokio::io::ReadBuf;
 
 use super::Socket;
 
-/// How long after an early answer what the client still sends is read and thrown away.
+/// How long the gateway reads and throws away what a client still sends after an early answer.
 const LINGER_MAX: Duration = Duration::from_secs(30);
-/// How long it may be silent meanwhile.
+/// How long the client may be silent meanwhile.
 const LINGER_IDLE_MAX: Duration = Duration::from_secs(5);
 
 impl Socket {
@@ -23,7 +23,7 @@ impl Socket {
         self.is_write_closed.get()
     }
 
-    /// Whether bytes that nobody has read are here, or what else the client sends.
+    /// Whether there is something to read from a client that has not closed its side.
     pub(in crate::proxy::downstream) fn has_unread(&self) -> bool {
         self.readable().is_some_and(|ready| !ready.is_read_closed())
     }
@@ -31,7 +31,7 @@ impl Socket {
     /// Reads and throws away what the client still sends, until it closes its side.
     pub(in crate::proxy::downstream) async fn lingering_close(&self) {
         self.read.arm(LINGER_IDLE_MAX);
-        // Nothing is written any more, so this deadline is free to bound the whole of it.
+        // Nothing is written any more, so this deadline is free to bound the whole.
         self.write.arm(LINGER_MAX);
         poll_fn(|cx| self.poll_discard(cx)).await;
     }

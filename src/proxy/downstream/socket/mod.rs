@@ -1,11 +1,11 @@
 //! A client's socket with its deadlines, below whatever protocol is spoken on it.
 //!
 //! [`Socket`] is one TCP connection on one thread. Whoever speaks on it reads and writes through
-//! [`SocketIo`], on which TLS can stand; whoever watches it holds the socket itself. One deadline
-//! is for what the client is to send and one for what it is to take, both swept. What is waited
-//! for, and what a deadline that is over means, the floor above knows (`http1`).
+//! [`SocketIo`], on which TLS can be put; whoever watches it holds the socket itself. One deadline
+//! is for what the client must send and one for what it must take; both are swept. The layer above
+//! (`http1`) knows what is awaited, and what it means when a deadline is over.
 //!
-//! `watch` looks out for a client that leaves while nobody reads, `lingering` closes.
+//! `watch` notices a client that leaves while nobody reads; `lingering` closes.
 
 mod lingering;
 mod watch;
@@ -30,14 +30,14 @@ use crate::proxy::gather::{Gathered, gather};
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
-    /// Until when the client must have sent what is waited for.
+    /// By when the client must have sent what is awaited.
     pub(super) read: Rc<Deadline>,
-    /// Until when the client must have taken some of what is being written.
+    /// By when the client must have taken some of what is being written.
     pub(super) write: Rc<Deadline>,
     /// How long the client may take nothing of what is being written.
     write_timeout: Duration,
-    /// Whether the runtime was told that nothing can be read although bytes are waiting: the
-    /// watch does that, to hear of the client's leaving behind them.
+    /// Whether the runtime was told that there is nothing to read although bytes are waiting. The
+    /// watch does that, so that it hears when the client leaves after those bytes.
     is_readiness_hidden: Cell<bool>,
     /// Whether the gateway has closed its side.
     is_write_closed: Cell<bool>,
@@ -47,8 +47,9 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 pub(crate) struct SocketIo(Rc<Socket>);
 
-/// Most bytes of one read. hyper doubles its buffer whenever a read fills it, and keeps it while the
-/// connection is idle: at one byte less than 16 KiB it stops growing there, instead of at 64 KiB.
+/// Most bytes of one read. hyper doubles its buffer whenever a read fills it, and keeps it while
+/// the connection is idle. With one byte less than 16 KiB it stops growing there, instead of at 64
+/// KiB.
 const READ_BYTES_MAX: usize = 16 * 1024 - 1;
 
 impl Socket {
@@ -64,12 +65,12 @@ impl Socket {
         })
     }
 
-    /// Returns the bytes of the socket, for the one who speaks on it.
+    /// Returns the bytes of the socket, for whoever speaks on it.
     pub(super) fn io(self: &Rc<Self>) -> SocketIo {
         SocketIo(Rc::clone(self))
     }
 
-    /// Reads what there is; returns the number of bytes, 0 at the end.
+    /// Reads what is there; returns the number of bytes, 0 at the end.
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         if self.is_readiness_hidden.get() {
             let turn = ready!(coop::poll_proceed(cx));
@@ -83,7 +84,7 @@ impl Socket {
                 Err(error) => error.kind() == io::ErrorKind::WouldBlock,
             };
             if is_emptied {
-                // The runtime hears of what comes after this.
+                // The runtime reports what comes after this.
                 self.is_readiness_hidden.set(false);
             }
             match read {
@@ -123,8 +124,8 @@ impl Socket {
                 if !self.write.is_armed() {
                     self.write.arm(self.write_timeout);
                 } else if self.write.is_over() {
-                    // What the client has not taken is not kept for it any longer: the connection
-                    // is reset.
+                    // What the client has not taken is no longer kept for it: the connection is
+                    // reset.
                     drop(SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)));
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }

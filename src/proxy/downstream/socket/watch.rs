@@ -1,12 +1,13 @@
-//! The watch for a client that leaves while nobody reads what it sends.
+//! Notices a client that leaves while nobody reads what it sends.
 //!
-//! hyper notices a client's leaving by itself only while it reads. It does not read behind a head
-//! while the body is not asked for, whether because the request is held, because the origin takes
-//! no more, or because the client waits for 100 (Continue); nor when bytes of a next request are
-//! there already.
+//! By itself, hyper notices that a client leaves only while it reads. It does not read past a head
+//! while nobody asks for the body: because the request is held, because the origin takes no more,
+//! or because the client waits for 100 (Continue). It does not read either when bytes of a next
+//! request are there already.
 //!
-//! What the kernel has been told, this sees. A FIN that waits in the client's own kernel, behind
-//! more bytes than the receive window takes, is seen by nobody before they are read; a reset is.
+//! This sees what the gateway's kernel has been told. A FIN that waits in the client's own kernel,
+//! after more bytes than the receive window takes, is seen by nobody until those bytes are read; a
+//! reset is.
 
 use std::task::{Context, Poll, ready};
 
@@ -16,8 +17,8 @@ use tokio::io::Interest;
 use super::Socket;
 
 impl Socket {
-    /// Polls whether the client has closed its side or reset, whatever it has sent before; for the
-    /// task that reads, too.
+    /// Polls whether the client has closed its side or reset, whatever it has sent before. The task
+    /// that reads may call it too.
     pub(in crate::proxy::downstream) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if ready!(self.stream.poll_read_ready(cx)).is_err() {
@@ -30,7 +31,7 @@ impl Socket {
         }
     }
 
-    /// Returns what the runtime knows of what can be read, if there is anything.
+    /// Returns what the runtime knows about what can be read, if there is anything.
     pub(super) fn readable(&self) -> Option<tokio::io::Ready> {
         let ready = self.stream.ready(Interest::READABLE).now_or_never();
         ready.and_then(Result::ok)

@@ -1,11 +1,11 @@
-//! Good requests pass as they are; of others, one byte is overwritten.
+//! Good requests pass unchanged; in others, one byte is overwritten.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
 
-/// Follows `bytes` in pieces of that many, and returns what came of them.
+/// Follows `bytes` in pieces of this many, and returns the result.
 fn followed(bytes: &[u8], piece: usize) -> (Vec<u8>, Place) {
     let mut reader = StrictReader::default();
     let mut bytes = bytes.to_vec();
@@ -29,7 +29,7 @@ const REQUESTS: &[&[u8]] = &[
     b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0000000000000003\r\nabc\r\n00\r\n\r\n",
 ];
 
-/// What is passed is not changed, however it arrives and whatever is behind it.
+/// What passes is not changed, however it arrives and whatever follows it.
 #[test]
 fn good_requests_pass_as_they_are_in_pieces_of_any_size() {
     let good = REQUESTS.concat().repeat(2);
@@ -88,7 +88,7 @@ fn first_byte_that_must_not_be_is_overwritten_and_nothing_else() {
         ),
         (format!("{chunked}0\r\n\n"), chunked.len() + 3, NOWHERE),
     ] {
-        // What comes behind is not looked at: it never becomes a request.
+        // What follows is not looked at: it never becomes a request.
         let request = request + "X\n\n";
         let mut expected = request.clone().into_bytes();
         expected[at] = by;
@@ -137,7 +137,7 @@ const PARTS: &[&str] = &[
 ];
 
 proptest! {
-    /// What comes of bytes is the same in whatever pieces they arrive.
+    /// The result is the same, in whatever pieces the bytes arrive.
     #[test]
     fn pieces_make_no_difference(
         parts in prop::collection::vec(select(PARTS), 1..40),

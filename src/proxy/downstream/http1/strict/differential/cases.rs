@@ -1,11 +1,11 @@
-//! What is sent: a corpus, and what mutations make of it.
+//! What is sent: a corpus, and its mutations.
 
 use std::ops::Range;
 
 /// Numbers that only look random (`SplitMix64`): the same for the same seed.
 pub struct Draws(pub u64);
 
-/// Requests as they should be, and as the parser takes them all the same.
+/// Good requests, and bad ones that the parser accepts.
 pub const MESSAGES: &[&[u8]] = &[
     b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     b"\r\n\r\nGET / HTTP/1.1\r\nX:\ty\r\nCookie: content-length:9\r\n\r\n",
@@ -32,7 +32,7 @@ pub const MESSAGES: &[&[u8]] = &[
     b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: a\n\r\n",
 ];
 
-/// Requests that the parser takes and the reader refuses, wherever it stands in step with it.
+/// Requests that the parser accepts and the reader refuses, as long as the two are in step.
 pub const PROBES: &[&[u8]] = &[
     b"GET /probe/head HTTP/1.1\nHost: a\r\n\r\n",
     b"GET /probe/head HTTP/1.1\r\nHost: a\n\r\n",
@@ -43,7 +43,7 @@ pub const PROBES: &[&[u8]] = &[
       00000000000000003\r\nabc\r\n0\r\n\r\n",
 ];
 
-/// What mutations put in.
+/// What mutations insert.
 const PARTS: &[&[u8]] = &[
     b"\n",
     b"\r",
@@ -77,7 +77,7 @@ const PARTS: &[&[u8]] = &[
     b"X: y\r\n",
 ];
 
-/// Makes a pipeline of messages, changes some bytes of it, and puts a probe behind.
+/// Makes a pipeline of messages, changes some of its bytes, and adds a probe at the end.
 pub fn mutated(draws: &mut Draws) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..draws.below(4) {

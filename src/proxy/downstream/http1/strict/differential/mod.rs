@@ -1,13 +1,13 @@
 //! The same bytes through the parser alone and through [`Strict`] in front of it.
 //!
-//! The reader shadows the parser's framing, and nothing but these tests holds the two together: where
-//! the reader refuses nothing, it must have followed every request to its end; where it refuses, its
-//! documentation says why, the parser gives up there, and all before is as it was.
+//! The reader shadows the parser's framing, and only these tests hold the two together. If the
+//! reader refuses nothing, it must have followed every request to its end. If it refuses something,
+//! its documentation says why, the parser gives up there, and everything before is unchanged.
 //!
-//! That the reader is still in step shows a probe behind each message: a request that the parser
-//! takes and the reader must not. `STRICT_SEED` and `STRICT_CASES` try other cases than the first
-//! thousands (`scripts/drill/strict`); a failure names the seed of its case, which
-//! `STRICT_SEED=N STRICT_CASES=1` shows again.
+//! A probe after each message shows whether the reader is still in step: the probe is a request
+//! that the parser accepts and the reader must refuse. `STRICT_SEED` and `STRICT_CASES` try other
+//! cases than the first thousands (`scripts/drill/strict`). A failure names the seed of its case,
+//! and `STRICT_SEED=N STRICT_CASES=1` shows it again.
 
 mod cases;
 
@@ -48,7 +48,7 @@ enum End {
     Whole { trailers: String },
 }
 
-/// What came of a connection.
+/// The result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Outcome {
     requests: Vec<Seen>,
@@ -112,7 +112,8 @@ fn mutated_messages_are_read_alike() {
     assert!(refused >= cases / 4, "{refused} of {cases} reach a probe");
 }
 
-/// Fails unless both read `bytes` alike; returns whether the reader refused a probe that the parser takes.
+/// Fails unless both read `bytes` alike; returns whether the reader refused a probe that the parser
+/// accepts.
 fn compare(bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> bool {
     let pieces = pieces(bytes, cut);
     let alone = outcome(pieces.clone(), |io| io);
@@ -131,12 +132,12 @@ fn compare(bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> bool {
         return false;
     };
     assert_eq!(passed[at + 1..], bytes[at + 1..], "{}", shown());
-    // What is behind the end of a connection is read by nobody.
+    // Nobody reads what comes after the end of a connection.
     if strict == alone && strict.end.is_some() {
         return false;
     }
     assert!(is_documented(bytes, at), "byte {at} is good: {}", shown());
-    // A head that came in part is not looked at again before it ends.
+    // A head that arrived in part is not looked at again before it ends.
     let mut ended = pieces.clone();
     ended.push_back(b"\r\n\r\n".to_vec());
     let is_refused = is_refused(&strict) || is_refused(&outcome(ended, Strict::new));
@@ -155,7 +156,7 @@ fn is_refused(outcome: &Outcome) -> bool {
     matches!(outcome.end, Some(Err(_))) || outcome.requests.iter().any(is_broken)
 }
 
-/// Whether `short` is what `long` is, up to a request that breaks off.
+/// Whether `short` equals `long`, up to a request that breaks off.
 fn is_beginning(short: &[Seen], long: &[Seen]) -> bool {
     let Some((last, before)) = short.split_last() else {
         return true;
@@ -213,8 +214,9 @@ fn is_quoted(extensions: &[u8]) -> bool {
     is_quoted
 }
 
-/// Whether the carriage return in front of the line feed there is the end of a body, so that the line
-/// feed is one of the next head without its own: with its own, the parser reads the same.
+/// Whether the carriage return before this line feed is the end of a body, so that the line feed
+/// belongs to the next head without a carriage return of its own: with one, the parser reads the
+/// same.
 fn is_behind_data(bytes: &[u8], at: usize) -> bool {
     let whole = [&bytes[..at], b"\r", &bytes[at..]].concat();
     let read = |bytes: &[u8]| outcome(VecDeque::from([bytes.to_vec()]), |io| io);
@@ -229,7 +231,7 @@ fn outcome<I: AsyncRead + AsyncWrite + Unpin>(
     let requests: Rc<RefCell<Vec<Seen>>> = Rc::default();
     let service = service_fn(|request| record(Rc::clone(&requests), request));
     let io = TokioIo::new(wrap(Pieces(pieces)));
-    // As a listener's connections are served.
+    // Served as a listener's connections are.
     let mut serving = http1::Builder::new();
     let serving = serving.header_read_timeout(None).half_close(false);
     let mut serving = std::pin::pin!(serving.serve_connection(io, service));
@@ -280,7 +282,7 @@ async fn record(
     let mut response = Response::new(Empty::new());
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
     let is_one_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
-    // The gateway opens no tunnels, and refuses other codings than one `chunked`.
+    // The gateway opens no tunnels, and refuses codings other than a single `chunked`.
     if head.method == Method::CONNECT {
         *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     } else if codings.next().is_some_and(|it| !is_one_chunked(it)) || codings.next().is_some() {
@@ -291,7 +293,7 @@ async fn record(
     Ok(response)
 }
 
-/// Cuts `bytes` as `cut` says, which is shown the rest.
+/// Cuts `bytes` into pieces of the sizes that `cut` returns; it is shown the rest each time.
 fn pieces(mut bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> VecDeque<Vec<u8>> {
     let mut pieces = VecDeque::new();
     while !bytes.is_empty() {
