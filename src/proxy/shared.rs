@@ -142,3 +142,17 @@ fn partition_key(store: &Settings, process_key: &[u8; 32]) -> [u8; 32] {
 /// The context that keys of partition ids are derived for: a secret that is used elsewhere too
 /// gives another key there.
 const PARTITION_CONTEXT: &str = "tollgate 2026-11 tags of partitions";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another context would start every counter of every fleet afresh.
+    #[test]
+    fn partition_ids_of_a_fleet_stay_the_same_from_version_to_version() {
+        let first_bytes =
+            |secret: &[u8]| blake3::derive_key(PARTITION_CONTEXT, secret)[..4].to_vec();
+        assert_eq!(first_bytes(b""), [85, 62, 18, 156]);
+        assert_eq!(first_bytes(b"secret"), [37, 252, 231, 179]);
+    }
+}
