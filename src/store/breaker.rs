@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_utils::CachePadded;
 
 use super::settings::BreakerSettings;
+use super::usage::BreakerState;
 use crate::clock::{Clock, Micros, Timestamp};
 
 /// Decides whether a server is asked; shared by all workers.
@@ -43,17 +44,6 @@ pub(super) struct Permit<'b> {
     period: u32,
     lane: usize,
     is_probe: bool,
-}
-
-/// What a breaker lets pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakerState {
-    /// Every call.
-    Closed,
-    /// None.
-    Open,
-    /// One at a time.
-    HalfOpen,
 }
 
 /// What a success changed.
@@ -268,20 +258,6 @@ impl Book {
         #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
         let is_over = failures as f64 > calls as f64 * self.settings.failure_ratio;
         calls >= CALLS_MIN && is_over
-    }
-}
-
-impl BreakerState {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::HalfOpen];
-
-    /// Returns the state's word in metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::HalfOpen => "half_open",
-        }
     }
 }
 

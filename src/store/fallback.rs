@@ -6,7 +6,8 @@
 
 use smallvec::SmallVec;
 
-use super::{MemoryStore, Outcome};
+use super::memory::MemoryStore;
+use super::outcome::Outcome;
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure};
 use crate::limit::{Algorithm, Answer, Check, Decision, PartitionId, Plan, Quota, Retry, Verdict};

@@ -15,8 +15,8 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 
-use super::Outcome;
 use super::charge::{Charge, Entry, Place};
+use super::outcome::Outcome;
 use super::redis::wire::{Settlement, Step};
 use super::redis::{Lost, Session};
 use super::refusals::Interval;

@@ -4,29 +4,42 @@
 //! journey's business. [`Charge`] is what a decision spent: dropped, the units stay spent; handed
 //! to [`Session::release`], they come back.
 
-mod breaker;
+pub mod settings;
+mod tls;
+
 mod charge;
+mod outcome;
+mod series;
+mod usage;
+
+mod breaker;
 mod fallback;
 mod guarded;
 mod memory;
 pub mod redis;
 mod refusals;
-pub mod settings;
 
-pub use breaker::BreakerState;
+#[cfg(test)]
+#[path = "../../tests/support/redis/mod.rs"]
+mod servers;
+
 pub use charge::Charge;
 pub use memory::MemoryStore;
-pub use redis::{ROUND_TRIP_BOUNDS_US, RedisStore, RedisUsage, Tls};
+pub use outcome::Outcome;
+pub use redis::RedisStore;
+pub use series::{Series, Shape};
 pub use settings::Settings;
+pub use tls::Tls;
+pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::clock::{Clock, Micros};
+use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Algorithm, Check, Decision, LeavingBucket, PartitionId, Verdict};
+use crate::limit::{Check, Decision, PartitionId};
 use settings::Location;
 
 /// The stores there are: a closed set. What the workers of a process share of it.
@@ -45,93 +58,6 @@ pub enum Session {
     Memory(Arc<MemoryStore>),
     /// Asks over connections of its own.
     Redis(Rc<redis::Session>),
-}
-
-/// Which quota's states: what keeps its counters across a reload, and what starts afresh.
-///
-/// The quota's number is not part of it: a changed number keeps its counters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Series {
-    /// The policy's name.
-    pub policy: Arc<str>,
-    /// The algorithm and its shape; a burst or a queue is no part of the shape.
-    pub shape: Shape,
-    /// The window.
-    pub window: Micros,
-}
-
-/// What of an algorithm its stored state depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// One counter.
-    FixedWindow,
-    /// A counter per bucket.
-    SlidingWindow {
-        /// Buckets per window.
-        buckets: u32,
-        /// How much of the leaving bucket still counts.
-        leaving: LeavingBucket,
-    },
-    /// One entry per cost.
-    SlidingLog,
-    /// One time.
-    Gcra,
-    /// One time, of a queue.
-    LeakyBucket,
-}
-
-/// What came of asking a store to decide a plan.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every outcome is the large one, and boxing it would allocate per request"
-)]
-#[derive(Debug)]
-pub enum Outcome {
-    /// The plan was decided.
-    Decided {
-        /// The answer.
-        verdict: Verdict,
-        /// What it spent.
-        charge: Charge,
-        /// Whether a quota was decided without the store it lives in.
-        is_degraded: bool,
-    },
-    /// The store could not answer, and a policy of the plan is `closed`.
-    Unavailable {
-        /// When to try again.
-        retry: Micros,
-    },
-}
-
-/// What a store holds, for metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Partitions with live state.
-    pub partitions: u64,
-    /// Bytes held, tables included.
-    pub bytes: u64,
-    /// Whether new clients find no room, or did a few seconds ago.
-    pub is_full: bool,
-    /// Asks that found the store full since the start.
-    pub overflowed: u64,
-    /// Charges that made a client's log or buckets coarser, since there was no room for more.
-    pub coarsened: u64,
-    /// What was asked of Redis, if that is the store, and how it went.
-    pub redis: Option<Box<RedisUsage>>,
-}
-
-impl From<Algorithm> for Shape {
-    fn from(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::FixedWindow => Self::FixedWindow,
-            Algorithm::SlidingWindow { buckets, leaving } => {
-                Self::SlidingWindow { buckets, leaving }
-            }
-            Algorithm::SlidingLog => Self::SlidingLog,
-            Algorithm::Gcra { .. } => Self::Gcra,
-            Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
-        }
-    }
 }
 
 /// What is asked of Redis is boxed, so that requests which ask memory need not have room for it.

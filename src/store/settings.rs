@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use super::redis::{Tls, TlsFault, TlsMaterial};
+pub use super::tls::{Tls, TlsFault, TlsMaterial};
 
 /// The store of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

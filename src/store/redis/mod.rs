@@ -14,18 +14,12 @@ mod link;
 mod nodes;
 mod route;
 mod sentinel;
-#[cfg(test)]
-#[path = "../../../tests/support/redis/mod.rs"]
-mod servers;
 mod session;
 mod tally;
-mod tls;
 pub mod wire;
 
 pub use session::Session;
 pub(super) use tally::Lost;
-pub use tally::{ROUND_TRIP_BOUNDS_US, RedisUsage};
-pub use tls::{Tls, TlsFault, TlsMaterial};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -37,11 +31,13 @@ use arc_swap::{ArcSwap, Guard};
 use self::nodes::Nodes;
 use self::tally::Tally;
 use self::wire::Names;
-use super::breaker::{Breaker, BreakerState, Change};
+use super::breaker::{Breaker, Change};
 use super::fallback::Fallback;
+use super::memory::MemoryStore;
 use super::refusals::Refusals;
+use super::series::Series;
 use super::settings::{Location, RedisSettings, Settings};
-use super::{MemoryStore, Series, Usage};
+use super::usage::{BreakerState, RedisUsage, Usage};
 use crate::clock::{Clock, Micros};
 use crate::limit::plan::SeriesId;
 

@@ -12,9 +12,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::time::{sleep, timeout};
 
-use super::Tls;
 use super::connect::{ConnectError, Connected, Dialer, Driver, Endpoint, Target, Wanted};
 use crate::store::settings::{Address, RedisSettings, Secret};
+use crate::store::tls::Tls;
 
 /// How to find a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,8 +22,9 @@ use super::tally::{Lost, Tally};
 use super::wire::{self, BadReply, Call, Intent, Reply, Script, Settlement};
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
-use crate::store::breaker::{Breaker, BreakerState};
+use crate::store::breaker::Breaker;
 use crate::store::guarded::Leavers;
+use crate::store::usage::BreakerState;
 
 /// A worker's way to Redis; lives on the worker's thread.
 #[derive(Debug)]

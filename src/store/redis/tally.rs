@@ -1,12 +1,11 @@
 //! What is counted of the way to Redis: per worker, summed when it is scraped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Micros;
-use crate::store::breaker::BreakerState;
+use crate::store::usage::{ROUND_TRIP_BOUNDS_US, RedisUsage};
 
 /// Why a decision was not Redis's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,33 +33,6 @@ struct Counters {
     connections: AtomicU64,
     round_trips: [AtomicU64; ROUND_TRIP_BOUNDS_US.len() + 1],
     round_trips_us: AtomicU64,
-}
-
-/// What was asked of Redis and how it went, since the start but for what stands now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RedisUsage {
-    /// Plans, or parts of one, that Redis decided.
-    pub answered: u64,
-    /// Plans that a remembered refusal answered.
-    pub remembered: u64,
-    /// Those without an answer in time.
-    pub late: u64,
-    /// Those that failed.
-    pub failed: u64,
-    /// Those that were not sent, as the server fails.
-    pub unasked: u64,
-    /// Refusals that are remembered.
-    pub refusals_remembered: u64,
-    /// Connections that stand.
-    pub connections: u64,
-    /// Nodes that share the counters, as last seen.
-    pub nodes: u32,
-    /// Each server's breaker.
-    pub breakers: Vec<(Arc<str>, BreakerState)>,
-    /// Answers by how long they took: up to each of [`ROUND_TRIP_BOUNDS_US`], and longer.
-    pub round_trips: [u64; ROUND_TRIP_BOUNDS_US.len() + 1],
-    /// What they took together.
-    pub round_trips_us: u64,
 }
 
 impl Tally {
@@ -113,8 +85,3 @@ impl RedisUsage {
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed) + more, Relaxed);
 }
-
-/// Upper bounds of the buckets that round trips are counted in, in microseconds.
-pub const ROUND_TRIP_BOUNDS_US: [u64; 10] = [
-    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
-];

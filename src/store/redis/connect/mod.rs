@@ -28,8 +28,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::{Tls, shown};
+use super::shown;
 use crate::store::settings::{Address, RedisSettings, Secret};
+use crate::store::tls::Tls;
 use prepare::prepare;
 
 /// One server, and how to be let in.

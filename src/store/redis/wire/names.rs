@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 
 use crate::limit::plan::SeriesId;
 use crate::limit::{LeavingBucket, PartitionId};
-use crate::store::{Series, Shape};
+use crate::store::series::{Series, Shape};
 
 /// Renders the keys of a store; shared by the workers.
 #[derive(Debug)]

@@ -17,11 +17,11 @@ use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
 use crate::store::redis::link::Grouping;
-use crate::store::redis::servers::{self, Authority, Encryption, Server};
 use crate::store::redis::wire::{self, Intent, Names};
-use crate::store::redis::{Tls, TlsMaterial};
+use crate::store::series::{Series, Shape};
+use crate::store::servers::{self, Authority, Encryption, Server};
 use crate::store::settings::{Deployment, Secret};
-use crate::store::{Series, Shape};
+use crate::store::tls::{Tls, TlsMaterial};
 
 /// A view, and plans of one or two quotas that nothing exhausts.
 struct Bench {

@@ -10,7 +10,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use super::*;
 use crate::store::redis::connect::ConnectError;
-use crate::store::redis::servers::{Fault, Proxy};
+use crate::store::servers::{Fault, Proxy};
 use crate::store::settings::Secret;
 
 #[tokio::test(flavor = "local")]

@@ -20,10 +20,10 @@ use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, Quota};
-use crate::store::Series;
 use crate::store::redis::connect::{Endpoint, Target};
-use crate::store::redis::servers::{self, Server};
 use crate::store::redis::wire::{self, Intent, Names, Settlement, Step};
+use crate::store::series::Series;
+use crate::store::servers::{self, Server};
 use crate::store::settings::Address;
 
 /// So long a window that no test sees its end.

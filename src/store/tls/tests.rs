@@ -8,17 +8,17 @@ use rustls::{ClientConnection, ServerConfig, ServerConnection};
 
 use super::*;
 
-const CA: &[u8] = include_bytes!("../../../../tests/config/tls/redis-ca.pem");
-const CERTIFICATE: &[u8] = include_bytes!("../../../../tests/config/tls/gateway.pem");
-const KEY: &[u8] = include_bytes!("../../../../tests/config/tls/gateway.key");
-const OTHER_CA: &[u8] = include_bytes!("../../../../tests/config/tls/other-ca.pem");
-const SERVER: &[u8] = include_bytes!("../../../../tests/config/tls/server.pem");
-const SERVER_KEY: &[u8] = include_bytes!("../../../../tests/config/tls/server.key");
-const OTHER_KEY: &[u8] = include_bytes!("../../../../tests/config/tls/other.key");
-const ENCRYPTED_KEY: &[u8] = include_bytes!("../../../../tests/config/tls/encrypted.key");
-const DER: &[u8] = include_bytes!("../../../../tests/config/tls/gateway.der");
-const VERSION_1: &[u8] = include_bytes!("../../../../tests/config/tls/version-1.pem");
-const CUT_SHORT: &[u8] = include_bytes!("../../../../tests/config/tls/cut-short.pem");
+const CA: &[u8] = include_bytes!("../../../tests/config/tls/redis-ca.pem");
+const CERTIFICATE: &[u8] = include_bytes!("../../../tests/config/tls/gateway.pem");
+const KEY: &[u8] = include_bytes!("../../../tests/config/tls/gateway.key");
+const OTHER_CA: &[u8] = include_bytes!("../../../tests/config/tls/other-ca.pem");
+const SERVER: &[u8] = include_bytes!("../../../tests/config/tls/server.pem");
+const SERVER_KEY: &[u8] = include_bytes!("../../../tests/config/tls/server.key");
+const OTHER_KEY: &[u8] = include_bytes!("../../../tests/config/tls/other.key");
+const ENCRYPTED_KEY: &[u8] = include_bytes!("../../../tests/config/tls/encrypted.key");
+const DER: &[u8] = include_bytes!("../../../tests/config/tls/gateway.der");
+const VERSION_1: &[u8] = include_bytes!("../../../tests/config/tls/version-1.pem");
+const CUT_SHORT: &[u8] = include_bytes!("../../../tests/config/tls/cut-short.pem");
 
 fn made(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Tls, TlsFault> {
     let ca = Some(ca);

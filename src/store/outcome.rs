@@ -1,0 +1,28 @@
+//! What came of asking a store to decide a plan.
+
+use super::charge::Charge;
+use crate::clock::Micros;
+use crate::limit::Verdict;
+
+/// What came of asking a store to decide a plan.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every outcome is the large one, and boxing it would allocate per request"
+)]
+#[derive(Debug)]
+pub enum Outcome {
+    /// The plan was decided.
+    Decided {
+        /// The answer.
+        verdict: Verdict,
+        /// What it spent.
+        charge: Charge,
+        /// Whether a quota was decided without the store it lives in.
+        is_degraded: bool,
+    },
+    /// The store could not answer, and a policy of the plan is `closed`.
+    Unavailable {
+        /// When to try again.
+        retry: Micros,
+    },
+}

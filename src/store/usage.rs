@@ -1,0 +1,78 @@
+//! What a store holds and how it fares, for metrics.
+
+use std::sync::Arc;
+
+/// What a store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Partitions with live state.
+    pub partitions: u64,
+    /// Bytes held, tables included.
+    pub bytes: u64,
+    /// Whether new clients find no room, or did a few seconds ago.
+    pub is_full: bool,
+    /// Checks that found the store full since the start.
+    pub overflowed: u64,
+    /// Charges that made a client's log or buckets coarser, since there was no room for more.
+    pub coarsened: u64,
+    /// What was asked of Redis, if that is the store, and how it went.
+    pub redis: Option<Box<RedisUsage>>,
+}
+
+/// What was asked of Redis and how it went: totals since the start, but for what is remembered,
+/// connected, seen or open now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RedisUsage {
+    /// Plans, or parts of one, that Redis decided.
+    pub answered: u64,
+    /// Plans that a remembered refusal answered.
+    pub remembered: u64,
+    /// Plans, or parts of one, without an answer in time.
+    pub late: u64,
+    /// Plans, or parts of one, that failed.
+    pub failed: u64,
+    /// Plans, or parts of one, that were not sent because the server fails.
+    pub unasked: u64,
+    /// Refusals that are remembered.
+    pub refusals_remembered: u64,
+    /// Connections that stand.
+    pub connections: u64,
+    /// Nodes that share the counters, as last seen.
+    pub nodes: u32,
+    /// Each server's breaker.
+    pub breakers: Vec<(Arc<str>, BreakerState)>,
+    /// Answers by how long they took: up to each of [`ROUND_TRIP_BOUNDS_US`], and longer.
+    pub round_trips: [u64; ROUND_TRIP_BOUNDS_US.len() + 1],
+    /// What they took together.
+    pub round_trips_us: u64,
+}
+
+/// What a breaker lets pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Every call.
+    Closed,
+    /// None.
+    Open,
+    /// One at a time.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::HalfOpen];
+
+    /// Returns the state's word in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// Upper bounds of the buckets that round trips are counted in, in microseconds.
+pub const ROUND_TRIP_BOUNDS_US: [u64; 10] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+];
