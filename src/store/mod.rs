@@ -12,21 +12,18 @@ mod outcome;
 mod series;
 mod usage;
 
-mod breaker;
-mod fallback;
 mod guarded;
 mod memory;
 pub mod redis;
-mod refusals;
 
 #[cfg(test)]
 #[path = "../../tests/support/redis/mod.rs"]
 mod servers;
 
 pub use charge::Charge;
+pub use guarded::GuardedStore;
 pub use memory::MemoryStore;
 pub use outcome::Outcome;
-pub use redis::RedisStore;
 pub use series::{Series, Shape};
 pub use settings::Settings;
 pub use tls::Tls;
@@ -40,6 +37,7 @@ use smallvec::SmallVec;
 use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, Decision, PartitionId};
+use guarded::GuardedSession;
 use settings::Location;
 
 /// The stores there are: a closed set. What the workers of a process share of it.
@@ -48,7 +46,7 @@ pub enum Store {
     /// This process's memory, shared by its workers.
     Memory(Arc<MemoryStore>),
     /// Redis, shared by a fleet.
-    Redis(Arc<RedisStore>),
+    Redis(Arc<GuardedStore>),
 }
 
 /// A worker's way to the store; lives on the worker's thread.
@@ -57,7 +55,7 @@ pub enum Session {
     /// Asks at once.
     Memory(Arc<MemoryStore>),
     /// Asks over connections of its own.
-    Redis(Rc<redis::Session>),
+    Redis(Rc<GuardedSession>),
 }
 
 /// What is asked of Redis is boxed, so that requests which ask memory need not have room for it.
@@ -66,9 +64,9 @@ impl Session {
     pub async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         match self {
             Self::Memory(memory) => memory.decide(plan),
-            Self::Redis(session) => match guarded::remembered(session, plan) {
+            Self::Redis(session) => match session.remembered(plan) {
                 Some(outcome) => outcome,
-                None => Box::pin(guarded::decide(session, plan)).await,
+                None => Box::pin(session.decide(plan)).await,
             },
         }
     }
@@ -77,7 +75,7 @@ impl Session {
     pub async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         match self {
             Self::Memory(memory) => memory.peek(plan),
-            Self::Redis(session) => Box::pin(guarded::peek(session, plan)).await,
+            Self::Redis(session) => Box::pin(session.peek(plan)).await,
         }
     }
 
@@ -85,7 +83,7 @@ impl Session {
     pub async fn release(&self, charge: Charge, amount: u64) -> Charge {
         match self {
             Self::Memory(memory) => memory.release(charge, amount),
-            Self::Redis(session) => Box::pin(guarded::release(session, charge, amount)).await,
+            Self::Redis(session) => Box::pin(session.release(charge, amount)).await,
         }
     }
 
@@ -96,7 +94,7 @@ impl Session {
             Self::Redis(session) => {
                 let session = Rc::clone(session);
                 tokio::task::spawn_local(async move {
-                    drop(guarded::release(&session, charge, amount).await);
+                    drop(session.release(charge, amount).await);
                 });
             }
         }
@@ -106,7 +104,7 @@ impl Session {
     pub async fn spend(&self, charge: &Charge, amount: u64) {
         match self {
             Self::Memory(memory) => memory.spend(charge, amount),
-            Self::Redis(session) => Box::pin(guarded::spend(session, charge, amount)).await,
+            Self::Redis(session) => Box::pin(session.spend(charge, amount)).await,
         }
     }
 
@@ -114,7 +112,7 @@ impl Session {
     pub fn tend(&self) {
         match self {
             Self::Memory(_) => {}
-            Self::Redis(session) => session.tend(),
+            Self::Redis(session) => session.tick(),
         }
     }
 
@@ -122,9 +120,7 @@ impl Session {
     pub async fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
         match self {
             Self::Memory(memory) => memory.reset(series_id, partition_id),
-            Self::Redis(session) => {
-                Box::pin(guarded::reset(session, series_id, partition_id)).await;
-            }
+            Self::Redis(session) => Box::pin(session.reset(series_id, partition_id)).await,
         }
     }
 }
@@ -143,7 +139,7 @@ impl Store {
         match &settings.location {
             Location::Memory => Self::Memory(memory),
             Location::Redis(redis) => {
-                let store = RedisStore::new(redis, settings, memory, clock, secret);
+                let store = GuardedStore::new(redis, settings, memory, clock, secret);
                 Self::Redis(Arc::new(store))
             }
         }
@@ -153,11 +149,7 @@ impl Store {
     pub fn session(&self) -> Session {
         match self {
             Self::Memory(memory) => Session::Memory(Arc::clone(memory)),
-            Self::Redis(store) => {
-                let session = Rc::new(redis::Session::open(store));
-                guarded::attend(&session);
-                Session::Redis(session)
-            }
+            Self::Redis(store) => Session::Redis(Rc::new(GuardedSession::open(store))),
         }
     }
 

@@ -23,9 +23,9 @@ use redis::Value;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
+use super::call_error::CallError;
 use super::connect::{Endpoint, Target};
-use super::link::{Context, Link, LinkError, State};
-use super::route::Shared;
+use super::link::{Context, Link, State};
 use super::sentinel::Resolver;
 use super::wire::{Packed, Reply, Script};
 use crate::store::settings::{Address, RedisSettings};
@@ -48,17 +48,17 @@ struct View {
     context: Context,
     map: RefCell<Map<Node>>,
     watch: Watch,
-    /// The breaker of slots that nobody is known to have.
-    nobodys: RefCell<Option<Rc<Shared>>>,
+    /// The server of slots that nobody is known to have, as long as there are such.
+    nobody: RefCell<Option<Rc<str>>>,
 }
 
 /// A node that calls are sent to; its link is opened by the first.
 #[derive(Debug)]
 struct Node {
     address: Address,
+    /// What callers know it by; nobody else holds it once the node is gone.
+    name: Rc<str>,
     link: OnceCell<Rc<Link>>,
-    /// Given back with the node, so that a primary that is replaced is not waited for.
-    breaker: OnceCell<Rc<Shared>>,
 }
 
 /// How often one call may still be sent elsewhere or again.
@@ -87,7 +87,7 @@ impl Cluster {
             context,
             map: RefCell::new(Map::none()),
             watch: Watch::default(),
-            nobodys: RefCell::default(),
+            nobody: RefCell::default(),
         });
         let watching = watch::watch(Rc::clone(&view));
         Self {
@@ -99,7 +99,7 @@ impl Cluster {
     /// Decides the part of a plan whose keys are all in one slot.
     ///
     /// Dropped before it was sent, it is never sent.
-    pub(super) async fn decide(&self, part: &Packed) -> Result<Reply, LinkError> {
+    pub(super) async fn decide(&self, part: &Packed) -> Result<Reply, CallError> {
         let slot = part.keys.first().map_or(0, |key| slots::slot_of(key));
         let time = self.view.context.clock.manual_now();
         let follow = self.follow(slot, async |link, is_asking| {
@@ -113,10 +113,10 @@ impl Cluster {
             match link.call(Script::Decide, &keys, &args, true).await? {
                 Value::Array(mut answers) if answers.len() == 1 => match answers.pop() {
                     Some(Value::BulkString(bytes)) => Ok(Reply(bytes)),
-                    Some(Value::ServerError(error)) => Err(LinkError::from_server(&error)),
-                    _ => Err(LinkError::BadReply),
+                    Some(Value::ServerError(error)) => Err(CallError::from_server(&error)),
+                    _ => Err(CallError::BadReply),
                 },
-                _ => Err(LinkError::BadReply),
+                _ => Err(CallError::BadReply),
             }
         });
         follow.await
@@ -128,23 +128,20 @@ impl Cluster {
         script: Script,
         keys: &[&[u8]],
         args: &[&[u8]],
-    ) -> Result<Value, LinkError> {
+    ) -> Result<Value, CallError> {
         let slot = keys.first().map_or(0, |key| slots::slot_of(key));
         let send = async |link: &Link, is_asking| link.call(script, keys, args, is_asking).await;
         self.follow(slot, send).await
     }
 
-    /// Returns the breaker of the primary that has a key, made by its name where there is none yet.
-    ///
-    /// As long as nobody is known to have the key, what is asked in vain counts against the Cluster.
-    pub(super) fn breaker(&self, key: &[u8], make: impl FnOnce(&str) -> Rc<Shared>) -> Rc<Shared> {
-        let map = self.view.map.borrow();
-        let Some(node) = map.owner(slots::slot_of(key)) else {
-            let mut nobodys = self.view.nobodys.borrow_mut();
-            return Rc::clone(nobodys.get_or_insert_with(|| make(NOBODY)));
-        };
-        let make = || make(&node.address.to_string());
-        Rc::clone(node.breaker.get_or_init(make))
+    /// Returns the name of the primary that has a slot; the Cluster's, as long as nobody is known
+    /// to have it.
+    pub(super) fn server(&self, slot: u16) -> Rc<str> {
+        if let Some(node) = self.view.map.borrow().owner(slot) {
+            return Rc::clone(&node.name);
+        }
+        let mut nobody = self.view.nobody.borrow_mut();
+        Rc::clone(nobody.get_or_insert_with(|| NOBODY.into()))
     }
 
     /// Says whether any primary is known.
@@ -163,13 +160,10 @@ impl Cluster {
         map.nodes().map(|node| u64::from(is_up(node))).sum()
     }
 
-    /// Says that the primary that has a key did not answer in time.
-    pub(super) fn suspect(&self, key: &[u8]) {
+    /// Says that the primary that has a slot did not answer in time.
+    pub(super) fn suspect(&self, slot: u16) {
         let map = self.view.map.borrow();
-        if let Some(link) = map
-            .owner(slots::slot_of(key))
-            .and_then(|node| node.link.get())
-        {
+        if let Some(link) = map.owner(slot).and_then(|node| node.link.get()) {
             link.suspect();
         }
         self.view.watch.want();
@@ -190,8 +184,8 @@ impl Cluster {
     async fn follow<T>(
         &self,
         slot: u16,
-        send: impl AsyncFn(&Link, bool) -> Result<T, LinkError>,
-    ) -> Result<T, LinkError> {
+        send: impl AsyncFn(&Link, bool) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
         let mut patience = Patience::default();
         let mut next = Next::Owner;
         loop {
@@ -218,13 +212,13 @@ impl Drop for Cluster {
 
 impl View {
     /// Returns the node that has a slot, as soon as a first map is known.
-    async fn owner(&self, slot: u16) -> Result<Rc<Node>, LinkError> {
+    async fn owner(&self, slot: u16) -> Result<Rc<Node>, CallError> {
         let owner = || self.map.borrow().owner(slot).map(Rc::clone);
         if let Some(owner) = owner() {
             return Ok(owner);
         }
         self.watch.news().await;
-        owner().ok_or(LinkError::Unsent)
+        owner().ok_or(CallError::Unsent)
     }
 
     /// Says where a call goes that one node answered with an error, after a pause if it takes one.
@@ -235,11 +229,11 @@ impl View {
         &self,
         slot: u16,
         node: &Node,
-        error: LinkError,
+        error: CallError,
         patience: &mut Patience,
-    ) -> Result<Next, LinkError> {
+    ) -> Result<Next, CallError> {
         match &error {
-            LinkError::Moved(to) => {
+            CallError::Moved(to) => {
                 self.watch.contradicted();
                 let to = slots::redirected(to, &node.address);
                 if to.is_some_and(|to| self.learn(slot, &to)) {
@@ -248,7 +242,7 @@ impl View {
                     patience.pause(error).await?;
                 }
             }
-            LinkError::Ask(to) => {
+            CallError::Ask(to) => {
                 let to = slots::redirected(to, &node.address);
                 if let Some(guest) = to.and_then(|to| self.guest(&to)) {
                     patience.redirect(error).await?;
@@ -256,12 +250,12 @@ impl View {
                 }
                 patience.pause(error).await?;
             }
-            LinkError::TryAgain => patience.pause(error).await?,
-            LinkError::ReadOnly => {
+            CallError::TryAgain => patience.pause(error).await?,
+            CallError::ReadOnly => {
                 self.watch.contradicted();
                 patience.pause(error).await?;
             }
-            LinkError::Server(text) if is_passing(text) => {
+            CallError::Server(text) if is_passing(text) => {
                 self.watch.want();
                 if patience.pauses >= PAUSES_DOWN_MAX {
                     return Err(error);
@@ -269,19 +263,20 @@ impl View {
                 patience.pause(error).await?;
             }
             // Another node may have taken its place; a map that is new already says the same.
-            LinkError::Unsent => {
+            CallError::Unsent => {
                 if !self.watch.news().await {
                     return Err(error);
                 }
                 patience.redirect(error).await?;
             }
-            LinkError::Disconnected => {
+            CallError::Disconnected => {
                 self.watch.want();
                 return Err(error);
             }
-            LinkError::Overloaded | LinkError::Server(_) | LinkError::BadReply => {
-                return Err(error);
-            }
+            CallError::Overloaded
+            | CallError::Server(_)
+            | CallError::BadReply
+            | CallError::Unreadable(_) => return Err(error),
         }
         Ok(Next::Owner)
     }
@@ -289,7 +284,7 @@ impl View {
     /// Takes new slots.
     fn adopt(&self, slots: Slots) {
         if !slots.has_gaps() {
-            self.nobodys.take();
+            self.nobody.take();
         }
         self.map.borrow_mut().adopt(slots, Node::new);
     }
@@ -326,15 +321,15 @@ impl Node {
     fn new(address: &Address) -> Self {
         Self {
             address: address.clone(),
+            name: address.to_string().into(),
             link: OnceCell::new(),
-            breaker: OnceCell::new(),
         }
     }
 }
 
 impl Patience {
     /// Allows one more redirection; where nodes send a call in circles, they are given a pause.
-    async fn redirect(&mut self, error: LinkError) -> Result<(), LinkError> {
+    async fn redirect(&mut self, error: CallError) -> Result<(), CallError> {
         self.redirections += 1;
         if self.redirections <= REDIRECTIONS_MAX {
             return Ok(());
@@ -343,7 +338,7 @@ impl Patience {
     }
 
     /// Waits a little, each time a little longer.
-    async fn pause(&mut self, error: LinkError) -> Result<(), LinkError> {
+    async fn pause(&mut self, error: CallError) -> Result<(), CallError> {
         if self.pauses >= PAUSES_MAX {
             return Err(error);
         }
@@ -368,7 +363,7 @@ fn is_passing(text: &str) -> bool {
         .any(|code| text.starts_with(code))
 }
 
-/// What is unavailable where nobody is known to have a slot.
+/// The server of slots that nobody is known to have.
 const NOBODY: &str = "cluster";
 /// Most redirections that a call follows without a pause.
 const REDIRECTIONS_MAX: u32 = 5;

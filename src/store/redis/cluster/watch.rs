@@ -19,7 +19,7 @@ use super::View;
 use super::slots::{Slots, Unreadable};
 use crate::store::redis::connect::{ConnectError, Dialer, Driver, Endpoint, Target};
 use crate::store::redis::link::State;
-use crate::store::redis::shown;
+use crate::store::redis::one_line::one_line;
 use crate::store::settings::Address;
 
 /// What the watcher is told, and what it tells.
@@ -231,7 +231,7 @@ impl Asked {
         let reply = self.connection.send_packed_command(&command).await;
         match reply.and_then(Value::extract_error) {
             Ok(reply) => Ok(Slots::read(&reply, &self.address)?),
-            Err(error) => Err(Failure::Server(shown(&error.to_string()))),
+            Err(error) => Err(Failure::Server(one_line(&error.to_string()))),
         }
     }
 }

@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::shown;
+use super::one_line::one_line;
 use crate::store::settings::{Address, RedisSettings, Secret};
 use crate::store::tls::Tls;
 use prepare::prepare;
@@ -265,7 +265,7 @@ impl ConnectError {
     /// Reads what the server said instead.
     pub(super) fn from_server(error: &redis::ServerError) -> Self {
         let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-        let text = shown(&text);
+        let text = one_line(&text);
         match error.code() {
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Refused(text),
             _ => Self::Server(text),
@@ -282,12 +282,12 @@ impl From<RedisError> for ConnectError {
             _ if code == "NOPROTO" || detail.starts_with("unknown command 'HELLO'") => {
                 Self::Unspoken
             }
-            ErrorKind::AuthenticationFailed => Self::Refused(shown(&error.to_string())),
+            ErrorKind::AuthenticationFailed => Self::Refused(one_line(&error.to_string())),
             _ if matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
-                Self::Refused(shown(&format!("{code} {detail}")))
+                Self::Refused(one_line(&format!("{code} {detail}")))
             }
-            _ if !code.is_empty() => Self::Server(shown(&format!("{code} {detail}"))),
-            _ => Self::Server(shown(&error.to_string())),
+            _ if !code.is_empty() => Self::Server(one_line(&format!("{code} {detail}"))),
+            _ => Self::Server(one_line(&error.to_string())),
         }
     }
 }

@@ -7,7 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, ServerErrorKind, Value};
 
 use super::queue::{Batch, Call, Job, Work};
-use super::{Context, Grouping, LinkError};
+use super::{Context, Grouping};
+use crate::store::redis::call_error::CallError;
 use crate::store::redis::wire::{Packed, Script};
 
 /// What an exchange says about the connection.
@@ -18,7 +19,7 @@ pub(super) enum Aftermath {
     /// It answered with errors only.
     Erred,
     /// The connection is of no more use.
-    Condemned(LinkError),
+    Condemned(CallError),
 }
 
 /// How a script is named to the server.
@@ -72,8 +73,8 @@ async fn together(
                 tally.answer(job, Value::ServerError(error.clone()));
             }
         }
-        Ok(_) => tally.fail(jobs, &LinkError::BadReply),
-        Err(_) => tally.fail(jobs, &LinkError::Disconnected),
+        Ok(_) => tally.fail(jobs, &CallError::BadReply),
+        Err(_) => tally.fail(jobs, &CallError::Disconnected),
     }
     tally.aftermath()
 }
@@ -86,11 +87,11 @@ async fn apart(mut connection: MultiplexedConnection, mut jobs: Vec<Job>, time: 
         let replies = match replies {
             Ok(replies) if replies.len() == jobs.len() => replies,
             Ok(_) => {
-                tally.fail(jobs, &LinkError::BadReply);
+                tally.fail(jobs, &CallError::BadReply);
                 break;
             }
             Err(_) => {
-                tally.fail(jobs, &LinkError::Disconnected);
+                tally.fail(jobs, &CallError::Disconnected);
                 break;
             }
         };
@@ -105,7 +106,7 @@ async fn apart(mut connection: MultiplexedConnection, mut jobs: Vec<Job>, time: 
                     (Work::Plan(_), Value::ServerError(error)) => {
                         tally.answer(job, Value::ServerError(error));
                     }
-                    (Work::Plan(_), _) => tally.fail(vec![job], &LinkError::BadReply),
+                    (Work::Plan(_), _) => tally.fail(vec![job], &CallError::BadReply),
                     (Work::Call(_), value) => tally.answer(job, value),
                 },
             }
@@ -201,13 +202,13 @@ fn is_no_script(reply: &Value) -> bool {
 #[derive(Default)]
 struct Tally {
     is_served: bool,
-    condemned: Option<LinkError>,
+    condemned: Option<CallError>,
 }
 
 impl Tally {
     fn answer(&mut self, job: Job, value: Value) {
         let answer = match value {
-            Value::ServerError(error) => Err(LinkError::from_server(&error)),
+            Value::ServerError(error) => Err(CallError::from_server(&error)),
             value => Ok(value),
         };
         match &answer {
@@ -217,14 +218,14 @@ impl Tally {
         job.answer(answer);
     }
 
-    fn fail(&mut self, jobs: Vec<Job>, error: &LinkError) {
+    fn fail(&mut self, jobs: Vec<Job>, error: &CallError) {
         self.note(error);
         for job in jobs {
             job.answer(Err(error.clone()));
         }
     }
 
-    fn note(&mut self, error: &LinkError) {
+    fn note(&mut self, error: &CallError) {
         if error.condemns_connection() {
             self.condemned = Some(error.clone());
         }

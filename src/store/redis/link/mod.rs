@@ -23,8 +23,8 @@ use redis::Value;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::call_error::CallError;
 use super::sentinel::Resolver;
-use super::shown;
 use super::wire::{Packed, Reply, Script};
 use crate::clock::Clock;
 use queue::{Call, Queue, Waiting, Work};
@@ -69,40 +69,6 @@ pub(super) enum State {
     Down,
 }
 
-/// Why a call has no answer.
-///
-/// Nothing of this is retried but what says that it was not executed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LinkError {
-    /// The connection broke before the answer came: the call may have been executed.
-    #[error("not connected")]
-    Disconnected,
-    /// There is no connection: the call was never sent.
-    #[error("not connected, and not sent")]
-    Unsent,
-    /// As many calls wait as may.
-    #[error("too many calls wait")]
-    Overloaded,
-    /// The keys live elsewhere from now on; `host:port`, the host empty if it is the same.
-    #[error("moved to {0}")]
-    Moved(String),
-    /// The keys are on their way elsewhere; this call is to be made there, after `ASKING`.
-    #[error("asked to go to {0}")]
-    Ask(String),
-    /// Some of the keys are on their way elsewhere.
-    #[error("keys are being moved")]
-    TryAgain,
-    /// A replica: it takes no writes.
-    #[error("read only")]
-    ReadOnly,
-    /// What the server said: BUSY, OOM, LOADING, NOAUTH, …
-    #[error("{0}")]
-    Server(String),
-    /// The server said what no script says.
-    #[error("an answer that is none")]
-    BadReply,
-}
-
 /// What callers and the link's task share.
 #[derive(Debug)]
 struct Shared {
@@ -140,10 +106,10 @@ impl Link {
     /// Decides a plan, or the part of it that this server keeps.
     ///
     /// Dropped before the plan was sent, it is never sent.
-    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, LinkError> {
+    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, CallError> {
         match self.ask(Work::Plan(packed))?.await? {
             Value::BulkString(bytes) => Ok(Reply(bytes)),
-            _ => Err(LinkError::BadReply),
+            _ => Err(CallError::BadReply),
         }
     }
 
@@ -154,7 +120,7 @@ impl Link {
         keys: &[&[u8]],
         args: &[&[u8]],
         is_asking: bool,
-    ) -> Result<Value, LinkError> {
+    ) -> Result<Value, CallError> {
         let owned = |slices: &[&[u8]]| slices.iter().map(|&slice| slice.into()).collect();
         self.ask(Work::Call(Call {
             script,
@@ -190,9 +156,9 @@ impl Link {
         self.shared.server.borrow().clone()
     }
 
-    fn ask(&self, work: Work) -> Result<Waiting<'_>, LinkError> {
+    fn ask(&self, work: Work) -> Result<Waiting<'_>, CallError> {
         match self.state() {
-            State::Down => Err(LinkError::Unsent),
+            State::Down => Err(CallError::Unsent),
             State::Connecting | State::Up => self.shared.queue.push(work),
         }
     }
@@ -201,37 +167,6 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.supervisor.abort();
-    }
-}
-
-impl LinkError {
-    /// Reads what the server said.
-    pub(super) fn from_server(error: &redis::ServerError) -> Self {
-        use redis::ServerErrorKind as Kind;
-        let details = error.details().unwrap_or_default();
-        let place = || shown(details.split(' ').nth(1).unwrap_or_default());
-        match error.kind() {
-            Some(Kind::Moved) => Self::Moved(place()),
-            Some(Kind::Ask) => Self::Ask(place()),
-            Some(Kind::TryAgain) => Self::TryAgain,
-            Some(Kind::ReadOnly) => Self::ReadOnly,
-            _ => Self::Server(shown(&format!("{} {details}", error.code()))),
-        }
-    }
-
-    /// Says whether the connection is of no more use: another may be.
-    fn condemns_connection(&self) -> bool {
-        match self {
-            Self::ReadOnly | Self::BadReply => true,
-            Self::Server(text) => text.starts_with("NOAUTH"),
-            // Of a connection that broke, the driver's end tells.
-            Self::Disconnected
-            | Self::Unsent
-            | Self::Overloaded
-            | Self::Moved(_)
-            | Self::Ask(_)
-            | Self::TryAgain => false,
-        }
     }
 }
 

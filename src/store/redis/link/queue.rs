@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use redis::Value;
 
-use super::LinkError;
+use crate::store::redis::call_error::CallError;
 use crate::store::redis::wire::{Packed, Script};
 
 /// Jobs in the order they came, at most [`QUEUE_MAX`] with a caller that waits.
@@ -77,7 +77,7 @@ struct Seat {
 #[derive(Debug)]
 enum Answer {
     Due(Option<Waker>),
-    Here(Result<Value, LinkError>),
+    Here(Result<Value, CallError>),
     Taken,
 }
 
@@ -85,10 +85,10 @@ impl Queue {
     /// Lets `work` wait for its turn.
     ///
     /// # Errors
-    /// [`LinkError::Overloaded`] if as many jobs wait as may: nothing was sent.
-    pub(super) fn push(&self, work: Work) -> Result<Waiting<'_>, LinkError> {
+    /// [`CallError::Overloaded`] if as many jobs wait as may: nothing was sent.
+    pub(super) fn push(&self, work: Work) -> Result<Waiting<'_>, CallError> {
         if self.waiting.get() >= QUEUE_MAX {
-            return Err(LinkError::Overloaded);
+            return Err(CallError::Overloaded);
         }
         let mut jobs = self.jobs.borrow_mut();
         if jobs.len() >= 2 * QUEUE_MAX {
@@ -135,13 +135,13 @@ impl Queue {
         })
     }
 
-    /// Answers all that wait with [`LinkError::Unsent`].
+    /// Answers all that wait with [`CallError::Unsent`].
     pub(super) fn clear(&self) {
         self.waiting.set(0);
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
         for job in jobs {
             job.seat.is_queued.set(false);
-            job.answer(Err(LinkError::Unsent));
+            job.answer(Err(CallError::Unsent));
         }
     }
 
@@ -163,7 +163,7 @@ impl Queue {
 
 impl Job {
     /// Lays the answer down for the caller.
-    pub(super) fn answer(self, answer: Result<Value, LinkError>) {
+    pub(super) fn answer(self, answer: Result<Value, CallError>) {
         self.seat.give(answer);
     }
 
@@ -175,13 +175,13 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        self.seat.give(Err(LinkError::Disconnected));
+        self.seat.give(Err(CallError::Disconnected));
     }
 }
 
 impl Seat {
     /// Lays the answer down, unless there was one.
-    fn give(&self, answer: Result<Value, LinkError>) {
+    fn give(&self, answer: Result<Value, CallError>) {
         let mut place = self.answer.borrow_mut();
         if let Answer::Due(caller) = &mut *place {
             let caller = caller.take();
@@ -194,7 +194,7 @@ impl Seat {
 }
 
 impl Future for Waiting<'_> {
-    type Output = Result<Value, LinkError>;
+    type Output = Result<Value, CallError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut place = self.seat.answer.borrow_mut();

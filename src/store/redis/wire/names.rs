@@ -54,9 +54,24 @@ impl Names {
         );
         let mut key = Vec::with_capacity(self.prefix.len() + TAG_CHARS + name.len());
         key.extend_from_slice(self.prefix.as_bytes());
-        key.extend_from_slice(&tag_chars(partition_id));
+        key.extend_from_slice(&Self::tag(partition_id));
         key.extend_from_slice(name.as_bytes());
         key.into_boxed_slice()
+    }
+
+    /// Renders the hash tag of a partition's keys, which alone says which slot they are in: its 128
+    /// bits in base64url, highest first.
+    pub fn tag(partition_id: PartitionId) -> [u8; TAG_CHARS] {
+        let mut bits = partition_id.bits();
+        let mut chars = [0; TAG_CHARS];
+        // The last character has the two lowest bits, as in the encoding of sixteen bytes.
+        chars[TAG_CHARS - 1] = ALPHABET[(bits << 4 & 63) as usize];
+        bits >>= 2;
+        for place in chars[..TAG_CHARS - 1].iter_mut().rev() {
+            *place = ALPHABET[(bits & 63) as usize];
+            bits >>= 6;
+        }
+        chars
     }
 
     /// Renders the key under which the nodes of a fleet announce themselves.
@@ -87,21 +102,8 @@ fn name(series: &Series) -> String {
     name
 }
 
-/// Renders the 128 bits in base64url, highest first.
-fn tag_chars(partition_id: PartitionId) -> [u8; TAG_CHARS] {
-    let mut bits = partition_id.bits();
-    let mut chars = [0; TAG_CHARS];
-    // The last character has the two lowest bits, as in the encoding of sixteen bytes.
-    chars[TAG_CHARS - 1] = ALPHABET[(bits << 4 & 63) as usize];
-    bits >>= 2;
-    for place in chars[..TAG_CHARS - 1].iter_mut().rev() {
-        *place = ALPHABET[(bits & 63) as usize];
-        bits >>= 6;
-    }
-    chars
-}
-
-const TAG_CHARS: usize = 22;
+/// Characters of a hash tag.
+pub const TAG_CHARS: usize = 22;
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// Version of what values look like: gateways of another one must not read them.
 const LAYOUT: u32 = 1;

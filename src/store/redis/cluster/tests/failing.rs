@@ -108,7 +108,7 @@ async fn calls_fail_at_once_while_nobody_knows_the_slots_and_go_on_when_somebody
     let node = Server::start_with(&["cluster-enabled yes"]);
     let bench = Bench::open([node.address()]);
     for _ in 0..100 {
-        assert_eq!(bench.decide(1, 1).await, Err(LinkError::Unsent));
+        assert_eq!(bench.decide(1, 1).await, Err(CallError::Unsent));
     }
     node.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     until(async || bench.decide(1, 1).await.is_ok()).await;

@@ -95,7 +95,7 @@ impl Bench {
     }
 
     /// Spends one unit of each quota of a partition.
-    async fn decide(&self, partition_id: u128, quotas: usize) -> Result<(), LinkError> {
+    async fn decide(&self, partition_id: u128, quotas: usize) -> Result<(), CallError> {
         let plan = self.plan(partition_id, quotas, 1);
         let part = wire::pack(&plan, &self.names, Intent::Decide);
         let reply = self.cluster.decide(&part).await?;
@@ -150,7 +150,7 @@ impl Bench {
 struct Load {
     /// How often each partition was decided.
     decided: Vec<u64>,
-    errors: Vec<LinkError>,
+    errors: Vec<CallError>,
 }
 
 /// Decides plans of so many quotas for these partitions, in turn and many at once, while `work` is

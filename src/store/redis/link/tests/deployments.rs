@@ -214,7 +214,7 @@ async fn decides_at(target: Target) {
 async fn refuses(server: &Server, target: Target) {
     let link = Link::open(Resolver::Fixed(target), context());
     let refused = link.decide(plan("k", 1)).await;
-    assert_eq!(refused, Err(LinkError::Unsent));
+    assert_eq!(refused, Err(CallError::Unsent));
     let asked = server.info("commandstats");
     let strange = ["hello", "script|load", "evalsha"];
     assert!(

@@ -24,10 +24,10 @@ async fn killed_server_ends_what_was_sent_and_the_link_heals() {
     sent(&mut asked).await;
     server.kill();
     let ended = join_all(asked).await;
-    assert!(ended.iter().all(|end| *end == Err(LinkError::Disconnected)));
+    assert!(ended.iter().all(|end| *end == Err(CallError::Disconnected)));
     until("an attempt fails", || link.state() == State::Down).await;
     let refused = polled(&mut Box::pin(link.decide(plan("k", 1)))).await;
-    assert_eq!(refused, Poll::Ready(Err(LinkError::Unsent)));
+    assert_eq!(refused, Poll::Ready(Err(CallError::Unsent)));
     server.restart();
     until("the link is up", || link.state() == State::Up).await;
     link.decide(plan("k", 1)).await.expect("an answer");
@@ -40,7 +40,7 @@ async fn server_that_is_absent_at_first_is_found_later() {
     server.kill();
     let link = open(server.address());
     let failed = link.decide(plan("k", 1)).await;
-    assert_eq!(failed, Err(LinkError::Unsent));
+    assert_eq!(failed, Err(CallError::Unsent));
     server.restart();
     until("the link is up", || link.state() == State::Up).await;
 }
@@ -174,7 +174,7 @@ async fn mute_server_is_left_for_another_connection() {
             link.suspect();
         }
         let [asked] = asked;
-        assert_eq!(asked.await, Err(LinkError::Disconnected));
+        assert_eq!(asked.await, Err(CallError::Disconnected));
         proxy.set(Fault::None);
         until("the link is up", || link.state() == State::Up).await;
         assert!(proxy.accepted() > accepted, "another connection");
@@ -209,7 +209,7 @@ async fn errors_of_the_server_are_told_and_the_connection_is_kept() {
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     let refused = link.decide(plan("k", 1)).await;
     assert!(
-        matches!(&refused, Err(LinkError::Server(text)) if text.starts_with("OOM ")),
+        matches!(&refused, Err(CallError::Server(text)) if text.starts_with("OOM ")),
         "{refused:?}"
     );
     server.command(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -227,7 +227,7 @@ async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
     assert!(
         matches!(
             refused,
-            Err(LinkError::ReadOnly | LinkError::Disconnected | LinkError::Unsent)
+            Err(CallError::ReadOnly | CallError::Disconnected | CallError::Unsent)
         ),
         "{refused:?}"
     );
@@ -249,7 +249,7 @@ async fn server_that_answers_and_breaks_in_turn_is_not_dialled_without_a_pause()
     for _ in 0..2 {
         assert!(refused().await.is_ok(), "what writes nothing is answered");
         let failed = link.decide(plan("k", 1)).await;
-        assert_eq!(failed, Err(LinkError::ReadOnly));
+        assert_eq!(failed, Err(CallError::ReadOnly));
     }
     until("the link is down", || link.state() == State::Down).await;
 }
@@ -267,7 +267,7 @@ async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
     };
     link.reconfigure(with("wrong"));
     until("the server refuses", || link.state() == State::Down).await;
-    assert_eq!(link.decide(plan("k", 1)).await, Err(LinkError::Unsent));
+    assert_eq!(link.decide(plan("k", 1)).await, Err(CallError::Unsent));
     link.reconfigure(with("right"));
     until("the link is up", || link.state() == State::Up).await;
     link.decide(plan("k", 1)).await.expect("an answer");
@@ -353,7 +353,7 @@ fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
         panic!("it is an error");
     };
     for shown in [
-        LinkError::from_server(&error).to_string(),
+        CallError::from_server(&error).to_string(),
         ConnectError::from_server(&error).to_string(),
         ConnectError::from(redis::RedisError::from(error)).to_string(),
     ] {

@@ -109,7 +109,7 @@ async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
         let mut waiting = fill(QUEUE_MAX + 1);
         for one in &mut waiting {
             if let Poll::Ready(answer) = polled(one).await {
-                assert_eq!(answer, Err(LinkError::Overloaded));
+                assert_eq!(answer, Err(CallError::Overloaded));
                 refused += 1;
             }
         }
@@ -150,7 +150,7 @@ async fn one_bad_plan_does_not_fail_the_others_of_its_batch() {
     let link = connected(&server).await;
     server.command(&["RPUSH", "bad", "entry"]);
     let (bad, good) = tokio::join!(link.decide(plan("bad", 1)), link.decide(plan("k", 1)));
-    assert!(matches!(bad, Err(LinkError::Server(_))), "{bad:?}");
+    assert!(matches!(bad, Err(CallError::Server(_))), "{bad:?}");
     assert!(good.is_ok(), "{good:?}");
 }
 
@@ -210,7 +210,7 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
 }
 
 /// Spends one more unit of what `key` counts, in a call of its own.
-async fn settle(link: &Link, key: &str) -> Result<Value, LinkError> {
+async fn settle(link: &Link, key: &str) -> Result<Value, CallError> {
     settle_step(link, &QUOTA, key, Step::Spend(1)).await
 }
 
@@ -219,7 +219,7 @@ async fn settle_step(
     quota: &Quota,
     key: &str,
     step: Step,
-) -> Result<Value, LinkError> {
+) -> Result<Value, CallError> {
     let settlement = Settlement {
         quota,
         series_id: SLOT,

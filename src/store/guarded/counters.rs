@@ -1,4 +1,4 @@
-//! What is counted of the way to Redis: per worker, summed when it is scraped.
+//! What each worker counts of its way to Redis; summed for a scrape.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,9 +7,9 @@ use crossbeam_utils::CachePadded;
 use crate::clock::Micros;
 use crate::store::usage::{ROUND_TRIP_BOUNDS_US, RedisUsage};
 
-/// Why a decision was not Redis's.
+/// Why a decision is not Redis's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Lost {
+pub(super) enum Unanswered {
     /// No answer came in time.
     Late,
     /// The server said that it cannot, or the connection broke.
@@ -20,22 +20,22 @@ pub(in crate::store) enum Lost {
     Unasked,
 }
 
-/// What one worker counts.
+/// What one worker counts; nobody else writes it.
 #[derive(Debug, Default)]
-pub(super) struct Tally(CachePadded<Counters>);
+pub(super) struct Counters(CachePadded<Totals>);
 
 #[derive(Debug, Default)]
-struct Counters {
+struct Totals {
     answered: AtomicU64,
     remembered: AtomicU64,
-    lost: [AtomicU64; 4],
-    /// Connections that stand now, and all that were made.
+    unanswered: [AtomicU64; 4],
+    /// Connections that stand now.
     connections: AtomicU64,
     round_trips: [AtomicU64; ROUND_TRIP_BOUNDS_US.len() + 1],
     round_trips_us: AtomicU64,
 }
 
-impl Tally {
+impl Counters {
     /// Counts an answer of Redis that took so long.
     pub(super) fn answered(&self, took: Micros) {
         let bucket = ROUND_TRIP_BOUNDS_US.partition_point(|&bound_us| bound_us < took.0);
@@ -50,38 +50,33 @@ impl Tally {
     }
 
     /// Counts a plan, or a part of one, that Redis did not decide.
-    pub(super) fn lost(&self, lost: Lost) {
-        add(&self.0.lost[lost as usize], 1);
+    pub(super) fn unanswered(&self, why: Unanswered) {
+        add(&self.0.unanswered[why as usize], 1);
     }
 
     /// Notes how many connections stand.
     pub(super) fn connected(&self, connections: u64) {
         self.0.connections.store(connections, Relaxed);
     }
-}
 
-impl RedisUsage {
-    /// Sums what the workers counted.
-    pub(super) fn of<'t>(tallies: impl Iterator<Item = &'t Tally>) -> Self {
-        let mut usage = Self::default();
-        for Tally(counters) in tallies {
-            let [late, failed, unsent, unasked] = &counters.lost;
-            usage.answered += counters.answered.load(Relaxed);
-            usage.remembered += counters.remembered.load(Relaxed);
-            usage.late += late.load(Relaxed);
-            usage.failed += failed.load(Relaxed) + unsent.load(Relaxed);
-            usage.unasked += unasked.load(Relaxed);
-            usage.connections += counters.connections.load(Relaxed);
-            usage.round_trips_us += counters.round_trips_us.load(Relaxed);
-            for (sum, count) in usage.round_trips.iter_mut().zip(&counters.round_trips) {
-                *sum += count.load(Relaxed);
-            }
+    /// Adds what was counted to what other workers counted.
+    pub(super) fn add_to(&self, usage: &mut RedisUsage) {
+        let Self(totals) = self;
+        let [late, failed, unsent, unasked] = &totals.unanswered;
+        usage.answered += totals.answered.load(Relaxed);
+        usage.remembered += totals.remembered.load(Relaxed);
+        usage.late += late.load(Relaxed);
+        usage.failed += failed.load(Relaxed) + unsent.load(Relaxed);
+        usage.unasked += unasked.load(Relaxed);
+        usage.connections += totals.connections.load(Relaxed);
+        usage.round_trips_us += totals.round_trips_us.load(Relaxed);
+        for (sum, count) in usage.round_trips.iter_mut().zip(&totals.round_trips) {
+            *sum += count.load(Relaxed);
         }
-        usage
     }
 }
 
-/// Counters have one writer: a load and a store, and no locked instruction.
+/// A counter has one writer: a load and a store suffice, without a locked instruction.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed) + more, Relaxed);
 }

@@ -1,38 +1,38 @@
-//! Plans whose partitions are kept apart, on several primaries of a Cluster: each part is decided by
-//! itself, side by side, and if any refuses, what the others spent is given back. In between that can
-//! only refuse early.
+//! Plans whose partitions are in several slots of a Cluster: each part is decided by itself, side by
+//! side, and if any refuses, what the others spent is given back. In between that can only refuse
+//! early.
 
 use std::rc::Rc;
 
 use futures_util::future::join_all;
 use smallvec::{SmallVec, smallvec};
 
-use super::{decide_part, look_part, release, unavailable};
+use super::fallback::{UNCOUNTED, is_closed};
+use super::remote::Remote;
+use super::settlements::release;
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Check, Count, Decision, PartitionId, Plan, Quota, Retry, Verdict};
-use crate::store::Outcome;
 use crate::store::charge::{Charge, Entry};
-use crate::store::fallback::{UNCOUNTED, is_closed};
-use crate::store::redis::Session;
+use crate::store::outcome::Outcome;
 
-/// The checks of a plan that are kept in one place.
-pub(super) struct Part<'s> {
+/// The checks of a plan that are in one slot.
+pub(super) struct PlanPart<'s> {
     pub(super) checks: Plan<'s>,
     /// Which checks of the plan they are.
     pub(super) places: SmallVec<[usize; 4]>,
 }
 
 /// A part that was decided.
-struct Share<'p, 's> {
-    part: &'p Part<'s>,
+struct DecidedPart<'p, 's> {
+    part: &'p PlanPart<'s>,
     verdict: Verdict,
     charge: Charge,
     is_degraded: bool,
 }
 
 /// A check with a quota of its own.
-struct Owned {
+struct OwnedCheck {
     quota: Quota,
     series_id: SeriesId,
     partition_id: PartitionId,
@@ -41,29 +41,39 @@ struct Owned {
     on_store_failure: OnStoreFailure,
 }
 
-/// Decides parts in a task that goes on when nobody waits for it any more: who is refused and leaves
-/// early would else spend what others share.
-pub(super) async fn decide(session: &Rc<Session>, plan: &[Check<'_>]) -> Outcome {
-    let owned: Vec<Owned> = plan.iter().map(Owned::of).collect();
-    let own_session = Rc::clone(session);
+/// Says whether no one step can decide a plan.
+pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
+    plan.split_first().is_some_and(|(first, rest)| {
+        (rest.iter()).any(|check| remote.is_cross_slot(first.partition_id, check.partition_id))
+    })
+}
+
+/// Decides the parts of a plan, all or nothing.
+///
+/// This is a task that goes on when nobody waits for it any more: otherwise a client that is refused
+/// and leaves early would spend what others share.
+pub(super) async fn decide(remote: &Rc<Remote>, plan: &[Check<'_>]) -> Outcome {
+    let owned: Vec<OwnedCheck> = plan.iter().map(OwnedCheck::of).collect();
+    let own_remote = Rc::clone(remote);
     let deciding = tokio::task::spawn_local(async move {
-        let plan: Plan<'_> = owned.iter().map(Owned::check).collect();
-        decide_apart(&own_session, &plan).await
+        let plan: Plan<'_> = owned.iter().map(OwnedCheck::check).collect();
+        decide_parts(&own_remote, &plan).await
     });
-    deciding.await.unwrap_or_else(|_| unavailable(session))
+    deciding.await.unwrap_or_else(|_| unavailable(remote))
 }
 
 /// Decides parts side by side, and makes them one.
-async fn decide_apart(session: &Session, plan: &[Check<'_>]) -> Outcome {
-    let parts = parts(session, plan);
-    let is_lost =
-        |part: &Part<'_>| part.checks.iter().any(is_closed) && session.is_barred(&part.checks[0]);
+async fn decide_parts(remote: &Remote, plan: &[Check<'_>]) -> Outcome {
+    let parts = parts(remote, plan);
+    let is_lost = |part: &PlanPart<'_>| {
+        part.checks.iter().any(is_closed) && remote.is_barred(&part.checks[0])
+    };
     if parts.iter().any(is_lost) {
         // The others need not be charged for that.
-        return unavailable(session);
+        return unavailable(remote);
     }
-    let now = session.store().clock.now();
-    let deciding = (parts.iter()).map(|part| decide_part(session, &part.checks, now));
+    let now = remote.store().clock.now();
+    let deciding = (parts.iter()).map(|part| remote.decide(&part.checks, now));
     let outcomes = join_all(deciding).await;
     let mut shares = Vec::with_capacity(parts.len());
     for (part, outcome) in parts.iter().zip(outcomes) {
@@ -73,7 +83,7 @@ async fn decide_apart(session: &Session, plan: &[Check<'_>]) -> Outcome {
             is_degraded,
         } = outcome
         {
-            shares.push(Share {
+            shares.push(DecidedPart {
                 part,
                 verdict,
                 charge,
@@ -83,16 +93,16 @@ async fn decide_apart(session: &Session, plan: &[Check<'_>]) -> Outcome {
     }
     if shares.len() < parts.len() {
         let charges = shares.into_iter().map(|share| share.charge);
-        join_all(charges.map(|charge| release(session, charge, u64::MAX))).await;
-        return unavailable(session);
+        join_all(charges.map(|charge| release(remote, charge, u64::MAX))).await;
+        return unavailable(remote);
     }
     if !shares.iter().all(|share| share.verdict.admit) {
-        join_all(shares.iter_mut().map(|share| share.undo(session))).await;
+        join_all(shares.iter_mut().map(|share| share.undo(remote))).await;
     }
     join(plan, shares)
 }
 
-impl Owned {
+impl OwnedCheck {
     fn of(check: &Check<'_>) -> Self {
         Self {
             quota: *check.quota,
@@ -116,9 +126,9 @@ impl Owned {
     }
 }
 
-impl Share<'_, '_> {
+impl DecidedPart<'_, '_> {
     /// Gives back what this part spent, since another refuses; what counts refused requests stays.
-    async fn undo(&mut self, session: &Session) {
+    async fn undo(&mut self, remote: &Remote) {
         let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
         for answer in &mut self.verdict.answers {
             answer.charged = None;
@@ -134,21 +144,21 @@ impl Share<'_, '_> {
         let (mut stays, back): (SmallVec<[Entry; 2]>, SmallVec<[Entry; 2]>) =
             entries.into_iter().partition(counts_refused);
         stays.iter_mut().for_each(|entry| entry.charged = None);
-        let charge = release(session, Charge { entries: back }, u64::MAX).await;
+        let charge = release(remote, Charge { entries: back }, u64::MAX).await;
         stays.extend(charge.entries);
         self.charge.entries = stays;
-        self.describe_anew(session).await;
+        self.describe_anew(remote).await;
     }
 
     /// Says of each quota that was given back what is left then.
-    async fn describe_anew(&mut self, session: &Session) {
+    async fn describe_anew(&mut self, remote: &Remote) {
         let peeks: Plan<'_> = (self.part.checks.iter())
             .map(|check| Check { cost: 0, ..*check })
             .collect();
         let peeks = if self.is_degraded {
-            session.store().fallback().peek(&peeks)
+            remote.store().fallback().peek(&peeks)
         } else {
-            look_part(session, &peeks).await
+            remote.peek_anywhere(&peeks).await
         };
         let checks = self.part.checks.iter();
         for ((check, answer), peek) in checks.zip(&mut self.verdict.answers).zip(peeks) {
@@ -168,7 +178,7 @@ impl Share<'_, '_> {
 }
 
 /// Puts the answers of all parts into the plan's order.
-fn join(plan: &[Check<'_>], shares: Vec<Share<'_, '_>>) -> Outcome {
+fn join(plan: &[Check<'_>], shares: Vec<DecidedPart<'_, '_>>) -> Outcome {
     let admit = shares.iter().all(|share| share.verdict.admit);
     let mut joined = Verdict {
         admit,
@@ -196,23 +206,29 @@ fn join(plan: &[Check<'_>], shares: Vec<Share<'_, '_>>) -> Outcome {
     }
 }
 
-/// Sorts a plan by where its checks are kept, each part in the plan's order.
-pub(super) fn parts<'s>(session: &Session, plan: &[Check<'s>]) -> Vec<Part<'s>> {
-    let mut parts: Vec<Part<'s>> = Vec::new();
+/// Sorts a plan by slot, each part in the plan's order.
+pub(super) fn parts<'s>(remote: &Remote, plan: &[Check<'s>]) -> Vec<PlanPart<'s>> {
+    let mut parts: Vec<PlanPart<'s>> = Vec::new();
     for (place, check) in plan.iter().enumerate() {
-        let is_near = |part: &&mut Part<'_>| {
-            !session.is_apart(part.checks[0].partition_id, check.partition_id)
+        let is_of = |part: &&mut PlanPart<'_>| {
+            !remote.is_cross_slot(part.checks[0].partition_id, check.partition_id)
         };
-        match parts.iter_mut().find(is_near) {
+        match parts.iter_mut().find(is_of) {
             Some(part) => {
                 part.checks.push(*check);
                 part.places.push(place);
             }
-            None => parts.push(Part {
+            None => parts.push(PlanPart {
                 checks: smallvec![*check],
                 places: smallvec![place],
             }),
         }
     }
     parts
+}
+
+fn unavailable(remote: &Remote) -> Outcome {
+    Outcome::Unavailable {
+        retry: remote.store().cooldown(),
+    }
 }

@@ -6,8 +6,8 @@ use super::*;
 use crate::clock::{Clock, Timestamp};
 use crate::limit::Count;
 use crate::limit::plan::SeriesId;
-use crate::store::Series;
 use crate::store::charge::Place;
+use crate::store::series::Series;
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const COOLDOWN: Micros = Micros::from_secs(2);

@@ -6,7 +6,9 @@ use super::*;
 use crate::clock::Clock;
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Algorithm, LeavingBucket};
-use crate::store::{MemoryStore, Outcome, Series};
+use crate::store::memory::MemoryStore;
+use crate::store::outcome::Outcome;
+use crate::store::series::Series;
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const CAP: Micros = Micros::from_secs(1);

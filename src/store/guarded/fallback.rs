@@ -6,12 +6,12 @@
 
 use smallvec::SmallVec;
 
-use super::memory::MemoryStore;
-use super::outcome::Outcome;
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure};
 use crate::limit::{Algorithm, Answer, Check, Decision, PartitionId, Plan, Quota, Retry, Verdict};
 use crate::store::charge::Charge;
+use crate::store::memory::MemoryStore;
+use crate::store::outcome::Outcome;
 
 /// Decides in place of a store that cannot answer.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use crate::clock::{Micros, Timestamp};
 
 /// This process among those that share a Redis.
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(super) struct Fleet {
     id: Box<str>,
     /// When it announces itself next, in microseconds since 1970.
     due_us: AtomicU64,
@@ -22,7 +22,7 @@ pub(super) struct Nodes {
     fewer_since_us: AtomicU64,
 }
 
-impl Nodes {
+impl Fleet {
     /// Knows of itself only; `secret` is what no other process has.
     pub(super) fn new(secret: &[u8; 32]) -> Self {
         let digest = blake3::derive_key("tollgate 2026-11 name of a node", secret);
@@ -84,44 +84,44 @@ mod tests {
 
     #[test]
     fn one_of_many_announces_the_node_each_time() {
-        let nodes = Nodes::new(&[1; 32]);
-        assert!(nodes.take_turn(START));
-        assert!(!nodes.take_turn(START));
-        assert!(!nodes.take_turn(START + EVERY - Micros(1)));
-        assert!(nodes.take_turn(START + EVERY));
+        let fleet = Fleet::new(&[1; 32]);
+        assert!(fleet.take_turn(START));
+        assert!(!fleet.take_turn(START));
+        assert!(!fleet.take_turn(START + EVERY - Micros(1)));
+        assert!(fleet.take_turn(START + EVERY));
     }
 
     #[test]
     fn clock_that_was_set_back_does_not_silence_a_node() {
-        let nodes = Nodes::new(&[1; 32]);
-        assert!(nodes.take_turn(START));
-        assert!(nodes.take_turn(START - Micros::from_secs(3_600)));
+        let fleet = Fleet::new(&[1; 32]);
+        assert!(fleet.take_turn(START));
+        assert!(fleet.take_turn(START - Micros::from_secs(3_600)));
     }
 
     #[test]
     fn node_that_never_reached_redis_counts_itself() {
-        let nodes = Nodes::new(&[1; 32]);
-        assert_eq!(nodes.count(), 1);
-        nodes.saw(3, START);
-        assert_eq!(nodes.count(), 3);
+        let fleet = Fleet::new(&[1; 32]);
+        assert_eq!(fleet.count(), 1);
+        fleet.saw(3, START);
+        assert_eq!(fleet.count(), 3);
     }
 
     #[test]
     fn redis_that_forgot_the_fleet_is_not_believed_before_all_had_time_to_say_that_they_are_there()
     {
-        let nodes = Nodes::new(&[1; 32]);
-        nodes.saw(3, START);
+        let fleet = Fleet::new(&[1; 32]);
+        fleet.saw(3, START);
         let back = START + Micros::from_secs(3_600);
-        nodes.saw(1, back);
-        assert_eq!(nodes.count(), 3);
-        nodes.saw(3, back + EVERY);
+        fleet.saw(1, back);
+        assert_eq!(fleet.count(), 3);
+        fleet.saw(3, back + EVERY);
         let leaving = back + EVERY + EVERY;
-        nodes.saw(2, leaving);
-        nodes.saw(2, leaving + LIFETIME - Micros(1));
-        assert_eq!(nodes.count(), 3);
-        nodes.saw(2, leaving + LIFETIME);
-        assert_eq!(nodes.count(), 2);
-        nodes.saw(4, leaving + LIFETIME + EVERY);
-        assert_eq!(nodes.count(), 4);
+        fleet.saw(2, leaving);
+        fleet.saw(2, leaving + LIFETIME - Micros(1));
+        assert_eq!(fleet.count(), 3);
+        fleet.saw(2, leaving + LIFETIME);
+        assert_eq!(fleet.count(), 2);
+        fleet.saw(4, leaving + LIFETIME + EVERY);
+        assert_eq!(fleet.count(), 4);
     }
 }

@@ -1,49 +1,43 @@
 //! Where a worker's calls go: to one server, or to whichever primary of a Cluster has the key.
 
-use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::Value;
 use smallvec::SmallVec;
 
-use super::RedisStore;
+use super::call_error::CallError;
 use super::cluster::Cluster;
 use super::connect::{Endpoint, Target};
-use super::link::{Context, Grouping, Link, LinkError, State};
+use super::link::{Context, Grouping, Link, State};
 use super::sentinel::{Resolver, Sentinels};
+use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply, Script};
-use crate::store::breaker::Breaker;
 use crate::store::settings::{Address, Deployment, RedisSettings};
 
 /// A worker's connections.
 #[derive(Debug)]
-pub(super) enum Route {
+pub(super) enum Primaries {
     /// All counters are on one server.
-    One { link: Rc<Link>, breaker: Rc<Shared> },
-    /// Each partition id is on some primary.
+    One { link: Rc<Link>, name: Rc<str> },
+    /// Each slot is on some primary.
     Cluster(Cluster),
 }
 
-/// A breaker of the process: cloned here without touching a count that other workers touch.
-#[derive(Debug)]
-pub(super) struct Shared(Arc<Breaker>);
-
-impl Route {
+impl Primaries {
     /// Opens the connections, on the runtime of this thread.
-    pub(super) fn open(store: &RedisStore) -> Self {
-        let in_force = store.in_force();
-        let settings = &in_force.redis;
+    pub(super) fn open(shared: &RedisShared, settings: &RedisSettings, timeout: Duration) -> Self {
         let context = |grouping| Context {
-            clock: store.clock.clone(),
+            clock: shared.clock.clone(),
             grouping,
-            timeout: in_force.timeout,
-            is_eviction_told: Arc::clone(&store.is_eviction_told),
+            timeout,
+            is_eviction_told: Arc::clone(&shared.is_eviction_told),
         };
         match resolver(settings) {
             Ok((resolver, name)) => Self::One {
                 link: Link::open(resolver, context(Grouping::Together)),
-                breaker: Rc::new(Shared(store.breaker(&name))),
+                name: name.into(),
             },
             Err(seeds) => {
                 let context = context(Grouping::Apart);
@@ -54,7 +48,7 @@ impl Route {
 
     /// Has the server of a plan's keys decide it; finding it in a Cluster takes room that the one
     /// server's plans need not have.
-    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, LinkError> {
+    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, CallError> {
         match self {
             Self::One { link, .. } => link.decide(packed).await,
             Self::Cluster(cluster) => Box::pin(cluster.decide(&packed)).await,
@@ -62,7 +56,7 @@ impl Route {
     }
 
     /// Calls a script on the server of its keys.
-    pub(super) async fn call(&self, script: Script, call: &Call) -> Result<Value, LinkError> {
+    pub(super) async fn call(&self, script: Script, call: &Call) -> Result<Value, CallError> {
         let keys: SmallVec<[&[u8]; 4]> = call.keys.iter().map(|key| &**key).collect();
         let arguments: SmallVec<[&[u8]; 4]> = call.arguments.iter().map(Vec::as_slice).collect();
         match self {
@@ -71,26 +65,24 @@ impl Route {
         }
     }
 
-    /// Returns the breaker of the server that has a key.
-    pub(super) fn breaker(&self, key: &[u8], store: &RedisStore) -> Rc<Shared> {
+    /// Returns the name of the server that has a slot.
+    pub(super) fn server(&self, slot: impl FnOnce() -> u16) -> Rc<str> {
         match self {
-            Self::One { breaker, .. } => Rc::clone(breaker),
-            Self::Cluster(cluster) => {
-                cluster.breaker(key, |server| Rc::new(Shared(store.breaker(server))))
-            }
+            Self::One { name, .. } => Rc::clone(name),
+            Self::Cluster(cluster) => cluster.server(slot()),
         }
     }
 
-    /// Says that the server that has a key did not answer in time.
-    pub(super) fn suspect(&self, key: &[u8]) {
+    /// Says that the server that has a slot did not answer in time.
+    pub(super) fn suspect(&self, slot: impl FnOnce() -> u16) {
         match self {
             Self::One { link, .. } => link.suspect(),
-            Self::Cluster(cluster) => cluster.suspect(key),
+            Self::Cluster(cluster) => cluster.suspect(slot()),
         }
     }
 
-    /// Says whether two partition ids are kept in one place, so that one step can decide both.
-    pub(super) fn is_one_place(&self) -> bool {
+    /// Says whether all counters are on one server.
+    pub(super) fn is_one_server(&self) -> bool {
         matches!(self, Self::One { .. })
     }
 
@@ -118,13 +110,6 @@ impl Route {
             // The servers are what they were: a change of them needs a restart.
             (Self::One { .. }, Err(_)) => {}
         }
-    }
-}
-
-impl Deref for Shared {
-    type Target = Breaker;
-    fn deref(&self) -> &Breaker {
-        &self.0
     }
 }
 

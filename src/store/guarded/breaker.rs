@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use super::settings::BreakerSettings;
-use super::usage::BreakerState;
 use crate::clock::{Clock, Micros, Timestamp};
+use crate::store::settings::BreakerSettings;
+use crate::store::usage::BreakerState;
 
 /// Decides whether a server is asked; shared by all workers.
 #[derive(Debug)]

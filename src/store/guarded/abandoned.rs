@@ -1,0 +1,125 @@
+//! Abandoned plans: those whose clients left before the answer. They are peeked at once more, so that a
+//! refusal is remembered.
+//!
+//! Whoever leaves as soon as its request is on its way to Redis takes the answer with it, and a flood
+//! of such clients would cost Redis a call for each. Of the plans that were abandoned, each worker
+//! peeks at one at a time, the last; what it finds refused is remembered for those that come after.
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+use futures_util::future::join_all;
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+
+use super::cross_slot;
+use super::fallback::UNCOUNTED;
+use super::remote::Remote;
+use crate::clock::Micros;
+use crate::limit::plan::Mode;
+use crate::limit::{Algorithm, Check, Count, Plan, Quota, Retry, Verdict};
+
+/// The plan that was abandoned last, and the call to peek at it.
+#[derive(Debug, Default)]
+pub(super) struct Abandoned {
+    last: RefCell<Option<AbandonedPlan>>,
+    filled: Notify,
+}
+
+/// A plan that was abandoned. Its checks, and their quotas, which do not outlive the request.
+type AbandonedPlan = SmallVec<[(Quota, Check<'static>); 2]>;
+
+/// A question to Redis. Dropped before it is answered, its plan is abandoned.
+pub(super) struct Question<'q, 's> {
+    abandoned: &'q Abandoned,
+    plan: &'q [Check<'s>],
+    is_answered: bool,
+}
+
+impl Abandoned {
+    /// Notes that a plan is asked about.
+    pub(super) fn ask<'q, 's>(&'q self, plan: &'q [Check<'s>]) -> Question<'q, 's> {
+        Question {
+            abandoned: self,
+            plan,
+            is_answered: false,
+        }
+    }
+
+    /// Peeks at what is abandoned, as long as there is somebody to ask.
+    pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
+        loop {
+            self.filled.notified().await;
+            let last = self.last.borrow_mut().take();
+            let Some(remote) = remote.upgrade() else {
+                return;
+            };
+            if let Some(plan) = last {
+                peek(&remote, &plan).await;
+            }
+        }
+    }
+}
+
+impl Question<'_, '_> {
+    /// Notes that the answer is here.
+    pub(super) fn answered(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Question<'_, '_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let plan = self.plan.iter().map(|check| {
+                let own = Check {
+                    quota: &NO_QUOTA,
+                    ..*check
+                };
+                (*check.quota, own)
+            });
+            *self.abandoned.last.borrow_mut() = Some(plan.collect());
+            self.abandoned.filled.notify_one();
+        }
+    }
+}
+
+/// Peeks at a plan, and remembers it if it is refused.
+async fn peek(remote: &Remote, plan: &AbandonedPlan) {
+    let counts_all = |(quota, _): &(Quota, _)| quota.count == Count::All;
+    if !remote.store().remembers_refusals() || plan.iter().any(counts_all) {
+        return;
+    }
+    let plan: Plan<'_> = (plan.iter())
+        .map(|(quota, check)| Check { quota, ..*check })
+        .collect();
+    let sent = remote.store().clock.now();
+    let parts = cross_slot::parts(remote, &plan);
+    let peeks = join_all(parts.iter().map(|part| remote.peek(&part.checks))).await;
+    let mut verdict = Verdict {
+        admit: true,
+        retry: Retry::NOW,
+        wait: Micros(0),
+        answers: plan.iter().map(|_| UNCOUNTED).collect(),
+    };
+    for (part, peeks) in parts.iter().zip(peeks) {
+        // What Redis does not say is not remembered.
+        let Ok(peeks) = peeks else { return };
+        for (&place, decision) in part.places.iter().zip(peeks) {
+            verdict.answers[place].decision = Some(decision);
+            if plan[place].mode == Mode::Enforce && !decision.admit {
+                verdict.admit = false;
+                verdict.retry = verdict.retry.max(decision.retry);
+            }
+        }
+    }
+    remote.store().remember(&plan, &verdict, sent);
+}
+
+/// Stands in a check for the quota beside it.
+static NO_QUOTA: Quota = Quota {
+    limit: 1,
+    window: Micros(1),
+    algorithm: Algorithm::FixedWindow,
+    count: Count::Admitted,
+};

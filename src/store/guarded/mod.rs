@@ -1,0 +1,138 @@
+//! A store over Redis, whatever becomes of Redis: remembered refusals first, then Redis, then what
+//! each policy wants done without it.
+//!
+//! [`GuardedStore`] is the process's part: refusals, breakers, this node's own counts for when Redis
+//! is away, and how many nodes share it. [`GuardedSession`] is a worker's part. A plan that is in one
+//! slot is decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]).
+//! Nothing is ever sent twice: what got no answer in time may have been counted, and stays so.
+
+mod abandoned;
+mod breaker;
+mod counters;
+mod cross_slot;
+mod fallback;
+mod fleet;
+mod refusals;
+mod remote;
+mod settlements;
+mod store;
+
+pub use store::GuardedStore;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use smallvec::SmallVec;
+
+use self::abandoned::Abandoned;
+use self::remote::Remote;
+use super::charge::Charge;
+use super::outcome::Outcome;
+use super::redis::wire::{Settlement, Step};
+use crate::clock::Micros;
+use crate::limit::plan::SeriesId;
+use crate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota};
+
+/// A worker's way to a store over Redis; lives on the worker's thread.
+#[derive(Debug)]
+pub struct GuardedSession {
+    remote: Rc<Remote>,
+    abandoned: Rc<Abandoned>,
+}
+
+impl GuardedSession {
+    /// Opens the worker's connections; on its runtime.
+    pub(super) fn open(store: &Arc<GuardedStore>) -> Self {
+        let remote = Rc::new(Remote::open(store));
+        let abandoned: Rc<Abandoned> = Rc::default();
+        tokio::task::spawn_local(Rc::clone(&abandoned).attend(Rc::downgrade(&remote)));
+        Self { remote, abandoned }
+    }
+
+    /// Answers a plan that a remembered refusal answers.
+    pub(super) fn remembered(&self, plan: &[Check<'_>]) -> Option<Outcome> {
+        let store = self.remote.store();
+        let verdict = store.refusals.find(plan, || store.clock.now())?;
+        self.remote.counters().remembered();
+        Some(Outcome::Decided {
+            verdict,
+            charge: Charge::default(),
+            is_degraded: false,
+        })
+    }
+
+    /// Decides a plan that is not [`remembered`](Self::remembered), all or nothing.
+    pub(super) async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
+        let store = self.remote.store();
+        let sent = store.clock.now();
+        let question = self.abandoned.ask(plan);
+        let outcome = if cross_slot::is_cross_slot(&self.remote, plan) {
+            cross_slot::decide(&self.remote, plan).await
+        } else {
+            self.remote.decide(plan, sent).await
+        };
+        question.answered();
+        if let Outcome::Decided {
+            verdict,
+            is_degraded: false,
+            ..
+        } = &outcome
+        {
+            store.remember(plan, verdict, sent);
+        }
+        outcome
+    }
+
+    /// Says what each check of a plan would be answered.
+    pub(super) async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+        let parts = cross_slot::parts(&self.remote, plan);
+        let peeks = parts
+            .iter()
+            .map(|part| self.remote.peek_anywhere(&part.checks));
+        let peeks = join_all(peeks).await;
+        let mut decisions: SmallVec<[(usize, Decision); 4]> = (parts.iter().zip(peeks))
+            .flat_map(|(part, peeks)| part.places.iter().copied().zip(peeks))
+            .collect();
+        decisions.sort_unstable_by_key(|(place, _)| *place);
+        decisions.into_iter().map(|(_, peek)| peek).collect()
+    }
+
+    /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
+    pub(super) async fn release(&self, charge: Charge, amount: u64) -> Charge {
+        settlements::release(&self.remote, charge, amount).await
+    }
+
+    /// Spends `amount` more in every quota of the plan, without asking.
+    pub(super) async fn spend(&self, charge: &Charge, amount: u64) {
+        settlements::spend(&self.remote, charge, amount).await;
+    }
+
+    /// Makes one partition's quota whole again, in Redis and here.
+    pub(super) async fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
+        let settlement = Settlement {
+            quota: &ANY,
+            series_id,
+            partition_id,
+            step: Step::Reset,
+        };
+        let _ = self.remote.settle(&[settlement]).await;
+        let store = self.remote.store();
+        let own = store.fallback().partition_id(partition_id);
+        store.memory.reset(series_id, own);
+        store.refusals.forget(series_id, partition_id);
+    }
+
+    /// What a worker does a few times a second for its way to the store.
+    pub(super) fn tick(&self) {
+        self.remote.tick();
+    }
+}
+
+/// Stands for the quota of what is reset, whichever it is.
+const ANY: Quota = Quota {
+    limit: 1,
+    window: Micros(1),
+    algorithm: Algorithm::FixedWindow,
+    count: Count::Admitted,
+};

@@ -1,0 +1,109 @@
+//! Settling what was charged: this node's part of it here, the rest in Redis, one call per slot.
+
+use futures_util::future::join_all;
+use smallvec::SmallVec;
+
+use super::counters::Unanswered;
+use super::remote::Remote;
+use crate::store::charge::{Charge, Entry, Place};
+use crate::store::redis::wire::{Settlement, Step};
+
+/// Whether Redis was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    /// No: nothing was sent.
+    Unsent,
+    /// It may have been.
+    Sent,
+}
+
+/// Gives back up to `amount` units of every quota that was charged; returns what still stands.
+///
+/// What may have come back does not stand any more: nothing comes back twice.
+pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Charge {
+    let (here, mut there) = split(charge);
+    let mut charge = remote.store().memory.release(here, amount);
+    let step = |entry: &Entry| {
+        let charged = entry.charged?;
+        let amount = amount.min(charged.amount);
+        Some(Step::Release { charged, amount })
+    };
+    let settled = settle(remote, &there, step).await;
+    for (entry, settled) in there.iter_mut().zip(settled) {
+        let Some(charged) = entry
+            .charged
+            .as_mut()
+            .filter(|_| settled != Settled::Unsent)
+        else {
+            continue;
+        };
+        charged.amount = charged.amount.saturating_sub(amount);
+        entry.charged = entry.charged.filter(|charged| charged.amount > 0);
+    }
+    charge.entries.extend(there);
+    charge
+}
+
+/// Spends `amount` more in every quota of the plan, without asking.
+///
+/// What Redis cannot be told in time is not counted.
+pub(super) async fn spend(remote: &Remote, charge: &Charge, amount: u64) {
+    if amount == 0 {
+        return;
+    }
+    let entries = charge.entries.clone();
+    let (here, there) = split(Charge { entries });
+    remote.store().memory.spend(&here, amount);
+    let step = |_: &Entry| Some(Step::Spend(amount));
+    drop(settle(remote, &there, step).await);
+}
+
+/// Settles entries that are in Redis, those of one slot together.
+async fn settle(
+    remote: &Remote,
+    entries: &[Entry],
+    step: impl Fn(&Entry) -> Option<Step>,
+) -> Vec<Settled> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut settled = vec![Settled::Unsent; entries.len()];
+    for (index, entry) in entries.iter().enumerate() {
+        if step(entry).is_none() {
+            continue;
+        }
+        let is_of = |group: &&mut Vec<usize>| {
+            !remote.is_cross_slot(entries[group[0]].partition_id, entry.partition_id)
+        };
+        match groups.iter_mut().find(is_of) {
+            Some(group) => group.push(index),
+            None => groups.push(vec![index]),
+        }
+    }
+    let calls = groups.iter().map(async |group| {
+        let settlements = group.iter().filter_map(|&index| {
+            let entry = &entries[index];
+            Some(Settlement {
+                quota: &entry.quota,
+                series_id: entry.series_id,
+                partition_id: entry.partition_id,
+                step: step(entry)?,
+            })
+        });
+        let settlements: SmallVec<[Settlement<'_>; 4]> = settlements.collect();
+        remote.settle(&settlements).await
+    });
+    for (group, result) in groups.iter().zip(join_all(calls).await) {
+        if !matches!(result, Err(Unanswered::Unasked | Unanswered::Unsent)) {
+            for &index in group {
+                settled[index] = Settled::Sent;
+            }
+        }
+    }
+    settled
+}
+
+/// Sorts what was charged by who keeps it: this node, Redis.
+fn split(charge: Charge) -> (Charge, SmallVec<[Entry; 2]>) {
+    let is_here = |entry: &Entry| entry.place != Place::Redis;
+    let (here, there) = charge.entries.into_iter().partition(is_here);
+    (Charge { entries: here }, there)
+}

@@ -1,0 +1,243 @@
+//! What the workers of a process share of a store over Redis.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::breaker::{Breaker, Change};
+use super::counters::Counters;
+use super::fallback::Fallback;
+use super::fleet::Fleet;
+use super::refusals::{Interval, Refusals};
+use crate::clock::{Clock, Micros, Timestamp};
+use crate::limit::plan::SeriesId;
+use crate::limit::{Check, Verdict};
+use crate::store::memory::MemoryStore;
+use crate::store::redis::{RedisSession, RedisShared};
+use crate::store::series::Series;
+use crate::store::settings::{BreakerSettings, Location, RedisSettings, Settings};
+use crate::store::usage::{BreakerState, RedisUsage, Usage};
+
+/// Counters in Redis, and what makes it bearable to lose them for a while.
+#[derive(Debug)]
+pub struct GuardedStore {
+    pub(super) clock: Clock,
+    settings: ArcSwap<LiveSettings>,
+    /// Counts changes of the settings, for sessions to see.
+    changes: AtomicU64,
+    redis: RedisShared,
+    /// This node's own counts, for what Redis cannot decide; it numbers the series, too.
+    pub(super) memory: Arc<MemoryStore>,
+    pub(super) refusals: Refusals,
+    breakers: Mutex<BTreeMap<Arc<str>, Weak<Breaker>>>,
+    pub(super) fleet: Fleet,
+    /// What no one outside knows.
+    secret: [u8; 32],
+    /// What each worker counts.
+    counters: Mutex<Vec<Arc<Counters>>>,
+    /// Whether some server was not asked at the last sweep.
+    is_troubled: AtomicBool,
+}
+
+/// The settings that may change while the process runs.
+#[derive(Debug)]
+pub(super) struct LiveSettings {
+    pub(super) redis: RedisSettings,
+    breaker: BreakerSettings,
+    pub(super) timeout: Duration,
+    refusal_cache: Micros,
+}
+
+impl GuardedStore {
+    /// Makes a store over Redis; nothing is connected before a worker opens a session.
+    ///
+    /// `memory` is what decides in its place, and has numbered the series so far; `secret` is what
+    /// no one outside knows, and no other process has.
+    pub fn new(
+        redis: &RedisSettings,
+        settings: &Settings,
+        memory: Arc<MemoryStore>,
+        clock: Clock,
+        secret: &[u8; 32],
+    ) -> Self {
+        let shared = RedisShared::new(&redis.prefix, clock.clone());
+        for (series_id, series) in (0..).map(SeriesId).zip(memory.series()) {
+            shared.note(series_id, &series);
+        }
+        Self {
+            clock,
+            settings: ArcSwap::from_pointee(LiveSettings::new(redis, settings)),
+            changes: AtomicU64::new(0),
+            redis: shared,
+            memory,
+            refusals: Refusals::new(),
+            breakers: Mutex::default(),
+            fleet: Fleet::new(secret),
+            secret: blake3::derive_key(
+                "tollgate 2026-11 partition_ids of this node's own counts",
+                secret,
+            ),
+            counters: Mutex::default(),
+            is_troubled: AtomicBool::new(false),
+        }
+    }
+
+    /// Goes by other settings from now on: all but the servers and the prefix.
+    pub fn reload(&self, settings: &Settings) {
+        self.memory.set_bytes_max(settings.memory_max);
+        if let Location::Redis(redis) = &settings.location {
+            let live = LiveSettings::new(redis, settings);
+            for breaker in self.breakers() {
+                breaker.set(live.breaker);
+            }
+            self.settings.store(Arc::new(live));
+            self.changes.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Says what this node's own counts hold, what was asked of Redis and how it went.
+    pub(in crate::store) fn usage(&self) -> Usage {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = RedisUsage::default();
+        for counters in &*counters {
+            counters.add_to(&mut usage);
+        }
+        drop(counters);
+        usage.refusals_remembered = self.refusals.len();
+        usage.nodes = self.fleet.count();
+        usage.breakers = (self.breakers().iter())
+            .map(|breaker| (Arc::clone(breaker.server()), breaker.state()))
+            .collect();
+        Usage {
+            redis: Some(Box::new(usage)),
+            ..self.memory.usage()
+        }
+    }
+
+    /// Returns the id of a series, whose states have a place in Redis from then on.
+    pub(in crate::store) fn series_id(&self, series: &Series) -> SeriesId {
+        let series_id = self.memory.series_id(series);
+        self.redis.note(series_id, series);
+        series_id
+    }
+
+    /// Drops what is over; called several times a second.
+    pub(in crate::store) fn sweep(&self) {
+        self.memory.sweep();
+        self.refusals.sweep(self.clock.now());
+        let breakers = self.breakers();
+        for breaker in &breakers {
+            breaker.sweep();
+        }
+        // The breaker of a primary that was replaced never closes; it goes away.
+        if !breakers.iter().all(is_closed) {
+            self.is_troubled.store(true, Relaxed);
+        } else if self.is_troubled.swap(false, Relaxed) {
+            self.memory.clear();
+        }
+    }
+
+    /// Forgets what was remembered under the configuration before.
+    pub(in crate::store) fn retain(&self, live: &[SeriesId]) {
+        self.refusals.clear();
+        self.memory.retain(live);
+    }
+
+    /// Counts the changes of the settings so far.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    pub(super) fn settings(&self) -> Guard<Arc<LiveSettings>> {
+        self.settings.load()
+    }
+
+    /// Returns what decides when Redis does not.
+    pub(super) fn fallback(&self) -> Fallback<'_> {
+        Fallback {
+            memory: &self.memory,
+            partition_key: &self.secret,
+            nodes: self.fleet.count(),
+            cooldown: self.cooldown(),
+        }
+    }
+
+    /// Returns how long a server that fails is not asked.
+    pub(super) fn cooldown(&self) -> Micros {
+        self.settings().breaker.cooldown.into()
+    }
+
+    /// Says whether refusals are remembered at all.
+    pub(super) fn remembers_refusals(&self) -> bool {
+        self.settings().refusal_cache > Micros(0)
+    }
+
+    /// Remembers that Redis, asked at `sent`, refused a plan, if it did.
+    pub(super) fn remember(&self, plan: &[Check<'_>], verdict: &Verdict, sent: Timestamp) {
+        if !verdict.admit {
+            let received = self.clock.now();
+            let asked = Interval { sent, received };
+            let cap = self.settings().refusal_cache;
+            self.refusals.remember(plan, verdict, asked, cap);
+        }
+    }
+
+    /// Returns the breaker of a server, which lives as long as a session goes by it.
+    pub(super) fn breaker(&self, server: &str) -> Arc<Breaker> {
+        let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(breaker) = breakers.get(server).and_then(Weak::upgrade) {
+            return breaker;
+        }
+        breakers.retain(|_, breaker| breaker.strong_count() > 0);
+        let name: Arc<str> = server.into();
+        let settings = self.settings().breaker;
+        let breaker = Breaker::new(Arc::clone(&name), settings, self.clock.clone());
+        let breaker = Arc::new(breaker);
+        breakers.insert(name, Arc::downgrade(&breaker));
+        breaker
+    }
+
+    /// Notes what became of a breaker.
+    pub(super) fn note(&self, change: Change) {
+        if change == Change::Closed {
+            self.is_troubled.store(true, Relaxed);
+        }
+    }
+
+    /// Opens a worker's connections, on its runtime.
+    pub(super) fn open_redis(&self) -> RedisSession {
+        let settings = self.settings();
+        RedisSession::open(&self.redis, &settings.redis, settings.timeout)
+    }
+
+    /// Returns a worker's number, and what it counts.
+    pub(super) fn open_counters(&self) -> (usize, Arc<Counters>) {
+        let mut all = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let counters = Arc::new(Counters::default());
+        all.push(Arc::clone(&counters));
+        (all.len() - 1, counters)
+    }
+
+    fn breakers(&self) -> Vec<Arc<Breaker>> {
+        let breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        breakers.values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+fn is_closed(breaker: &Arc<Breaker>) -> bool {
+    breaker.state() == BreakerState::Closed
+}
+
+impl LiveSettings {
+    fn new(redis: &RedisSettings, settings: &Settings) -> Self {
+        Self {
+            redis: redis.clone(),
+            breaker: settings.breaker,
+            timeout: settings.timeout,
+            refusal_cache: settings.refusal_cache.into(),
+        }
+    }
+}

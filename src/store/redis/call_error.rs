@@ -1,0 +1,89 @@
+//! How a call ended that has no answer.
+
+use redis::ServerErrorKind as Kind;
+
+use super::one_line::one_line;
+use super::wire::BadReply;
+
+/// Why a call has no answer.
+///
+/// A call is sent again only where the error says that it was not executed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::store) enum CallError {
+    /// The connection broke before the answer came: the call may have been executed.
+    #[error("not connected")]
+    Disconnected,
+    /// There is no connection: the call was never sent.
+    #[error("not connected, and not sent")]
+    Unsent,
+    /// As many calls wait as may: the call was never sent.
+    #[error("too many calls wait")]
+    Overloaded,
+    /// The keys live elsewhere from now on; `host:port`, the host empty if it is the same.
+    #[error("moved to {0}")]
+    Moved(String),
+    /// The keys are on their way elsewhere; this call is to be made there, after `ASKING`.
+    #[error("asked to go to {0}")]
+    Ask(String),
+    /// Some of the keys are on their way elsewhere.
+    #[error("keys are being moved")]
+    TryAgain,
+    /// A replica: it takes no writes.
+    #[error("read only")]
+    ReadOnly,
+    /// What the server said: BUSY, OOM, LOADING, NOAUTH, …
+    #[error("{0}")]
+    Server(String),
+    /// The reply does not have the form of an answer.
+    #[error("a reply that is no answer")]
+    BadReply,
+    /// The reply has the form of an answer, and no script of this version gives it.
+    #[error(transparent)]
+    Unreadable(#[from] BadReply),
+}
+
+impl CallError {
+    /// Reads what the server said.
+    pub(super) fn from_server(error: &redis::ServerError) -> Self {
+        let details = error.details().unwrap_or_default();
+        let place = || one_line(details.split(' ').nth(1).unwrap_or_default());
+        match error.kind() {
+            Some(Kind::Moved) => Self::Moved(place()),
+            Some(Kind::Ask) => Self::Ask(place()),
+            Some(Kind::TryAgain) => Self::TryAgain,
+            Some(Kind::ReadOnly) => Self::ReadOnly,
+            _ => Self::Server(one_line(&format!("{} {details}", error.code()))),
+        }
+    }
+
+    /// Says whether the connection is of no more use: another may be.
+    pub(super) fn condemns_connection(&self) -> bool {
+        match self {
+            Self::ReadOnly | Self::BadReply => true,
+            Self::Server(text) => text.starts_with("NOAUTH"),
+            // The driver's end tells of a connection that broke.
+            Self::Disconnected
+            | Self::Unsent
+            | Self::Overloaded
+            | Self::Moved(_)
+            | Self::Ask(_)
+            | Self::TryAgain
+            | Self::Unreadable(_) => false,
+        }
+    }
+
+    /// Says whether the server is well and only this plan cannot be decided there: a key of it is
+    /// taken, or holds what no script wrote.
+    pub(in crate::store) fn is_of_the_plan(&self) -> bool {
+        let is_of_a_key = |text: &str| {
+            ["WRONGTYPE", "UNREADABLE"]
+                .iter()
+                .any(|code| text.starts_with(code))
+        };
+        match self {
+            Self::Unreadable(_) => true,
+            Self::Server(text) => is_of_a_key(text),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What the workers of a process share of their ways to Redis.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::wire::Names;
+use crate::clock::Clock;
+use crate::limit::plan::SeriesId;
+use crate::store::series::Series;
+
+/// What the workers of a process share of their ways to Redis.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct RedisShared {
+    pub(super) clock: Clock,
+    pub(super) names: Arc<Names>,
+    /// Whether the process has said that the server may evict keys.
+    pub(super) is_eviction_told: Arc<AtomicBool>,
+}
+
+impl RedisShared {
+    /// Shares key names that begin with `prefix`; nothing is connected.
+    pub(in crate::store) fn new(prefix: &str, clock: Clock) -> Self {
+        Self {
+            clock,
+            names: Arc::new(Names::new(prefix)),
+            is_eviction_told: Arc::default(),
+        }
+    }
+
+    /// Notes where the states of a series are kept.
+    pub(in crate::store) fn note(&self, series_id: SeriesId, series: &Series) {
+        self.names.note(series_id, series);
+    }
+}
