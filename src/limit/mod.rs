@@ -11,6 +11,7 @@ pub mod gcra;
 pub mod sliding_log;
 pub mod sliding_window;
 
+pub mod after_release;
 pub mod partition_id;
 pub mod plan;
 

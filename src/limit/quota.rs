@@ -97,24 +97,6 @@ impl Retry {
     pub const NOW: Self = Self::After(Micros(0));
 }
 
-impl Decision {
-    /// Says what a client is told once `amount` units of an admitted request came back: the store is
-    /// not asked again, so the times are those of the decision unless the quota is whole.
-    #[must_use]
-    pub fn given_back(self, quota: &Quota, amount: u64) -> Self {
-        let remaining = self.remaining.saturating_add(amount).min(quota.capacity());
-        if remaining < quota.capacity() {
-            return Self { remaining, ..self };
-        }
-        Self {
-            remaining,
-            next: None,
-            reset: Micros(0),
-            ..self
-        }
-    }
-}
-
 impl Quota {
     /// Returns gcra's emission interval, `ceil(window / limit)`, in microseconds.
     pub fn interval_us(&self) -> u64 {

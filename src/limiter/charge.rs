@@ -1,5 +1,7 @@
 //! What a decision spent, for whoever may have to give it back.
 
+use crate::limit::Decision;
+use crate::limit::plan::SeriesId;
 use crate::store::{self, Session};
 
 /// The units that one decision spent. Dropped, they stay spent; given back, they are the client's
@@ -19,6 +21,11 @@ impl OpenCharge {
             store: store.clone(),
             spent,
         }
+    }
+
+    /// Says what one of its quotas has once all of it is given back.
+    pub(super) fn after_give_back(&self, series_id: SeriesId, decision: Decision) -> Decision {
+        self.spent.after_release(series_id, decision, u64::MAX)
     }
 
     /// Gives back all of it.

@@ -6,7 +6,7 @@ use super::OpenCharge;
 use crate::clock::Micros;
 use crate::limit::{Decision, Retry};
 use crate::metrics::PolicyOutcome;
-use crate::snapshot::{AppliedPolicy, PolicyQuota, Route, Snapshot};
+use crate::snapshot::{PolicyQuota, Snapshot};
 
 /// What was decided of one request; indices are the snapshot's.
 #[derive(Debug, Default)]
@@ -79,19 +79,15 @@ impl Decided {
     }
 
     /// Gives back what the request spent, and changes what the client is told accordingly.
-    pub fn give_back(&mut self, snapshot: &Snapshot, route: &Route) {
+    pub fn give_back(&mut self, snapshot: &Snapshot) {
         let Some(charge) = self.charge.take() else {
             return;
         };
-        charge.give_back();
         for (policy, quota, decision) in &mut self.decisions {
-            let is_of = |applied: &&AppliedPolicy| applied.policy == *policy;
-            let Some(applied) = route.policies.iter().find(is_of) else {
-                continue;
-            };
-            let quota = &snapshot.policies[*policy].quotas[*quota].quota;
-            *decision = decision.given_back(quota, applied.cost);
+            let series_id = snapshot.policies[*policy].quotas[*quota].series_id;
+            *decision = charge.after_give_back(series_id, *decision);
         }
+        charge.give_back();
     }
 
     pub(super) fn note(&mut self, policy: usize, quota: usize, decision: Decision) {

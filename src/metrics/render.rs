@@ -261,6 +261,7 @@ mod tests {
                 late: 3,
                 failed: 2,
                 unasked: 1,
+                settlements_dropped: 8,
                 refusals_remembered: 6,
                 connections: 2,
                 nodes: 3,

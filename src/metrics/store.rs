@@ -43,6 +43,13 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
     ] {
         count(&mut family, &[("result", result)], value)?;
     }
+    let help = "Charges that stay spent because too many waited to be given back.";
+    counter(
+        encoder,
+        "settlements_dropped",
+        help,
+        redis.settlements_dropped,
+    )?;
     let help = "Refusals that are remembered.";
     gauge(encoder, "store_refusals", help, redis.refusals_remembered)?;
     let help = "Open connections to the store's servers.";

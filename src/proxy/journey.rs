@@ -203,7 +203,7 @@ impl Journey<'_> {
             Held::Gone => Err(Stop::Gone),
             Held::Full => {
                 exchange.record.not_held();
-                exchange.decided.give_back(&live.snapshot, route);
+                exchange.decided.give_back(&live.snapshot);
                 Err(Refusal::held_full().into())
             }
         }

@@ -2,8 +2,9 @@
 
 use smallvec::SmallVec;
 
+use crate::limit::after_release::after_release;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Charged, PartitionId, Quota};
+use crate::limit::{Charged, Decision, PartitionId, Quota};
 
 /// What one plan spent in each of its quotas. Dropped, the units stay spent.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -11,6 +12,21 @@ use crate::limit::{Charged, PartitionId, Quota};
 pub struct Charge {
     /// One entry per check of the plan that is counted, in order.
     pub(super) entries: SmallVec<[Entry; 2]>,
+}
+
+impl Charge {
+    /// Describes a quota as of its decision, had up to `amount` of what it charged come back: what a
+    /// client is told of it. [`after_release`] says how exact that is.
+    ///
+    /// A quota that was not charged is as it was decided.
+    #[must_use]
+    pub fn after_release(&self, series_id: SeriesId, decision: Decision, amount: u64) -> Decision {
+        let entry = (self.entries.iter()).find(|entry| entry.series_id == series_id);
+        match entry.and_then(|entry| Some((entry.quota, entry.charged?))) {
+            Some((quota, charged)) => after_release(decision, &quota, amount.min(charged.amount)),
+            None => decision,
+        }
+    }
 }
 
 /// Where one quota was charged.

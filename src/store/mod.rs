@@ -87,16 +87,14 @@ impl Session {
         }
     }
 
-    /// Gives back up to `amount` units of every quota that was charged, without waiting.
+    /// Gives back up to `amount` units of every quota that was charged, without a wait: for a drop.
+    ///
+    /// In Redis that happens soon, unless the server does not answer or too many charges of this
+    /// worker wait already; then they stay spent.
     pub fn release_later(&self, charge: Charge, amount: u64) {
         match self {
             Self::Memory(memory) => drop(memory.release(charge, amount)),
-            Self::Redis(session) => {
-                let session = Rc::clone(session);
-                tokio::task::spawn_local(async move {
-                    drop(session.release(charge, amount).await);
-                });
-            }
+            Self::Redis(session) => session.release_later(charge, amount),
         }
     }
 

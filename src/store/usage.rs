@@ -33,6 +33,8 @@ pub struct RedisUsage {
     pub failed: u64,
     /// Plans, or parts of one, that were not sent because the server fails.
     pub unasked: u64,
+    /// Charges that stay spent because too many waited to be given back.
+    pub settlements_dropped: u64,
     /// Refusals that are remembered.
     pub refusals_remembered: u64,
     /// Connections that stand.

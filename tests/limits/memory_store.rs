@@ -112,6 +112,18 @@ fn charge_comes_back_once_and_in_parts() {
 }
 
 #[test]
+fn charge_that_nobody_can_wait_for_comes_back_at_once() {
+    for algorithm in algorithms() {
+        let gateway = Gateway::new(ROOMY);
+        let quota = quota(algorithm, 10);
+        let check = check(&quota, gateway.series_id("p", &quota), 1);
+        let (_, charge) = gateway.decide(&[Check { cost: 4, ..check }]);
+        gateway.store.session().release_later(charge, 3);
+        assert_eq!(gateway.remaining(check), 9, "{algorithm:?}");
+    }
+}
+
+#[test]
 fn spend_reaches_every_quota_of_the_plan_shadow_ones_too() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);

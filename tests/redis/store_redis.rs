@@ -13,7 +13,7 @@ use tollgate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota, Ret
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Settings, Store};
 
-use crate::support::START;
+use crate::support::{PATIENCE, START};
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
 
 const fn quota(limit: u64, count: Count) -> Quota {
@@ -129,6 +129,17 @@ async fn left(session: &Session, check: Check<'_>) -> u64 {
     session.peek(&[Check { cost: 0, ..check }]).await[0].remaining
 }
 
+/// Waits until that much is left of a quota.
+async fn comes_to_be(session: &Session, check: Check<'_>, expected: u64) {
+    let coming = async {
+        while left(session, check).await != expected {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, coming).await;
+    assert!(in_time.is_ok(), "never {expected} were left");
+}
+
 #[test]
 fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
     let cluster = Cluster::start(3, 0);
@@ -157,7 +168,7 @@ fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
                 wait: Micros(0),
             };
             assert_eq!((answer.decision, answer.charged), (Some(expected), None));
-            assert_eq!(left(&session, *check).await, 9);
+            comes_to_be(&session, *check, 9).await;
         }
         drop(session.release(charge, u64::MAX).await);
         for check in wide {
@@ -243,6 +254,48 @@ fn what_was_charged_comes_back_once() {
         drop(charge);
         session.reset(SeriesId(0), PartitionId::new(1)).await;
         assert_eq!(left(&session, plan[0]).await, 10);
+    });
+}
+
+#[test]
+fn charge_that_nobody_can_wait_for_comes_back_all_the_same() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan = [Check {
+            cost: 4,
+            ..check(&TEN, 0, 1)
+        }];
+        let (verdict, charge, _) = decide(&session, &plan).await;
+        let decided = verdict.answers[0].decision.expect("it is counted");
+        let told = charge.after_release(SeriesId(0), decided, 3);
+        session.release_later(charge, 3);
+        comes_to_be(&session, plan[0], 9).await;
+        let asked = session.peek(&[Check { cost: 0, ..plan[0] }]).await[0];
+        assert_eq!(told, asked, "what is told without asking");
+    });
+}
+
+#[test]
+fn charges_that_find_no_room_to_wait_stay_spent_and_are_counted() {
+    const WAITING_MAX: u64 = 4_096;
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    let wide = quota(10_000, Count::Admitted);
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&wide, 0, 1)];
+        let mut charges = Vec::new();
+        for _ in 0..WAITING_MAX + 3 {
+            charges.push(decide(&session, &plan).await.1);
+        }
+        for charge in charges {
+            session.release_later(charge, u64::MAX);
+        }
+        let usage = bench.store.usage().redis.expect("it is Redis");
+        assert_eq!(usage.settlements_dropped, 3);
+        comes_to_be(&session, plan[0], 10_000 - 3).await;
     });
 }
 
@@ -369,7 +422,7 @@ fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered(
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        let in_time = tokio::time::timeout(crate::support::PATIENCE, is_remembered).await;
+        let in_time = tokio::time::timeout(PATIENCE, is_remembered).await;
         in_time.expect("the refusal is remembered");
         let (verdict, _, is_degraded) = decide(&session, &plan).await;
         assert!(!verdict.admit && !is_degraded);

@@ -29,6 +29,7 @@ struct Totals {
     answered: AtomicU64,
     remembered: AtomicU64,
     unanswered: [AtomicU64; 4],
+    settlements_dropped: AtomicU64,
     /// Connections that stand now.
     connections: AtomicU64,
     round_trips: [AtomicU64; ROUND_TRIP_BOUNDS_US.len() + 1],
@@ -54,6 +55,11 @@ impl Counters {
         add(&self.0.unanswered[why as usize], 1);
     }
 
+    /// Counts a charge that stays spent because too many wait to be given back.
+    pub(super) fn settlement_dropped(&self) {
+        add(&self.0.settlements_dropped, 1);
+    }
+
     /// Notes how many connections stand.
     pub(super) fn connected(&self, connections: u64) {
         self.0.connections.store(connections, Relaxed);
@@ -68,6 +74,7 @@ impl Counters {
         usage.late += late.load(Relaxed);
         usage.failed += failed.load(Relaxed) + unsent.load(Relaxed);
         usage.unasked += unasked.load(Relaxed);
+        usage.settlements_dropped += totals.settlements_dropped.load(Relaxed);
         usage.connections += totals.connections.load(Relaxed);
         usage.round_trips_us += totals.round_trips_us.load(Relaxed);
         for (sum, count) in usage.round_trips.iter_mut().zip(&totals.round_trips) {

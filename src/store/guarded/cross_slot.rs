@@ -9,10 +9,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::fallback::{UNCOUNTED, is_closed};
 use super::remote::Remote;
-use super::settlements::release;
+use super::settlements::SettlementQueue;
 use crate::clock::Micros;
+use crate::limit::after_release::after_release;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use crate::limit::{Check, Count, Decision, PartitionId, Plan, Quota, Retry, Verdict};
+use crate::limit::{Check, Count, PartitionId, Plan, Quota, Retry, Verdict};
 use crate::store::charge::{Charge, Entry};
 use crate::store::outcome::Outcome;
 
@@ -50,20 +51,28 @@ pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
 
 /// Decides the parts of a plan, all or nothing.
 ///
-/// This is a task that goes on when nobody waits for it any more: otherwise a client that is refused
-/// and leaves early would spend what others share.
-pub(super) async fn decide(remote: &Rc<Remote>, plan: &[Check<'_>]) -> Outcome {
+/// A task does it, and goes on when nobody waits for it any more: only the answers say what the parts
+/// spent, and a client that is refused and leaves early would otherwise spend what others share.
+pub(super) async fn decide(
+    remote: &Rc<Remote>,
+    settlements: &Rc<SettlementQueue>,
+    plan: &[Check<'_>],
+) -> Outcome {
     let owned: Vec<OwnedCheck> = plan.iter().map(OwnedCheck::of).collect();
-    let own_remote = Rc::clone(remote);
+    let (own_remote, own_settlements) = (Rc::clone(remote), Rc::clone(settlements));
     let deciding = tokio::task::spawn_local(async move {
         let plan: Plan<'_> = owned.iter().map(OwnedCheck::check).collect();
-        decide_parts(&own_remote, &plan).await
+        decide_parts(&own_remote, &own_settlements, &plan).await
     });
     deciding.await.unwrap_or_else(|_| unavailable(remote))
 }
 
 /// Decides parts side by side, and makes them one.
-async fn decide_parts(remote: &Remote, plan: &[Check<'_>]) -> Outcome {
+async fn decide_parts(
+    remote: &Remote,
+    settlements: &SettlementQueue,
+    plan: &[Check<'_>],
+) -> Outcome {
     let parts = parts(remote, plan);
     let is_lost = |part: &PlanPart<'_>| {
         part.checks.iter().any(is_closed) && remote.is_barred(&part.checks[0])
@@ -75,7 +84,7 @@ async fn decide_parts(remote: &Remote, plan: &[Check<'_>]) -> Outcome {
     let now = remote.store().clock.now();
     let deciding = (parts.iter()).map(|part| remote.decide(&part.checks, now));
     let outcomes = join_all(deciding).await;
-    let mut shares = Vec::with_capacity(parts.len());
+    let mut decided = Vec::with_capacity(parts.len());
     for (part, outcome) in parts.iter().zip(outcomes) {
         if let Outcome::Decided {
             verdict,
@@ -83,7 +92,7 @@ async fn decide_parts(remote: &Remote, plan: &[Check<'_>]) -> Outcome {
             is_degraded,
         } = outcome
         {
-            shares.push(DecidedPart {
+            decided.push(DecidedPart {
                 part,
                 verdict,
                 charge,
@@ -91,15 +100,18 @@ async fn decide_parts(remote: &Remote, plan: &[Check<'_>]) -> Outcome {
             });
         }
     }
-    if shares.len() < parts.len() {
-        let charges = shares.into_iter().map(|share| share.charge);
-        join_all(charges.map(|charge| release(remote, charge, u64::MAX))).await;
+    if decided.len() < parts.len() {
+        for part in decided {
+            settlements.release(remote, part.charge, u64::MAX);
+        }
         return unavailable(remote);
     }
-    if !shares.iter().all(|share| share.verdict.admit) {
-        join_all(shares.iter_mut().map(|share| share.undo(remote))).await;
+    if !decided.iter().all(|part| part.verdict.admit) {
+        for part in &mut decided {
+            part.undo(remote, settlements);
+        }
     }
-    join(plan, shares)
+    join(plan, decided)
 }
 
 impl OwnedCheck {
@@ -128,58 +140,37 @@ impl OwnedCheck {
 
 impl DecidedPart<'_, '_> {
     /// Gives back what this part spent, since another refuses; what counts refused requests stays.
-    async fn undo(&mut self, remote: &Remote) {
+    fn undo(&mut self, remote: &Remote, settlements: &SettlementQueue) {
         let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
+        let mut entries = self.charge.entries.iter();
         for answer in &mut self.verdict.answers {
-            answer.charged = None;
-            if let Some(decision) = &mut answer.decision {
+            let charged = answer.charged.take();
+            if let (Some(decision), Some(entry)) = (&mut answer.decision, entries.next()) {
                 decision.wait = Micros(0);
+                if let Some(charged) = charged.filter(|_| comes_back(entry)) {
+                    *decision = after_release(*decision, &entry.quota, charged.amount);
+                }
             }
         }
-        if !was_admitted {
-            return;
-        }
-        let counts_refused = |entry: &Entry| entry.quota.count == Count::All;
-        let entries = std::mem::take(&mut self.charge.entries);
-        let (mut stays, back): (SmallVec<[Entry; 2]>, SmallVec<[Entry; 2]>) =
-            entries.into_iter().partition(counts_refused);
-        stays.iter_mut().for_each(|entry| entry.charged = None);
-        let charge = release(remote, Charge { entries: back }, u64::MAX).await;
-        stays.extend(charge.entries);
-        self.charge.entries = stays;
-        self.describe_anew(remote).await;
-    }
-
-    /// Says of each quota that was given back what is left then.
-    async fn describe_anew(&mut self, remote: &Remote) {
-        let peeks: Plan<'_> = (self.part.checks.iter())
-            .map(|check| Check { cost: 0, ..*check })
-            .collect();
-        let peeks = if self.is_degraded {
-            remote.store().fallback().peek(&peeks)
-        } else {
-            remote.peek_anywhere(&peeks).await
-        };
-        let checks = self.part.checks.iter();
-        for ((check, answer), peek) in checks.zip(&mut self.verdict.answers).zip(peeks) {
-            if let Some(decision) = &mut answer.decision
-                && decision.admit
-                && check.quota.count == Count::Admitted
-            {
-                *decision = Decision {
-                    admit: true,
-                    retry: Retry::NOW,
-                    wait: Micros(0),
-                    ..peek
-                };
-            }
+        if was_admitted {
+            let entries = std::mem::take(&mut self.charge.entries);
+            let (back, mut stays): (SmallVec<_>, SmallVec<_>) =
+                entries.into_iter().partition(comes_back);
+            settlements.release(remote, Charge { entries: back }, u64::MAX);
+            stays.iter_mut().for_each(|entry| entry.charged = None);
+            self.charge.entries = stays;
         }
     }
 }
 
+/// Says whether what a quota was charged comes back if the plan is refused.
+fn comes_back(entry: &Entry) -> bool {
+    entry.quota.count == Count::Admitted
+}
+
 /// Puts the answers of all parts into the plan's order.
-fn join(plan: &[Check<'_>], shares: Vec<DecidedPart<'_, '_>>) -> Outcome {
-    let admit = shares.iter().all(|share| share.verdict.admit);
+fn join(plan: &[Check<'_>], parts: Vec<DecidedPart<'_, '_>>) -> Outcome {
+    let admit = parts.iter().all(|part| part.verdict.admit);
     let mut joined = Verdict {
         admit,
         retry: Retry::NOW,
@@ -187,14 +178,14 @@ fn join(plan: &[Check<'_>], shares: Vec<DecidedPart<'_, '_>>) -> Outcome {
         answers: plan.iter().map(|_| UNCOUNTED).collect(),
     };
     let (mut charge, mut is_any_degraded) = (Charge::default(), false);
-    for share in shares {
-        joined.retry = joined.retry.max(share.verdict.retry);
-        joined.wait = joined.wait.max(share.verdict.wait);
-        for (&place, answer) in share.part.places.iter().zip(share.verdict.answers) {
+    for decided in parts {
+        joined.retry = joined.retry.max(decided.verdict.retry);
+        joined.wait = joined.wait.max(decided.verdict.wait);
+        for (&place, answer) in decided.part.places.iter().zip(decided.verdict.answers) {
             joined.answers[place] = answer;
         }
-        charge.entries.extend(share.charge.entries);
-        is_any_degraded |= share.is_degraded;
+        charge.entries.extend(decided.charge.entries);
+        is_any_degraded |= decided.is_degraded;
     }
     if !admit {
         joined.wait = Micros(0);

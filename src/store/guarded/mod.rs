@@ -27,6 +27,7 @@ use smallvec::SmallVec;
 
 use self::abandoned::Abandoned;
 use self::remote::Remote;
+use self::settlements::SettlementQueue;
 use super::charge::Charge;
 use super::outcome::Outcome;
 use super::redis::wire::{Settlement, Step};
@@ -39,6 +40,7 @@ use crate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota};
 pub struct GuardedSession {
     remote: Rc<Remote>,
     abandoned: Rc<Abandoned>,
+    settlements: Rc<SettlementQueue>,
 }
 
 impl GuardedSession {
@@ -47,7 +49,13 @@ impl GuardedSession {
         let remote = Rc::new(Remote::open(store));
         let abandoned: Rc<Abandoned> = Rc::default();
         tokio::task::spawn_local(Rc::clone(&abandoned).attend(Rc::downgrade(&remote)));
-        Self { remote, abandoned }
+        let settlements: Rc<SettlementQueue> = Rc::default();
+        tokio::task::spawn_local(Rc::clone(&settlements).attend(Rc::downgrade(&remote)));
+        Self {
+            remote,
+            abandoned,
+            settlements,
+        }
     }
 
     /// Answers a plan that a remembered refusal answers.
@@ -68,7 +76,7 @@ impl GuardedSession {
         let sent = store.clock.now();
         let question = self.abandoned.ask(plan);
         let outcome = if cross_slot::is_cross_slot(&self.remote, plan) {
-            cross_slot::decide(&self.remote, plan).await
+            cross_slot::decide(&self.remote, &self.settlements, plan).await
         } else {
             self.remote.decide(plan, sent).await
         };
@@ -101,6 +109,11 @@ impl GuardedSession {
     /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
     pub(super) async fn release(&self, charge: Charge, amount: u64) -> Charge {
         settlements::release(&self.remote, charge, amount).await
+    }
+
+    /// Gives back up to `amount` units of every quota that was charged, without a wait.
+    pub(super) fn release_later(&self, charge: Charge, amount: u64) {
+        self.settlements.release(&self.remote, charge, amount);
     }
 
     /// Spends `amount` more in every quota of the plan, without asking.

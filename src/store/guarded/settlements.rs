@@ -1,12 +1,72 @@
 //! Settling what was charged: this node's part of it here, the rest in Redis, one call per slot.
+//!
+//! What is to come back is often known where nothing can wait, such as a drop: it goes into a queue,
+//! which a task of the worker works off.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
+use tokio::sync::Notify;
 
 use super::counters::Unanswered;
 use super::remote::Remote;
 use crate::store::charge::{Charge, Entry, Place};
 use crate::store::redis::wire::{Settlement, Step};
+
+/// Charges that are to come back, at most [`SETTLEMENTS_MAX`]; what does not fit stays spent.
+#[derive(Debug, Default)]
+pub(super) struct SettlementQueue {
+    due: RefCell<VecDeque<(Charge, u64)>>,
+    filled: Notify,
+}
+
+impl SettlementQueue {
+    /// Gives back up to `amount` units of every quota that was charged: at once what this node keeps,
+    /// and what Redis keeps as soon as its turn comes.
+    pub(super) fn release(&self, remote: &Remote, charge: Charge, amount: u64) {
+        let (here, there) = split(charge);
+        drop(remote.store().memory.release(here, amount));
+        if there.iter().all(|entry| entry.charged.is_none()) {
+            return;
+        }
+        let mut due = self.due.borrow_mut();
+        if due.len() >= SETTLEMENTS_MAX {
+            remote.counters().settlement_dropped();
+            return;
+        }
+        due.push_back((Charge { entries: there }, amount));
+        self.filled.notify_one();
+    }
+
+    /// Works the queue off, as long as there is the worker's session.
+    pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
+        loop {
+            self.filled.notified().await;
+            let Some(remote) = remote.upgrade() else {
+                return;
+            };
+            loop {
+                let due = self.take();
+                if due.is_empty() {
+                    break;
+                }
+                let releasing = due.into_iter();
+                let releasing = releasing.map(|(charge, amount)| release(&remote, charge, amount));
+                join_all(releasing).await;
+            }
+        }
+    }
+
+    /// Takes what is settled next, side by side.
+    fn take(&self) -> Vec<(Charge, u64)> {
+        let mut due = self.due.borrow_mut();
+        let count = due.len().min(SETTLED_TOGETHER_MAX);
+        due.drain(..count).collect()
+    }
+}
 
 /// Whether Redis was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,3 +167,8 @@ fn split(charge: Charge) -> (Charge, SmallVec<[Entry; 2]>) {
     let (here, there) = charge.entries.into_iter().partition(is_here);
     (Charge { entries: here }, there)
 }
+
+/// Most charges of a worker that wait to be given back: while Redis answers, a few milliseconds' work.
+const SETTLEMENTS_MAX: usize = 4_096;
+/// Most charges that are given back side by side: so many calls may keep others out.
+const SETTLED_TOGETHER_MAX: usize = 64;
