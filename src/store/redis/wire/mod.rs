@@ -63,19 +63,15 @@ impl Script {
 
     /// Forty hex digits of its SHA-1.
     pub fn sha(self) -> &'static str {
-        static SHAS: LazyLock<[String; 3]> =
-            LazyLock::new(|| Script::ALL.map(|script| sha1_hex(script.source())));
-        &SHAS[self as usize]
+        static HASHED: LazyLock<[redis::Script; 3]> =
+            LazyLock::new(|| Script::ALL.map(|script| redis::Script::new(script.source())));
+        HASHED[self as usize].get_hash()
     }
 }
 
 /// Renders the first argument of decide and settle: the time to decide at, or that the server's counts.
 pub fn time_argument(at: Option<Timestamp>) -> Vec<u8> {
     at.map_or_else(Vec::new, |at| at.0.to_string().into_bytes())
-}
-
-fn sha1_hex(text: &str) -> String {
-    sha1_smol::Sha1::from(text).digest().to_string()
 }
 
 /// Concatenates the algorithms and a driver.
