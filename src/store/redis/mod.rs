@@ -6,13 +6,13 @@
 //! request is answered without Redis is the caller's business.
 //!
 //! `wire` turns plans into arguments of the scripts in `lua/`, and their replies into answers;
-//! `link` sends them to one server; `primaries`, `cluster` and `sentinel` say which server that is.
+//! `pipeline` sends them to one server; `primaries`, `cluster` and `sentinel` say which server that is.
 
 mod call_error;
 mod cluster;
 mod connect;
-mod link;
 mod one_line;
+mod pipeline;
 mod primaries;
 mod sentinel;
 mod session;

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::call_error::CallError;
 use super::cluster::Cluster;
-use super::connect::{Endpoint, Target};
-use super::link::{Context, Grouping, Link, State};
+use super::connect::{DialEndpoint, DialTarget};
+use super::pipeline::{Grouping, Pipeline, PipelineContext, PipelineState};
 use super::sentinel::{Resolver, Sentinels};
 use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply, Script};
@@ -20,7 +20,10 @@ use crate::store::settings::{Address, Deployment, RedisSettings};
 #[derive(Debug)]
 pub(super) enum Primaries {
     /// All counters are on one server.
-    One { link: Rc<Link>, name: Rc<str> },
+    One {
+        pipeline: Rc<Pipeline>,
+        name: Rc<str>,
+    },
     /// Each slot is on some primary.
     Cluster(Cluster),
 }
@@ -28,7 +31,7 @@ pub(super) enum Primaries {
 impl Primaries {
     /// Opens the connections, on the runtime of this thread.
     pub(super) fn open(shared: &RedisShared, settings: &RedisSettings, timeout: Duration) -> Self {
-        let context = |grouping| Context {
+        let context = |grouping| PipelineContext {
             clock: shared.clock.clone(),
             grouping,
             timeout,
@@ -36,7 +39,7 @@ impl Primaries {
         };
         match resolver(settings) {
             Ok((resolver, name)) => Self::One {
-                link: Link::open(resolver, context(Grouping::Together)),
+                pipeline: Pipeline::open(resolver, context(Grouping::Together)),
                 name: name.into(),
             },
             Err(seeds) => {
@@ -50,7 +53,7 @@ impl Primaries {
     /// server's plans need not have.
     pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, CallError> {
         match self {
-            Self::One { link, .. } => link.decide(packed).await,
+            Self::One { pipeline, .. } => pipeline.decide(packed).await,
             Self::Cluster(cluster) => Box::pin(cluster.decide(&packed)).await,
         }
     }
@@ -60,7 +63,7 @@ impl Primaries {
         let keys: SmallVec<[&[u8]; 4]> = call.keys.iter().map(|key| &**key).collect();
         let arguments: SmallVec<[&[u8]; 4]> = call.arguments.iter().map(Vec::as_slice).collect();
         match self {
-            Self::One { link, .. } => link.call(script, &keys, &arguments, false).await,
+            Self::One { pipeline, .. } => pipeline.call(script, &keys, &arguments, false).await,
             Self::Cluster(cluster) => cluster.call(script, &keys, &arguments).await,
         }
     }
@@ -76,7 +79,7 @@ impl Primaries {
     /// Says that the server that has a slot did not answer in time.
     pub(super) fn suspect(&self, slot: impl FnOnce() -> u16) {
         match self {
-            Self::One { link, .. } => link.suspect(),
+            Self::One { pipeline, .. } => pipeline.suspect(),
             Self::Cluster(cluster) => cluster.suspect(slot()),
         }
     }
@@ -89,7 +92,7 @@ impl Primaries {
     /// Says whether there is anybody to ask.
     pub(super) fn is_known(&self) -> bool {
         match self {
-            Self::One { link, .. } => link.state() == State::Up,
+            Self::One { pipeline, .. } => pipeline.state() == PipelineState::Up,
             Self::Cluster(cluster) => cluster.is_known(),
         }
     }
@@ -97,7 +100,7 @@ impl Primaries {
     /// Counts the connections that stand.
     pub(super) fn connections(&self) -> u64 {
         match self {
-            Self::One { link, .. } => u64::from(link.state() == State::Up),
+            Self::One { pipeline, .. } => u64::from(pipeline.state() == PipelineState::Up),
             Self::Cluster(cluster) => cluster.connections(),
         }
     }
@@ -105,7 +108,7 @@ impl Primaries {
     /// Goes by other credentials from now on.
     pub(super) fn reconfigure(&self, settings: &RedisSettings) {
         match (self, resolver(settings)) {
-            (Self::One { link, .. }, Ok((resolver, _))) => link.reconfigure(resolver),
+            (Self::One { pipeline, .. }, Ok((resolver, _))) => pipeline.reconfigure(resolver),
             (Self::Cluster(cluster), _) => cluster.reconfigure(settings.clone()),
             // The servers are what they were: a change of them needs a restart.
             (Self::One { .. }, Err(_)) => {}
@@ -116,15 +119,15 @@ impl Primaries {
 /// Says how to find the one server that keeps all counters, and what it is called; an error is a
 /// Cluster's seeds.
 fn resolver(settings: &RedisSettings) -> Result<(Resolver, String), Vec<Address>> {
-    let fixed = |endpoint| Resolver::Fixed(Target::new(endpoint, settings));
+    let fixed = |endpoint| Resolver::Fixed(DialTarget::new(endpoint, settings));
     match &settings.deployment {
         Deployment::Single(address) => {
-            let endpoint = Endpoint::Tcp(address.clone(), settings.tls.clone());
+            let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
             Ok((fixed(endpoint), address.to_string()))
         }
         Deployment::Unix(path) => {
             let name = path.display().to_string();
-            Ok((fixed(Endpoint::Unix(path.clone())), name))
+            Ok((fixed(DialEndpoint::Unix(path.clone())), name))
         }
         Deployment::Sentinel { sentinels, name } => {
             let sentinels = Sentinels::new(sentinels.clone(), name.clone(), settings);

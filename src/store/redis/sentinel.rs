@@ -12,7 +12,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::time::{sleep, timeout};
 
-use super::connect::{ConnectError, Connected, Dialer, Driver, Endpoint, Target, Wanted};
+use super::connect::{Connected, DialEndpoint, DialError, DialTarget, Dialer, Driver, Wanted};
 use crate::store::settings::{Address, RedisSettings, Secret};
 use crate::store::tls::Tls;
 
@@ -20,7 +20,7 @@ use crate::store::tls::Tls;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Resolver {
     /// It is named.
-    Fixed(Target),
+    Fixed(DialTarget),
     /// Sentinels name it.
     Sentinel(Sentinels),
 }
@@ -38,7 +38,7 @@ pub(super) struct Sentinels {
 
 /// A resolver at work: what it knows, and what it is connected to.
 #[derive(Debug)]
-pub(super) enum Route {
+pub(super) enum Locator {
     Fixed(Dialer),
     Sentinel(Box<Search>),
 }
@@ -68,7 +68,7 @@ impl Sentinels {
     }
 }
 
-impl Route {
+impl Locator {
     pub(super) fn new(resolver: Resolver) -> Self {
         match resolver {
             Resolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
@@ -83,18 +83,21 @@ impl Route {
     }
 
     /// Connects to the server that is to be asked now.
-    pub(super) async fn connect(&mut self, patience: Duration) -> Result<Connected, ConnectError> {
+    pub(super) async fn connect(
+        &mut self,
+        decision_timeout: Duration,
+    ) -> Result<Connected, DialError> {
         match self {
-            Self::Fixed(dialer) => dialer.connect(Wanted::Any, patience).await,
-            Self::Sentinel(search) => search.connect(patience).await,
+            Self::Fixed(dialer) => dialer.connect(Wanted::Any, decision_timeout).await,
+            Self::Sentinel(search) => search.connect(decision_timeout).await,
         }
     }
 
     /// Ends when another server is to be asked.
-    pub(super) async fn moved(&mut self, patience: Duration) {
+    pub(super) async fn moved(&mut self, decision_timeout: Duration) {
         match self {
             Self::Fixed(_) => pending().await,
-            Self::Sentinel(search) => search.moved(patience).await,
+            Self::Sentinel(search) => search.moved(decision_timeout).await,
         }
     }
 
@@ -105,33 +108,33 @@ impl Route {
             Self::Sentinel(search) => search.primary.as_ref(),
         };
         match dialer.map(|dialer| &dialer.target().endpoint) {
-            Some(Endpoint::Tcp(address, _)) => address.to_string(),
-            Some(Endpoint::Unix(path)) => path.display().to_string(),
+            Some(DialEndpoint::Tcp(address, _)) => address.to_string(),
+            Some(DialEndpoint::Unix(path)) => path.display().to_string(),
             None => "none".to_owned(),
         }
     }
 }
 
 impl Search {
-    async fn connect(&mut self, patience: Duration) -> Result<Connected, ConnectError> {
-        let address = self.ask(patience).await?;
+    async fn connect(&mut self, decision_timeout: Duration) -> Result<Connected, DialError> {
+        let address = self.ask(decision_timeout).await?;
         let dialer = match self.primary.take() {
             Some(dialer) if self.address.as_ref() == Some(&address) => self.primary.insert(dialer),
             _ => {
-                let endpoint = Endpoint::Tcp(address.clone(), self.sentinels.tls.clone());
-                let target = Target::new(endpoint, &self.sentinels.primary);
+                let endpoint = DialEndpoint::Tcp(address.clone(), self.sentinels.tls.clone());
+                let target = DialTarget::new(endpoint, &self.sentinels.primary);
                 self.address = Some(address);
                 self.primary.insert(Dialer::new(target))
             }
         };
-        dialer.connect(Wanted::Primary, patience).await
+        dialer.connect(Wanted::Primary, decision_timeout).await
     }
 
-    async fn moved(&mut self, patience: Duration) {
+    async fn moved(&mut self, decision_timeout: Duration) {
         loop {
             sleep(ASK_EVERY).await;
             // Sentinels that cannot be reached say nothing about the primary.
-            if let Ok(address) = self.ask(patience).await
+            if let Ok(address) = self.ask(decision_timeout).await
                 && self.address.as_ref() != Some(&address)
             {
                 return;
@@ -140,14 +143,14 @@ impl Search {
     }
 
     /// Asks for the primary's address: the sentinel that answered last, or else all in turn.
-    async fn ask(&mut self, patience: Duration) -> Result<Address, ConnectError> {
-        let mut failure = ConnectError::NoSentinel("there is none".to_owned());
+    async fn ask(&mut self, decision_timeout: Duration) -> Result<Address, DialError> {
+        let mut failure = DialError::NoSentinel("there is none".to_owned());
         for _ in 0..=self.order.len() {
             let was_connected = self.asked.is_some();
-            match timeout(SENTINEL_TIMEOUT, self.ask_one(patience)).await {
+            match timeout(SENTINEL_TIMEOUT, self.ask_one(decision_timeout)).await {
                 Ok(Ok(address)) => return Ok(address),
-                Ok(Err(error)) => failure = ConnectError::NoSentinel(error.to_string()),
-                Err(_) => failure = ConnectError::NoSentinel("no answer".to_owned()),
+                Ok(Err(error)) => failure = DialError::NoSentinel(error.to_string()),
+                Err(_) => failure = DialError::NoSentinel("no answer".to_owned()),
             }
             // A connection that broke meanwhile does not speak against the sentinel.
             if !was_connected {
@@ -158,21 +161,21 @@ impl Search {
     }
 
     /// Asks the first sentinel in order; keeps the connection if it answered.
-    async fn ask_one(&mut self, patience: Duration) -> Result<Address, ConnectError> {
+    async fn ask_one(&mut self, decision_timeout: Duration) -> Result<Address, DialError> {
         let (mut connection, driver) = if let Some(asked) = self.asked.take() {
             asked
         } else {
             let Some(address) = self.order.first() else {
-                return Err(ConnectError::NoSentinel("there is none".to_owned()));
+                return Err(DialError::NoSentinel("there is none".to_owned()));
             };
-            let endpoint = Endpoint::Tcp(address.clone(), self.sentinels.tls.clone());
-            let target = Target {
+            let endpoint = DialEndpoint::Tcp(address.clone(), self.sentinels.tls.clone());
+            let target = DialTarget {
                 endpoint,
                 username: None,
                 password: self.sentinels.password.clone(),
                 database: 0,
             };
-            Dialer::new(target).open(patience).await?
+            Dialer::new(target).open(decision_timeout).await?
         };
         let mut question = Cmd::new();
         question
@@ -187,14 +190,14 @@ impl Search {
 }
 
 /// Reads a sentinel's answer.
-fn read_address(answer: &Value) -> Result<Address, ConnectError> {
+fn read_address(answer: &Value) -> Result<Address, DialError> {
     let text = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
         _ => None,
     };
     match answer {
-        Value::Nil => Err(ConnectError::Server("it knows no such primary".to_owned())),
-        Value::ServerError(error) => Err(ConnectError::from_server(error)),
+        Value::Nil => Err(DialError::Server("it knows no such primary".to_owned())),
+        Value::ServerError(error) => Err(DialError::from_server(error)),
         Value::Array(parts) => match parts.as_slice() {
             [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
             _ => None,
@@ -208,8 +211,8 @@ fn read_address(answer: &Value) -> Result<Address, ConnectError> {
     }
 }
 
-fn unreadable() -> ConnectError {
-    ConnectError::Server("an address that is none".to_owned())
+fn unreadable() -> DialError {
+    DialError::Server("an address that is none".to_owned())
 }
 
 /// How often sentinels are asked while their primary is in use.

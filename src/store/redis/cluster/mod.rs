@@ -1,4 +1,4 @@
-//! A worker's view of a Redis Cluster: which primary has which slot, and a link to each.
+//! A worker's view of a Redis Cluster: which primary has which slot, and a pipeline to each.
 //!
 //! A call goes to the primary that has its keys' slot, as last learned. What a node says instead of
 //! executing a call is followed: `MOVED` to the slot's new owner, which is noted; `ASK` to where its
@@ -6,10 +6,10 @@
 //! take, the caller alone knows. What was sent and has no answer is never sent again: it may have
 //! been executed.
 //!
-//! `watch` keeps the [`map::Map`] near the truth; [`slots`] reads what nodes say. A plan is sent
+//! `watch` keeps the [`slot_map::SlotMap`] near the truth; [`slots`] reads what nodes say. A plan is sent
 //! here in parts, one per slot: what becomes of a plan of several is decided by the caller.
 
-mod map;
+mod slot_map;
 pub mod slots;
 #[cfg(test)]
 mod tests;
@@ -24,46 +24,46 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use super::call_error::CallError;
-use super::connect::{Endpoint, Target};
-use super::link::{Context, Link, State};
+use super::connect::{DialEndpoint, DialTarget};
+use super::pipeline::{Pipeline, PipelineContext, PipelineState};
 use super::sentinel::Resolver;
 use super::wire::{Packed, Reply, Script};
 use crate::store::settings::{Address, RedisSettings};
-use map::Map;
+use slot_map::SlotMap;
 use slots::Slots;
-use watch::Watch;
+use watch::MapWatch;
 
 /// One worker's view of a Cluster; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    view: Rc<View>,
+    view: Rc<ClusterView>,
     watcher: AbortHandle,
 }
 
 /// What callers and the watcher share.
 #[derive(Debug)]
-struct View {
+struct ClusterView {
     settings: RefCell<RedisSettings>,
     seeds: Vec<Address>,
-    context: Context,
-    map: RefCell<Map<Node>>,
-    watch: Watch,
+    context: PipelineContext,
+    map: RefCell<SlotMap<ClusterNode>>,
+    watch: MapWatch,
     /// The server of slots that nobody is known to have, as long as there are such.
     nobody: RefCell<Option<Rc<str>>>,
 }
 
-/// A node that calls are sent to; its link is opened by the first.
+/// A node that calls are sent to; its pipeline is opened by the first.
 #[derive(Debug)]
-struct Node {
+struct ClusterNode {
     address: Address,
     /// What callers know it by; nobody else holds it once the node is gone.
     name: Rc<str>,
-    link: OnceCell<Rc<Link>>,
+    pipeline: OnceCell<Rc<Pipeline>>,
 }
 
 /// How often one call may still be sent elsewhere or again.
 #[derive(Debug, Default)]
-struct Patience {
+struct RetryBudget {
     /// Redirections since the last pause.
     redirections: u32,
     pauses: u32,
@@ -71,22 +71,26 @@ struct Patience {
 
 /// Where a call that was not executed goes next.
 #[derive(Debug)]
-enum Next {
+enum NextHop {
     /// To the slot's owner.
     Owner,
     /// To this node, after `ASKING`.
-    Guest(Rc<Node>),
+    Guest(Rc<ClusterNode>),
 }
 
 impl Cluster {
     /// Opens a view of the Cluster that these seeds belong to, on the runtime of this thread.
-    pub(super) fn open(seeds: Vec<Address>, settings: RedisSettings, context: Context) -> Self {
-        let view = Rc::new(View {
+    pub(super) fn open(
+        seeds: Vec<Address>,
+        settings: RedisSettings,
+        context: PipelineContext,
+    ) -> Self {
+        let view = Rc::new(ClusterView {
             settings: RefCell::new(settings),
             seeds,
             context,
-            map: RefCell::new(Map::none()),
-            watch: Watch::default(),
+            map: RefCell::new(SlotMap::none()),
+            watch: MapWatch::default(),
             nobody: RefCell::default(),
         });
         let watching = watch::watch(Rc::clone(&view));
@@ -102,15 +106,15 @@ impl Cluster {
     pub(super) async fn decide(&self, part: &Packed) -> Result<Reply, CallError> {
         let slot = part.keys.first().map_or(0, |key| slots::slot_of(key));
         let time = self.view.context.clock.manual_now();
-        let follow = self.follow(slot, async |link, is_asking| {
+        let follow = self.follow(slot, async |pipeline, is_asking| {
             if !is_asking {
-                return link.decide(part.clone()).await;
+                return pipeline.decide(part.clone()).await;
             }
             let mut digits = itoa::Buffer::new();
             let time = time.map_or("", |time| digits.format(time.0));
             let keys: Vec<&[u8]> = part.keys.iter().map(|key| &**key).collect();
             let args = [time.as_bytes(), &part.argument];
-            match link.call(Script::Decide, &keys, &args, true).await? {
+            match pipeline.call(Script::Decide, &keys, &args, true).await? {
                 Value::Array(mut answers) if answers.len() == 1 => match answers.pop() {
                     Some(Value::BulkString(bytes)) => Ok(Reply(bytes)),
                     Some(Value::ServerError(error)) => Err(CallError::from_server(&error)),
@@ -130,7 +134,9 @@ impl Cluster {
         args: &[&[u8]],
     ) -> Result<Value, CallError> {
         let slot = keys.first().map_or(0, |key| slots::slot_of(key));
-        let send = async |link: &Link, is_asking| link.call(script, keys, args, is_asking).await;
+        let send = async |pipeline: &Pipeline, is_asking| {
+            pipeline.call(script, keys, args, is_asking).await
+        };
         self.follow(slot, send).await
     }
 
@@ -152,10 +158,10 @@ impl Cluster {
     /// Counts the connections that stand.
     pub(super) fn connections(&self) -> u64 {
         let map = self.view.map.borrow();
-        let is_up = |node: &Rc<Node>| {
-            node.link
+        let is_up = |node: &Rc<ClusterNode>| {
+            node.pipeline
                 .get()
-                .is_some_and(|link| link.state() == State::Up)
+                .is_some_and(|pipeline| pipeline.state() == PipelineState::Up)
         };
         map.nodes().map(|node| u64::from(is_up(node))).sum()
     }
@@ -163,8 +169,8 @@ impl Cluster {
     /// Says that the primary that has a slot did not answer in time.
     pub(super) fn suspect(&self, slot: u16) {
         let map = self.view.map.borrow();
-        if let Some(link) = map.owner(slot).and_then(|node| node.link.get()) {
-            link.suspect();
+        if let Some(pipeline) = map.owner(slot).and_then(|node| node.pipeline.get()) {
+            pipeline.suspect();
         }
         self.view.watch.want();
     }
@@ -172,8 +178,8 @@ impl Cluster {
     /// Uses other credentials from now on.
     pub(super) fn reconfigure(&self, settings: RedisSettings) {
         for node in self.view.map.borrow().nodes() {
-            if let Some(link) = node.link.get() {
-                link.reconfigure(resolver(&node.address, &settings));
+            if let Some(pipeline) = node.pipeline.get() {
+                pipeline.reconfigure(resolver(&node.address, &settings));
             }
         }
         *self.view.settings.borrow_mut() = settings;
@@ -184,22 +190,22 @@ impl Cluster {
     async fn follow<T>(
         &self,
         slot: u16,
-        send: impl AsyncFn(&Link, bool) -> Result<T, CallError>,
+        send: impl AsyncFn(&Pipeline, bool) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let mut patience = Patience::default();
-        let mut next = Next::Owner;
+        let mut budget = RetryBudget::default();
+        let mut next = NextHop::Owner;
         loop {
-            let is_asking = matches!(next, Next::Guest(_));
+            let is_asking = matches!(next, NextHop::Guest(_));
             let node = match next {
-                Next::Guest(node) => node,
-                Next::Owner => self.view.owner(slot).await?,
+                NextHop::Guest(node) => node,
+                NextHop::Owner => self.view.owner(slot).await?,
             };
-            let link = self.view.link(&node);
-            let error = match send(&link, is_asking).await {
+            let pipeline = self.view.pipeline(&node);
+            let error = match send(&pipeline, is_asking).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            next = self.view.after(slot, &node, error, &mut patience).await?;
+            next = self.view.after(slot, &node, error, &mut budget).await?;
         }
     }
 }
@@ -210,9 +216,9 @@ impl Drop for Cluster {
     }
 }
 
-impl View {
+impl ClusterView {
     /// Returns the node that has a slot, as soon as a first map is known.
-    async fn owner(&self, slot: u16) -> Result<Rc<Node>, CallError> {
+    async fn owner(&self, slot: u16) -> Result<Rc<ClusterNode>, CallError> {
         let owner = || self.map.borrow().owner(slot).map(Rc::clone);
         if let Some(owner) = owner() {
             return Ok(owner);
@@ -228,46 +234,46 @@ impl View {
     async fn after(
         &self,
         slot: u16,
-        node: &Node,
+        node: &ClusterNode,
         error: CallError,
-        patience: &mut Patience,
-    ) -> Result<Next, CallError> {
+        budget: &mut RetryBudget,
+    ) -> Result<NextHop, CallError> {
         match &error {
             CallError::Moved(to) => {
                 self.watch.contradicted();
                 let to = slots::redirected(to, &node.address);
                 if to.is_some_and(|to| self.learn(slot, &to)) {
-                    patience.redirect(error).await?;
+                    budget.redirect(error).await?;
                 } else {
-                    patience.pause(error).await?;
+                    budget.pause(error).await?;
                 }
             }
             CallError::Ask(to) => {
                 let to = slots::redirected(to, &node.address);
                 if let Some(guest) = to.and_then(|to| self.guest(&to)) {
-                    patience.redirect(error).await?;
-                    return Ok(Next::Guest(guest));
+                    budget.redirect(error).await?;
+                    return Ok(NextHop::Guest(guest));
                 }
-                patience.pause(error).await?;
+                budget.pause(error).await?;
             }
-            CallError::TryAgain => patience.pause(error).await?,
+            CallError::TryAgain => budget.pause(error).await?,
             CallError::ReadOnly => {
                 self.watch.contradicted();
-                patience.pause(error).await?;
+                budget.pause(error).await?;
             }
             CallError::Server(text) if is_passing(text) => {
                 self.watch.want();
-                if patience.pauses >= PAUSES_DOWN_MAX {
+                if budget.pauses >= PAUSES_DOWN_MAX {
                     return Err(error);
                 }
-                patience.pause(error).await?;
+                budget.pause(error).await?;
             }
             // Another node may have taken its place; a map that is new already says the same.
             CallError::Unsent => {
                 if !self.watch.news().await {
                     return Err(error);
                 }
-                patience.redirect(error).await?;
+                budget.redirect(error).await?;
             }
             CallError::Disconnected => {
                 self.watch.want();
@@ -278,7 +284,7 @@ impl View {
             | CallError::BadReply
             | CallError::Unreadable(_) => return Err(error),
         }
-        Ok(Next::Owner)
+        Ok(NextHop::Owner)
     }
 
     /// Takes new slots.
@@ -286,48 +292,48 @@ impl View {
         if !slots.has_gaps() {
             self.nobody.take();
         }
-        self.map.borrow_mut().adopt(slots, Node::new);
+        self.map.borrow_mut().adopt(slots, ClusterNode::new);
     }
 
     fn learn(&self, slot: u16, to: &Address) -> bool {
-        self.map.borrow_mut().learn(slot, to, Node::new)
+        self.map.borrow_mut().learn(slot, to, ClusterNode::new)
     }
 
-    fn guest(&self, address: &Address) -> Option<Rc<Node>> {
-        self.map.borrow_mut().node(address, Node::new)
+    fn guest(&self, address: &Address) -> Option<Rc<ClusterNode>> {
+        self.map.borrow_mut().node(address, ClusterNode::new)
     }
 
     /// Returns the way to a node, opened by the first call that goes there.
-    fn link(&self, node: &Node) -> Rc<Link> {
+    fn pipeline(&self, node: &ClusterNode) -> Rc<Pipeline> {
         let open = || {
             let resolver = resolver(&node.address, &self.settings.borrow());
-            Link::open(resolver, self.context.clone())
+            Pipeline::open(resolver, self.context.clone())
         };
-        Rc::clone(node.link.get_or_init(open))
+        Rc::clone(node.pipeline.get_or_init(open))
     }
 
     /// Whether some slot has nobody, or somebody who cannot be reached.
     fn is_troubled(&self) -> bool {
         let map = self.map.borrow();
-        let is_down = |node: &Rc<Node>| {
-            let link = node.link.get();
-            link.is_some_and(|link| link.state() == State::Down)
+        let is_down = |node: &Rc<ClusterNode>| {
+            let pipeline = node.pipeline.get();
+            pipeline.is_some_and(|pipeline| pipeline.state() == PipelineState::Down)
         };
         map.slots().has_gaps() || map.primaries().iter().any(is_down)
     }
 }
 
-impl Node {
+impl ClusterNode {
     fn new(address: &Address) -> Self {
         Self {
             address: address.clone(),
             name: address.to_string().into(),
-            link: OnceCell::new(),
+            pipeline: OnceCell::new(),
         }
     }
 }
 
-impl Patience {
+impl RetryBudget {
     /// Allows one more redirection; where nodes send a call in circles, they are given a pause.
     async fn redirect(&mut self, error: CallError) -> Result<(), CallError> {
         self.redirections += 1;
@@ -352,8 +358,8 @@ impl Patience {
 
 /// The way to a node that is named by its address.
 fn resolver(address: &Address, settings: &RedisSettings) -> Resolver {
-    let endpoint = Endpoint::Tcp(address.clone(), settings.tls.clone());
-    Resolver::Fixed(Target::new(endpoint, settings))
+    let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
+    Resolver::Fixed(DialTarget::new(endpoint, settings))
 }
 
 /// Says whether an error means that nothing was executed, and that a little later it may be.

@@ -15,28 +15,28 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::View;
+use super::ClusterView;
 use super::slots::{Slots, Unreadable};
-use crate::store::redis::connect::{ConnectError, Dialer, Driver, Endpoint, Target};
-use crate::store::redis::link::State;
+use crate::store::redis::connect::{DialEndpoint, DialError, DialTarget, Dialer, Driver};
 use crate::store::redis::one_line::one_line;
+use crate::store::redis::pipeline::PipelineState;
 use crate::store::settings::Address;
 
 /// What the watcher is told, and what it tells.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct MapWatch {
     /// Told when somebody has reason to doubt the map.
     wanted: Notify,
     /// Told to all that wait when an attempt has ended.
     ended: Notify,
     /// Whether the node that was asked last should not be asked next.
     is_contradicted: Cell<bool>,
-    phase: Cell<Phase>,
+    phase: Cell<MapPhase>,
 }
 
 /// Whether waiting for another map is worth a call's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum MapPhase {
     /// A map is asked for, or would be at once.
     #[default]
     Ready,
@@ -50,13 +50,13 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Scout {
     /// Who answered last, and will be asked next.
-    asked: Option<Asked>,
+    asked: Option<AskedNode>,
     /// Begins with another node each time.
     turn: usize,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct AskedNode {
     address: Address,
     connection: MultiplexedConnection,
     _driver: Driver,
@@ -64,9 +64,9 @@ struct Asked {
 
 /// Why a node did not say who has which slots.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum AskFailure {
     #[error(transparent)]
-    Connect(#[from] ConnectError),
+    Connect(#[from] DialError),
     #[error("it took longer than {ASK_TIMEOUT:?}")]
     Elapsed,
     #[error("{0}")]
@@ -75,7 +75,7 @@ enum Failure {
     Unreadable(#[from] Unreadable),
 }
 
-impl Watch {
+impl MapWatch {
     /// Asks for another map soon.
     pub(super) fn want(&self) {
         self.wanted.notify_one();
@@ -95,17 +95,17 @@ impl Watch {
         let ended = self.ended.notified();
         self.want();
         ended.await;
-        self.phase.get() == Phase::Fresh
+        self.phase.get() == MapPhase::Fresh
     }
 
     /// Says whether another map would be asked for at once.
     pub(super) fn is_ready(&self) -> bool {
-        self.phase.get() == Phase::Ready
+        self.phase.get() == MapPhase::Ready
     }
 }
 
 /// Asks for maps, as long as it is not aborted.
-pub(super) async fn watch(view: Rc<View>) {
+pub(super) async fn watch(view: Rc<ClusterView>) {
     let mut scout = Scout::default();
     let mut is_told = None;
     let mut gap = GAP_MIN;
@@ -115,15 +115,15 @@ pub(super) async fn watch(view: Rc<View>) {
         let (phase, pause) = match outcome {
             Ok(slots) => {
                 view.adopt(slots);
-                (Phase::Fresh, gap)
+                (MapPhase::Fresh, gap)
             }
-            Err(_) => (Phase::Deaf, DEAF_EVERY),
+            Err(_) => (MapPhase::Deaf, DEAF_EVERY),
         };
         view.watch.phase.set(phase);
         view.watch.ended.notify_waiters();
         sleep(spread(pause)).await;
-        if phase == Phase::Fresh {
-            view.watch.phase.set(Phase::Ready);
+        if phase == MapPhase::Fresh {
+            view.watch.phase.set(MapPhase::Ready);
             let idle = if view.is_troubled() {
                 TROUBLED_EVERY
             } else {
@@ -158,7 +158,7 @@ fn tell(is_told: &mut Option<bool>, outcome: &Result<Slots, String>) {
 
 impl Scout {
     /// Asks nodes in turn until one says who has which slots; else says who failed last, and how.
-    async fn ask(&mut self, view: &View) -> Result<Slots, String> {
+    async fn ask(&mut self, view: &ClusterView) -> Result<Slots, String> {
         let is_contradicted = view.watch.is_contradicted.take();
         if let Some(asked) = self.asked.as_mut().filter(|_| !is_contradicted)
             && let Ok(Ok(slots)) = timeout(ASK_TIMEOUT, asked.slots()).await
@@ -169,8 +169,8 @@ impl Scout {
         let before = self.asked.take().map(|asked| asked.address);
         let mut failure = "there is no node to ask".to_owned();
         for address in self.candidates(view, before.as_ref()) {
-            let attempt = timeout(ASK_TIMEOUT, Asked::open(view, &address)).await;
-            match attempt.unwrap_or(Err(Failure::Elapsed)) {
+            let attempt = timeout(ASK_TIMEOUT, AskedNode::open(view, &address)).await;
+            match attempt.unwrap_or(Err(AskFailure::Elapsed)) {
                 Ok((asked, slots)) => {
                     self.asked = Some(asked).filter(|asked| asked.is_among(&slots));
                     return Ok(slots);
@@ -183,7 +183,7 @@ impl Scout {
 
     /// Who to ask: some primaries, those that can be reached first and the one asked before last,
     /// then the seeds; each time in another order.
-    fn candidates(&mut self, view: &View, before: Option<&Address>) -> Vec<Address> {
+    fn candidates(&mut self, view: &ClusterView, before: Option<&Address>) -> Vec<Address> {
         let map = view.map.borrow();
         let mut primaries: Vec<_> = map.primaries().iter().map(Rc::clone).collect();
         let mut seeds: Vec<&Address> = view.seeds.iter().collect();
@@ -192,8 +192,8 @@ impl Scout {
         seeds.rotate_left(self.turn % seeds_len);
         self.turn = self.turn.wrapping_add(1);
         primaries.sort_by_key(|node| {
-            let link = node.link.get();
-            let is_down = link.is_some_and(|link| link.state() == State::Down);
+            let pipeline = node.pipeline.get();
+            let is_down = pipeline.is_some_and(|pipeline| pipeline.state() == PipelineState::Down);
             (is_down, before == Some(&node.address))
         });
         let primaries = primaries.iter().map(|node| &node.address);
@@ -203,12 +203,12 @@ impl Scout {
     }
 }
 
-impl Asked {
-    async fn open(view: &View, address: &Address) -> Result<(Self, Slots), Failure> {
+impl AskedNode {
+    async fn open(view: &ClusterView, address: &Address) -> Result<(Self, Slots), AskFailure> {
         let target = {
             let settings = view.settings.borrow();
-            let endpoint = Endpoint::Tcp(address.clone(), settings.tls.clone());
-            Target::new(endpoint, &settings)
+            let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
+            DialTarget::new(endpoint, &settings)
         };
         let (connection, driver) = Dialer::new(target).open(view.context.timeout).await?;
         let mut asked = Self {
@@ -225,13 +225,13 @@ impl Asked {
         slots.nodes().contains(&self.address)
     }
 
-    async fn slots(&mut self) -> Result<Slots, Failure> {
+    async fn slots(&mut self) -> Result<Slots, AskFailure> {
         let mut command = redis::cmd("CLUSTER");
         command.arg("SLOTS");
         let reply = self.connection.send_packed_command(&command).await;
         match reply.and_then(Value::extract_error) {
             Ok(reply) => Ok(Slots::read(&reply, &self.address)?),
-            Err(error) => Err(Failure::Server(one_line(&error.to_string()))),
+            Err(error) => Err(AskFailure::Server(one_line(&error.to_string()))),
         }
     }
 }

@@ -35,8 +35,8 @@ use prepare::prepare;
 
 /// One server, and how to be let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) endpoint: Endpoint,
+pub(super) struct DialTarget {
+    pub(super) endpoint: DialEndpoint,
     pub(super) username: Option<Box<str>>,
     pub(super) password: Option<Secret>,
     pub(super) database: u32,
@@ -44,7 +44,7 @@ pub(super) struct Target {
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(super) enum DialEndpoint {
     /// On the network, perhaps encrypted.
     Tcp(Address, Option<Tls>),
     /// On this machine.
@@ -77,7 +77,7 @@ pub(super) struct Driver(JoinHandle<()>);
 /// Makes connections to one target, and remembers what helps the next time.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    target: Target,
+    target: DialTarget,
     /// What the name meant when last it was known; used when it cannot be looked up.
     addresses: Vec<SocketAddr>,
     protocol: ProtocolVersion,
@@ -85,7 +85,7 @@ pub(super) struct Dialer {
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ConnectError {
+pub(super) enum DialError {
     #[error("the name cannot be looked up: {0}")]
     Resolve(io::Error),
     #[error("{0}")]
@@ -108,9 +108,9 @@ pub(super) enum ConnectError {
     NoSentinel(String),
 }
 
-impl Target {
+impl DialTarget {
     /// The server at `endpoint`, entered as the settings say.
-    pub(super) fn new(endpoint: Endpoint, settings: &RedisSettings) -> Self {
+    pub(super) fn new(endpoint: DialEndpoint, settings: &RedisSettings) -> Self {
         Self {
             endpoint,
             username: settings.username.clone(),
@@ -121,7 +121,7 @@ impl Target {
 }
 
 impl Dialer {
-    pub(super) fn new(target: Target) -> Self {
+    pub(super) fn new(target: DialTarget) -> Self {
         Self {
             target,
             addresses: Vec::new(),
@@ -129,19 +129,19 @@ impl Dialer {
         }
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &DialTarget {
         &self.target
     }
 
-    /// Connects and prepares for decisions, within [`CONNECT_TIMEOUT`]; `patience` is how long a
+    /// Connects and prepares for decisions, within [`CONNECT_TIMEOUT`]; `decision_timeout` is how long a
     /// decision may take.
     pub(super) async fn connect(
         &mut self,
         wanted: Wanted,
-        patience: Duration,
-    ) -> Result<Connected, ConnectError> {
+        decision_timeout: Duration,
+    ) -> Result<Connected, DialError> {
         let connecting = async {
-            let (mut connection, driver) = self.open(patience).await?;
+            let (mut connection, driver) = self.open(decision_timeout).await?;
             let eviction = prepare(&mut connection, wanted).await?;
             Ok(Connected {
                 connection,
@@ -151,7 +151,7 @@ impl Dialer {
         };
         timeout(CONNECT_TIMEOUT, connecting)
             .await
-            .unwrap_or(Err(ConnectError::Elapsed))
+            .unwrap_or(Err(DialError::Elapsed))
     }
 
     /// Connects and authenticates; the caller has the deadline.
@@ -159,12 +159,12 @@ impl Dialer {
     /// RESP3 if it is spoken, and RESP2 from then on if it is not.
     pub(super) async fn open(
         &mut self,
-        patience: Duration,
-    ) -> Result<(MultiplexedConnection, Driver), ConnectError> {
-        match self.greet(patience).await {
-            Err(ConnectError::Unspoken) => {
+        decision_timeout: Duration,
+    ) -> Result<(MultiplexedConnection, Driver), DialError> {
+        match self.greet(decision_timeout).await {
+            Err(DialError::Unspoken) => {
                 self.protocol = ProtocolVersion::RESP2;
-                self.greet(patience).await
+                self.greet(decision_timeout).await
             }
             greeted => greeted,
         }
@@ -172,28 +172,28 @@ impl Dialer {
 
     async fn greet(
         &mut self,
-        patience: Duration,
-    ) -> Result<(MultiplexedConnection, Driver), ConnectError> {
+        decision_timeout: Duration,
+    ) -> Result<(MultiplexedConnection, Driver), DialError> {
         let info = self.info();
         match self.target.endpoint.clone() {
-            Endpoint::Unix(path) => {
+            DialEndpoint::Unix(path) => {
                 let stream = UnixStream::connect(path)
                     .await
-                    .map_err(ConnectError::Connect)?;
+                    .map_err(DialError::Connect)?;
                 drive(&info, stream).await
             }
-            Endpoint::Tcp(address, None) => {
-                let stream = self.dial(&address, patience).await?;
+            DialEndpoint::Tcp(address, None) => {
+                let stream = self.dial(&address, decision_timeout).await?;
                 drive(&info, stream).await
             }
-            Endpoint::Tcp(address, Some(tls)) => {
-                let stream = self.dial(&address, patience).await?;
+            DialEndpoint::Tcp(address, Some(tls)) => {
+                let stream = self.dial(&address, decision_timeout).await?;
                 let name = ServerName::try_from(String::from(address.host))
-                    .map_err(|error| ConnectError::Tls(io::Error::other(error)))?;
+                    .map_err(|error| DialError::Tls(io::Error::other(error)))?;
                 let stream = TlsConnector::from(tls.config)
                     .connect(name, stream)
                     .await
-                    .map_err(ConnectError::Tls)?;
+                    .map_err(DialError::Tls)?;
                 drive(&info, stream).await
             }
         }
@@ -203,8 +203,8 @@ impl Dialer {
     async fn dial(
         &mut self,
         address: &Address,
-        patience: Duration,
-    ) -> Result<TcpStream, ConnectError> {
+        decision_timeout: Duration,
+    ) -> Result<TcpStream, DialError> {
         let Address { host, port } = address;
         let share = if self.addresses.is_empty() {
             CONNECT_TIMEOUT
@@ -219,23 +219,23 @@ impl Dialer {
             Ok(Err(error)) => error,
             Err(_) => io::Error::from(io::ErrorKind::TimedOut),
         };
-        let mut failure = ConnectError::Resolve(failure);
+        let mut failure = DialError::Resolve(failure);
         let share = CONNECT_TIMEOUT / u32::try_from(self.addresses.len().max(1)).unwrap_or(1);
         for &address in &self.addresses {
             match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    tune(&stream, patience).map_err(ConnectError::Connect)?;
+                    tune(&stream, decision_timeout).map_err(DialError::Connect)?;
                     return Ok(stream);
                 }
-                Ok(Err(error)) => failure = ConnectError::Connect(error),
-                Err(_) => failure = ConnectError::Elapsed,
+                Ok(Err(error)) => failure = DialError::Connect(error),
+                Err(_) => failure = DialError::Elapsed,
             }
         }
         Err(failure)
     }
 
     fn info(&self) -> RedisConnectionInfo {
-        let Target {
+        let DialTarget {
             username,
             password,
             database,
@@ -256,7 +256,7 @@ impl Dialer {
     }
 }
 
-impl ConnectError {
+impl DialError {
     /// Says whether trying again soon is of no use: somebody has to act.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_))
@@ -273,7 +273,7 @@ impl ConnectError {
     }
 }
 
-impl From<RedisError> for ConnectError {
+impl From<RedisError> for DialError {
     fn from(error: RedisError) -> Self {
         let code = error.code().unwrap_or_default();
         let detail = error.detail().unwrap_or_default();
@@ -307,11 +307,11 @@ impl Drop for Driver {
 }
 
 /// Sets a socket up so that small writes go out at once and a dead peer is noticed.
-fn tune(stream: &TcpStream, patience: Duration) -> io::Result<()> {
+fn tune(stream: &TcpStream, decision_timeout: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     let unacknowledged =
-        (patience * TIMEOUTS_UNACKNOWLEDGED).clamp(UNACKNOWLEDGED_MIN, UNACKNOWLEDGED_MAX);
+        (decision_timeout * TIMEOUTS_UNACKNOWLEDGED).clamp(UNACKNOWLEDGED_MIN, UNACKNOWLEDGED_MAX);
     socket.set_tcp_user_timeout(Some(unacknowledged))?;
     socket.set_tcp_keepalive(
         &TcpKeepalive::new()
@@ -325,11 +325,11 @@ fn tune(stream: &TcpStream, patience: Duration) -> io::Result<()> {
 async fn drive<S>(
     info: &RedisConnectionInfo,
     stream: S,
-) -> Result<(MultiplexedConnection, Driver), ConnectError>
+) -> Result<(MultiplexedConnection, Driver), DialError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // Whoever calls has a deadline; how many calls are under way, the link bounds.
+    // Whoever calls has a deadline; how many calls are under way, the pipeline bounds.
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_connection_timeout(None)
@@ -346,7 +346,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
-/// Most calls handed to the driver before it takes them: more than the link has under way.
+/// Most calls handed to the driver before it takes them: more than the pipeline has under way.
 const PIPELINE_MAX: usize = 128;
 /// Written at once, if there is so much: some two batches of plans.
 const WRITE_BYTES_MAX: usize = 64 << 10;

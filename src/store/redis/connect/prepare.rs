@@ -1,17 +1,17 @@
 //! What a server is told and asked before it is used.
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, Value};
 
-use super::{ConnectError, Wanted};
+use super::{DialError, Wanted};
 use crate::store::redis::wire::Script;
 
 /// Loads the scripts, and asks the server what it is; returns how it evicts keys, if it may.
 pub(super) async fn prepare(
     connection: &mut MultiplexedConnection,
     wanted: Wanted,
-) -> Result<Option<String>, ConnectError> {
-    let mut pipeline = Pipeline::new();
+) -> Result<Option<String>, DialError> {
+    let mut pipeline = redis::Pipeline::new();
     for script in Script::ALL {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.source());
     }
@@ -27,16 +27,16 @@ pub(super) async fn prepare(
     for script in Script::ALL {
         match replies.next() {
             Some(Value::BulkString(sha)) if sha == script.sha().as_bytes() => {}
-            Some(Value::ServerError(error)) => return Err(ConnectError::from_server(&error)),
-            _ => return Err(ConnectError::Server("a script has another SHA".into())),
+            Some(Value::ServerError(error)) => return Err(DialError::from_server(&error)),
+            _ => return Err(DialError::Server("a script has another SHA".into())),
         }
     }
     let eviction = replies.next().as_ref().and_then(eviction);
     match replies.next() {
         None => Ok(eviction),
         Some(Value::Array(role)) if role.first().is_some_and(is_primary) => Ok(eviction),
-        Some(Value::ServerError(error)) => Err(ConnectError::from_server(&error)),
-        Some(_) => Err(ConnectError::NotPrimary),
+        Some(Value::ServerError(error)) => Err(DialError::from_server(&error)),
+        Some(_) => Err(DialError::NotPrimary),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::facts::{Facts, Reader};
+use super::state_reply::{ReplyReader, StateReply};
 use super::{BadReply, Names, Packed, Reply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
@@ -19,12 +19,12 @@ pub enum Intent {
 
 /// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks.
 pub fn pack(plan: &[Check<'_>], names: &Names, intent: Intent) -> Packed {
-    let mut argument = Vec::with_capacity(2 + plan.len() * ASK_BYTES);
+    let mut argument = Vec::with_capacity(2 + plan.len() * CHECK_BYTES);
     let checks = u8::try_from(plan.len()).expect("the file bounds a plan");
     argument.extend([u8::from(intent == Intent::Peek), checks]);
     for check in plan {
         let flags_at = argument.len() + 1;
-        put_ask(&mut argument, check.quota, check.cost, check.cost);
+        put_check(&mut argument, check.quota, check.cost, check.cost);
         argument[flags_at] |= u8::from(check.mode == Mode::Shadow);
     }
     Packed {
@@ -51,15 +51,15 @@ pub fn peeks(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Decision; 4]
     let mut answers = Answers::read(plan, reply)?;
     let peek = |(index, check): (usize, &Check<'_>)| {
         let peek = answers.peek(index, check);
-        let (facts, _) = &answers.checks[index];
-        facts.decision(check.quota, check.cost, peek.at, peek.admit)
+        let (state, _) = &answers.checks[index];
+        state.decision(check.quota, check.cost, peek.at, peek.admit)
     };
     Ok(plan.iter().enumerate().map(peek).collect())
 }
 
 /// Appends one enforced check as `lua/prelude.lua` describes it, with the room that is left for
 /// `asked`.
-pub(super) fn put_ask(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked: u64) {
+pub(super) fn put_check(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked: u64) {
     let room = quota.limit.checked_sub(asked);
     let (algorithm, cost, room, x, y) = match quota.algorithm {
         Algorithm::FixedWindow => (1, cost, room, quota.window.0, 0),
@@ -100,19 +100,19 @@ pub(super) fn put_number(argument: &mut Vec<u8>, number: u64) {
 struct Answers {
     now: Timestamp,
     is_admitted: bool,
-    checks: SmallVec<[(Facts, bool); 4]>,
+    checks: SmallVec<[(StateReply, bool); 4]>,
 }
 
 impl Answers {
     fn read(plan: &[Check<'_>], reply: &Reply) -> Result<Self, BadReply> {
-        let mut reader = Reader(&reply.0);
+        let mut reader = ReplyReader(&reply.0);
         let now = reader.time()?;
         let is_admitted = boolean(&mut reader)?;
         let mut checks = SmallVec::new();
         for check in plan {
             let fits = boolean(&mut reader)?;
             let length = usize::try_from(reader.number(2)?).expect("two bytes fit");
-            checks.push((Facts::read(check.quota, reader.bytes(length)?)?, fits));
+            checks.push((StateReply::read(check.quota, reader.bytes(length)?)?, fits));
         }
         reader.end()?;
         Ok(Self {
@@ -125,9 +125,9 @@ impl Answers {
 
 impl Ledger for Answers {
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
-        let (facts, fits) = &mut self.checks[index];
+        let (state, fits) = &mut self.checks[index];
         Peek {
-            at: facts.arrive(check.quota, self.now),
+            at: state.arrive(check.quota, self.now),
             admit: *fits,
         }
     }
@@ -139,17 +139,17 @@ impl Ledger for Answers {
         peek: Peek,
         step: Step,
     ) -> Option<Decision> {
-        let (facts, _) = &self.checks[index];
+        let (state, _) = &self.checks[index];
         let wait = match step {
-            Step::Charge => facts.wait(check.quota, check.cost, peek.at),
+            Step::Charge => state.wait(check.quota, check.cost, peek.at),
             Step::Leave => Micros(0),
         };
-        let decision = facts.decision(check.quota, check.cost, peek.at, peek.admit);
+        let decision = state.decision(check.quota, check.cost, peek.at, peek.admit);
         Some(Decision { wait, ..decision })
     }
 }
 
-fn boolean(reader: &mut Reader<'_>) -> Result<bool, BadReply> {
+fn boolean(reader: &mut ReplyReader<'_>) -> Result<bool, BadReply> {
     match reader.number(1)? {
         0 => Ok(false),
         1 => Ok(true),
@@ -158,6 +158,6 @@ fn boolean(reader: &mut Reader<'_>) -> Result<bool, BadReply> {
 }
 
 /// Bytes of one check.
-const ASK_BYTES: usize = 31;
+const CHECK_BYTES: usize = 31;
 /// The largest number that is sent; all that is larger means the same.
 const NUMBER_MAX: u64 = 1 << 53;

@@ -5,9 +5,9 @@
 //! retry. What is sent and what comes back is described on top of the scripts. Nothing here does I/O.
 
 mod decide;
-mod facts;
 mod names;
 mod settle;
+mod state_reply;
 
 use std::sync::LazyLock;
 

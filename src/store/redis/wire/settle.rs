@@ -3,8 +3,8 @@
 
 use redis::Value;
 
-use super::decide::{put_ask, put_number};
-use super::facts::{Facts, Reader};
+use super::decide::{put_check, put_number};
+use super::state_reply::{ReplyReader, StateReply};
 use super::{BadReply, Names, time_argument};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
@@ -110,16 +110,16 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
         Step::Reset => (3, nothing, 0),
     };
     let mut argument = vec![step];
-    put_ask(&mut argument, settlement.quota, amount, 0);
+    put_check(&mut argument, settlement.quota, amount, 0);
     put_number(&mut argument, charged.at.0);
     put_number(&mut argument, charged.amount);
     argument
 }
 
 fn described(quota: &Quota, bytes: &[u8]) -> Result<Decision, BadReply> {
-    let mut reader = Reader(bytes);
+    let mut reader = ReplyReader(bytes);
     let now = reader.time()?;
-    let mut facts = Facts::read(quota, reader.0)?;
-    let at = facts.arrive(quota, now);
-    Ok(facts.decision(quota, 0, at, facts.admits(quota, 0, at)))
+    let mut state = StateReply::read(quota, reader.0)?;
+    let at = state.arrive(quota, now);
+    Ok(state.decision(quota, 0, at, state.admits(quota, 0, at)))
 }

@@ -38,7 +38,9 @@ async fn replica_that_said_who_the_primaries_are_is_not_kept_connected() {
 async fn primary_that_left_while_nobody_asked_costs_no_decision() {
     let servers = servers::Cluster::start(3, 1);
     let bench = Bench::open([servers.nodes[1].address()]);
-    let partition_ids = bench.tags_of(&servers, &[&servers.nodes[0]]).remove(0);
+    let partition_ids = bench
+        .partitions_of(&servers, &[&servers.nodes[0]])
+        .remove(0);
     bench.decide(partition_ids[0], 1).await.expect("an answer");
     servers.hand_over(&servers.nodes[3]);
     servers.nodes[0].kill();
@@ -60,7 +62,7 @@ async fn only_the_keys_of_a_lost_primary_fail_until_its_replica_takes_over() {
     let servers = servers::Cluster::start_with(3, 1, Encryption::None, &[line]);
     let bench = Bench::open([servers.nodes[0].address()]);
     let primaries: Vec<&Server> = servers.nodes[..3].iter().collect();
-    let partition_ids = bench.tags_of(&servers, &primaries);
+    let partition_ids = bench.partitions_of(&servers, &primaries);
     for partition_id in partition_ids.iter().flatten() {
         bench.decide(*partition_id, 1).await.expect("an answer");
     }

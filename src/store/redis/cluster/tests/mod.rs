@@ -16,7 +16,7 @@ use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
-use crate::store::redis::link::Grouping;
+use crate::store::redis::pipeline::Grouping;
 use crate::store::redis::wire::{self, Intent, Names};
 use crate::store::series::{Series, Shape};
 use crate::store::servers::{self, Authority, Encryption, Server};
@@ -67,7 +67,7 @@ impl Bench {
             names.note(series_id, &series);
         }
         // A clock that stands still, so that no window ends.
-        let context = Context {
+        let context = PipelineContext {
             clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
             grouping: Grouping::Apart,
             timeout: Duration::from_millis(50),
@@ -123,7 +123,7 @@ impl Bench {
     }
 
     /// Returns some partitions of each of these primaries.
-    fn tags_of(&self, all: &servers::Cluster, primaries: &[&Server]) -> Vec<Vec<u128>> {
+    fn partitions_of(&self, all: &servers::Cluster, primaries: &[&Server]) -> Vec<Vec<u128>> {
         let primary = |partition_id: u128| all.primary_of(self.slot(partition_id)).port();
         let partition_ids: Vec<_> = (0..60)
             .map(|partition_id| (partition_id, primary(partition_id)))
@@ -250,7 +250,10 @@ async fn each_decision_is_one_call_to_the_primary_of_its_slot() {
     let servers = servers::Cluster::start(3, 0);
     let bench = Bench::open([servers.nodes[1].address()]);
     let primaries: Vec<&Server> = servers.nodes.iter().collect();
-    for (node, partition_ids) in primaries.iter().zip(bench.tags_of(&servers, &primaries)) {
+    for (node, partition_ids) in primaries
+        .iter()
+        .zip(bench.partitions_of(&servers, &primaries))
+    {
         let before = calls(node);
         for partition_id in &partition_ids {
             bench.decide(*partition_id, 2).await.expect("an answer");

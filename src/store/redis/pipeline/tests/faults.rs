@@ -1,4 +1,4 @@
-//! What a link does when the server or the network fails.
+//! What a pipeline does when the server or the network fails.
 
 use std::io;
 use std::sync::{Mutex, mpsc};
@@ -9,28 +9,34 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::*;
-use crate::store::redis::connect::ConnectError;
+use crate::store::redis::connect::DialError;
 use crate::store::servers::{Fault, Proxy};
 use crate::store::settings::Secret;
 
 #[tokio::test(flavor = "local")]
-async fn killed_server_ends_what_was_sent_and_the_link_heals() {
+async fn killed_server_ends_what_was_sent_and_the_pipeline_heals() {
     let server = Server::start();
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     server.stop();
     let mut asked: Vec<_> = (0..8)
-        .map(|_| Box::pin(link.decide(plan("k", 1))))
+        .map(|_| Box::pin(pipeline.decide(plan("k", 1))))
         .collect();
     sent(&mut asked).await;
     server.kill();
     let ended = join_all(asked).await;
     assert!(ended.iter().all(|end| *end == Err(CallError::Disconnected)));
-    until("an attempt fails", || link.state() == State::Down).await;
-    let refused = polled(&mut Box::pin(link.decide(plan("k", 1)))).await;
+    until("an attempt fails", || {
+        pipeline.state() == PipelineState::Down
+    })
+    .await;
+    let refused = polled(&mut Box::pin(pipeline.decide(plan("k", 1)))).await;
     assert_eq!(refused, Poll::Ready(Err(CallError::Unsent)));
     server.restart();
-    until("the link is up", || link.state() == State::Up).await;
-    link.decide(plan("k", 1)).await.expect("an answer");
+    until("the pipeline is up", || {
+        pipeline.state() == PipelineState::Up
+    })
+    .await;
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     assert_eq!(spent(&server, "k"), 1);
 }
 
@@ -38,11 +44,14 @@ async fn killed_server_ends_what_was_sent_and_the_link_heals() {
 async fn server_that_is_absent_at_first_is_found_later() {
     let server = Server::start();
     server.kill();
-    let link = open(server.address());
-    let failed = link.decide(plan("k", 1)).await;
+    let pipeline = open(server.address());
+    let failed = pipeline.decide(plan("k", 1)).await;
     assert_eq!(failed, Err(CallError::Unsent));
     server.restart();
-    until("the link is up", || link.state() == State::Up).await;
+    until("the pipeline is up", || {
+        pipeline.state() == PipelineState::Up
+    })
+    .await;
 }
 
 #[test]
@@ -57,19 +66,28 @@ fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
             host: "localhost".into(),
             ..address(server.address())
         };
-        let endpoint = Endpoint::Tcp(named, None);
-        let target = Target {
+        let endpoint = DialEndpoint::Tcp(named, None);
+        let target = DialTarget {
             endpoint,
             ..target(server.address())
         };
-        let link = Link::open(Resolver::Fixed(target), context());
-        until("the link is up", || link.state() == State::Up).await;
+        let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+        until("the pipeline is up", || {
+            pipeline.state() == PipelineState::Up
+        })
+        .await;
         let (busy, until_dropped) = mpsc::channel::<()>();
         let looking_up = spawn_blocking(move || until_dropped.recv());
         server.kill();
-        until("the link is down", || link.state() == State::Down).await;
+        until("the pipeline is down", || {
+            pipeline.state() == PipelineState::Down
+        })
+        .await;
         server.restart();
-        until("the link is up", || link.state() == State::Up).await;
+        until("the pipeline is up", || {
+            pipeline.state() == PipelineState::Up
+        })
+        .await;
         drop(busy);
         assert!(looking_up.await.is_ok());
     });
@@ -79,31 +97,36 @@ fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
 async fn connection_that_is_reset_is_replaced_without_a_call_that_fails_later() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let link = open(proxy.address());
-    link.decide(plan("k", 1)).await.expect("an answer");
+    let pipeline = open(proxy.address());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     let accepted = proxy.accepted();
     proxy.reset_all();
     until("another connection is made", || proxy.accepted() > accepted).await;
-    let decided = join_all((0..8).map(|_| link.decide(plan("k", 1)))).await;
+    let decided = join_all((0..8).map(|_| pipeline.decide(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok), "{decided:?}");
 }
 
 #[tokio::test(flavor = "local")]
 async fn late_replies_answer_their_own_callers() {
     let server = Server::start();
-    let context = Context {
+    let context = PipelineContext {
         clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
         ..context()
     };
-    let link = Link::open(Resolver::Fixed(target(server.address())), context);
+    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
     let mut expected = Vec::new();
     for amount in 1..=40 {
         let key = format!("expected {amount}");
-        expected.push(link.decide(plan(&key, amount)).await.expect("an answer"));
+        expected.push(
+            pipeline
+                .decide(plan(&key, amount))
+                .await
+                .expect("an answer"),
+        );
     }
     server.stop();
     let mut asked: Vec<_> = (1..=40)
-        .map(|amount| Box::pin(link.decide(plan(&format!("late {amount}"), amount))))
+        .map(|amount| Box::pin(pipeline.decide(plan(&format!("late {amount}"), amount))))
         .collect();
     sent(&mut asked).await;
     // Half of the callers give up; others come meanwhile.
@@ -118,7 +141,7 @@ async fn late_replies_answer_their_own_callers() {
     }
     drop(given_up);
     let mut others: Vec<_> = (1..=40)
-        .map(|amount| Box::pin(link.decide(plan(&format!("other {amount}"), amount))))
+        .map(|amount| Box::pin(pipeline.decide(plan(&format!("other {amount}"), amount))))
         .collect();
     sent(&mut others).await;
     server.resume();
@@ -134,14 +157,14 @@ async fn late_replies_answer_their_own_callers() {
 async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
     for grouping in [Grouping::Together, Grouping::Apart] {
         let server = Server::start();
-        let context = Context {
+        let context = PipelineContext {
             grouping,
             ..context()
         };
-        let link = Link::open(Resolver::Fixed(target(server.address())), context);
+        let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
         let load = join_all((0..20).map(|_| async {
             for _ in 0..50 {
-                link.decide(plan("k", 1)).await.expect("an answer");
+                pipeline.decide(plan("k", 1)).await.expect("an answer");
             }
         }));
         let flushing = async {
@@ -154,7 +177,7 @@ async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
             _ = load => {}
             () = flushing => {}
         }
-        settle(&link, "k").await.expect("an answer");
+        settle(&pipeline, "k").await.expect("an answer");
         assert_eq!(spent(&server, "k"), 1_001, "{grouping:?}");
     }
 }
@@ -163,22 +186,25 @@ async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
 async fn mute_server_is_left_for_another_connection() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let link = open(proxy.address());
-    link.decide(plan("k", 1)).await.expect("an answer");
+    let pipeline = open(proxy.address());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     for is_suspected in [false, true] {
         let accepted = proxy.accepted();
         proxy.set(Fault::BlackHole);
-        let mut asked = [Box::pin(link.decide(plan("k", 1)))];
+        let mut asked = [Box::pin(pipeline.decide(plan("k", 1)))];
         sent(&mut asked).await;
         if is_suspected {
-            link.suspect();
+            pipeline.suspect();
         }
         let [asked] = asked;
         assert_eq!(asked.await, Err(CallError::Disconnected));
         proxy.set(Fault::None);
-        until("the link is up", || link.state() == State::Up).await;
+        until("the pipeline is up", || {
+            pipeline.state() == PipelineState::Up
+        })
+        .await;
         assert!(proxy.accepted() > accepted, "another connection");
-        link.decide(plan("k", 1)).await.expect("an answer");
+        pipeline.decide(plan("k", 1)).await.expect("an answer");
     }
 }
 
@@ -186,16 +212,16 @@ async fn mute_server_is_left_for_another_connection() {
 async fn slow_server_is_not_taken_for_a_mute_one() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
-    let link = open(proxy.address());
-    link.decide(plan("k", 1)).await.expect("an answer");
+    let pipeline = open(proxy.address());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     let accepted = proxy.accepted();
     proxy.set(Fault::Latency {
         by: context().timeout + Duration::from_millis(10),
         jitter: Duration::ZERO,
     });
     for _ in 0..4 {
-        link.suspect();
-        link.decide(plan("k", 1)).await.expect("an answer");
+        pipeline.suspect();
+        pipeline.decide(plan("k", 1)).await.expect("an answer");
     }
     assert_eq!(proxy.accepted(), accepted);
 }
@@ -203,27 +229,27 @@ async fn slow_server_is_not_taken_for_a_mute_one() {
 #[tokio::test(flavor = "local")]
 async fn errors_of_the_server_are_told_and_the_connection_is_kept() {
     let server = Server::start();
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     let accepted = || server.figure("stats", "total_connections_received");
     let before = accepted();
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    let refused = link.decide(plan("k", 1)).await;
+    let refused = pipeline.decide(plan("k", 1)).await;
     assert!(
         matches!(&refused, Err(CallError::Server(text)) if text.starts_with("OOM ")),
         "{refused:?}"
     );
     server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    link.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     assert_eq!(accepted(), before);
 }
 
 #[tokio::test(flavor = "local")]
 async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
     let (server, other) = (Server::start(), Server::start());
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     let port = other.port().to_string();
     server.command(&["REPLICAOF", "127.0.0.1", &port]);
-    let refused = link.decide(plan("k", 1)).await;
+    let refused = pipeline.decide(plan("k", 1)).await;
     assert!(
         matches!(
             refused,
@@ -233,7 +259,7 @@ async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
     );
     server.command(&["REPLICAOF", "NO", "ONE"]);
     loop {
-        if link.decide(plan("k", 1)).await.is_ok() {
+        if pipeline.decide(plan("k", 1)).await.is_ok() {
             break;
         }
         sleep(Duration::from_millis(5)).await;
@@ -243,45 +269,54 @@ async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
 #[tokio::test(flavor = "local")]
 async fn server_that_answers_and_breaks_in_turn_is_not_dialled_without_a_pause() {
     let server = Server::start();
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-    let refused = || link.decide(plan("k", QUOTA.limit + 1));
+    let refused = || pipeline.decide(plan("k", QUOTA.limit + 1));
     for _ in 0..2 {
         assert!(refused().await.is_ok(), "what writes nothing is answered");
-        let failed = link.decide(plan("k", 1)).await;
+        let failed = pipeline.decide(plan("k", 1)).await;
         assert_eq!(failed, Err(CallError::ReadOnly));
     }
-    until("the link is down", || link.state() == State::Down).await;
+    until("the pipeline is down", || {
+        pipeline.state() == PipelineState::Down
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "local")]
 async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
     let server = Server::start();
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     server.command(&["CONFIG", "SET", "requirepass", "right"]);
     let with = |password: &str| {
-        Resolver::Fixed(Target {
+        Resolver::Fixed(DialTarget {
             password: Some(Secret(password.into())),
             ..target(server.address())
         })
     };
-    link.reconfigure(with("wrong"));
-    until("the server refuses", || link.state() == State::Down).await;
-    assert_eq!(link.decide(plan("k", 1)).await, Err(CallError::Unsent));
-    link.reconfigure(with("right"));
-    until("the link is up", || link.state() == State::Up).await;
-    link.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.reconfigure(with("wrong"));
+    until("the server refuses", || {
+        pipeline.state() == PipelineState::Down
+    })
+    .await;
+    assert_eq!(pipeline.decide(plan("k", 1)).await, Err(CallError::Unsent));
+    pipeline.reconfigure(with("right"));
+    until("the pipeline is up", || {
+        pipeline.state() == PipelineState::Up
+    })
+    .await;
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
 }
 
 #[tokio::test(flavor = "local")]
-async fn link_led_elsewhere_finishes_what_was_sent_first() {
+async fn pipeline_led_elsewhere_finishes_what_was_sent_first() {
     let (old, new) = (Server::start(), Server::start());
-    let link = connected(&old).await;
+    let pipeline = connected(&old).await;
     old.stop();
-    let mut asked = [Box::pin(link.decide(plan("k", 1)))];
+    let mut asked = [Box::pin(pipeline.decide(plan("k", 1)))];
     sent(&mut asked).await;
-    link.reconfigure(Resolver::Fixed(target(new.address())));
-    let mut later = [Box::pin(link.decide(plan("k", 2)))];
+    pipeline.reconfigure(Resolver::Fixed(target(new.address())));
+    let mut later = [Box::pin(pipeline.decide(plan("k", 2)))];
     sent(&mut later).await;
     old.resume();
     let ([asked], [later]) = (asked, later);
@@ -293,8 +328,8 @@ async fn link_led_elsewhere_finishes_what_was_sent_first() {
 #[tokio::test(flavor = "local")]
 async fn error_has_the_words_of_the_server() {
     let server = Server::start_with(&["maxmemory 1"]);
-    let link = Link::open(Resolver::Fixed(target(server.address())), context());
-    let error = link.decide(plan("k", 1)).await.expect_err("no room");
+    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context());
+    let error = pipeline.decide(plan("k", 1)).await.expect_err("no room");
     let words = "OOM command not allowed when used memory > 'maxmemory'.";
     assert_eq!(error.to_string(), words);
 }
@@ -312,22 +347,31 @@ async fn each_change_is_logged_once_and_no_secret_is() {
     let _logging = tracing::subscriber::set_default(subscriber);
     let server = Server::start_with(&["requirepass right"]);
     let with = |password: &str| {
-        Resolver::Fixed(Target {
+        Resolver::Fixed(DialTarget {
             password: Some(Secret(password.into())),
             ..target(server.address())
         })
     };
-    let link = Link::open(with("right"), context());
-    link.decide(plan("k", 1)).await.expect("an answer");
+    let pipeline = Pipeline::open(with("right"), context());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     server.kill();
-    until("an attempt fails", || link.state() == State::Down).await;
+    until("an attempt fails", || {
+        pipeline.state() == PipelineState::Down
+    })
+    .await;
     // Time for several attempts, all alike.
     sleep(Duration::from_secs(1)).await;
     server.restart();
-    until("the link is up", || link.state() == State::Up).await;
-    link.decide(plan("k", 1)).await.expect("an answer");
-    link.reconfigure(with("wrong-secret"));
-    until("the server refuses", || link.state() == State::Down).await;
+    until("the pipeline is up", || {
+        pipeline.state() == PipelineState::Up
+    })
+    .await;
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.reconfigure(with("wrong-secret"));
+    until("the server refuses", || {
+        pipeline.state() == PipelineState::Down
+    })
+    .await;
     let text = log.text();
     let lines = [
         "connected to Redis",
@@ -354,8 +398,8 @@ fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
     };
     for shown in [
         CallError::from_server(&error).to_string(),
-        ConnectError::from_server(&error).to_string(),
-        ConnectError::from(redis::RedisError::from(error)).to_string(),
+        DialError::from_server(&error).to_string(),
+        DialError::from(redis::RedisError::from(error)).to_string(),
     ] {
         assert!(shown.len() < 300 && !shown.contains('\u{1b}'), "{shown}");
     }

@@ -1,9 +1,9 @@
-//! Keeps a link connected, without end: connect, serve, say what broke, wait, connect again.
+//! Keeps a pipeline connected, without end: connect, serve, say what broke, wait, connect again.
 //!
 //! A connection that broke after it had stood for a while is replaced at once, and calls wait for that
 //! one attempt. When it fails, or breaks soon, calls fail at once too, and the pauses between attempts grow up to
 //! [`PAUSE_MAX`]. The client library does not end a connection whose server is mute; here it is
-//! ended when [`MUTE_LOOKS_MAX`] looks in a row see calls wait and no answer.
+//! ended when [`MUTE_INSPECTIONS_MAX`] inspections in a row see calls wait and no answer.
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
@@ -17,24 +17,24 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::batch::{Aftermath, exchange};
-use super::{PLANS_PER_CALL, Shared, State};
-use crate::store::redis::connect::{ConnectError, Connected};
-use crate::store::redis::sentinel::Route;
+use super::{PLANS_PER_CALL, PipelineCore, PipelineState};
+use crate::store::redis::connect::{Connected, DialError};
+use crate::store::redis::sentinel::Locator;
 
 /// What is remembered from one connection to the next.
 struct Supervisor {
-    shared: Rc<Shared>,
-    route: Route,
+    core: Rc<PipelineCore>,
+    locator: Locator,
     /// Attempts in a row that led to no connection that lasted.
     failures: u32,
     /// What was last said to be wrong, until a connection serves again.
-    complaint: Option<String>,
+    logged_reason: Option<String>,
 }
 
 /// Why there is no connection, or no longer.
 enum End {
     /// None came about.
-    Failed(ConnectError),
+    Failed(DialError),
     /// It broke, or is of no use.
     Broken(String),
     /// Another server, or other credentials.
@@ -43,23 +43,23 @@ enum End {
     Moved,
 }
 
-/// Whether the server says anything at all, looked at every [`LOOK_EVERY`].
+/// Whether the server says anything at all, looked at every [`INSPECT_EVERY`].
 #[derive(Default)]
-struct Watch {
-    looks: u32,
-    /// Whether something was answered since the last look.
+struct MuteDetector {
+    inspections: u32,
+    /// Whether something was answered since the last inspect.
     has_progress: bool,
-    /// Whether something waited for its answer at the last look.
+    /// Whether something waited for its answer at the last inspect.
     was_waiting: bool,
     /// Looks in a row that found something waiting, and nothing answered.
     mute: u32,
-    /// Whether the last look found the server mute.
+    /// Whether the last inspect found the server mute.
     is_doubted: bool,
 }
 
-/// What a look finds.
+/// What a inspect finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum Liveness {
     /// Nothing is wrong yet.
     Answers,
     /// The server has been mute for too long, or this worker stood still and has not read its answers.
@@ -69,34 +69,34 @@ enum Seen {
 }
 
 /// Connects, serves the queue and connects again; never ends by itself.
-pub(super) async fn supervise(shared: Rc<Shared>) {
-    let route = Route::new(shared.resolver.borrow().clone());
+pub(super) async fn supervise(core: Rc<PipelineCore>) {
+    let locator = Locator::new(core.resolver.borrow().clone());
     let mut supervisor = Supervisor {
-        shared,
-        route,
+        core,
+        locator,
         failures: 0,
-        complaint: None,
+        logged_reason: None,
     };
     loop {
-        let end = supervisor.live_once().await;
-        supervisor.follow(end).await;
+        let end = supervisor.connect_and_serve().await;
+        supervisor.recover_from(end).await;
     }
 }
 
 impl Supervisor {
     /// Makes one connection and serves with it until its end.
-    async fn live_once(&mut self) -> End {
-        let patience = self.shared.context.timeout;
+    async fn connect_and_serve(&mut self) -> End {
+        let decision_timeout = self.core.context.timeout;
         let attempt = tokio::select! {
             biased;
-            () = self.shared.reconfigured.notified() => return End::Reconfigured,
-            attempt = self.route.connect(patience) => attempt,
+            () = self.core.reconfigured.notified() => return End::Reconfigured,
+            attempt = self.locator.connect(decision_timeout) => attempt,
         };
         match attempt {
             Ok(connected) => {
-                self.stand(&connected);
+                self.mark_up(&connected);
                 let end = self.serve(connected).await;
-                self.shared.server.borrow_mut().take();
+                self.core.server.borrow_mut().take();
                 end
             }
             Err(error) => End::Failed(error),
@@ -105,28 +105,28 @@ impl Supervisor {
 
     /// Sends what waits, as long as the connection is of use.
     ///
-    /// When the link is led elsewhere, what was sent is answered first.
+    /// When the pipeline is led elsewhere, what was sent is answered first.
     async fn serve(&mut self, connected: Connected) -> End {
         let (connection, mut driver) = (connected.connection, connected.driver);
-        let shared = Rc::clone(&self.shared);
+        let core = Rc::clone(&self.core);
         let Self {
-            route,
+            locator,
             failures,
-            complaint,
+            logged_reason,
             ..
         } = self;
-        let mut moved = pin!(route.moved(shared.context.timeout));
+        let mut moved = pin!(locator.moved(core.context.timeout));
         let mut in_flight = FuturesUnordered::new();
-        let mut watch = Watch::default();
-        let mut look = interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut detector = MuteDetector::default();
+        let mut inspect = interval(INSPECT_EVERY);
+        inspect.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut leaving = None;
         loop {
             while leaving.is_none() && in_flight.len() < IN_FLIGHT_MAX {
-                let Some(batch) = shared.queue.take(PLANS_PER_CALL) else {
+                let Some(batch) = core.queue.take(PLANS_PER_CALL) else {
                     break;
                 };
-                in_flight.push(exchange(connection.clone(), batch, &shared.context));
+                in_flight.push(exchange(connection.clone(), batch, &core.context));
             }
             let (is_idle, has_room) = (in_flight.is_empty(), in_flight.len() < IN_FLIGHT_MAX);
             if is_idle && let Some(end) = leaving {
@@ -135,10 +135,10 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 Some(aftermath) = in_flight.next() => {
-                    watch.has_progress = true;
-                    shared.is_suspect.set(false);
+                    detector.has_progress = true;
+                    core.is_suspect.set(false);
                     match aftermath {
-                        Aftermath::Served => praise(complaint, &shared),
+                        Aftermath::Served => log_recovered(logged_reason, &core),
                         Aftermath::Erred => {}
                         Aftermath::Condemned(error) => {
                             return leaving.unwrap_or(End::Broken(error.to_string()));
@@ -150,42 +150,42 @@ impl Supervisor {
                     while in_flight.next().await.is_some() {}
                     return leaving.unwrap_or(End::Broken("the connection was closed".to_owned()));
                 }
-                () = shared.reconfigured.notified(), if leaving.is_none() => {
+                () = core.reconfigured.notified(), if leaving.is_none() => {
                     leaving = Some(End::Reconfigured);
                 }
                 () = &mut moved, if leaving.is_none() => leaving = Some(End::Moved),
-                () = shared.queue.filled(), if leaving.is_none() && has_room => {}
-                _ = look.tick() => {
+                () = core.queue.filled(), if leaving.is_none() && has_room => {}
+                _ = inspect.tick() => {
                     if is_idle {
-                        shared.is_suspect.set(false);
+                        core.is_suspect.set(false);
                     }
-                    let is_suspect = shared.is_suspect.get() || leaving.is_some();
-                    match watch.look(!is_idle, is_suspect) {
-                        Seen::Answers => {}
-                        Seen::Silence => look.reset_after(LOOK_AGAIN),
-                        Seen::Mute => {
+                    let is_suspect = core.is_suspect.get() || leaving.is_some();
+                    match detector.inspect(!is_idle, is_suspect) {
+                        Liveness::Answers => {}
+                        Liveness::Silence => inspect.reset_after(INSPECT_AGAIN),
+                        Liveness::Mute => {
                             return leaving.unwrap_or(End::Broken("no answer".to_owned()));
                         }
                     }
-                    if watch.looks == LOOKS_PROVING {
+                    if detector.inspections == INSPECTIONS_PROVING {
                         *failures = 0;
-                        praise(complaint, &shared);
+                        log_recovered(logged_reason, &core);
                     }
                 }
             }
         }
     }
 
-    /// Opens the link for callers.
-    fn stand(&mut self, connected: &Connected) {
-        let Shared {
+    /// Opens the pipeline for callers.
+    fn mark_up(&mut self, connected: &Connected) {
+        let PipelineCore {
             context,
             server,
             state,
             is_suspect,
             ..
-        } = &*self.shared;
-        let name: Arc<str> = self.route.server().into();
+        } = &*self.core;
+        let name: Arc<str> = self.locator.server().into();
         if let Some(policy) = &connected.eviction
             && !context.is_eviction_told.swap(true, Relaxed)
         {
@@ -196,89 +196,89 @@ impl Supervisor {
             );
         }
         if self.failures == 0 {
-            self.complaint = None;
+            self.logged_reason = None;
             tracing::info!(server = &*name, "connected to Redis");
         }
         *server.borrow_mut() = Some(name);
         is_suspect.set(false);
-        state.set(State::Up);
+        state.set(PipelineState::Up);
     }
 
     /// Says what happened, and waits until it is time for the next attempt.
-    async fn follow(&mut self, end: End) {
-        self.complain(&end);
+    async fn recover_from(&mut self, end: End) {
+        self.log_failure(&end);
         let pause = match &end {
-            End::Reconfigured => return self.lead(),
+            End::Reconfigured => return self.follow_resolver(),
             End::Moved => {
                 tracing::info!("the sentinels name another primary");
-                return self.shared.state.set(State::Connecting);
+                return self.core.state.set(PipelineState::Connecting);
             }
             End::Broken(_) if self.failures == 0 => {
                 self.failures = 1;
-                return self.shared.state.set(State::Connecting);
+                return self.core.state.set(PipelineState::Connecting);
             }
             End::Failed(error) if error.is_refusal() => PAUSE_REFUSED,
             End::Failed(_) | End::Broken(_) => pause(self.failures),
         };
         self.failures = self.failures.saturating_add(1);
-        self.shared.state.set(State::Down);
-        self.shared.queue.clear();
+        self.core.state.set(PipelineState::Down);
+        self.core.queue.clear();
         tokio::select! {
             biased;
-            () = self.shared.reconfigured.notified() => self.lead(),
+            () = self.core.reconfigured.notified() => self.follow_resolver(),
             () = sleep(pause) => {}
         }
     }
 
-    /// Follows where the link was led meanwhile.
-    fn lead(&mut self) {
-        self.route = Route::new(self.shared.resolver.borrow().clone());
+    /// Follows where the pipeline was led meanwhile.
+    fn follow_resolver(&mut self) {
+        self.locator = Locator::new(self.core.resolver.borrow().clone());
         self.failures = 0;
-        self.complaint = None;
-        self.shared.state.set(State::Connecting);
+        self.logged_reason = None;
+        self.core.state.set(PipelineState::Connecting);
     }
 
     /// Says what is wrong, once.
-    fn complain(&mut self, end: &End) {
+    fn log_failure(&mut self, end: &End) {
         let (reason, is_refusal) = match end {
             End::Failed(error) => (error.to_string(), error.is_refusal()),
             End::Broken(reason) => (reason.clone(), false),
             End::Reconfigured | End::Moved => return,
         };
-        if self.complaint.as_ref() == Some(&reason) {
+        if self.logged_reason.as_ref() == Some(&reason) {
             return;
         }
-        let server = self.route.server();
+        let server = self.locator.server();
         if is_refusal {
             tracing::error!(server, reason, "Redis refuses the gateway");
         } else {
             tracing::warn!(server, reason, "no connection to Redis");
         }
-        self.complaint = Some(reason);
+        self.logged_reason = Some(reason);
     }
 }
 
-impl Watch {
+impl MuteDetector {
     /// Looks; a server that seems mute is looked at once more before it is called so.
-    fn look(&mut self, is_waiting: bool, is_suspect: bool) -> Seen {
-        self.looks = self.looks.saturating_add(1);
+    fn inspect(&mut self, is_waiting: bool, is_suspect: bool) -> Liveness {
+        self.inspections = self.inspections.saturating_add(1);
         let is_silent = self.was_waiting && is_waiting && !self.has_progress;
         self.mute = if is_silent { self.mute + 1 } else { 0 };
         self.was_waiting = is_waiting;
         self.has_progress = false;
-        let is_mute = self.mute >= if is_suspect { 1 } else { MUTE_LOOKS_MAX };
+        let is_mute = self.mute >= if is_suspect { 1 } else { MUTE_INSPECTIONS_MAX };
         match (is_mute, std::mem::replace(&mut self.is_doubted, is_mute)) {
-            (false, _) => Seen::Answers,
-            (true, false) => Seen::Silence,
-            (true, true) => Seen::Mute,
+            (false, _) => Liveness::Answers,
+            (true, false) => Liveness::Silence,
+            (true, true) => Liveness::Mute,
         }
     }
 }
 
 /// Says that a connection is of use, if one was missed.
-fn praise(complaint: &mut Option<String>, shared: &Shared) {
-    if complaint.take().is_some() {
-        let server = shared.server.borrow().clone();
+fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
+    if logged_reason.take().is_some() {
+        let server = core.server.borrow().clone();
         tracing::info!(server = server.as_deref(), "connected to Redis again");
     }
 }
@@ -296,16 +296,16 @@ fn pause(failures: u32) -> Duration {
 /// Most batches under way on a connection. Beyond, callers wait and the batches get fuller.
 const IN_FLIGHT_MAX: usize = 64;
 /// How often it is looked whether the server says anything.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const INSPECT_EVERY: Duration = Duration::from_millis(500);
 /// How soon it is looked again at a server that seems mute: what it sent while this worker stood still
 /// has been read by then, or has arrived, if the whole machine stood still.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const INSPECT_AGAIN: Duration = Duration::from_millis(100);
 /// Looks in a row without an answer after which a connection is replaced; one is enough if
 /// somebody suspects the server.
-const MUTE_LOOKS_MAX: u32 = 4;
-/// A connection that stood for so many looks has lasted, whether or not it was asked for anything. One
+const MUTE_INSPECTIONS_MAX: u32 = 4;
+/// A connection that stood for so many inspections has lasted, whether or not it was asked for anything. One
 /// that only answered may break each time: a replica answers what writes nothing.
-const LOOKS_PROVING: u32 = 4;
+const INSPECTIONS_PROVING: u32 = 4;
 /// Before the second attempt in a row.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// Before any other: so long at most a server is back before it is noticed.
@@ -332,30 +332,30 @@ mod tests {
 
     #[test]
     fn server_is_mute_only_if_something_waits_and_nothing_is_answered() {
-        let looks = |seen: &[(bool, bool)], is_suspect: bool| {
-            let mut watch = Watch::default();
+        let inspections = |seen: &[(bool, bool)], is_suspect: bool| {
+            let mut detector = MuteDetector::default();
             seen.iter()
                 .map(|&(is_waiting, has_progress)| {
-                    watch.has_progress = has_progress;
-                    watch.look(is_waiting, is_suspect)
+                    detector.has_progress = has_progress;
+                    detector.inspect(is_waiting, is_suspect)
                 })
                 .collect::<Vec<_>>()
         };
         let (idle, busy, silent) = ((false, false), (true, true), (true, false));
-        let (answers, silence, mute) = (Seen::Answers, Seen::Silence, Seen::Mute);
-        assert_eq!(looks(&[idle; 9], true), [answers; 9]);
-        assert_eq!(looks(&[busy; 9], true), [answers; 9]);
+        let (answers, silence, mute) = (Liveness::Answers, Liveness::Silence, Liveness::Mute);
+        assert_eq!(inspections(&[idle; 9], true), [answers; 9]);
+        assert_eq!(inspections(&[busy; 9], true), [answers; 9]);
         let most = [busy, silent, silent, silent, busy, silent, silent, silent];
-        assert_eq!(looks(&most, false), [answers; 8]);
+        assert_eq!(inspections(&most, false), [answers; 8]);
         assert_eq!(
-            looks(&[silent; 6], false),
+            inspections(&[silent; 6], false),
             [answers, answers, answers, answers, silence, mute]
         );
-        assert_eq!(looks(&[silent; 3], true), [answers, silence, mute]);
-        // What is read at the second look was there at the first.
+        assert_eq!(inspections(&[silent; 3], true), [answers, silence, mute]);
+        // What is read at the second inspect was there at the first.
         let stalled = [busy, silent, busy, silent, silent];
         assert_eq!(
-            looks(&stalled, true),
+            inspections(&stalled, true),
             [answers, silence, answers, silence, mute]
         );
     }

@@ -29,7 +29,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
-    seat: Rc<Seat>,
+    waiter: Rc<Waiter>,
 }
 
 /// What a job is.
@@ -38,12 +38,12 @@ pub(super) enum Work {
     /// A plan to decide; it shares a call with others.
     Plan(Packed),
     /// A call of its own.
-    Call(Call),
+    Call(ScriptCall),
 }
 
 /// A call of a script that is made as it is.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) script: Script,
     pub(super) keys: Vec<Box<[u8]>>,
     pub(super) args: Vec<Box<[u8]>>,
@@ -62,20 +62,20 @@ pub(super) enum Batch {
 
 /// The caller's side of a job.
 #[derive(Debug)]
-pub(super) struct Waiting<'queue> {
+pub(super) struct PendingReply<'queue> {
     queue: &'queue Queue,
-    seat: Rc<Seat>,
+    waiter: Rc<Waiter>,
 }
 
 /// Where the answer is laid down.
 #[derive(Debug)]
-struct Seat {
+struct Waiter {
     is_queued: Cell<bool>,
-    answer: RefCell<Answer>,
+    answer: RefCell<ReplyState>,
 }
 
 #[derive(Debug)]
-enum Answer {
+enum ReplyState {
     Due(Option<Waker>),
     Here(Result<Value, CallError>),
     Taken,
@@ -86,7 +86,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`CallError::Overloaded`] if as many jobs wait as may: nothing was sent.
-    pub(super) fn push(&self, work: Work) -> Result<Waiting<'_>, CallError> {
+    pub(super) fn push(&self, work: Work) -> Result<PendingReply<'_>, CallError> {
         if self.waiting.get() >= QUEUE_MAX {
             return Err(CallError::Overloaded);
         }
@@ -94,19 +94,22 @@ impl Queue {
         if jobs.len() >= 2 * QUEUE_MAX {
             jobs.retain(|job| !job.is_given_up());
         }
-        let seat = Rc::new(Seat {
+        let waiter = Rc::new(Waiter {
             is_queued: Cell::new(true),
-            answer: RefCell::new(Answer::Due(None)),
+            answer: RefCell::new(ReplyState::Due(None)),
         });
         jobs.push_back(Job {
             work,
-            seat: Rc::clone(&seat),
+            waiter: Rc::clone(&waiter),
         });
         self.waiting.set(self.waiting.get() + 1);
         if let Some(sender) = self.sender.borrow_mut().take() {
             sender.wake();
         }
-        Ok(Waiting { queue: self, seat })
+        Ok(PendingReply {
+            queue: self,
+            waiter,
+        })
     }
 
     /// Takes what goes out next: one call, or up to `plans_max` plans that wait in a row.
@@ -140,7 +143,7 @@ impl Queue {
         self.waiting.set(0);
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
         for job in jobs {
-            job.seat.is_queued.set(false);
+            job.waiter.is_queued.set(false);
             job.answer(Err(CallError::Unsent));
         }
     }
@@ -155,7 +158,7 @@ impl Queue {
             return None;
         }
         let job = jobs.pop_front()?;
-        job.seat.is_queued.set(false);
+        job.waiter.is_queued.set(false);
         self.waiting.set(self.waiting.get() - 1);
         Some(job)
     }
@@ -164,28 +167,28 @@ impl Queue {
 impl Job {
     /// Lays the answer down for the caller.
     pub(super) fn answer(self, answer: Result<Value, CallError>) {
-        self.seat.give(answer);
+        self.waiter.give(answer);
     }
 
     /// Says whether nobody waits for the answer any more.
     pub(super) fn is_given_up(&self) -> bool {
-        Rc::strong_count(&self.seat) == 1
+        Rc::strong_count(&self.waiter) == 1
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        self.seat.give(Err(CallError::Disconnected));
+        self.waiter.give(Err(CallError::Disconnected));
     }
 }
 
-impl Seat {
+impl Waiter {
     /// Lays the answer down, unless there was one.
     fn give(&self, answer: Result<Value, CallError>) {
         let mut place = self.answer.borrow_mut();
-        if let Answer::Due(caller) = &mut *place {
+        if let ReplyState::Due(caller) = &mut *place {
             let caller = caller.take();
-            *place = Answer::Here(answer);
+            *place = ReplyState::Here(answer);
             if let Some(caller) = caller {
                 caller.wake();
             }
@@ -193,32 +196,32 @@ impl Seat {
     }
 }
 
-impl Future for Waiting<'_> {
+impl Future for PendingReply<'_> {
     type Output = Result<Value, CallError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut place = self.seat.answer.borrow_mut();
+        let mut place = self.waiter.answer.borrow_mut();
         match &mut *place {
-            Answer::Due(caller) => {
+            ReplyState::Due(caller) => {
                 match caller {
                     Some(known) => known.clone_from(context.waker()),
                     None => *caller = Some(context.waker().clone()),
                 }
                 Poll::Pending
             }
-            Answer::Here(_) | Answer::Taken => {
-                match std::mem::replace(&mut *place, Answer::Taken) {
-                    Answer::Here(answer) => Poll::Ready(answer),
-                    Answer::Due(_) | Answer::Taken => Poll::Pending,
+            ReplyState::Here(_) | ReplyState::Taken => {
+                match std::mem::replace(&mut *place, ReplyState::Taken) {
+                    ReplyState::Here(answer) => Poll::Ready(answer),
+                    ReplyState::Due(_) | ReplyState::Taken => Poll::Pending,
                 }
             }
         }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
-        if self.seat.is_queued.get() {
+        if self.waiter.is_queued.get() {
             self.queue.waiting.set(self.queue.waiting.get() - 1);
         }
     }

@@ -4,10 +4,10 @@
 //! know it did not execute, so nothing counts twice.
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, RedisResult, ServerErrorKind, Value};
 
-use super::queue::{Batch, Call, Job, Work};
-use super::{Context, Grouping};
+use super::queue::{Batch, Job, ScriptCall, Work};
+use super::{Grouping, PipelineContext};
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::wire::{Packed, Script};
 
@@ -33,7 +33,7 @@ enum By {
 pub(super) async fn exchange(
     connection: MultiplexedConnection,
     batch: Batch,
-    context: &Context,
+    context: &PipelineContext,
 ) -> Aftermath {
     let mut digits = itoa::Buffer::new();
     let now = context.clock.manual_now();
@@ -61,37 +61,37 @@ async fn together(
         let command = decide(By::Source, &jobs, time);
         reply = connection.send_packed_command(&command).await;
     }
-    let mut tally = Tally::default();
+    let mut delivery = Delivery::default();
     match reply {
         Ok(Value::Array(values)) if values.len() == jobs.len() => {
             for (job, value) in jobs.into_iter().zip(values) {
-                tally.answer(job, value);
+                delivery.answer(job, value);
             }
         }
         Ok(Value::ServerError(error)) => {
             for job in jobs {
-                tally.answer(job, Value::ServerError(error.clone()));
+                delivery.answer(job, Value::ServerError(error.clone()));
             }
         }
-        Ok(_) => tally.fail(jobs, &CallError::BadReply),
-        Err(_) => tally.fail(jobs, &CallError::Disconnected),
+        Ok(_) => delivery.fail(jobs, &CallError::BadReply),
+        Err(_) => delivery.fail(jobs, &CallError::Disconnected),
     }
-    tally.aftermath()
+    delivery.aftermath()
 }
 
 /// Each job in its own call, pipelined.
 async fn apart(mut connection: MultiplexedConnection, mut jobs: Vec<Job>, time: &str) -> Aftermath {
-    let mut tally = Tally::default();
+    let mut delivery = Delivery::default();
     for by in [By::Sha, By::Source] {
         let replies = pipelined(&mut connection, by, &jobs, time).await;
         let replies = match replies {
             Ok(replies) if replies.len() == jobs.len() => replies,
             Ok(_) => {
-                tally.fail(jobs, &CallError::BadReply);
+                delivery.fail(jobs, &CallError::BadReply);
                 break;
             }
             Err(_) => {
-                tally.fail(jobs, &CallError::Disconnected);
+                delivery.fail(jobs, &CallError::Disconnected);
                 break;
             }
         };
@@ -101,13 +101,13 @@ async fn apart(mut connection: MultiplexedConnection, mut jobs: Vec<Job>, time: 
                 By::Sha if is_no_script(&reply) && !job.is_given_up() => unknown.push(job),
                 _ => match (&job.work, reply) {
                     (Work::Plan(_), Value::Array(mut answers)) if answers.len() == 1 => {
-                        tally.answer(job, answers.pop().unwrap_or_default());
+                        delivery.answer(job, answers.pop().unwrap_or_default());
                     }
                     (Work::Plan(_), Value::ServerError(error)) => {
-                        tally.answer(job, Value::ServerError(error));
+                        delivery.answer(job, Value::ServerError(error));
                     }
-                    (Work::Plan(_), _) => tally.fail(vec![job], &CallError::BadReply),
-                    (Work::Call(_), value) => tally.answer(job, value),
+                    (Work::Plan(_), _) => delivery.fail(vec![job], &CallError::BadReply),
+                    (Work::Call(_), value) => delivery.answer(job, value),
                 },
             }
         }
@@ -116,7 +116,7 @@ async fn apart(mut connection: MultiplexedConnection, mut jobs: Vec<Job>, time: 
             break;
         }
     }
-    tally.aftermath()
+    delivery.aftermath()
 }
 
 /// Sends one call per job; returns one reply per job, those of `ASKING` left out.
@@ -126,7 +126,7 @@ async fn pipelined(
     jobs: &[Job],
     time: &str,
 ) -> RedisResult<Vec<Value>> {
-    let mut pipeline = Pipeline::with_capacity(jobs.len());
+    let mut pipeline = redis::Pipeline::with_capacity(jobs.len());
     let mut asking = 0;
     for job in jobs {
         match &job.work {
@@ -170,7 +170,7 @@ fn decide(by: By, jobs: &[Job], time: &str) -> Cmd {
 }
 
 /// Writes a call as it was asked for.
-fn called(by: By, call: &Call) -> Cmd {
+fn called(by: By, call: &ScriptCall) -> Cmd {
     let parts = || call.keys.iter().chain(&call.args);
     let bytes = parts().map(|part| part.len()).sum();
     let mut command = begin(by, call.script, call.keys.len(), call.args.len(), bytes);
@@ -200,12 +200,12 @@ fn is_no_script(reply: &Value) -> bool {
 
 /// What the answers of a batch amount to.
 #[derive(Default)]
-struct Tally {
+struct Delivery {
     is_served: bool,
     condemned: Option<CallError>,
 }
 
-impl Tally {
+impl Delivery {
     fn answer(&mut self, job: Job, value: Value) {
         let answer = match value {
             Value::ServerError(error) => Err(CallError::from_server(&error)),

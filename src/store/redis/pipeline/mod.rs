@@ -2,7 +2,7 @@
 //! connection.
 //!
 //! A caller lays its plan in the `queue` and waits for the answer; it alone knows how long. The
-//! link's task takes what is ready, sends it as few calls (`batch`), and hands out the replies by
+//! pipeline's task takes what is ready, sends it as few calls (`batch`), and hands out the replies by
 //! their order on the connection, so that a late one never answers another request. When the
 //! connection breaks, what was sent on it ends at once, and `supervisor` makes another, without
 //! end. A plan that was sent may have been executed although no answer came; one that waited was not.
@@ -27,18 +27,18 @@ use super::call_error::CallError;
 use super::sentinel::Resolver;
 use super::wire::{Packed, Reply, Script};
 use crate::clock::Clock;
-use queue::{Call, Queue, Waiting, Work};
+use queue::{PendingReply, Queue, ScriptCall, Work};
 
 /// One worker's way to one server; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
-pub(super) struct Link {
-    shared: Rc<Shared>,
+pub(super) struct Pipeline {
+    core: Rc<PipelineCore>,
     supervisor: AbortHandle,
 }
 
-/// What a link is told besides which server it leads to.
+/// What a pipeline is told besides which server it leads to.
 #[derive(Clone, Debug)]
-pub(super) struct Context {
+pub(super) struct PipelineContext {
     /// A manual clock stands in place of the server's.
     pub(super) clock: Clock,
     /// Whether plans share a call.
@@ -58,9 +58,9 @@ pub(super) enum Grouping {
     Apart,
 }
 
-/// How a link stands.
+/// How a pipeline stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum PipelineState {
     /// A first attempt is under way, at the start or after a connection broke: calls wait.
     Connecting,
     /// Connected.
@@ -69,12 +69,12 @@ pub(super) enum State {
     Down,
 }
 
-/// What callers and the link's task share.
+/// What callers and the pipeline's task share.
 #[derive(Debug)]
-struct Shared {
-    context: Context,
+struct PipelineCore {
+    context: PipelineContext,
     queue: Queue,
-    state: Cell<State>,
+    state: Cell<PipelineState>,
     /// Where to; the task follows when `reconfigured` says so.
     resolver: RefCell<Resolver>,
     reconfigured: Notify,
@@ -84,21 +84,21 @@ struct Shared {
     server: RefCell<Option<Arc<str>>>,
 }
 
-impl Link {
-    /// Opens a link: connects in a task of its own, on the runtime of this thread.
-    pub(super) fn open(resolver: Resolver, context: Context) -> Rc<Self> {
-        let shared = Rc::new(Shared {
+impl Pipeline {
+    /// Opens a pipeline: connects in a task of its own, on the runtime of this thread.
+    pub(super) fn open(resolver: Resolver, context: PipelineContext) -> Rc<Self> {
+        let core = Rc::new(PipelineCore {
             context,
             queue: Queue::default(),
-            state: Cell::new(State::Connecting),
+            state: Cell::new(PipelineState::Connecting),
             resolver: RefCell::new(resolver),
             reconfigured: Notify::new(),
             is_suspect: Cell::new(false),
             server: RefCell::new(None),
         });
-        let supervising = supervisor::supervise(Rc::clone(&shared));
+        let supervising = supervisor::supervise(Rc::clone(&core));
         Rc::new(Self {
-            shared,
+            core,
             supervisor: tokio::task::spawn_local(supervising).abort_handle(),
         })
     }
@@ -122,7 +122,7 @@ impl Link {
         is_asking: bool,
     ) -> Result<Value, CallError> {
         let owned = |slices: &[&[u8]]| slices.iter().map(|&slice| slice.into()).collect();
-        self.ask(Work::Call(Call {
+        self.ask(Work::Call(ScriptCall {
             script,
             keys: owned(keys),
             args: owned(args),
@@ -131,40 +131,40 @@ impl Link {
         .await
     }
 
-    /// Leads the link elsewhere, or there with other credentials, once what was sent is answered.
+    /// Leads the pipeline elsewhere, or there with other credentials, once what was sent is answered.
     pub(super) fn reconfigure(&self, resolver: Resolver) {
-        if *self.shared.resolver.borrow() != resolver {
-            *self.shared.resolver.borrow_mut() = resolver;
-            self.shared.reconfigured.notify_one();
+        if *self.core.resolver.borrow() != resolver {
+            *self.core.resolver.borrow_mut() = resolver;
+            self.core.reconfigured.notify_one();
         }
     }
 
     /// Says that the server did not answer in time: if it says nothing at all, the connection is
     /// replaced soon.
     pub(super) fn suspect(&self) {
-        self.shared.is_suspect.set(true);
+        self.core.is_suspect.set(true);
     }
 
-    /// Says how the link stands.
-    pub(super) fn state(&self) -> State {
-        self.shared.state.get()
+    /// Says how the pipeline stands.
+    pub(super) fn state(&self) -> PipelineState {
+        self.core.state.get()
     }
 
     /// Says where the connection leads to, if one stands.
     #[cfg(test)]
     pub(super) fn server(&self) -> Option<Arc<str>> {
-        self.shared.server.borrow().clone()
+        self.core.server.borrow().clone()
     }
 
-    fn ask(&self, work: Work) -> Result<Waiting<'_>, CallError> {
+    fn ask(&self, work: Work) -> Result<PendingReply<'_>, CallError> {
         match self.state() {
-            State::Down => Err(CallError::Unsent),
-            State::Connecting | State::Up => self.shared.queue.push(work),
+            PipelineState::Down => Err(CallError::Unsent),
+            PipelineState::Connecting | PipelineState::Up => self.core.queue.push(work),
         }
     }
 }
 
-impl Drop for Link {
+impl Drop for Pipeline {
     fn drop(&mut self) {
         self.supervisor.abort();
     }

@@ -12,7 +12,7 @@ use crate::store::settings::Address;
 
 /// Slots, and the nodes that have them.
 #[derive(Debug)]
-pub struct Map<N> {
+pub struct SlotMap<N> {
     slots: Slots,
     /// In the order of `slots.nodes()`.
     primaries: Vec<Rc<N>>,
@@ -26,7 +26,7 @@ struct Guest<N> {
     is_called: bool,
 }
 
-impl<N> Map<N> {
+impl<N> SlotMap<N> {
     /// A map in which nobody has anything.
     pub fn none() -> Self {
         Self {
@@ -141,15 +141,15 @@ mod tests {
         address.port
     }
 
-    fn map(of: &[(u16, u16, u16)]) -> Map<u16> {
-        let mut map = Map::none();
+    fn map(of: &[(u16, u16, u16)]) -> SlotMap<u16> {
+        let mut map = SlotMap::none();
         map.adopt(slots(of), make);
         map
     }
 
     #[test]
     fn nobody_has_anything_before_the_first_map() {
-        assert_eq!(Map::<u16>::none().owner(0), None);
+        assert_eq!(SlotMap::<u16>::none().owner(0), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::limit::{Algorithm, Decision, Quota, State};
 
 /// The state of one check after a step, as a script described it.
 #[derive(Debug)]
-pub(super) enum Facts {
+pub(super) enum StateReply {
     FixedWindow(FixedWindow),
     SlidingWindow(SlidingWindow),
     /// Entries that age together may be one.
@@ -22,21 +22,21 @@ pub(super) enum Facts {
 
 /// Calls a method of whichever state there is.
 macro_rules! state {
-    ($facts:expr, $state:ident => $call:expr) => {
-        match $facts {
-            Facts::FixedWindow($state) => $call,
-            Facts::SlidingWindow($state) => $call,
-            Facts::SlidingLog($state) => $call,
-            Facts::Gcra($state) => $call,
+    ($reply:expr, $state:ident => $call:expr) => {
+        match $reply {
+            StateReply::FixedWindow($state) => $call,
+            StateReply::SlidingWindow($state) => $call,
+            StateReply::SlidingLog($state) => $call,
+            StateReply::Gcra($state) => $call,
         }
     };
 }
 
-impl Facts {
+impl StateReply {
     /// Reads what a script says of a quota's state.
     pub(super) fn read(quota: &Quota, bytes: &[u8]) -> Result<Self, BadReply> {
-        let mut reader = Reader(bytes);
-        let facts = match quota.algorithm {
+        let mut reader = ReplyReader(bytes);
+        let state = match quota.algorithm {
             Algorithm::FixedWindow if bytes.is_empty() => Self::FixedWindow(FixedWindow::default()),
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if bytes.is_empty() => {
                 Self::Gcra(Gcra::default())
@@ -54,7 +54,7 @@ impl Facts {
             }
         };
         reader.end()?;
-        Ok(facts)
+        Ok(state)
     }
 
     /// Brings the state to the server's time and says at what time it is decided.
@@ -89,7 +89,7 @@ impl Facts {
 }
 
 /// As the value in `lua/sliding_window.lua`.
-fn sliding_window(reader: &mut Reader<'_>, width_us: u64) -> Result<SlidingWindow, BadReply> {
+fn sliding_window(reader: &mut ReplyReader<'_>, width_us: u64) -> Result<SlidingWindow, BadReply> {
     if reader.0.is_empty() {
         return Ok(SlidingWindow::default());
     }
@@ -118,7 +118,7 @@ fn sliding_window(reader: &mut Reader<'_>, width_us: u64) -> Result<SlidingWindo
 }
 
 /// As `facts` in `lua/sliding_log.lua`.
-fn sliding_log(reader: &mut Reader<'_>) -> Result<SlidingLog, BadReply> {
+fn sliding_log(reader: &mut ReplyReader<'_>) -> Result<SlidingLog, BadReply> {
     if reader.0.is_empty() {
         return Ok(SlidingLog::default());
     }
@@ -144,9 +144,9 @@ fn sliding_log(reader: &mut Reader<'_>) -> Result<SlidingLog, BadReply> {
 }
 
 /// Reads big-endian numbers.
-pub(super) struct Reader<'b>(pub(super) &'b [u8]);
+pub(super) struct ReplyReader<'b>(pub(super) &'b [u8]);
 
-impl<'b> Reader<'b> {
+impl<'b> ReplyReader<'b> {
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'b [u8], BadReply> {
         let (head, tail) = self.0.split_at_checked(count).ok_or(BadReply)?;
         self.0 = tail;

@@ -1,4 +1,4 @@
-//! The servers a link leads to: by Unix socket, TLS, RESP2, behind sentinels, as a user of few rights.
+//! The servers a pipeline leads to: by Unix socket, TLS, RESP2, behind sentinels, as a user of few rights.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,8 +12,8 @@ use crate::store::tls::{Tls, TlsMaterial};
 #[tokio::test(flavor = "local")]
 async fn server_is_reached_by_its_unix_socket() {
     let server = Server::start();
-    decides_at(Target {
-        endpoint: Endpoint::Unix(server.socket()),
+    decides_at(DialTarget {
+        endpoint: DialEndpoint::Unix(server.socket()),
         ..target(server.address())
     })
     .await;
@@ -23,7 +23,7 @@ async fn server_is_reached_by_its_unix_socket() {
 #[tokio::test(flavor = "local")]
 async fn server_that_speaks_only_the_older_protocol_is_served_in_it() {
     let server = Server::start_with(&["rename-command HELLO \"\"", "requirepass secret"]);
-    decides_at(Target {
+    decides_at(DialTarget {
         password: Some(Secret("secret".into())),
         ..target(server.address())
     })
@@ -34,7 +34,7 @@ async fn server_that_speaks_only_the_older_protocol_is_served_in_it() {
 #[tokio::test(flavor = "local")]
 async fn named_database_is_the_one_that_is_used() {
     let server = Server::start();
-    decides_at(Target {
+    decides_at(DialTarget {
         database: 3,
         ..target(server.address())
     })
@@ -48,13 +48,13 @@ async fn user_with_the_documented_rights_suffices() {
     let server = Server::start();
     server.command(&documented_user());
     server.command(&["ACL", "SETUSER", "default", "off"]);
-    let target = Target {
+    let target = DialTarget {
         username: Some("tollgate".into()),
         password: Some(Secret("PASSWORD".into())),
         database: 1,
         ..target(server.address())
     };
-    let link = Link::open(Resolver::Fixed(target), context());
+    let pipeline = Pipeline::open(Resolver::Fixed(target), context());
     let sliding = Algorithm::SlidingWindow {
         buckets: 10,
         leaving: LeavingBucket::Weighted,
@@ -70,7 +70,7 @@ async fn user_with_the_documented_rights_suffices() {
         };
         for amount in [0, 1, 9, 10, 1, 1] {
             let plan = plan_of(&quota, &key, amount);
-            link.decide(plan).await.expect("an answer");
+            pipeline.decide(plan).await.expect("an answer");
         }
         let charged = Charged {
             at: Timestamp(1),
@@ -78,14 +78,14 @@ async fn user_with_the_documented_rights_suffices() {
         };
         let release = Step::Release { charged, amount: 1 };
         for step in [Step::Spend(1), release, Step::Reset] {
-            settle_step(&link, &quota, &key, step)
+            settle_step(&pipeline, &quota, &key, step)
                 .await
                 .expect("an answer");
         }
     }
     let call = wire::announce(&Names::new("tollgate"), "node", Micros::from_secs(1));
     let arguments: Vec<_> = call.arguments.iter().map(|bytes| &**bytes).collect();
-    let announced = link
+    let announced = pipeline
         .call(Script::Announce, &[&call.keys[0]], &arguments, false)
         .await;
     assert_eq!(announced, Ok(Value::Int(1)));
@@ -96,8 +96,8 @@ async fn user_with_the_documented_rights_suffices() {
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
     let again = plan_of(&QUOTA, "tollgate:again", 1);
     // The first may be sent on the connection that is gone.
-    let _ = link.decide(again.clone()).await;
-    link.decide(again).await.expect("an answer");
+    let _ = pipeline.decide(again.clone()).await;
+    pipeline.decide(again).await.expect("an answer");
 }
 
 #[tokio::test(flavor = "local")]
@@ -105,8 +105,8 @@ async fn server_that_may_evict_keys_is_told_of_once() {
     for (policy, is_told) in [("noeviction", false), ("volatile-lru", true)] {
         let server = Server::start_with(&[&format!("maxmemory-policy {policy}")]);
         let context = context();
-        let link = Link::open(Resolver::Fixed(target(server.address())), context.clone());
-        link.decide(plan("k", 1)).await.expect("an answer");
+        let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context.clone());
+        pipeline.decide(plan("k", 1)).await.expect("an answer");
         assert_eq!(context.is_eviction_told.load(Relaxed), is_told, "{policy}");
     }
 }
@@ -140,32 +140,35 @@ async fn server_that_cannot_prove_who_it_is_learns_nothing() {
 async fn failover_is_followed_and_the_old_primary_left() {
     let group = Sentinels::start();
     let resolver = Resolver::Sentinel(sentinels(&group, None));
-    let link = Link::open(resolver, context());
-    link.decide(plan("k", 1)).await.expect("an answer");
+    let pipeline = Pipeline::open(resolver, context());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
-    assert_eq!(link.server().as_deref(), Some(&*old.address().to_string()));
+    assert_eq!(
+        pipeline.server().as_deref(),
+        Some(&*old.address().to_string())
+    );
     let new = group.fail_over();
     until("the new primary is asked", || {
-        link.server().as_deref() == Some(&*new.address().to_string())
+        pipeline.server().as_deref() == Some(&*new.address().to_string())
     })
     .await;
-    link.decide(plan("after", 1)).await.expect("an answer");
+    pipeline.decide(plan("after", 1)).await.expect("an answer");
     assert_eq!(spent(new, "after"), 1);
     new.kill();
     let newest = group.wait_for_another_than(new);
     until("the newest primary is asked", || {
-        link.server().as_deref() == Some(&*newest.address().to_string())
+        pipeline.server().as_deref() == Some(&*newest.address().to_string())
     })
     .await;
-    link.decide(plan("newest", 1)).await.expect("an answer");
+    pipeline.decide(plan("newest", 1)).await.expect("an answer");
     assert_eq!(spent(newest, "newest"), 1);
 }
 
 #[tokio::test(flavor = "local")]
 async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
     let group = Sentinels::start();
-    let link = Link::open(Resolver::Sentinel(sentinels(&group, None)), context());
-    link.decide(plan("k", 1)).await.expect("an answer");
+    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&group, None)), context());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
     // Cut off from the sentinels, it goes on as a primary.
     let successor = group
@@ -188,7 +191,7 @@ async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
         sentinel.command(&monitor);
     }
     until("the named primary is asked", || {
-        link.server().as_deref() == Some(&*successor.address().to_string())
+        pipeline.server().as_deref() == Some(&*successor.address().to_string())
     })
     .await;
     assert_eq!(old.role(), "master");
@@ -199,21 +202,21 @@ async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
     let group = Sentinels::start_with(&[], &["requirepass secret"]);
     group.sentinels[0].kill();
     let resolver = Resolver::Sentinel(sentinels(&group, Some("secret")));
-    let link = Link::open(resolver, context());
-    link.decide(plan("k", 1)).await.expect("an answer");
+    let pipeline = Pipeline::open(resolver, context());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     group.sentinels[1].kill();
-    link.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
 }
 
-async fn decides_at(target: Target) {
-    let link = Link::open(Resolver::Fixed(target), context());
-    link.decide(plan("k", 1)).await.expect("an answer");
+async fn decides_at(target: DialTarget) {
+    let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
 }
 
-/// Sees that a link to `target` comes to nothing, and that the server was asked nothing.
-async fn refuses(server: &Server, target: Target) {
-    let link = Link::open(Resolver::Fixed(target), context());
-    let refused = link.decide(plan("k", 1)).await;
+/// Sees that a pipeline to `target` comes to nothing, and that the server was asked nothing.
+async fn refuses(server: &Server, target: DialTarget) {
+    let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+    let refused = pipeline.decide(plan("k", 1)).await;
     assert_eq!(refused, Err(CallError::Unsent));
     let asked = server.info("commandstats");
     let strange = ["hello", "script|load", "evalsha"];
@@ -224,7 +227,7 @@ async fn refuses(server: &Server, target: Target) {
     );
 }
 
-fn encrypted(host: &str, server: &Server, authority: &Authority) -> Target {
+fn encrypted(host: &str, server: &Server, authority: &Authority) -> DialTarget {
     let ca = std::fs::read(authority.file()).expect("a certificate");
     let material = TlsMaterial {
         ca: Some(&ca),
@@ -234,8 +237,8 @@ fn encrypted(host: &str, server: &Server, authority: &Authority) -> Target {
         host: host.into(),
         port: server.port(),
     };
-    Target {
-        endpoint: Endpoint::Tcp(address, Some(Tls::new(material).expect("an authority"))),
+    DialTarget {
+        endpoint: DialEndpoint::Tcp(address, Some(Tls::new(material).expect("an authority"))),
         ..target(server.address())
     }
 }

@@ -1,4 +1,4 @@
-//! Links to real servers.
+//! Pipelines to real servers.
 
 mod deployments;
 mod faults;
@@ -20,7 +20,7 @@ use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, Quota};
-use crate::store::redis::connect::{Endpoint, Target};
+use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::wire::{self, Intent, Names, Settlement, Step};
 use crate::store::series::Series;
 use crate::store::servers::{self, Server};
@@ -38,8 +38,8 @@ const SLOT: SeriesId = SeriesId(0);
 #[tokio::test(flavor = "local")]
 async fn decisions_that_are_ready_together_share_a_call() {
     let server = Server::start();
-    let link = connected(&server).await;
-    let decided = join_all((0..64).map(|_| link.decide(plan("k", 1)))).await;
+    let pipeline = connected(&server).await;
+    let decided = join_all((0..64).map(|_| pipeline.decide(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
     assert_eq!((spent(&server, "k"), calls(&server)), (64, 2));
 }
@@ -47,12 +47,12 @@ async fn decisions_that_are_ready_together_share_a_call() {
 #[tokio::test(flavor = "local")]
 async fn plans_kept_apart_have_a_call_each() {
     let server = Server::start();
-    let context = Context {
+    let context = PipelineContext {
         grouping: Grouping::Apart,
         ..context()
     };
-    let link = Link::open(Resolver::Fixed(target(server.address())), context);
-    let decided = join_all((0..64).map(|_| link.decide(plan("k", 1)))).await;
+    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    let decided = join_all((0..64).map(|_| pipeline.decide(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
     assert_eq!((spent(&server, "k"), calls(&server)), (64, 64));
 }
@@ -60,48 +60,48 @@ async fn plans_kept_apart_have_a_call_each() {
 #[tokio::test(flavor = "local")]
 async fn plan_given_up_before_it_was_sent_is_never_executed() {
     let server = Server::start();
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     let mut given_up: Vec<_> = (0..40)
-        .map(|_| Box::pin(link.decide(plan("given up", 1))))
+        .map(|_| Box::pin(pipeline.decide(plan("given up", 1))))
         .collect();
     for waiting in &mut given_up {
         assert!(polled(waiting).await.is_pending());
     }
     drop(given_up);
-    link.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     assert_eq!((spent(&server, "given up"), spent(&server, "k")), (0, 1));
 }
 
 #[tokio::test(flavor = "local")]
 async fn calls_wait_for_the_first_connection() {
     let server = Server::start();
-    let link = open(server.address());
-    assert_eq!(link.state(), State::Connecting);
-    link.decide(plan("k", 1)).await.expect("an answer");
-    assert_eq!(link.state(), State::Up);
+    let pipeline = open(server.address());
+    assert_eq!(pipeline.state(), PipelineState::Connecting);
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    assert_eq!(pipeline.state(), PipelineState::Up);
     assert_eq!(
-        link.server().as_deref(),
+        pipeline.server().as_deref(),
         Some(&*server.address().to_string())
     );
 }
 
 #[tokio::test(flavor = "local")]
-async fn dropped_link_closes_its_connection() {
+async fn dropped_pipeline_closes_its_connection() {
     let server = Server::start();
     let clients = || server.figure("clients", "connected_clients");
-    let link = connected(&server).await;
-    assert_eq!(clients(), 2, "the link and the test");
-    drop(link);
+    let pipeline = connected(&server).await;
+    assert_eq!(clients(), 2, "the pipeline and the test");
+    drop(pipeline);
     until("the connection is closed", || clients() == 1).await;
 }
 
 #[tokio::test(flavor = "local")]
 async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
     let server = Server::start();
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     let fill = |count: usize| {
         (0..count)
-            .map(|_| Box::pin(link.decide(plan("k", 1))))
+            .map(|_| Box::pin(pipeline.decide(plan("k", 1))))
             .collect::<Vec<_>>()
     };
     let mut refused = 0;
@@ -115,21 +115,21 @@ async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
         }
     }
     assert_eq!(refused, 4);
-    link.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     assert_eq!(spent(&server, "k"), 1);
 }
 
 #[tokio::test(flavor = "local")]
 async fn manual_clock_stands_in_place_of_the_servers() {
     let server = Server::start();
-    let context = Context {
+    let context = PipelineContext {
         clock: Clock::manual(Timestamp(1_234_567)),
         ..context()
     };
-    let link = Link::open(Resolver::Fixed(target(server.address())), context);
+    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
     let mut watching = server.connect().expect("a connection");
     watching.ask(&["MONITOR"]).expect("an answer");
-    link.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
     let seen = std::iter::repeat_with(|| watching.read().expect("a line").text())
         .find(|line| line.contains("EVALSHA"))
         .expect("the call");
@@ -139,23 +139,26 @@ async fn manual_clock_stands_in_place_of_the_servers() {
 #[tokio::test(flavor = "local")]
 async fn calls_of_their_own_reach_other_scripts() {
     let server = Server::start();
-    let link = connected(&server).await;
-    settle(&link, "k").await.expect("an answer");
+    let pipeline = connected(&server).await;
+    settle(&pipeline, "k").await.expect("an answer");
     assert_eq!(spent(&server, "k"), 1);
 }
 
 #[tokio::test(flavor = "local")]
 async fn one_bad_plan_does_not_fail_the_others_of_its_batch() {
     let server = Server::start();
-    let link = connected(&server).await;
+    let pipeline = connected(&server).await;
     server.command(&["RPUSH", "bad", "entry"]);
-    let (bad, good) = tokio::join!(link.decide(plan("bad", 1)), link.decide(plan("k", 1)));
+    let (bad, good) = tokio::join!(
+        pipeline.decide(plan("bad", 1)),
+        pipeline.decide(plan("k", 1))
+    );
     assert!(matches!(bad, Err(CallError::Server(_))), "{bad:?}");
     assert!(good.is_ok(), "{good:?}");
 }
 
-fn context() -> Context {
-    Context {
+fn context() -> PipelineContext {
+    PipelineContext {
         clock: Clock::system(),
         grouping: Grouping::Together,
         timeout: Duration::from_millis(50),
@@ -170,23 +173,26 @@ fn address(address: SocketAddr) -> Address {
     }
 }
 
-fn target(at: SocketAddr) -> Target {
-    Target {
-        endpoint: Endpoint::Tcp(address(at), None),
+fn target(at: SocketAddr) -> DialTarget {
+    DialTarget {
+        endpoint: DialEndpoint::Tcp(address(at), None),
         username: None,
         password: None,
         database: 0,
     }
 }
 
-fn open(at: SocketAddr) -> Rc<Link> {
-    Link::open(Resolver::Fixed(target(at)), context())
+fn open(at: SocketAddr) -> Rc<Pipeline> {
+    Pipeline::open(Resolver::Fixed(target(at)), context())
 }
 
-async fn connected(server: &Server) -> Rc<Link> {
-    let link = open(server.address());
-    until("the link is up", || link.state() == State::Up).await;
-    link
+async fn connected(server: &Server) -> Rc<Pipeline> {
+    let pipeline = open(server.address());
+    until("the pipeline is up", || {
+        pipeline.state() == PipelineState::Up
+    })
+    .await;
+    pipeline
 }
 
 /// A plan that spends `amount` of what `key` counts.
@@ -210,12 +216,12 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
 }
 
 /// Spends one more unit of what `key` counts, in a call of its own.
-async fn settle(link: &Link, key: &str) -> Result<Value, CallError> {
-    settle_step(link, &QUOTA, key, Step::Spend(1)).await
+async fn settle(pipeline: &Pipeline, key: &str) -> Result<Value, CallError> {
+    settle_step(pipeline, &QUOTA, key, Step::Spend(1)).await
 }
 
 async fn settle_step(
-    link: &Link,
+    pipeline: &Pipeline,
     quota: &Quota,
     key: &str,
     step: Step,
@@ -228,7 +234,8 @@ async fn settle_step(
     };
     let call = wire::settle(&[settlement], &names(), None);
     let arguments: Vec<_> = call.arguments.iter().map(|bytes| &**bytes).collect();
-    link.call(Script::Settle, &[key.as_bytes()], &arguments, false)
+    pipeline
+        .call(Script::Settle, &[key.as_bytes()], &arguments, false)
         .await
 }
 
