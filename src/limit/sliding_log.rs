@@ -21,12 +21,12 @@ pub struct SlidingLog {
     /// Entries at the front that count no more; removed in bulk, so that ageing is cheap.
     dead: usize,
     /// Oldest first; two in one microsecond are two.
-    entries: SmallVec<[Entry; 1]>,
+    entries: SmallVec<[LogEntry; 1]>,
 }
 
 /// One spent cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct LogEntry {
     at: Timestamp,
     units: u64,
 }
@@ -34,8 +34,8 @@ struct Entry {
 impl SlidingLog {
     /// Makes the state of entries, oldest first: the time and the units of each.
     pub fn new(entries: impl IntoIterator<Item = (Timestamp, u64)>) -> Self {
-        let entry = |(at, units)| Entry { at, units };
-        let entries: SmallVec<[Entry; 1]> = entries.into_iter().map(entry).collect();
+        let entry = |(at, units)| LogEntry { at, units };
+        let entries: SmallVec<[LogEntry; 1]> = entries.into_iter().map(entry).collect();
         Self {
             sum: entries.iter().map(|entry| entry.units).sum(),
             dead: 0,
@@ -43,7 +43,7 @@ impl SlidingLog {
         }
     }
 
-    fn live(&self) -> &[Entry] {
+    fn live(&self) -> &[LogEntry] {
         &self.entries[self.dead..]
     }
 
@@ -54,14 +54,14 @@ impl SlidingLog {
             return;
         }
         self.sum += units;
-        self.entries.push(Entry { at, units });
+        self.entries.push(LogEntry { at, units });
         if quota.count == Count::All {
             self.forget_while(|oldest, sum| sum - oldest.units > quota.limit);
         }
     }
 
     /// Forgets the oldest entry for as long as `is_spent` says so of it and the sum.
-    fn forget_while(&mut self, is_spent: impl Fn(&Entry, u64) -> bool) {
+    fn forget_while(&mut self, is_spent: impl Fn(&LogEntry, u64) -> bool) {
         while let Some(oldest) = self.entries.get(self.dead)
             && is_spent(oldest, self.sum)
         {
@@ -181,7 +181,7 @@ impl State for SlidingLog {
 
     fn heap_bytes(&self) -> usize {
         if self.entries.spilled() {
-            self.entries.capacity() * size_of::<Entry>()
+            self.entries.capacity() * size_of::<LogEntry>()
         } else {
             0
         }
@@ -193,7 +193,7 @@ impl State for SlidingLog {
             return 0;
         }
         // As `SmallVec` grows.
-        (capacity + 1).next_power_of_two() * size_of::<Entry>()
+        (capacity + 1).next_power_of_two() * size_of::<LogEntry>()
     }
 
     fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {

@@ -91,7 +91,7 @@ impl Worker {
         self.sweep.sweep();
         self.pools.sweep(now);
         self.access_log.flush();
-        self.store.tend();
+        self.store.tick();
     }
 }
 

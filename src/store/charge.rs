@@ -11,7 +11,7 @@ use crate::limit::{Charged, Decision, PartitionId, Quota};
 #[must_use = "a dropped charge stays spent"]
 pub struct Charge {
     /// One entry per check of the plan that is counted, in order.
-    pub(super) entries: SmallVec<[Entry; 2]>,
+    pub(super) entries: SmallVec<[ChargeEntry; 2]>,
 }
 
 impl Charge {
@@ -31,7 +31,7 @@ impl Charge {
 
 /// Where one quota was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ChargeEntry {
     /// The quota as it was decided: this node's share of it, if it was charged here in place of Redis.
     pub(super) quota: Quota,
     pub(super) series_id: SeriesId,
@@ -39,12 +39,12 @@ pub(super) struct Entry {
     pub(super) partition_id: PartitionId,
     /// What can still be given back, if anything.
     pub(super) charged: Option<Charged>,
-    pub(super) place: Place,
+    pub(super) keeper: Keeper,
 }
 
 /// Who keeps what was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Keeper {
     /// The memory store, as it was since it was cleared so many times: what it was cleared of
     /// cannot be given back.
     Memory {

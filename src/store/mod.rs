@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// What a worker does a few times a second for its way to the store.
-    pub fn tend(&self) {
+    pub fn tick(&self) {
         match self {
             Self::Memory(_) => {}
             Self::Redis(session) => session.tick(),

@@ -14,7 +14,7 @@ use tollgate::limit::{
 };
 use tollgate::store::Series;
 use tollgate::store::redis::wire::{
-    self, Call, Intent, Names, Packed, Reply, Script, Settlement, Step, time_argument,
+    self, Call, Intent, KeyNames, Packed, Reply, Script, Settlement, SettlementStep, time_argument,
 };
 
 use crate::ledger::check;
@@ -28,7 +28,7 @@ pub struct Scripted {
     connection: Connection,
     /// The tests' own.
     control: Connection,
-    pub names: Names,
+    pub names: KeyNames,
     pub quotas: Vec<(Quota, Mode)>,
     pub partition_id: PartitionId,
     /// What each decision charged.
@@ -66,7 +66,7 @@ impl Scripted {
             let sha = connection.ask(&["SCRIPT", "LOAD", script.source()]);
             assert_eq!(sha.expect("the server answers").text(), script.sha());
         }
-        let names = Names::new("test");
+        let names = KeyNames::new("test");
         for (series_id, (quota, _)) in (0..).map(SeriesId).zip(&quotas) {
             let series = Series {
                 policy: Arc::from(format!("policy-{}", series_id.0)),
@@ -125,7 +125,7 @@ impl Scripted {
         for (index, charged) in self.charges[decision].iter_mut().enumerate() {
             let Some(charged) = charged else { continue };
             let amount = amount.min(charged.amount);
-            let step = Step::Release {
+            let step = SettlementStep::Release {
                 charged: *charged,
                 amount,
             };
@@ -138,7 +138,7 @@ impl Scripted {
     pub fn spend(&mut self, now: Timestamp, amount: u64) -> Vec<Decision> {
         let quotas = self.quotas.clone();
         let spends: Vec<_> = (0..quotas.len())
-            .map(|index| (index, Step::Spend(amount)))
+            .map(|index| (index, SettlementStep::Spend(amount)))
             .collect();
         self.settle(&quotas, now, &spends)
     }
@@ -146,7 +146,7 @@ impl Scripted {
     pub fn reset(&mut self, now: Timestamp) -> Vec<Decision> {
         let quotas = self.quotas.clone();
         let resets: Vec<_> = (0..quotas.len())
-            .map(|index| (index, Step::Reset))
+            .map(|index| (index, SettlementStep::Reset))
             .collect();
         self.settle(&quotas, now, &resets)
     }
@@ -155,9 +155,9 @@ impl Scripted {
         &mut self,
         quotas: &[(Quota, Mode)],
         now: Timestamp,
-        steps: &[(usize, Step)],
+        steps: &[(usize, SettlementStep)],
     ) -> Vec<Decision> {
-        let settlement = |&(index, step): &(usize, Step)| Settlement {
+        let settlement = |&(index, step): &(usize, SettlementStep)| Settlement {
             quota: &quotas[index].0,
             series_id: series_id(index),
             partition_id: self.partition_id,

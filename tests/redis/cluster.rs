@@ -12,7 +12,7 @@ use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
     Algorithm, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
 };
-use tollgate::store::redis::wire::Names;
+use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
     Address, BreakerSettings, Deployment, Location, RedisSettings, Settings,
 };
@@ -368,7 +368,7 @@ async fn own_counts_are_dropped_once_a_replica_has_replaced_its_primary() {
             panic!("neither here nor there: {outcome:?}");
         };
         gateway.store.sweep();
-        gateway.session.tend();
+        gateway.session.tick();
         match is_degraded {
             true => assert!(gateway.store.usage().partitions > 0),
             false if was_degraded && gateway.store.usage().partitions == 0 => break,
@@ -405,7 +405,7 @@ fn shorten_resets(redis: &mut Verdict, memory: &Verdict, algorithm: impl Fn(usiz
 
 /// Returns the port of the primary that keeps a partition.
 fn primary_of(cluster: &Cluster, partition_id: u128) -> u16 {
-    let names = Names::new("tollgate");
+    let names = KeyNames::new("tollgate");
     let quota = quota(1, MINUTE);
     names.note(SeriesId(0), &series("any", &quota));
     let key = names.key(SeriesId(0), PartitionId::new(partition_id));
@@ -421,7 +421,7 @@ fn series(policy: &str, quota: &Quota) -> Series {
     }
 }
 
-/// Names the first node.
+/// KeyNames the first node.
 fn seeds(cluster: &Cluster) -> Location {
     let seed = cluster.nodes[0].address();
     let seeds = vec![Address {

@@ -33,7 +33,7 @@ pub(super) struct Breaker {
     failures_in_row: AtomicU32,
     /// Successes since the start, by worker.
     successes: [CachePadded<AtomicU64>; LANES],
-    book: Mutex<Book>,
+    record: Mutex<FailureRecord>,
 }
 
 /// Leave to ask the server. Say how it went; dropped, the call went neither way.
@@ -57,7 +57,7 @@ pub(super) enum Change {
 
 /// What failures are judged by.
 #[derive(Debug)]
-struct Book {
+struct FailureRecord {
     settings: BreakerSettings,
     /// Failures since the start.
     failures: u64,
@@ -88,7 +88,7 @@ impl Breaker {
             is_probed: AtomicBool::new(false),
             failures_in_row: AtomicU32::new(0),
             successes: Default::default(),
-            book: Mutex::new(Book {
+            record: Mutex::new(FailureRecord {
                 settings,
                 failures: 0,
                 marks: VecDeque::from([start]),
@@ -134,8 +134,8 @@ impl Breaker {
 
     /// Judges by other settings from now on; an open one stays so for no longer than they say.
     pub(super) fn set(&self, settings: BreakerSettings) {
-        let mut book = self.book();
-        book.settings = settings;
+        let mut record = self.record();
+        record.settings = settings;
         let from_us = self.probe_from_us.load(Relaxed);
         let latest = self.clock.now() + Micros::from(settings.cooldown);
         self.probe_from_us.store(from_us.min(latest.0), Relaxed);
@@ -144,7 +144,7 @@ impl Breaker {
     /// Lets the window slide; called several times a second.
     pub(super) fn sweep(&self) {
         let now = self.clock.now();
-        self.book().slide(now, self.successes());
+        self.record().slide(now, self.successes());
     }
 
     fn succeeded(&self, permit: &Permit<'_>) -> Change {
@@ -160,32 +160,32 @@ impl Breaker {
 
     fn failed(&self, permit: &Permit<'_>, error: &dyn Display) {
         let now = self.clock.now();
-        let mut book = self.book();
+        let mut record = self.record();
         if self.period.load(Relaxed) != permit.period {
             return;
         }
         if permit.is_probe {
-            let cooldown = Micros::from(book.settings.cooldown);
+            let cooldown = Micros::from(record.settings.cooldown);
             self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
             return;
         }
         let in_row = self.failures_in_row.fetch_add(1, Relaxed) + 1;
-        book.slide(now, self.successes());
-        book.failures += 1;
-        let is_share_too_large = book.is_share_too_large(self.successes());
-        if in_row < book.settings.failures && !is_share_too_large {
+        record.slide(now, self.successes());
+        record.failures += 1;
+        let is_share_too_large = record.is_share_too_large(self.successes());
+        if in_row < record.settings.failures && !is_share_too_large {
             return;
         }
-        let cooldown = Micros::from(book.settings.cooldown);
+        let cooldown = Micros::from(record.settings.cooldown);
         self.period.fetch_add(1, Relaxed);
         self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
-        drop(book);
+        drop(record);
         let server = &*self.server;
         tracing::warn!(server, %error, "the store fails: it is not asked for a while");
     }
 
     fn close(&self, period: u32) -> Change {
-        let mut book = self.book();
+        let mut record = self.record();
         if self.period.load(Relaxed) != period {
             return Change::None;
         }
@@ -194,12 +194,12 @@ impl Breaker {
         let start = Mark {
             at: self.clock.now(),
             successes: self.successes(),
-            failures: book.failures,
+            failures: record.failures,
         };
-        book.marks.clear();
-        book.marks.push_back(start);
+        record.marks.clear();
+        record.marks.push_back(start);
         self.probe_from_us.store(0, Relaxed);
-        drop(book);
+        drop(record);
         tracing::info!(server = &*self.server, "the store answers again");
         Change::Closed
     }
@@ -208,8 +208,8 @@ impl Breaker {
         self.successes.iter().map(|lane| lane.load(Relaxed)).sum()
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn record(&self) -> MutexGuard<'_, FailureRecord> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -233,7 +233,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-impl Book {
+impl FailureRecord {
     /// Notes how the counts stand, and forgets what is older than the window and not its beginning.
     fn slide(&mut self, now: Timestamp, successes: u64) {
         let window = Micros::from(self.settings.window);

@@ -14,7 +14,7 @@ use crate::clock::Micros;
 use crate::limit::after_release::after_release;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Check, Count, PartitionId, Plan, Quota, Retry, Verdict};
-use crate::store::charge::{Charge, Entry};
+use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::Outcome;
 
 /// The checks of a plan that are in one slot.
@@ -164,7 +164,7 @@ impl DecidedPart<'_, '_> {
 }
 
 /// Says whether what a quota was charged comes back if the plan is refused.
-fn comes_back(entry: &Entry) -> bool {
+fn comes_back(entry: &ChargeEntry) -> bool {
     entry.quota.count == Count::Admitted
 }
 

@@ -30,7 +30,7 @@ use self::remote::Remote;
 use self::settlements::SettlementQueue;
 use super::charge::Charge;
 use super::outcome::Outcome;
-use super::redis::wire::{Settlement, Step};
+use super::redis::wire::{Settlement, SettlementStep};
 use crate::clock::Micros;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota};
@@ -127,7 +127,7 @@ impl GuardedSession {
             quota: &ANY,
             series_id,
             partition_id,
-            step: Step::Reset,
+            step: SettlementStep::Reset,
         };
         let _ = self.remote.settle(&[settlement]).await;
         let store = self.remote.store();

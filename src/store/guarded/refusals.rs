@@ -1,4 +1,4 @@
-//! Remembered refusals: who was refused is refused again without a question, until it may change.
+//! RememberedCheck refusals: who was refused is refused again without a question, until it may change.
 //!
 //! A refusal says when the same cost would be admitted with no other traffic, and other traffic
 //! only makes it later: until then the same plan, at that cost or a higher one, must be refused.
@@ -26,7 +26,7 @@ use crate::limit::{Answer, Check, Decision, PartitionId, Quota, Retry, Verdict};
 /// Refusals of the last moment; shared by all workers.
 #[derive(Debug)]
 pub(super) struct Refusals {
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    shards: Box<[CachePadded<Mutex<RefusalShard>>]>,
     /// Asks of all entries: what is bounded.
     checks: AtomicUsize,
     /// The shard that is swept next.
@@ -42,15 +42,15 @@ pub(super) struct Interval {
 }
 
 #[derive(Debug, Default)]
-struct Shard {
-    entries: HashTable<Entry>,
+struct RefusalShard {
+    entries: HashTable<RememberedRefusal>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RememberedRefusal {
     hash: u64,
     /// One per check of the plan, in order.
-    checks: Box<[Remembered]>,
+    checks: Box<[RememberedCheck]>,
     /// Which ask it stands on, and the quota as it was.
     binding: usize,
     quota: Quota,
@@ -63,7 +63,7 @@ struct Entry {
 }
 
 #[derive(Debug)]
-struct Remembered {
+struct RememberedCheck {
     series_id: SeriesId,
     partition_id: PartitionId,
     decision: Option<Decision>,
@@ -124,10 +124,10 @@ impl Refusals {
         }
         let hash = self.hash(plan);
         let check = &plan[binding];
-        let entry = Entry {
+        let entry = RememberedRefusal {
             hash,
             checks: (plan.iter().zip(&verdict.answers))
-                .map(|(check, answer)| Remembered {
+                .map(|(check, answer)| RememberedCheck {
                     series_id: check.series_id,
                     partition_id: check.partition_id,
                     decision: answer.decision,
@@ -145,8 +145,9 @@ impl Refusals {
 
     /// Forgets what stands on one partition's quota.
     pub(super) fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
-        let is_of =
-            |asked: &Remembered| (asked.series_id, asked.partition_id) == (series_id, partition_id);
+        let is_of = |asked: &RememberedCheck| {
+            (asked.series_id, asked.partition_id) == (series_id, partition_id)
+        };
         self.retain(|entry| !entry.checks.iter().any(is_of));
     }
 
@@ -168,11 +169,11 @@ impl Refusals {
 
     /// Counts the entries.
     pub(super) fn len(&self) -> u64 {
-        let len = |shard: &CachePadded<Mutex<Shard>>| lock(shard).entries.len() as u64;
+        let len = |shard: &CachePadded<Mutex<RefusalShard>>| lock(shard).entries.len() as u64;
         self.shards.iter().map(len).sum()
     }
 
-    fn insert(&self, entry: Entry, plan: &[Check<'_>]) {
+    fn insert(&self, entry: RememberedRefusal, plan: &[Check<'_>]) {
         let hash = entry.hash;
         let mut shard = self.lock(hash);
         let known = (shard.entries).find_mut(hash, |other| other.is_of(hash, plan));
@@ -192,13 +193,13 @@ impl Refusals {
         (shard.entries).insert_unique(hash, entry, |entry| entry.hash);
     }
 
-    fn retain(&self, stays: impl Fn(&Entry) -> bool) {
+    fn retain(&self, stays: impl Fn(&RememberedRefusal) -> bool) {
         for index in 0..SHARDS {
             self.retain_in(index, &stays);
         }
     }
 
-    fn retain_in(&self, index: usize, stays: impl Fn(&Entry) -> bool) {
+    fn retain_in(&self, index: usize, stays: impl Fn(&RememberedRefusal) -> bool) {
         let mut shard = lock(&self.shards[index]);
         let mut dropped = 0;
         shard.entries.retain(|entry| {
@@ -223,13 +224,13 @@ impl Refusals {
         hasher.finish()
     }
 
-    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard> {
+    fn lock(&self, hash: u64) -> MutexGuard<'_, RefusalShard> {
         // Tables take the lowest and the highest bits.
         lock(&self.shards[(hash >> 32) as usize % SHARDS])
     }
 }
 
-impl Entry {
+impl RememberedRefusal {
     fn is_of(&self, hash: u64, plan: &[Check<'_>]) -> bool {
         self.hash == hash
             && self.checks.len() == plan.len()
@@ -302,7 +303,7 @@ fn counted_down(span: Micros, elapsed: Micros) -> Micros {
     Micros(span.0.saturating_sub(elapsed.0).max(span.0.min(1)))
 }
 
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

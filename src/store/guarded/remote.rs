@@ -22,7 +22,7 @@ use super::fleet::LIFETIME;
 use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId};
-use crate::store::charge::{Charge, Entry, Place};
+use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::Outcome;
 use crate::store::redis::wire::Settlement;
 use crate::store::redis::{CallError, RedisSession};
@@ -87,12 +87,12 @@ impl Remote {
             return self.store.fallback().decide(plan);
         };
         let entries = (plan.iter().zip(&verdict.answers))
-            .map(|(check, answer)| Entry {
+            .map(|(check, answer)| ChargeEntry {
                 quota: *check.quota,
                 series_id: check.series_id,
                 partition_id: check.partition_id,
                 charged: answer.charged,
-                place: Place::Redis,
+                keeper: Keeper::Redis,
             })
             .collect();
         Outcome::Decided {

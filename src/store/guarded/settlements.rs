@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 
 use super::counters::Unanswered;
 use super::remote::Remote;
-use crate::store::charge::{Charge, Entry, Place};
-use crate::store::redis::wire::{Settlement, Step};
+use crate::store::charge::{Charge, ChargeEntry, Keeper};
+use crate::store::redis::wire::{Settlement, SettlementStep};
 
 /// Charges that are to come back, at most [`SETTLEMENTS_MAX`]; what does not fit stays spent.
 #[derive(Debug, Default)]
@@ -83,10 +83,10 @@ enum Settled {
 pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Charge {
     let (here, mut there) = split(charge);
     let mut charge = remote.store().memory.release(here, amount);
-    let step = |entry: &Entry| {
+    let step = |entry: &ChargeEntry| {
         let charged = entry.charged?;
         let amount = amount.min(charged.amount);
-        Some(Step::Release { charged, amount })
+        Some(SettlementStep::Release { charged, amount })
     };
     let settled = settle(remote, &there, step).await;
     for (entry, settled) in there.iter_mut().zip(settled) {
@@ -114,15 +114,15 @@ pub(super) async fn spend(remote: &Remote, charge: &Charge, amount: u64) {
     let entries = charge.entries.clone();
     let (here, there) = split(Charge { entries });
     remote.store().memory.spend(&here, amount);
-    let step = |_: &Entry| Some(Step::Spend(amount));
+    let step = |_: &ChargeEntry| Some(SettlementStep::Spend(amount));
     drop(settle(remote, &there, step).await);
 }
 
 /// Settles entries that are in Redis, those of one slot together.
 async fn settle(
     remote: &Remote,
-    entries: &[Entry],
-    step: impl Fn(&Entry) -> Option<Step>,
+    entries: &[ChargeEntry],
+    step: impl Fn(&ChargeEntry) -> Option<SettlementStep>,
 ) -> Vec<Settled> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut settled = vec![Settled::Unsent; entries.len()];
@@ -162,8 +162,8 @@ async fn settle(
 }
 
 /// Sorts what was charged by who keeps it: this node, Redis.
-fn split(charge: Charge) -> (Charge, SmallVec<[Entry; 2]>) {
-    let is_here = |entry: &Entry| entry.place != Place::Redis;
+fn split(charge: Charge) -> (Charge, SmallVec<[ChargeEntry; 2]>) {
+    let is_here = |entry: &ChargeEntry| entry.keeper != Keeper::Redis;
     let (here, there) = charge.entries.into_iter().partition(is_here);
     (Charge { entries: here }, there)
 }

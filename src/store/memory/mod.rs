@@ -16,8 +16,8 @@
 //! overflow partitions (one per series, a kilobyte at most). Tables double, so a full store is between
 //! 7/16 and 7/8 full of partitions.
 
-mod books;
-mod meter;
+mod locked_shards;
+mod memory_budget;
 mod partitions;
 mod shard;
 mod table;
@@ -29,8 +29,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
-use self::books::{Books, Full};
-use self::meter::Meter;
+use self::locked_shards::{Full, LockedShards};
+use self::memory_budget::MemoryBudget;
 use self::partitions::{Purpose, Spot};
 use self::shard::Shard;
 use self::table::with_partitions;
@@ -46,7 +46,7 @@ use crate::limit::{Check, Decision, PartitionId};
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Clock,
-    meter: Meter,
+    budget: MemoryBudget,
     /// Asks that found no room.
     overflowed: AtomicU64,
     /// [`SHARDS`] shards and the overflow shard.
@@ -63,7 +63,7 @@ impl MemoryStore {
     pub fn new(clock: Clock, bytes_max: u64) -> Self {
         Self {
             clock,
-            meter: Meter::new(bytes_max),
+            budget: MemoryBudget::new(bytes_max),
             overflowed: AtomicU64::new(0),
             shards: (0..=OVERFLOW_SHARD)
                 .map(|_| CachePadded::default())
@@ -82,21 +82,21 @@ impl MemoryStore {
         let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
         for index in first..first + SHARDS_PER_SWEEP {
             let mut shard = self.lock(index % self.shards.len());
-            shard.sweep(self.clock.now(), &self.meter);
+            shard.sweep(self.clock.now(), &self.budget);
         }
     }
 
     /// Changes how many bytes the store may hold.
     pub fn set_bytes_max(&self, bytes_max: u64) {
-        self.meter.set_bytes_max(bytes_max);
+        self.budget.set_bytes_max(bytes_max);
     }
 
     /// Says what the store holds; locks each shard for an instant, so for scrapes, not requests.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage {
-            bytes: self.meter.bytes(),
+            bytes: self.budget.bytes(),
             overflowed: self.overflowed.load(Relaxed),
-            coarsened: self.meter.coarsened(),
+            coarsened: self.budget.coarsened(),
             ..Usage::default()
         };
         for index in 0..self.shards.len() {
@@ -108,14 +108,15 @@ impl MemoryStore {
     }
 
     pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        let mut books = Books::open(self, &plan.iter().map(|check| check.partition_id));
-        if let Err(Full) = books.place(plan) {
+        let mut locked_shards =
+            LockedShards::open(self, &plan.iter().map(|check| check.partition_id));
+        if let Err(Full) = locked_shards.place(plan) {
             return Outcome::Unavailable {
                 retry: RETRY_WHEN_FULL,
             };
         }
-        let verdict = plan::decide(&mut books, plan);
-        let charge = books.close(plan, &verdict.answers);
+        let verdict = plan::decide(&mut locked_shards, plan);
+        let charge = locked_shards.close(plan, &verdict.answers);
         Outcome::Decided {
             verdict,
             charge,
@@ -126,15 +127,15 @@ impl MemoryStore {
     /// Asks that have no room are answered as the overflow partition if their policy is `local`,
     /// else as a whole quota.
     pub(super) fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
-        plan.iter().map(|check| self.look_one(check)).collect()
+        plan.iter().map(|check| self.peek_one(check)).collect()
     }
 
-    fn look_one(&self, check: &Check<'_>) -> Decision {
+    fn peek_one(&self, check: &Check<'_>) -> Decision {
         let mut partition_id = check.partition_id;
         let mut shard = self.lock(shard_of(partition_id));
         if check.on_store_failure == OnStoreFailure::Local
             && shard.find(check.series_id, partition_id).is_none()
-            && !shard.has_room(check.series_id, check.quota, Purpose::Peek, &self.meter)
+            && !shard.has_room(check.series_id, check.quota, Purpose::Peek, &self.budget)
         {
             partition_id = OVERFLOW;
             shard = self.lock(OVERFLOW_SHARD);
@@ -146,9 +147,10 @@ impl MemoryStore {
     }
 
     pub(super) fn release(&self, mut charge: Charge, amount: u64) -> Charge {
-        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
+        let mut locked_shards =
+            LockedShards::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
         for entry in &mut charge.entries {
-            books.release(entry, amount);
+            locked_shards.release(entry, amount);
         }
         charge
     }
@@ -157,15 +159,16 @@ impl MemoryStore {
         if amount == 0 {
             return;
         }
-        let mut books = Books::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
+        let mut locked_shards =
+            LockedShards::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
         for entry in &charge.entries {
-            books.spend(entry, amount);
+            locked_shards.spend(entry, amount);
         }
     }
 
     pub(super) fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
         if let Some(table) = self.lock(shard_of(partition_id)).table(series_id) {
-            with_partitions!(table, partitions => partitions.remove(partition_id, &self.meter));
+            with_partitions!(table, partitions => partitions.remove(partition_id, &self.budget));
         }
     }
 
@@ -191,7 +194,7 @@ impl MemoryStore {
         live.sort_unstable();
         for index in 0..self.shards.len() {
             // The lock is let go before the tables are dropped.
-            let taken = self.lock(index).take_all_but(&live, &self.meter);
+            let taken = self.lock(index).take_all_but(&live, &self.budget);
             drop(taken);
         }
     }

@@ -8,7 +8,7 @@
 use hashbrown::HashTable;
 
 use super::OVERFLOW;
-use super::meter::Meter;
+use super::memory_budget::MemoryBudget;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
 use crate::limit::{Charged, Check, Decision, PartitionId, Quota, State};
@@ -22,8 +22,8 @@ pub(super) struct Partitions<S> {
     entries: HashTable<(PartitionId, S)>,
     /// Bytes that the states hold outside of the table.
     heap_bytes: usize,
-    /// Bytes that the meter knows of.
-    metered_bytes: usize,
+    /// Bytes that the budget knows of.
+    budgeted_bytes: usize,
 }
 
 /// Where a partition's state is, or that there is none yet.
@@ -46,9 +46,9 @@ pub(super) enum Purpose {
 /// What a charge means for the memory of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
-    /// It takes none, or what it takes is metered afterwards.
+    /// It takes none, or what it takes is budgeted afterwards.
     None,
-    /// What it needs has been taken from the meter.
+    /// What it needs has been taken from the budget.
     Taken,
     /// There is none: the state gets coarser.
     Barred,
@@ -60,7 +60,7 @@ impl<S: State + Clone> Partitions<S> {
             quota,
             entries: HashTable::new(),
             heap_bytes: 0,
-            metered_bytes: 0,
+            budgeted_bytes: 0,
         }
     }
 
@@ -68,8 +68,8 @@ impl<S: State + Clone> Partitions<S> {
         self.entries.len()
     }
 
-    pub(super) fn metered_bytes(&self) -> usize {
-        self.metered_bytes
+    pub(super) fn budgeted_bytes(&self) -> usize {
+        self.budgeted_bytes
     }
 
     /// Finds the bucket of a partition.
@@ -80,22 +80,22 @@ impl<S: State + Clone> Partitions<S> {
     /// Says whether one more partition fits, and grows the table for it if need be.
     ///
     /// Tables double, so they are between 7/16 and 7/8 full while they grow.
-    pub(super) fn has_room(&mut self, purpose: Purpose, meter: &Meter) -> bool {
+    pub(super) fn has_room(&mut self, purpose: Purpose, budget: &MemoryBudget) -> bool {
         if self.entries.len() < self.entries.capacity() {
             // States that live on the heap may have filled the store while tables are half empty.
-            return meter.fits_newcomer(0);
+            return budget.fits_newcomer(0);
         }
         // While it grows, the old table and the new one are both held.
         let grown_bytes = grown_bytes::<(PartitionId, S)>(self.entries.num_buckets());
         if purpose == Purpose::Peek {
-            return meter.fits_newcomer(grown_bytes);
+            return budget.fits_newcomer(grown_bytes);
         }
-        if !meter.try_take_for_newcomer(grown_bytes) {
+        if !budget.try_take_for_newcomer(grown_bytes) {
             return false;
         }
-        self.metered_bytes += grown_bytes;
+        self.budgeted_bytes += grown_bytes;
         self.entries.reserve(1, hash_of);
-        self.settle(meter);
+        self.settle(budget);
         true
     }
 
@@ -104,7 +104,7 @@ impl<S: State + Clone> Partitions<S> {
         spot: Spot,
         check: &Check<'_>,
         now: Timestamp,
-        meter: &Meter,
+        budget: &MemoryBudget,
     ) -> Peek {
         let peek = |state: &mut S| {
             let at = state.arrive(check.quota, now);
@@ -112,7 +112,7 @@ impl<S: State + Clone> Partitions<S> {
             Peek { at, admit }
         };
         match spot.bucket.and_then(|_| self.bucket(spot)) {
-            Some(bucket) => self.update(bucket, meter, peek),
+            Some(bucket) => self.update(bucket, budget, peek),
             None => peek(&mut S::default()),
         }
     }
@@ -124,7 +124,7 @@ impl<S: State + Clone> Partitions<S> {
         check: &Check<'_>,
         peek: Peek,
         step: Step,
-        meter: &Meter,
+        budget: &MemoryBudget,
     ) -> Decision {
         let commit = |state: &mut S, growth: Growth| {
             let wait = match (step, growth) {
@@ -140,18 +140,18 @@ impl<S: State + Clone> Partitions<S> {
         };
         if let Some(bucket) = self.bucket(spot) {
             let growth = match step {
-                Step::Charge if check.cost > 0 => self.growth(bucket, check.quota, peek.at, meter),
+                Step::Charge if check.cost > 0 => self.growth(bucket, check.quota, peek.at, budget),
                 _ => Growth::None,
             };
-            let decision = self.update(bucket, meter, |state| commit(state, growth));
-            self.settle_growth(growth, meter);
+            let decision = self.update(bucket, budget, |state| commit(state, growth));
+            self.settle_growth(growth, budget);
             return decision;
         }
         let mut state = S::default();
         state.arrive(check.quota, peek.at);
         let decision = commit(&mut state, Growth::None);
         if step == Step::Charge && check.cost > 0 {
-            self.insert(spot.partition_id, state, meter);
+            self.insert(spot.partition_id, state, budget);
         }
         decision
     }
@@ -183,10 +183,10 @@ impl<S: State + Clone> Partitions<S> {
         charged: Charged,
         amount: u64,
         now: Timestamp,
-        meter: &Meter,
+        budget: &MemoryBudget,
     ) {
         if let Some(bucket) = self.find(partition_id) {
-            self.update(bucket, meter, |state| {
+            self.update(bucket, budget, |state| {
                 let at = state.arrive(quota, now);
                 state.release(quota, charged, amount, at);
             });
@@ -199,30 +199,30 @@ impl<S: State + Clone> Partitions<S> {
         quota: &Quota,
         amount: u64,
         now: Timestamp,
-        meter: &Meter,
+        budget: &MemoryBudget,
     ) {
         if let Some(bucket) = self.find(partition_id) {
-            let at = self.update(bucket, meter, |state| state.arrive(quota, now));
-            let growth = self.growth(bucket, quota, at, meter);
-            self.update(bucket, meter, |state| match growth {
+            let at = self.update(bucket, budget, |state| state.arrive(quota, now));
+            let growth = self.growth(bucket, quota, at, budget);
+            self.update(bucket, budget, |state| match growth {
                 Growth::Barred => state.charge_in_place(quota, amount, at),
                 Growth::None | Growth::Taken => state.spend(quota, amount, at),
             });
-            self.settle_growth(growth, meter);
+            self.settle_growth(growth, budget);
         } else {
             let mut state = S::default();
             let at = state.arrive(quota, now);
             state.spend(quota, amount, at);
-            self.insert(partition_id, state, meter);
+            self.insert(partition_id, state, budget);
         }
     }
 
-    pub(super) fn remove(&mut self, partition_id: PartitionId, meter: &Meter) {
+    pub(super) fn remove(&mut self, partition_id: PartitionId, budget: &MemoryBudget) {
         let found =
             (self.entries).find_entry(partition_id.low(), |(other, _)| *other == partition_id);
         if let Ok(entry) = found {
             let ((_, state), _) = entry.remove();
-            self.settle_heap(state.heap_bytes(), 0, meter);
+            self.settle_heap(state.heap_bytes(), 0, budget);
         }
     }
 
@@ -230,7 +230,7 @@ impl<S: State + Clone> Partitions<S> {
     ///
     /// A table shrinks below a quarter of what it can take, to about half full, so that one that
     /// hovers around a size is not rebuilt again and again.
-    pub(super) fn sweep(&mut self, now: Timestamp, meter: &Meter) {
+    pub(super) fn sweep(&mut self, now: Timestamp, budget: &MemoryBudget) {
         let mut heap_bytes = 0;
         self.entries.retain(|(_, state)| {
             let stays = !state.is_whole(&self.quota, now);
@@ -246,7 +246,7 @@ impl<S: State + Clone> Partitions<S> {
         } else if len < full / 4 {
             self.entries.shrink_to(len * 7 / 4, hash_of);
         }
-        self.settle(meter);
+        self.settle(budget);
     }
 
     /// Returns the bucket of a partition: the one it was found in, if it is still there.
@@ -260,7 +260,13 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Says whether the state in a bucket may take the memory that a charge at `at` needs, if any,
     /// and takes it.
-    fn growth(&mut self, bucket: usize, quota: &Quota, at: Timestamp, meter: &Meter) -> Growth {
+    fn growth(
+        &mut self,
+        bucket: usize,
+        quota: &Quota,
+        at: Timestamp,
+        budget: &MemoryBudget,
+    ) -> Growth {
         let (partition_id, state) = self.entries.get_bucket(bucket).expect("it was found");
         // While it grows, the old place and the new one are both held.
         let growth_bytes = state.growth_bytes(quota, at);
@@ -269,50 +275,55 @@ impl<S: State + Clone> Partitions<S> {
         {
             return Growth::None;
         }
-        if meter.try_take_for_known(growth_bytes) {
-            self.metered_bytes += growth_bytes;
+        if budget.try_take_for_known(growth_bytes) {
+            self.budgeted_bytes += growth_bytes;
             return Growth::Taken;
         }
-        meter.note_coarsened();
+        budget.note_coarsened();
         Growth::Barred
     }
 
     /// Hands back what a growth needed only while it happened.
-    fn settle_growth(&mut self, growth: Growth, meter: &Meter) {
+    fn settle_growth(&mut self, growth: Growth, budget: &MemoryBudget) {
         if growth == Growth::Taken {
-            self.settle(meter);
+            self.settle(budget);
         }
     }
 
-    /// Changes the state in a bucket, and tells the meter if its heap grew or shrank.
-    fn update<R>(&mut self, bucket: usize, meter: &Meter, change: impl FnOnce(&mut S) -> R) -> R {
+    /// Changes the state in a bucket, and tells the budget if its heap grew or shrank.
+    fn update<R>(
+        &mut self,
+        bucket: usize,
+        budget: &MemoryBudget,
+        change: impl FnOnce(&mut S) -> R,
+    ) -> R {
         let (_, state) = (self.entries.get_bucket_mut(bucket)).expect("the bucket was found");
         let before = state.heap_bytes();
         let result = change(state);
         let after = state.heap_bytes();
-        self.settle_heap(before, after, meter);
+        self.settle_heap(before, after, budget);
         result
     }
 
-    fn insert(&mut self, partition_id: PartitionId, state: S, meter: &Meter) {
+    fn insert(&mut self, partition_id: PartitionId, state: S, budget: &MemoryBudget) {
         self.heap_bytes += state.heap_bytes();
         (self.entries).insert_unique(partition_id.low(), (partition_id, state), hash_of);
-        self.settle(meter);
+        self.settle(budget);
     }
 
-    fn settle_heap(&mut self, before: usize, after: usize, meter: &Meter) {
+    fn settle_heap(&mut self, before: usize, after: usize, budget: &MemoryBudget) {
         if before != after {
             self.heap_bytes = self.heap_bytes + after - before;
-            self.settle(meter);
+            self.settle(budget);
         }
     }
 
-    /// Tells the meter what the table and its states hold now.
-    fn settle(&mut self, meter: &Meter) {
+    /// Tells the budget what the table and its states hold now.
+    fn settle(&mut self, budget: &MemoryBudget) {
         let held_bytes = self.entries.allocation_size() + self.heap_bytes;
-        if held_bytes != self.metered_bytes {
-            meter.note(self.metered_bytes, held_bytes);
-            self.metered_bytes = held_bytes;
+        if held_bytes != self.budgeted_bytes {
+            budget.note(self.budgeted_bytes, held_bytes);
+            self.budgeted_bytes = held_bytes;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A shard: the tables of every series for one part of all partition ids, behind one lock.
 
-use super::meter::Meter;
+use super::memory_budget::MemoryBudget;
 use super::partitions::Purpose;
-use super::table::{Table, with_partitions};
+use super::table::{SeriesTable, with_partitions};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, PartitionId, Quota};
@@ -11,7 +11,7 @@ use crate::limit::{Check, PartitionId, Quota};
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     /// Indexed by series. Ids are dense, and a shard that never saw one pays a word for it.
-    tables: Vec<Option<Box<Table>>>,
+    tables: Vec<Option<Box<SeriesTable>>>,
     /// When it was last swept because there was no room.
     pressed_at: Timestamp,
     /// Whether a newcomer has found no room since the last sweep.
@@ -19,18 +19,18 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn table(&mut self, series_id: SeriesId) -> Option<&mut Table> {
+    pub(super) fn table(&mut self, series_id: SeriesId) -> Option<&mut SeriesTable> {
         self.tables.get_mut(series_id.0 as usize)?.as_deref_mut()
     }
 
     /// Returns the series' table, made if this shard never saw the series.
-    pub(super) fn table_for(&mut self, series_id: SeriesId, quota: &Quota) -> &mut Table {
+    pub(super) fn table_for(&mut self, series_id: SeriesId, quota: &Quota) -> &mut SeriesTable {
         let index = series_id.0 as usize;
         if index >= self.tables.len() {
             self.tables.reserve_exact(index + 1 - self.tables.len());
             self.tables.resize_with(index + 1, || None);
         }
-        self.tables[index].get_or_insert_with(|| Box::new(Table::new(quota)))
+        self.tables[index].get_or_insert_with(|| Box::new(SeriesTable::new(quota)))
     }
 
     /// Finds the bucket of a partition.
@@ -41,19 +41,24 @@ impl Shard {
     /// Makes room for the check's partition, if need be by dropping idle ones of any series.
     ///
     /// A look takes no room, but is told of none as the request would be.
-    pub(super) fn make_room(&mut self, check: &Check<'_>, now: Timestamp, meter: &Meter) -> bool {
+    pub(super) fn make_room(
+        &mut self,
+        check: &Check<'_>,
+        now: Timestamp,
+        budget: &MemoryBudget,
+    ) -> bool {
         let purpose = match check.cost {
             0 => Purpose::Peek,
             _ => Purpose::Insert,
         };
-        if self.has_room(check.series_id, check.quota, purpose, meter) {
+        if self.has_room(check.series_id, check.quota, purpose, budget) {
             return true;
         }
         // Else a flood of new keys would sweep once per request.
         if now.since(self.pressed_at) >= PRESSED_PAUSE {
             self.pressed_at = now;
-            self.sweep(now, meter);
-            if self.has_room(check.series_id, check.quota, purpose, meter) {
+            self.sweep(now, budget);
+            if self.has_room(check.series_id, check.quota, purpose, budget) {
                 return true;
             }
         }
@@ -72,18 +77,18 @@ impl Shard {
         series_id: SeriesId,
         quota: &Quota,
         purpose: Purpose,
-        meter: &Meter,
+        budget: &MemoryBudget,
     ) -> bool {
-        with_partitions!(self.table_for(series_id, quota), partitions => partitions.has_room(purpose, meter))
+        with_partitions!(self.table_for(series_id, quota), partitions => partitions.has_room(purpose, budget))
     }
 
     /// Drops state whose quota is whole again, and tables that nothing is left of.
-    pub(super) fn sweep(&mut self, now: Timestamp, meter: &Meter) {
+    pub(super) fn sweep(&mut self, now: Timestamp, budget: &MemoryBudget) {
         self.is_full = false;
         for place in &mut self.tables {
             let left = place.as_deref_mut().map(|table| {
                 with_partitions!(table, partitions => {
-                    partitions.sweep(now, meter);
+                    partitions.sweep(now, budget);
                     partitions.len()
                 })
             });
@@ -96,14 +101,18 @@ impl Shard {
     /// Takes out the tables of series that are not live (`live` is sorted).
     ///
     /// The caller drops them when it has let go of the shard: a table can hold many states.
-    pub(super) fn take_all_but(&mut self, live: &[SeriesId], meter: &Meter) -> Vec<Table> {
+    pub(super) fn take_all_but(
+        &mut self,
+        live: &[SeriesId],
+        budget: &MemoryBudget,
+    ) -> Vec<SeriesTable> {
         let mut taken = Vec::new();
         for (series_id, place) in (0..).map(SeriesId).zip(&mut self.tables) {
             if live.binary_search(&series_id).is_err()
                 && let Some(table) = place.take()
             {
-                let bytes = with_partitions!(&*table, partitions => partitions.metered_bytes());
-                meter.note(bytes, 0);
+                let bytes = with_partitions!(&*table, partitions => partitions.budgeted_bytes());
+                budget.note(bytes, 0);
                 taken.push(*table);
             }
         }

@@ -9,7 +9,7 @@ use crate::limit::{Algorithm, Quota};
 
 /// [`Partitions`] of one of the algorithms.
 #[derive(Debug)]
-pub(super) enum Table {
+pub(super) enum SeriesTable {
     FixedWindow(Partitions<FixedWindow>),
     SlidingWindow(Partitions<SlidingWindow>),
     SlidingLog(Partitions<SlidingLog>),
@@ -17,7 +17,7 @@ pub(super) enum Table {
     Gcra(Partitions<Gcra>),
 }
 
-impl Table {
+impl SeriesTable {
     /// Makes an empty table; it takes no memory before a partition joins.
     pub(super) fn new(quota: &Quota) -> Self {
         match quota.algorithm {
@@ -35,10 +35,10 @@ impl Table {
 macro_rules! with_partitions {
     ($table:expr, $partitions:ident => $body:expr) => {
         match $table {
-            $crate::store::memory::table::Table::FixedWindow($partitions) => $body,
-            $crate::store::memory::table::Table::SlidingWindow($partitions) => $body,
-            $crate::store::memory::table::Table::SlidingLog($partitions) => $body,
-            $crate::store::memory::table::Table::Gcra($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::FixedWindow($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::SlidingWindow($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::SlidingLog($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::Gcra($partitions) => $body,
         }
     };
 }

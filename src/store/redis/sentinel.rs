@@ -101,7 +101,7 @@ impl Locator {
         }
     }
 
-    /// Names the server for people.
+    /// KeyNames the server for people.
     pub(super) fn server(&self) -> String {
         let dialer = match self {
             Self::Fixed(dialer) => Some(dialer),

@@ -9,7 +9,7 @@ use super::call_error::CallError;
 use super::cluster::slots::slot_of;
 use super::primaries::Primaries;
 use super::shared::RedisShared;
-use super::wire::{self, Intent, Names, Script, Settlement};
+use super::wire::{self, Intent, KeyNames, Script, Settlement};
 use crate::clock::Micros;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -42,7 +42,8 @@ impl RedisSession {
     /// Returns the name of the server that has a partition: one value as long as it is the same
     /// server.
     pub(in crate::store) fn server(&self, partition_id: PartitionId) -> Rc<str> {
-        self.primaries.server(|| slot_of(&Names::tag(partition_id)))
+        self.primaries
+            .server(|| slot_of(&KeyNames::tag(partition_id)))
     }
 
     /// Returns the name of the server at which nodes announce themselves.
@@ -68,7 +69,7 @@ impl RedisSession {
     /// Says that the server that has a partition did not answer in time.
     pub(in crate::store) fn suspect(&self, partition_id: PartitionId) {
         self.primaries
-            .suspect(|| slot_of(&Names::tag(partition_id)));
+            .suspect(|| slot_of(&KeyNames::tag(partition_id)));
     }
 
     /// Has Redis decide a plan that one step can decide.

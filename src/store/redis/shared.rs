@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::wire::Names;
+use super::wire::KeyNames;
 use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
 use crate::store::series::Series;
@@ -12,7 +12,7 @@ use crate::store::series::Series;
 #[derive(Clone, Debug)]
 pub(in crate::store) struct RedisShared {
     pub(super) clock: Clock,
-    pub(super) names: Arc<Names>,
+    pub(super) names: Arc<KeyNames>,
     /// Whether the process has said that the server may evict keys.
     pub(super) is_eviction_told: Arc<AtomicBool>,
 }
@@ -22,7 +22,7 @@ impl RedisShared {
     pub(in crate::store) fn new(prefix: &str, clock: Clock) -> Self {
         Self {
             clock,
-            names: Arc::new(Names::new(prefix)),
+            names: Arc::new(KeyNames::new(prefix)),
             is_eviction_told: Arc::default(),
         }
     }

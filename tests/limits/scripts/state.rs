@@ -265,7 +265,7 @@ fn only_a_fixed_set_of_scripts_is_ever_sent_and_cached() {
             scripted.release(START, scripted.charges.len() - 1, 1);
         }
     }
-    let announced = wire::announce(&wire::Names::new("test"), "node", Micros(15_000_000));
+    let announced = wire::announce(&wire::KeyNames::new("test"), "node", Micros(15_000_000));
     let mut any = Scripted::on(&server, Vec::new());
     let nodes = crate::scripted::as_client(any.call(Script::Announce, &announced));
     assert_eq!(wire::nodes(&nodes), Ok(1));

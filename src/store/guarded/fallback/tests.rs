@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::{Clock, Timestamp};
 use crate::limit::Count;
 use crate::limit::plan::SeriesId;
-use crate::store::charge::Place;
+use crate::store::charge::Keeper;
 use crate::store::series::Series;
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
@@ -142,7 +142,7 @@ fn what_is_charged_here_comes_back_here_and_not_after_it_was_dropped() {
     let fallback = fallback(&store, 1);
     let left = || fallback.peek(&[free(local(0))])[0].remaining;
     let (_, charge) = decided(fallback.decide(&[local(0)]));
-    assert_ne!(charge.entries[0].place, Place::Redis);
+    assert_ne!(charge.entries[0].keeper, Keeper::Redis);
     assert_eq!(left(), 9);
     drop(store.release(charge, u64::MAX));
     assert_eq!(left(), 10);

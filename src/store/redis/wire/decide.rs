@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::state_reply::{ReplyReader, StateReply};
-use super::{BadReply, Names, Packed, Reply};
+use super::{BadReply, KeyNames, Packed, Reply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
 use crate::limit::{Algorithm, Check, Count, Decision, LeavingBucket, Quota, Verdict};
@@ -18,7 +18,7 @@ pub enum Intent {
 }
 
 /// Packs a plan of at most [`CHECKS_MAX`](plan::CHECKS_MAX) checks.
-pub fn pack(plan: &[Check<'_>], names: &Names, intent: Intent) -> Packed {
+pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * CHECK_BYTES);
     let checks = u8::try_from(plan.len()).expect("the file bounds a plan");
     argument.extend([u8::from(intent == Intent::Peek), checks]);

@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 use crate::clock::Timestamp;
 
 pub use decide::{Intent, pack, peeks, verdict};
-pub use names::Names;
-pub use settle::{Call, Settlement, Step, announce, nodes, settle, settled};
+pub use names::KeyNames;
+pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle, settled};
 
 /// A script of `lua/`, by what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

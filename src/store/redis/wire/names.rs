@@ -14,14 +14,14 @@ use crate::store::series::{Series, Shape};
 
 /// Renders the keys of a store; shared by the workers.
 #[derive(Debug)]
-pub struct Names {
+pub struct KeyNames {
     /// With the colon and the brace that follow it.
     prefix: Box<str>,
     /// What follows the partition id, by series; empty where no series is known.
     series: ArcSwap<Vec<Arc<str>>>,
 }
 
-impl Names {
+impl KeyNames {
     /// Makes names that begin with `prefix`; no series is known yet.
     pub fn new(prefix: &str) -> Self {
         Self {
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn key_has_the_tag_in_braces_and_the_policy_last() {
-        let names = Names::new("tollgate");
+        let names = KeyNames::new("tollgate");
         let series = |shape| Series {
             policy: Arc::from("per-client"),
             shape,

@@ -5,7 +5,7 @@ use redis::Value;
 
 use super::decide::{put_check, put_number};
 use super::state_reply::{ReplyReader, StateReply};
-use super::{BadReply, Names, time_argument};
+use super::{BadReply, KeyNames, time_argument};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Charged, Decision, PartitionId, Quota};
@@ -20,12 +20,12 @@ pub struct Settlement<'s> {
     /// Whose quota it is.
     pub partition_id: PartitionId,
     /// What happens.
-    pub step: Step,
+    pub step: SettlementStep,
 }
 
 /// What a settlement does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SettlementStep {
     /// Gives back `amount` of a charge; at most what still stands of it.
     Release {
         /// What still stands.
@@ -49,7 +49,7 @@ pub struct Call {
 }
 
 /// Makes the call that settles these; all of one server.
-pub fn settle(settlements: &[Settlement<'_>], names: &Names, at: Option<Timestamp>) -> Call {
+pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Timestamp>) -> Call {
     let mut arguments = Vec::with_capacity(1 + settlements.len());
     arguments.push(time_argument(at));
     arguments.extend(settlements.iter().map(argument));
@@ -82,7 +82,7 @@ pub fn settled(
 }
 
 /// Makes the call by which a node announces itself for so long.
-pub fn announce(names: &Names, node: &str, lifetime: Micros) -> Call {
+pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     let lifetime_ms = lifetime.0.div_ceil(1000);
     Call {
         keys: vec![names.nodes()],
@@ -105,9 +105,9 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
         amount: 0,
     };
     let (step, charged, amount) = match settlement.step {
-        Step::Release { charged, amount } => (1, charged, amount.min(charged.amount)),
-        Step::Spend(amount) => (2, nothing, amount),
-        Step::Reset => (3, nothing, 0),
+        SettlementStep::Release { charged, amount } => (1, charged, amount.min(charged.amount)),
+        SettlementStep::Spend(amount) => (2, nothing, amount),
+        SettlementStep::Reset => (3, nothing, 0),
     };
     let mut argument = vec![step];
     put_check(&mut argument, settlement.quota, amount, 0);

@@ -17,7 +17,7 @@ use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
 use crate::store::redis::pipeline::Grouping;
-use crate::store::redis::wire::{self, Intent, Names};
+use crate::store::redis::wire::{self, Intent, KeyNames};
 use crate::store::series::{Series, Shape};
 use crate::store::servers::{self, Authority, Encryption, Server};
 use crate::store::settings::{Deployment, Secret};
@@ -26,7 +26,7 @@ use crate::store::tls::{Tls, TlsMaterial};
 /// A view, and plans of one or two quotas that nothing exhausts.
 struct Bench {
     cluster: Cluster,
-    names: Names,
+    names: KeyNames,
     quotas: [Quota; 2],
 }
 
@@ -51,7 +51,7 @@ impl Bench {
             prefix: "tollgate".into(),
         };
         change(&mut settings);
-        let names = Names::new("tollgate");
+        let names = KeyNames::new("tollgate");
         let quotas = [3_600, 86_400].map(|secs| Quota {
             limit: QUOTA,
             window: Micros::from_secs(secs),

@@ -76,14 +76,14 @@ async fn user_with_the_documented_rights_suffices() {
             at: Timestamp(1),
             amount: 1,
         };
-        let release = Step::Release { charged, amount: 1 };
-        for step in [Step::Spend(1), release, Step::Reset] {
+        let release = SettlementStep::Release { charged, amount: 1 };
+        for step in [SettlementStep::Spend(1), release, SettlementStep::Reset] {
             settle_step(&pipeline, &quota, &key, step)
                 .await
                 .expect("an answer");
         }
     }
-    let call = wire::announce(&Names::new("tollgate"), "node", Micros::from_secs(1));
+    let call = wire::announce(&KeyNames::new("tollgate"), "node", Micros::from_secs(1));
     let arguments: Vec<_> = call.arguments.iter().map(|bytes| &**bytes).collect();
     let announced = pipeline
         .call(Script::Announce, &[&call.keys[0]], &arguments, false)

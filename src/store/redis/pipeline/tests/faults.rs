@@ -56,7 +56,7 @@ async fn server_that_is_absent_at_first_is_found_later() {
 
 #[test]
 fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
-    // Names are looked up on one thread, which can be kept busy.
+    // KeyNames are looked up on one thread, which can be kept busy.
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1);
     let runtime = runtime.build_local(LocalOptions::default());

@@ -21,7 +21,7 @@ use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
-use crate::store::redis::wire::{self, Intent, Names, Settlement, Step};
+use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
 use crate::store::series::Series;
 use crate::store::servers::{self, Server};
 use crate::store::settings::Address;
@@ -217,14 +217,14 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
 
 /// Spends one more unit of what `key` counts, in a call of its own.
 async fn settle(pipeline: &Pipeline, key: &str) -> Result<Value, CallError> {
-    settle_step(pipeline, &QUOTA, key, Step::Spend(1)).await
+    settle_step(pipeline, &QUOTA, key, SettlementStep::Spend(1)).await
 }
 
 async fn settle_step(
     pipeline: &Pipeline,
     quota: &Quota,
     key: &str,
-    step: Step,
+    step: SettlementStep,
 ) -> Result<Value, CallError> {
     let settlement = Settlement {
         quota,
@@ -239,8 +239,8 @@ async fn settle_step(
         .await
 }
 
-fn names() -> Names {
-    let names = Names::new("test");
+fn names() -> KeyNames {
+    let names = KeyNames::new("test");
     let series = Series {
         policy: "test".into(),
         shape: QUOTA.algorithm.into(),

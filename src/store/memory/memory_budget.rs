@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counts the bytes of tables and of what their states hold on the heap.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct MemoryBudget {
     bytes: AtomicU64,
     bytes_max: AtomicU64,
     /// Charges that made a state coarser, since there was no memory for them.
     coarsened: AtomicU64,
 }
 
-impl Meter {
+impl MemoryBudget {
     pub(super) fn new(bytes_max: u64) -> Self {
         Self {
             bytes: AtomicU64::new(0),

@@ -16,16 +16,16 @@ use super::{MemoryStore, OVERFLOW, OVERFLOW_SHARD, shard_of};
 use crate::clock::Timestamp;
 use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
 use crate::limit::{Answer, Check, Decision, PartitionId, Quota};
-use crate::store::charge::{Charge, Entry, Place as Keeper};
+use crate::store::charge::{Charge, ChargeEntry, Keeper};
 
 /// What a plan holds of the store while it is decided, settled or given back.
 #[derive(Debug)]
-pub(super) struct Books<'s> {
+pub(super) struct LockedShards<'s> {
     store: &'s MemoryStore,
     /// In index order.
-    shards: SmallVec<[Held<'s>; 2]>,
+    shards: SmallVec<[LockedShard<'s>; 2]>,
     /// One per check, in order.
-    places: SmallVec<[Place; 4]>,
+    places: SmallVec<[CheckPlace; 4]>,
     /// Read once the locks are held, so that no partition ever sees an earlier time than before.
     pub(super) now: Timestamp,
     /// Likewise: a clearing locks what it clears after it was counted.
@@ -34,14 +34,14 @@ pub(super) struct Books<'s> {
 
 /// A locked shard.
 #[derive(Debug)]
-struct Held<'s> {
+struct LockedShard<'s> {
     index: usize,
     shard: MutexGuard<'s, Shard>,
 }
 
 /// Where a check is counted.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum CheckPlace {
     /// In its own partition, in the shard held at this index; the bucket if it has state.
     Own { held: usize, bucket: Option<usize> },
     /// In its series' overflow partition, likewise.
@@ -54,7 +54,7 @@ enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-impl<'s> Books<'s> {
+impl<'s> LockedShards<'s> {
     /// Locks the shards of all `tags`.
     pub(super) fn open(
         store: &'s MemoryStore,
@@ -63,7 +63,7 @@ impl<'s> Books<'s> {
         let mut shards = SmallVec::new();
         let mut next = partition_ids.clone().map(shard_of).min();
         while let Some(index) = next {
-            shards.push(Held {
+            shards.push(LockedShard {
                 index,
                 shard: store.lock(index),
             });
@@ -93,29 +93,29 @@ impl<'s> Books<'s> {
         Ok(())
     }
 
-    fn place_one(&mut self, check: &Check<'_>) -> Result<Place, Full> {
+    fn place_one(&mut self, check: &Check<'_>) -> Result<CheckPlace, Full> {
         let held = self.held(check.partition_id);
         let shard = &mut self.shards[held].shard;
         let bucket = shard.find(check.series_id, check.partition_id);
-        if bucket.is_some() || shard.make_room(check, self.now, &self.store.meter) {
-            return Ok(Place::Own { held, bucket });
+        if bucket.is_some() || shard.make_room(check, self.now, &self.store.budget) {
+            return Ok(CheckPlace::Own { held, bucket });
         }
         self.store.note_overflow();
         match (check.on_store_failure, check.mode) {
             (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(check.series_id, check.quota)),
             // A shadow quota never refuses, not for want of room either.
-            (OnStoreFailure::Open, _) | (_, Mode::Shadow) => Ok(Place::Uncounted),
+            (OnStoreFailure::Open, _) | (_, Mode::Shadow) => Ok(CheckPlace::Uncounted),
             (OnStoreFailure::Closed, Mode::Enforce) => Err(Full),
         }
     }
 
     /// Finds the series' overflow partition. It asks for no room: there is one per series.
-    fn place_in_overflow(&mut self, series_id: SeriesId, quota: &Quota) -> Place {
+    fn place_in_overflow(&mut self, series_id: SeriesId, quota: &Quota) -> CheckPlace {
         let held = self.held(OVERFLOW);
         let shard = &mut self.shards[held].shard;
         shard.table_for(series_id, quota);
         let bucket = shard.find(series_id, OVERFLOW);
-        Place::Overflow { held, bucket }
+        CheckPlace::Overflow { held, bucket }
     }
 
     /// Returns which of the shards held is the partition id's; locks the overflow shard if it is that.
@@ -124,7 +124,7 @@ impl<'s> Books<'s> {
         let held = (self.shards.iter()).position(|held| held.index == index);
         held.unwrap_or_else(|| {
             debug_assert_eq!(index, OVERFLOW_SHARD, "only the last may be locked late");
-            self.shards.push(Held {
+            self.shards.push(LockedShard {
                 index,
                 shard: self.store.lock(index),
             });
@@ -139,12 +139,12 @@ impl<'s> Books<'s> {
         let entries = (plan.iter().zip(answers).zip(&self.places))
             .filter_map(|((check, answer), place)| {
                 let (_, spot) = place.spot(check)?;
-                Some(Entry {
+                Some(ChargeEntry {
                     quota: *check.quota,
                     series_id: check.series_id,
                     partition_id: spot.partition_id,
                     charged: answer.charged,
-                    place: Keeper::Memory { clearings },
+                    keeper: Keeper::Memory { clearings },
                 })
             })
             .collect();
@@ -152,12 +152,12 @@ impl<'s> Books<'s> {
     }
 
     /// Gives back up to `amount` units of an entry, and notes that they no longer stand.
-    pub(super) fn release(&mut self, entry: &mut Entry, amount: u64) {
+    pub(super) fn release(&mut self, entry: &mut ChargeEntry, amount: u64) {
         let Some(charged) = &mut entry.charged else {
             return;
         };
         let amount = amount.min(charged.amount);
-        if (entry.place)
+        if (entry.keeper)
             != (Keeper::Memory {
                 clearings: self.clearings,
             })
@@ -167,9 +167,9 @@ impl<'s> Books<'s> {
         }
         let (now, held) = (self.now, self.held(entry.partition_id));
         if let Some(table) = self.shards[held].shard.table(entry.series_id) {
-            let meter = &self.store.meter;
+            let budget = &self.store.budget;
             with_partitions!(table, partitions => {
-                partitions.release(entry.partition_id, &entry.quota, *charged, amount, now, meter);
+                partitions.release(entry.partition_id, &entry.quota, *charged, amount, now, budget);
             });
         }
         charged.amount -= amount;
@@ -180,14 +180,14 @@ impl<'s> Books<'s> {
 
     /// Spends `amount` where the entry was charged; in the overflow partition if it is gone and
     /// there is no room to make it anew.
-    pub(super) fn spend(&mut self, entry: &Entry, amount: u64) {
-        let (now, meter) = (self.now, &self.store.meter);
+    pub(super) fn spend(&mut self, entry: &ChargeEntry, amount: u64) {
+        let (now, budget) = (self.now, &self.store.budget);
         let mut partition_id = entry.partition_id;
         let mut held = self.held(partition_id);
         let shard = &mut self.shards[held].shard;
         let has_place = partition_id == OVERFLOW
             || shard.find(entry.series_id, partition_id).is_some()
-            || shard.has_room(entry.series_id, &entry.quota, Purpose::Insert, meter);
+            || shard.has_room(entry.series_id, &entry.quota, Purpose::Insert, budget);
         if !has_place {
             self.store.note_overflow();
             partition_id = OVERFLOW;
@@ -195,14 +195,14 @@ impl<'s> Books<'s> {
         }
         let table = (self.shards[held].shard).table_for(entry.series_id, &entry.quota);
         with_partitions!(table, partitions => {
-            partitions.spend(partition_id, &entry.quota, amount, now, meter);
+            partitions.spend(partition_id, &entry.quota, amount, now, budget);
         });
     }
 }
 
-impl Ledger for Books<'_> {
+impl Ledger for LockedShards<'_> {
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
-        let (now, meter) = (self.now, &self.store.meter);
+        let (now, budget) = (self.now, &self.store.budget);
         let Some((held, spot)) = self.places[index].spot(check) else {
             return Peek {
                 at: now,
@@ -210,7 +210,7 @@ impl Ledger for Books<'_> {
             };
         };
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
-        with_partitions!(table, partitions => partitions.peek(spot, check, now, meter))
+        with_partitions!(table, partitions => partitions.peek(spot, check, now, budget))
     }
 
     fn commit(
@@ -221,15 +221,15 @@ impl Ledger for Books<'_> {
         step: Step,
     ) -> Option<Decision> {
         let (held, spot) = self.places[index].spot(check)?;
-        let meter = &self.store.meter;
+        let budget = &self.store.budget;
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
         Some(
-            with_partitions!(table, partitions => partitions.commit(spot, check, peek, step, meter)),
+            with_partitions!(table, partitions => partitions.commit(spot, check, peek, step, budget)),
         )
     }
 }
 
-impl Place {
+impl CheckPlace {
     /// Returns which of the shards held the check is counted in, and where in it.
     fn spot(self, check: &Check<'_>) -> Option<(usize, Spot)> {
         let (held, partition_id, bucket) = match self {
