@@ -2,7 +2,8 @@
 //! that the store need not be asked again.
 
 use super::gcra::Gcra;
-use super::{Algorithm, Decision, Quota, State};
+use super::quota::{Algorithm, Decision, Quota};
+use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// Describes a quota as of its decision, had `amount` of what was charged come back at once.

@@ -2,8 +2,8 @@
 //!
 //! State is the units used in one window and that window's start. Admit iff `used + cost <= limit`.
 
-use super::quota::{COUNT_MAX, Quota, Retry};
-use super::{Charged, Decision, State};
+use super::quota::{COUNT_MAX, Decision, Quota, Retry};
+use super::state::{Charged, State};
 use crate::clock::{Micros, Timestamp};
 
 /// Units used in the window that begins at `start`.

@@ -8,8 +8,8 @@
 //! A clock that stepped back needs no notes here: `tat` is at most `t + 2*burst*T` at every read
 //! and every write.
 
-use super::quota::{Algorithm, Quota, Retry};
-use super::{Charged, Decision, State};
+use super::quota::{Algorithm, Decision, Quota, Retry};
+use super::state::{Charged, State};
 use crate::clock::{Micros, Timestamp};
 
 /// When the bucket is full again; one word, so that a table's entry is its key and eight bytes.

@@ -6,8 +6,9 @@
 
 use smallvec::SmallVec;
 
+use super::partition_id::PartitionId;
 use super::quota::{Count, Decision, Quota, Retry};
-use super::{Charged, PartitionId};
+use super::state::Charged;
 use crate::clock::{Micros, Timestamp};
 
 /// One quota's share of a plan: whose quota, and how much of it.

@@ -9,8 +9,8 @@
 
 use smallvec::SmallVec;
 
-use super::quota::{COUNT_MAX, Count, Quota, Retry};
-use super::{Charged, Decision, State};
+use super::quota::{COUNT_MAX, Count, Decision, Quota, Retry};
+use super::state::{Charged, State};
 use crate::clock::{Micros, Timestamp};
 
 /// The costs of the last window, each with its time.

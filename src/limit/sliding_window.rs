@@ -11,8 +11,8 @@
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-use super::quota::{Algorithm, COUNT_MAX, LeavingBucket, Quota, Retry};
-use super::{Charged, Decision, State};
+use super::quota::{Algorithm, COUNT_MAX, Decision, LeavingBucket, Quota, Retry};
+use super::state::{Charged, State};
 use crate::clock::{Micros, Timestamp};
 
 /// Units used in each bucket of the last window.

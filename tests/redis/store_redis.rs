@@ -13,8 +13,8 @@ use tollgate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota, Ret
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Settings, Store};
 
-use crate::support::{PATIENCE, START};
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
+use crate::support::{PATIENCE, START};
 
 const fn quota(limit: u64, count: Count) -> Quota {
     Quota {

@@ -99,7 +99,7 @@ impl GuardedStore {
     }
 
     /// Says what this node's own counts hold, what was asked of Redis and how it went.
-    pub(in crate::store) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = RedisUsage::default();
         for counters in &*counters {
@@ -118,14 +118,14 @@ impl GuardedStore {
     }
 
     /// Returns the id of a series, whose states have a place in Redis from then on.
-    pub(in crate::store) fn series_id(&self, series: &Series) -> SeriesId {
+    pub(crate) fn series_id(&self, series: &Series) -> SeriesId {
         let series_id = self.memory.series_id(series);
         self.redis.note(series_id, series);
         series_id
     }
 
     /// Drops what is over; called several times a second.
-    pub(in crate::store) fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         self.memory.sweep();
         self.refusals.sweep(self.clock.now());
         let breakers = self.breakers();
@@ -141,7 +141,7 @@ impl GuardedStore {
     }
 
     /// Forgets what was remembered under the configuration before.
-    pub(in crate::store) fn retain(&self, live: &[SeriesId]) {
+    pub(crate) fn retain(&self, live: &[SeriesId]) {
         self.refusals.clear();
         self.memory.retain(live);
     }

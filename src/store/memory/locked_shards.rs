@@ -5,14 +5,14 @@
 //! out to have no room.
 
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
 use super::partitions::{Purpose, Spot};
+use super::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
 use super::shard::Shard;
+use super::shards::Shards;
 use super::table::with_partitions;
-use super::{MemoryStore, OVERFLOW, OVERFLOW_SHARD, shard_of};
 use crate::clock::Timestamp;
 use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
 use crate::limit::{Answer, Check, Decision, PartitionId, Quota};
@@ -21,7 +21,7 @@ use crate::store::charge::{Charge, ChargeEntry, Keeper};
 /// What a plan holds of the store while it is decided, settled or given back.
 #[derive(Debug)]
 pub(super) struct LockedShards<'s> {
-    store: &'s MemoryStore,
+    all: &'s Shards,
     /// In index order.
     shards: SmallVec<[LockedShard<'s>; 2]>,
     /// One per check, in order.
@@ -57,7 +57,7 @@ pub(super) struct Full;
 impl<'s> LockedShards<'s> {
     /// Locks the shards of all `tags`.
     pub(super) fn open(
-        store: &'s MemoryStore,
+        all: &'s Shards,
         partition_ids: &(impl Iterator<Item = PartitionId> + Clone),
     ) -> Self {
         let mut shards = SmallVec::new();
@@ -65,7 +65,7 @@ impl<'s> LockedShards<'s> {
         while let Some(index) = next {
             shards.push(LockedShard {
                 index,
-                shard: store.lock(index),
+                shard: all.lock(index),
             });
             // Plans are short: looking for the next is cheaper than sorting a list.
             next = (partition_ids.clone().map(shard_of))
@@ -73,11 +73,11 @@ impl<'s> LockedShards<'s> {
                 .min();
         }
         Self {
-            store,
+            all,
             shards,
             places: SmallVec::new(),
-            now: store.clock.now(),
-            clearings: store.clearings.load(Relaxed),
+            now: all.clock.now(),
+            clearings: all.clearings(),
         }
     }
 
@@ -97,10 +97,10 @@ impl<'s> LockedShards<'s> {
         let held = self.held(check.partition_id);
         let shard = &mut self.shards[held].shard;
         let bucket = shard.find(check.series_id, check.partition_id);
-        if bucket.is_some() || shard.make_room(check, self.now, &self.store.budget) {
+        if bucket.is_some() || shard.make_room(check, self.now, &self.all.budget) {
             return Ok(CheckPlace::Own { held, bucket });
         }
-        self.store.note_overflow();
+        self.all.note_overflow();
         match (check.on_store_failure, check.mode) {
             (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(check.series_id, check.quota)),
             // A shadow quota never refuses, not for want of room either.
@@ -126,7 +126,7 @@ impl<'s> LockedShards<'s> {
             debug_assert_eq!(index, OVERFLOW_SHARD, "only the last may be locked late");
             self.shards.push(LockedShard {
                 index,
-                shard: self.store.lock(index),
+                shard: self.all.lock(index),
             });
             self.shards.len() - 1
         })
@@ -167,7 +167,7 @@ impl<'s> LockedShards<'s> {
         }
         let (now, held) = (self.now, self.held(entry.partition_id));
         if let Some(table) = self.shards[held].shard.table(entry.series_id) {
-            let budget = &self.store.budget;
+            let budget = &self.all.budget;
             with_partitions!(table, partitions => {
                 partitions.release(entry.partition_id, &entry.quota, *charged, amount, now, budget);
             });
@@ -181,7 +181,7 @@ impl<'s> LockedShards<'s> {
     /// Spends `amount` where the entry was charged; in the overflow partition if it is gone and
     /// there is no room to make it anew.
     pub(super) fn spend(&mut self, entry: &ChargeEntry, amount: u64) {
-        let (now, budget) = (self.now, &self.store.budget);
+        let (now, budget) = (self.now, &self.all.budget);
         let mut partition_id = entry.partition_id;
         let mut held = self.held(partition_id);
         let shard = &mut self.shards[held].shard;
@@ -189,7 +189,7 @@ impl<'s> LockedShards<'s> {
             || shard.find(entry.series_id, partition_id).is_some()
             || shard.has_room(entry.series_id, &entry.quota, Purpose::Insert, budget);
         if !has_place {
-            self.store.note_overflow();
+            self.all.note_overflow();
             partition_id = OVERFLOW;
             held = self.held(partition_id);
         }
@@ -202,7 +202,7 @@ impl<'s> LockedShards<'s> {
 
 impl Ledger for LockedShards<'_> {
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
-        let (now, budget) = (self.now, &self.store.budget);
+        let (now, budget) = (self.now, &self.all.budget);
         let Some((held, spot)) = self.places[index].spot(check) else {
             return Peek {
                 at: now,
@@ -221,7 +221,7 @@ impl Ledger for LockedShards<'_> {
         step: Step,
     ) -> Option<Decision> {
         let (held, spot) = self.places[index].spot(check)?;
-        let budget = &self.store.budget;
+        let budget = &self.all.budget;
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
         Some(
             with_partitions!(table, partitions => partitions.commit(spot, check, peek, step, budget)),

@@ -1,6 +1,6 @@
 //! The memory store: counters in this process's memory, shared by its workers, within a bound.
 //!
-//! Partitions are spread by partition id over [`SHARDS`] shards, each behind its own lock; a plan locks the
+//! Partitions are spread by partition id over [`SHARDS`](placement::SHARDS) shards, each behind its own lock; a plan locks the
 //! shards it needs in index order and is decided in one step. Since all quotas of one partition
 //! share its partition id, that is one lock for most plans. In a shard each series has its own hash table,
 //! typed by algorithm, so a partition costs its 16-byte partition id, its state and a control byte.
@@ -19,20 +19,21 @@
 mod locked_shards;
 mod memory_budget;
 mod partitions;
+mod placement;
 mod shard;
+mod shards;
 mod table;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
-use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
 use self::locked_shards::{Full, LockedShards};
-use self::memory_budget::MemoryBudget;
 use self::partitions::{Purpose, Spot};
-use self::shard::Shard;
+use self::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
+use self::shards::Shards;
 use self::table::with_partitions;
 use super::charge::Charge;
 use super::outcome::Outcome;
@@ -45,16 +46,9 @@ use crate::limit::{Check, Decision, PartitionId};
 /// Counters in this process's memory, shared by its workers.
 #[derive(Debug)]
 pub struct MemoryStore {
-    clock: Clock,
-    budget: MemoryBudget,
-    /// Asks that found no room.
-    overflowed: AtomicU64,
-    /// [`SHARDS`] shards and the overflow shard.
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    shards: Shards,
     /// The shard that the next sweep begins with.
     next_sweep: AtomicUsize,
-    /// How often all states were dropped.
-    clearings: AtomicU32,
     series_ids: Mutex<HashMap<Series, SeriesId>>,
 }
 
@@ -62,14 +56,8 @@ impl MemoryStore {
     /// Makes an empty store that holds at most `bytes_max`.
     pub fn new(clock: Clock, bytes_max: u64) -> Self {
         Self {
-            clock,
-            budget: MemoryBudget::new(bytes_max),
-            overflowed: AtomicU64::new(0),
-            shards: (0..=OVERFLOW_SHARD)
-                .map(|_| CachePadded::default())
-                .collect(),
+            shards: Shards::new(clock, bytes_max),
             next_sweep: AtomicUsize::new(0),
-            clearings: AtomicU32::new(0),
             series_ids: Mutex::default(),
         }
     }
@@ -81,26 +69,26 @@ impl MemoryStore {
     pub fn sweep(&self) {
         let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
         for index in first..first + SHARDS_PER_SWEEP {
-            let mut shard = self.lock(index % self.shards.len());
-            shard.sweep(self.clock.now(), &self.budget);
+            let mut shard = self.shards.lock(index % self.shards.len());
+            shard.sweep(self.shards.clock.now(), &self.shards.budget);
         }
     }
 
     /// Changes how many bytes the store may hold.
     pub fn set_bytes_max(&self, bytes_max: u64) {
-        self.budget.set_bytes_max(bytes_max);
+        self.shards.budget.set_bytes_max(bytes_max);
     }
 
     /// Says what the store holds; locks each shard for an instant, so for scrapes, not requests.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage {
-            bytes: self.budget.bytes(),
-            overflowed: self.overflowed.load(Relaxed),
-            coarsened: self.budget.coarsened(),
+            bytes: self.shards.budget.bytes(),
+            overflowed: self.shards.overflowed(),
+            coarsened: self.shards.budget.coarsened(),
             ..Usage::default()
         };
         for index in 0..self.shards.len() {
-            let shard = self.lock(index);
+            let shard = self.shards.lock(index);
             usage.partitions += shard.partitions() as u64;
             usage.is_full |= shard.is_full();
         }
@@ -109,7 +97,7 @@ impl MemoryStore {
 
     pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         let mut locked_shards =
-            LockedShards::open(self, &plan.iter().map(|check| check.partition_id));
+            LockedShards::open(&self.shards, &plan.iter().map(|check| check.partition_id));
         if let Err(Full) = locked_shards.place(plan) {
             return Outcome::Unavailable {
                 retry: RETRY_WHEN_FULL,
@@ -132,23 +120,30 @@ impl MemoryStore {
 
     fn peek_one(&self, check: &Check<'_>) -> Decision {
         let mut partition_id = check.partition_id;
-        let mut shard = self.lock(shard_of(partition_id));
+        let mut shard = self.shards.lock(shard_of(partition_id));
         if check.on_store_failure == OnStoreFailure::Local
             && shard.find(check.series_id, partition_id).is_none()
-            && !shard.has_room(check.series_id, check.quota, Purpose::Peek, &self.budget)
+            && !shard.has_room(
+                check.series_id,
+                check.quota,
+                Purpose::Peek,
+                &self.shards.budget,
+            )
         {
             partition_id = OVERFLOW;
-            shard = self.lock(OVERFLOW_SHARD);
+            shard = self.shards.lock(OVERFLOW_SHARD);
         }
         let bucket = shard.find(check.series_id, partition_id);
         let table = shard.table_for(check.series_id, check.quota);
-        let now = self.clock.now();
+        let now = self.shards.clock.now();
         with_partitions!(table, partitions => partitions.preview(Spot { partition_id, bucket }, check, now))
     }
 
     pub(super) fn release(&self, mut charge: Charge, amount: u64) -> Charge {
-        let mut locked_shards =
-            LockedShards::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
+        let mut locked_shards = LockedShards::open(
+            &self.shards,
+            &charge.entries.iter().map(|entry| entry.partition_id),
+        );
         for entry in &mut charge.entries {
             locked_shards.release(entry, amount);
         }
@@ -159,16 +154,18 @@ impl MemoryStore {
         if amount == 0 {
             return;
         }
-        let mut locked_shards =
-            LockedShards::open(self, &charge.entries.iter().map(|entry| entry.partition_id));
+        let mut locked_shards = LockedShards::open(
+            &self.shards,
+            &charge.entries.iter().map(|entry| entry.partition_id),
+        );
         for entry in &charge.entries {
             locked_shards.spend(entry, amount);
         }
     }
 
     pub(super) fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
-        if let Some(table) = self.lock(shard_of(partition_id)).table(series_id) {
-            with_partitions!(table, partitions => partitions.remove(partition_id, &self.budget));
+        if let Some(table) = self.shards.lock(shard_of(partition_id)).table(series_id) {
+            with_partitions!(table, partitions => partitions.remove(partition_id, &self.shards.budget));
         }
     }
 
@@ -194,17 +191,20 @@ impl MemoryStore {
         live.sort_unstable();
         for index in 0..self.shards.len() {
             // The lock is let go before the tables are dropped.
-            let taken = self.lock(index).take_all_but(&live, &self.budget);
+            let taken = self
+                .shards
+                .lock(index)
+                .take_all_but(&live, &self.shards.budget);
             drop(taken);
         }
     }
 
     /// Drops every state. What was charged before cannot be given back any more.
     pub(super) fn clear(&self) {
-        self.clearings.fetch_add(1, Relaxed);
+        self.shards.note_clearing();
         self.retain(&[]);
         // Nor what was charged meanwhile: it may be gone.
-        self.clearings.fetch_add(1, Relaxed);
+        self.shards.note_clearing();
     }
 
     /// Returns every series that has an id, in their order.
@@ -220,74 +220,9 @@ impl MemoryStore {
         series.sort_unstable_by_key(|(series_id, _)| *series_id);
         series.into_iter().map(|(_, of)| of).collect()
     }
-
-    /// Locks a shard. A panic under the lock has ended one connection; what it left is sound,
-    /// since every state is changed in place.
-    fn lock(&self, index: usize) -> MutexGuard<'_, Shard> {
-        (self.shards[index].lock()).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_overflow(&self) {
-        self.overflowed.fetch_add(1, Relaxed);
-    }
 }
 
-/// Returns the index of the shard that keeps a partition id, from its highest bits, as tables use the lowest.
-///
-/// Shards are of unequal shares, from three quarters of the mean to three halves, evenly graded.
-/// Tables double: equal shards would all do so at the same number of keys, and bytes per key would
-/// swing by two. So some double at any time, and what they leave is what the next ones need.
-///
-/// With `u` in [0, 1) the index is `SHARDS * u * (4 - u) / 3`, whose slope falls from 4/3 to 2/3.
-#[expect(clippy::cast_possible_truncation, reason = "sixteen bits fit")]
-fn shard_of(partition_id: PartitionId) -> usize {
-    const ONE: usize = 1 << 16;
-    if partition_id == OVERFLOW {
-        return OVERFLOW_SHARD;
-    }
-    let u = (partition_id.high() >> (u64::BITS - ONE.ilog2())) as usize;
-    u * (4 * ONE - u) / (3 * ONE * ONE / SHARDS)
-}
-
-/// Parts that are locked apart. Enough to keep workers out of each other's way and to make a
-/// growing table a matter of microseconds; few enough that a series' small tables cost little.
-const SHARDS: usize = 256;
-/// The shard of overflow partitions; the last, since it may be locked while others are held.
-const OVERFLOW_SHARD: usize = SHARDS;
-/// The partition id of each series' overflow partition. That a client's partition id is the same is as likely as
-/// that two clients' partition ids are.
-const OVERFLOW: PartitionId = PartitionId::new(u128::MAX);
 /// Shards that one call of [`MemoryStore::sweep`] looks at.
 const SHARDS_PER_SWEEP: usize = 8;
 /// When to ask a full store again: idle state has been swept by then.
 const RETRY_WHEN_FULL: Micros = Micros::from_secs(4);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_of_shards_grade_from_three_quarters_of_the_mean_to_three_halves() {
-        const MEAN: u128 = 256;
-        const STEPS: u128 = SHARDS as u128 * MEAN;
-        let mut shares = [0; SHARDS];
-        for step in 0..STEPS {
-            shares[shard_of(PartitionId::new(step << (u128::BITS - STEPS.ilog2())))] += 1;
-        }
-        let quarters = shares
-            .chunks(SHARDS / 4)
-            .map(|quarter| quarter.iter().sum());
-        let quarters: Vec<u128> = quarters.collect();
-        assert_eq!(
-            (shares.iter().min(), shares.iter().max()),
-            (Some(&192), Some(&382))
-        );
-        assert!(quarters.is_sorted(), "{quarters:?}");
-    }
-
-    #[test]
-    fn overflow_tag_has_the_shard_that_is_locked_last() {
-        assert_eq!(shard_of(OVERFLOW), SHARDS);
-        assert_eq!(shard_of(PartitionId::new(u128::MAX - 1)), SHARDS - 1);
-    }
-}

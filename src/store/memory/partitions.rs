@@ -3,12 +3,12 @@
 //! The table is keyed by the partition id itself. A partition id is a digest under a key drawn per process, so its
 //! bits are as good as any hash's and nobody outside can choose them: hashing it again would cost
 //! time and add nothing. The low half picks the bucket; the shard is picked by the highest bits
-//! ([`super::shard_of`]), so the two never lean on the same bits.
+//! ([`super::placement::shard_of`]), so the two never lean on the same bits.
 
 use hashbrown::HashTable;
 
-use super::OVERFLOW;
 use super::memory_budget::MemoryBudget;
+use super::placement::OVERFLOW;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
 use crate::limit::{Charged, Check, Decision, PartitionId, Quota, State};

@@ -9,7 +9,7 @@ use super::wire::BadReply;
 ///
 /// A call is sent again only where the error says that it was not executed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::store) enum CallError {
+pub(crate) enum CallError {
     /// The connection broke before the answer came: the call may have been executed.
     #[error("not connected")]
     Disconnected,
@@ -74,7 +74,7 @@ impl CallError {
 
     /// Says whether the server is well and only this plan cannot be decided there: a key of it is
     /// taken, or holds what no script wrote.
-    pub(in crate::store) fn is_of_the_plan(&self) -> bool {
+    pub(crate) fn is_of_the_plan(&self) -> bool {
         let is_of_a_key = |text: &str| {
             ["WRONGTYPE", "UNREADABLE"]
                 .iter()

@@ -16,14 +16,14 @@ use crate::store::settings::RedisSettings;
 
 /// A worker's way to Redis; lives on the worker's thread.
 #[derive(Debug)]
-pub(in crate::store) struct RedisSession {
+pub(crate) struct RedisSession {
     shared: RedisShared,
     primaries: Primaries,
 }
 
 impl RedisSession {
     /// Opens the worker's connections, on its runtime; a decision may take `timeout`.
-    pub(in crate::store) fn open(
+    pub(crate) fn open(
         shared: &RedisShared,
         settings: &RedisSettings,
         timeout: Duration,
@@ -35,39 +35,39 @@ impl RedisSession {
     }
 
     /// Goes by other credentials from now on.
-    pub(in crate::store) fn reconfigure(&self, settings: &RedisSettings) {
+    pub(crate) fn reconfigure(&self, settings: &RedisSettings) {
         self.primaries.reconfigure(settings);
     }
 
     /// Returns the name of the server that has a partition: one value as long as it is the same
     /// server.
-    pub(in crate::store) fn server(&self, partition_id: PartitionId) -> Rc<str> {
+    pub(crate) fn server(&self, partition_id: PartitionId) -> Rc<str> {
         self.primaries
             .server(|| slot_of(&KeyNames::tag(partition_id)))
     }
 
     /// Returns the name of the server at which nodes announce themselves.
-    pub(in crate::store) fn nodes_server(&self) -> Rc<str> {
+    pub(crate) fn nodes_server(&self) -> Rc<str> {
         (self.primaries).server(|| slot_of(&self.shared.names.nodes()))
     }
 
     /// Says whether two partitions are in different slots, so that no one step decides both.
-    pub(in crate::store) fn is_cross_slot(&self, one: PartitionId, other: PartitionId) -> bool {
+    pub(crate) fn is_cross_slot(&self, one: PartitionId, other: PartitionId) -> bool {
         one != other && !self.primaries.is_one_server()
     }
 
     /// Says whether there is anybody to ask.
-    pub(in crate::store) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.primaries.is_known()
     }
 
     /// Counts the connections that stand.
-    pub(in crate::store) fn connections(&self) -> u64 {
+    pub(crate) fn connections(&self) -> u64 {
         self.primaries.connections()
     }
 
     /// Says that the server that has a partition did not answer in time.
-    pub(in crate::store) fn suspect(&self, partition_id: PartitionId) {
+    pub(crate) fn suspect(&self, partition_id: PartitionId) {
         self.primaries
             .suspect(|| slot_of(&KeyNames::tag(partition_id)));
     }
@@ -76,7 +76,7 @@ impl RedisSession {
     ///
     /// # Errors
     /// What became of the call; the plan may have been charged where that does not say otherwise.
-    pub(in crate::store) async fn decide(&self, plan: &[Check<'_>]) -> Result<Verdict, CallError> {
+    pub(crate) async fn decide(&self, plan: &[Check<'_>]) -> Result<Verdict, CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Decide);
         let reply = self.primaries.decide(packed).await?;
         Ok(wire::verdict(plan, &reply)?)
@@ -86,7 +86,7 @@ impl RedisSession {
     ///
     /// # Errors
     /// What became of the call.
-    pub(in crate::store) async fn peek(
+    pub(crate) async fn peek(
         &self,
         plan: &[Check<'_>],
     ) -> Result<SmallVec<[Decision; 4]>, CallError> {
@@ -99,7 +99,7 @@ impl RedisSession {
     ///
     /// # Errors
     /// What became of the call.
-    pub(in crate::store) async fn settle(
+    pub(crate) async fn settle(
         &self,
         settlements: &[Settlement<'_>],
     ) -> Result<(), CallError> {
@@ -112,7 +112,7 @@ impl RedisSession {
     ///
     /// # Errors
     /// What became of the call.
-    pub(in crate::store) async fn announce(
+    pub(crate) async fn announce(
         &self,
         node: &str,
         lifetime: Micros,

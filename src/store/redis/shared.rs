@@ -10,7 +10,7 @@ use crate::store::series::Series;
 
 /// What the workers of a process share of their ways to Redis.
 #[derive(Clone, Debug)]
-pub(in crate::store) struct RedisShared {
+pub(crate) struct RedisShared {
     pub(super) clock: Clock,
     pub(super) names: Arc<KeyNames>,
     /// Whether the process has said that the server may evict keys.
@@ -19,7 +19,7 @@ pub(in crate::store) struct RedisShared {
 
 impl RedisShared {
     /// Shares key names that begin with `prefix`; nothing is connected.
-    pub(in crate::store) fn new(prefix: &str, clock: Clock) -> Self {
+    pub(crate) fn new(prefix: &str, clock: Clock) -> Self {
         Self {
             clock,
             names: Arc::new(KeyNames::new(prefix)),
@@ -28,7 +28,7 @@ impl RedisShared {
     }
 
     /// Notes where the states of a series are kept.
-    pub(in crate::store) fn note(&self, series_id: SeriesId, series: &Series) {
+    pub(crate) fn note(&self, series_id: SeriesId, series: &Series) {
         self.names.note(series_id, series);
     }
 }

@@ -8,6 +8,7 @@
 //! The server must permit `SCRIPT LOAD`, `EVALSHA` and `EVAL`; `SELECT` if a database is named, `ROLE`
 //! behind Sentinel. `INFO` is asked whether keys may be evicted, and may be refused.
 
+mod error;
 mod prepare;
 
 use std::future::Future;
@@ -19,7 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError};
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,10 +29,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::one_line::one_line;
 use crate::store::settings::{Address, RedisSettings, Secret};
 use crate::store::tls::Tls;
 use prepare::prepare;
+
+pub(super) use error::{CONNECT_TIMEOUT, DialError};
+pub(super) use prepare::Wanted;
 
 /// One server, and how to be let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,15 +52,6 @@ pub(super) enum DialEndpoint {
     Tcp(Address, Option<Tls>),
     /// On this machine.
     Unix(PathBuf),
-}
-
-/// What a server is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// Whatever answers.
-    Any,
-    /// A primary, by its own word.
-    Primary,
 }
 
 /// A connection that is ready for decisions.
@@ -81,31 +75,6 @@ pub(super) struct Dialer {
     /// What the name meant when last it was known; used when it cannot be looked up.
     addresses: Vec<SocketAddr>,
     protocol: ProtocolVersion,
-}
-
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DialError {
-    #[error("the name cannot be looked up: {0}")]
-    Resolve(io::Error),
-    #[error("{0}")]
-    Connect(io::Error),
-    #[error("TLS: {0}")]
-    Tls(io::Error),
-    #[error("it took longer than {CONNECT_TIMEOUT:?}")]
-    Elapsed,
-    #[error("it speaks no RESP3")]
-    Unspoken,
-    /// The server lets nobody in with these credentials, or not to what is needed.
-    #[error("refused: {0}")]
-    Refused(String),
-    /// The server said something else, or broke off.
-    #[error("{0}")]
-    Server(String),
-    #[error("it is no primary")]
-    NotPrimary,
-    #[error("no sentinel knows the primary; the last one asked: {0}")]
-    NoSentinel(String),
 }
 
 impl DialTarget {
@@ -256,42 +225,6 @@ impl Dialer {
     }
 }
 
-impl DialError {
-    /// Says whether trying again soon is of no use: somebody has to act.
-    pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused(_))
-    }
-
-    /// Reads what the server said instead.
-    pub(super) fn from_server(error: &redis::ServerError) -> Self {
-        let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-        let text = one_line(&text);
-        match error.code() {
-            "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Refused(text),
-            _ => Self::Server(text),
-        }
-    }
-}
-
-impl From<RedisError> for DialError {
-    fn from(error: RedisError) -> Self {
-        let code = error.code().unwrap_or_default();
-        let detail = error.detail().unwrap_or_default();
-        match error.kind() {
-            ErrorKind::RESP3NotSupported => Self::Unspoken,
-            _ if code == "NOPROTO" || detail.starts_with("unknown command 'HELLO'") => {
-                Self::Unspoken
-            }
-            ErrorKind::AuthenticationFailed => Self::Refused(one_line(&error.to_string())),
-            _ if matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
-                Self::Refused(one_line(&format!("{code} {detail}")))
-            }
-            _ if !code.is_empty() => Self::Server(one_line(&format!("{code} {detail}"))),
-            _ => Self::Server(one_line(&error.to_string())),
-        }
-    }
-}
-
 impl Future for Driver {
     type Output = ();
 
@@ -339,8 +272,6 @@ where
     Ok((connection, Driver(tokio::task::spawn_local(driver))))
 }
 
-/// From the name's look-up to the last script loaded.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A name's look-up, if what it meant before is known: who answers for names may be mute for longer
 /// than a connection may take, and what is left must do for connecting.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);

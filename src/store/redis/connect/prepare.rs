@@ -3,8 +3,17 @@
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
-use super::{DialError, Wanted};
+use super::error::DialError;
 use crate::store::redis::wire::Script;
+
+/// What a server is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Whatever answers.
+    Any,
+    /// A primary, by its own word.
+    Primary,
+}
 
 /// Loads the scripts, and asks the server what it is; returns how it evicts keys, if it may.
 pub(super) async fn prepare(

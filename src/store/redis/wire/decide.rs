@@ -2,8 +2,9 @@
 
 use smallvec::SmallVec;
 
+use super::message::{BadReply, Packed, Reply};
+use super::names::KeyNames;
 use super::state_reply::{ReplyReader, StateReply};
-use super::{BadReply, KeyNames, Packed, Reply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
 use crate::limit::{Algorithm, Check, Count, Decision, LeavingBucket, Quota, Verdict};

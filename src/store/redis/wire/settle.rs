@@ -4,8 +4,9 @@
 use redis::Value;
 
 use super::decide::{put_check, put_number};
+use super::message::{BadReply, time_argument};
+use super::names::KeyNames;
 use super::state_reply::{ReplyReader, StateReply};
-use super::{BadReply, KeyNames, time_argument};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Charged, Decision, PartitionId, Quota};

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::BadReply;
+use super::message::BadReply;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::Gcra;

@@ -1,0 +1,66 @@
+//! What every algorithm can do with the state of one partition.
+
+use super::quota::{Decision, Quota};
+use crate::clock::{Micros, Timestamp};
+
+/// What one partition has spent of one quota, and the arithmetic of the algorithm that keeps it.
+///
+/// The caller first calls [`arrive`](State::arrive) with the store's time and passes the time it
+/// returns to the rest. A default state is a whole quota.
+pub trait State: Default {
+    /// Brings the state to `now`, and returns the time to decide at.
+    ///
+    /// That is `now`, or the newest time the state holds units for if that is ahead by at most a
+    /// window ("time stands still"). State from further ahead is rewritten as if written now.
+    fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp;
+
+    /// Says whether `cost` fits at `at`.
+    fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool;
+
+    /// Spends `cost` at `at`, whether it fits or not; returns how long the request is to be held
+    /// (leaky-bucket; 0 for the rest and for a look).
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros;
+
+    /// Describes the state after the step for a request of `cost` that this quota admitted or not.
+    ///
+    /// `wait` of the result is left at zero: the plan knows whether a wait counts.
+    fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision;
+
+    /// Gives back `amount` units of a charge made at `charged.at`, of which `charged.amount` still
+    /// stand (before this release) and are at least `amount`; never yields more than if they had
+    /// not been spent, and is nothing where the charge counts no more.
+    fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp);
+
+    /// Spends `amount` without asking (a cost known only after the response).
+    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp);
+
+    /// Says whether the quota is whole again at `at`, so that the state may be dropped.
+    fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool;
+
+    /// Returns the bytes the state holds outside of itself.
+    fn heap_bytes(&self) -> usize;
+
+    /// Returns the bytes of the place that the state would have to move to, were units spent at
+    /// `at`; 0 where they fit.
+    fn growth_bytes(&self, _quota: &Quota, _at: Timestamp) -> usize {
+        0
+    }
+
+    /// Spends `amount` at `at` as `charge` does, but takes no memory for it.
+    ///
+    /// A state that would have to grow gets coarser instead: units count as spent later than they
+    /// were, up to `at`, so that the client may be refused for longer and is never admitted sooner.
+    /// Units that were moved so can no longer be given back.
+    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        self.charge(quota, amount, at);
+    }
+}
+
+/// Where and when units were charged, and how many of them can still be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charged {
+    /// The time the decision was made at (what [`State::arrive`] returned).
+    pub at: Timestamp,
+    /// Units charged less what came back before.
+    pub amount: u64,
+}

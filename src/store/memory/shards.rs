@@ -1,0 +1,65 @@
+//! All shards of the store, and what they share: the clock, the budget, what is counted.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crossbeam_utils::CachePadded;
+
+use super::memory_budget::MemoryBudget;
+use super::placement::OVERFLOW_SHARD;
+use super::shard::Shard;
+use crate::clock::Clock;
+
+/// The shards, each behind its own lock; the overflow shard is the last.
+#[derive(Debug)]
+pub(super) struct Shards {
+    pub(super) clock: Clock,
+    pub(super) budget: MemoryBudget,
+    /// Checks that found no room.
+    overflowed: AtomicU64,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// How often all states were dropped.
+    clearings: AtomicU32,
+}
+
+impl Shards {
+    /// Makes empty ones that hold at most `bytes_max`.
+    pub(super) fn new(clock: Clock, bytes_max: u64) -> Self {
+        Self {
+            clock,
+            budget: MemoryBudget::new(bytes_max),
+            overflowed: AtomicU64::new(0),
+            shards: (0..=OVERFLOW_SHARD)
+                .map(|_| CachePadded::default())
+                .collect(),
+            clearings: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Locks a shard. A panic under the lock has ended one connection; what it left is sound,
+    /// since every state is changed in place.
+    pub(super) fn lock(&self, index: usize) -> MutexGuard<'_, Shard> {
+        (self.shards[index].lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note_overflow(&self) {
+        self.overflowed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn overflowed(&self) -> u64 {
+        self.overflowed.load(Relaxed)
+    }
+
+    /// Notes that all states are being dropped.
+    pub(super) fn note_clearing(&self) {
+        self.clearings.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn clearings(&self) -> u32 {
+        self.clearings.load(Relaxed)
+    }
+}

@@ -1,0 +1,72 @@
+//! Why there is no connection.
+
+use std::io;
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError};
+
+use crate::store::redis::one_line::one_line;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    #[error("the name cannot be looked up: {0}")]
+    Resolve(io::Error),
+    #[error("{0}")]
+    Connect(io::Error),
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+    #[error("it took longer than {CONNECT_TIMEOUT:?}")]
+    Elapsed,
+    #[error("it speaks no RESP3")]
+    Unspoken,
+    /// The server lets nobody in with these credentials, or not to what is needed.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The server said something else, or broke off.
+    #[error("{0}")]
+    Server(String),
+    #[error("it is no primary")]
+    NotPrimary,
+    #[error("no sentinel knows the primary; the last one asked: {0}")]
+    NoSentinel(String),
+}
+
+impl DialError {
+    /// Says whether trying again soon is of no use: somebody has to act.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+
+    /// Reads what the server said instead.
+    pub(crate) fn from_server(error: &redis::ServerError) -> Self {
+        let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+        let text = one_line(&text);
+        match error.code() {
+            "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Refused(text),
+            _ => Self::Server(text),
+        }
+    }
+}
+
+impl From<RedisError> for DialError {
+    fn from(error: RedisError) -> Self {
+        let code = error.code().unwrap_or_default();
+        let detail = error.detail().unwrap_or_default();
+        match error.kind() {
+            ErrorKind::RESP3NotSupported => Self::Unspoken,
+            _ if code == "NOPROTO" || detail.starts_with("unknown command 'HELLO'") => {
+                Self::Unspoken
+            }
+            ErrorKind::AuthenticationFailed => Self::Refused(one_line(&error.to_string())),
+            _ if matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
+                Self::Refused(one_line(&format!("{code} {detail}")))
+            }
+            _ if !code.is_empty() => Self::Server(one_line(&format!("{code} {detail}"))),
+            _ => Self::Server(one_line(&error.to_string())),
+        }
+    }
+}
+
+/// From the name's look-up to the last script loaded.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
