@@ -165,10 +165,32 @@ impl Scripted {
         };
         let settlements: Vec<_> = steps.iter().map(settlement).collect();
         let call = wire::settle(&settlements, &self.names, Some(now));
-        let reply = as_client(self.call(Script::Settle, &call));
-        let settled = wire::settled(&settlements, &reply).expect("a reply");
-        let decision = |decision: Result<_, _>| decision.expect("a settled entry");
-        settled.into_iter().map(decision).collect()
+        let entries = self.call(Script::Settle, &call).list().to_vec();
+        assert_eq!(entries.len(), steps.len());
+        let peeks = self.peek(now, 0);
+        let described = |(&(index, _), entry): (&(usize, _), Value)| {
+            self.described(quotas, index, peeks[index].admit, &entry)
+        };
+        steps.iter().zip(entries).map(described).collect()
+    }
+
+    /// Reads what a settled entry says is left, which is described as a decision describes it.
+    fn described(
+        &self,
+        quotas: &[(Quota, Mode)],
+        index: usize,
+        admit: bool,
+        entry: &Value,
+    ) -> Decision {
+        let Value::Bytes(entry) = entry else {
+            panic!("an entry that was not settled: {entry:?}");
+        };
+        let (at, state) = entry.split_at(7);
+        let length = u16::try_from(state.len()).expect("a short state");
+        let fits = [1, u8::from(admit)];
+        let reply = [at, &fits, &length.to_be_bytes(), state].concat();
+        let plan = [self.plan(quotas, 0)[index]];
+        wire::peeks(&plan, &Reply(reply)).expect("a state")[0]
     }
 
     /// Has one plan decided, which must not fail.

@@ -23,11 +23,7 @@ pub(crate) struct RedisSession {
 
 impl RedisSession {
     /// Opens the worker's connections, on its runtime; a decision may take `timeout`.
-    pub(crate) fn open(
-        shared: &RedisShared,
-        settings: &RedisSettings,
-        timeout: Duration,
-    ) -> Self {
+    pub(crate) fn open(shared: &RedisShared, settings: &RedisSettings, timeout: Duration) -> Self {
         Self {
             shared: shared.clone(),
             primaries: Primaries::open(shared, settings, timeout),
@@ -99,10 +95,7 @@ impl RedisSession {
     ///
     /// # Errors
     /// What became of the call.
-    pub(crate) async fn settle(
-        &self,
-        settlements: &[Settlement<'_>],
-    ) -> Result<(), CallError> {
+    pub(crate) async fn settle(&self, settlements: &[Settlement<'_>]) -> Result<(), CallError> {
         let now = self.shared.clock.manual_now();
         let call = wire::settle(settlements, &self.shared.names, now);
         self.primaries.call(Script::Settle, &call).await.map(drop)
@@ -112,11 +105,7 @@ impl RedisSession {
     ///
     /// # Errors
     /// What became of the call.
-    pub(crate) async fn announce(
-        &self,
-        node: &str,
-        lifetime: Micros,
-    ) -> Result<u64, CallError> {
+    pub(crate) async fn announce(&self, node: &str, lifetime: Micros) -> Result<u64, CallError> {
         let call = wire::announce(&self.shared.names, node, lifetime);
         let reply = self.primaries.call(Script::Announce, &call).await?;
         Ok(wire::nodes(&reply)?)

@@ -15,4 +15,4 @@ pub use decide::{Intent, pack, peeks, verdict};
 pub use message::{BadReply, Packed, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
-pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle, settled};
+pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle};

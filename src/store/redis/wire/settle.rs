@@ -6,10 +6,9 @@ use redis::Value;
 use super::decide::{put_check, put_number};
 use super::message::{BadReply, time_argument};
 use super::names::KeyNames;
-use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
-use crate::limit::{Charged, Decision, PartitionId, Quota};
+use crate::limit::{Charged, PartitionId, Quota};
 
 /// What happens to one quota of one partition after its decision.
 #[derive(Clone, Copy, Debug)]
@@ -62,26 +61,6 @@ pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Times
     }
 }
 
-/// Reads what each settlement left of its quota: the decision of a look that costs nothing.
-///
-/// An entry that could not be settled is an error, and does not concern the others.
-pub fn settled(
-    settlements: &[Settlement<'_>],
-    reply: &Value,
-) -> Result<Vec<Result<Decision, BadReply>>, BadReply> {
-    let Value::Array(entries) = reply else {
-        return Err(BadReply);
-    };
-    if entries.len() != settlements.len() {
-        return Err(BadReply);
-    }
-    let decisions = (settlements.iter().zip(entries)).map(|(settlement, entry)| match entry {
-        Value::BulkString(bytes) => described(settlement.quota, bytes),
-        _ => Err(BadReply),
-    });
-    Ok(decisions.collect())
-}
-
 /// Makes the call by which a node announces itself for so long.
 pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     let lifetime_ms = lifetime.0.div_ceil(1000);
@@ -115,12 +94,4 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
     put_number(&mut argument, charged.at.0);
     put_number(&mut argument, charged.amount);
     argument
-}
-
-fn described(quota: &Quota, bytes: &[u8]) -> Result<Decision, BadReply> {
-    let mut reader = ReplyReader(bytes);
-    let now = reader.time()?;
-    let mut state = StateReply::read(quota, reader.0)?;
-    let at = state.arrive(quota, now);
-    Ok(state.decision(quota, 0, at, state.admits(quota, 0, at)))
 }

@@ -62,10 +62,6 @@ impl StateReply {
         state!(self, state => state.arrive(quota, now))
     }
 
-    pub(super) fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
-        state!(self, state => state.admits(quota, cost, at))
-    }
-
     pub(super) fn decision(
         &self,
         quota: &Quota,
