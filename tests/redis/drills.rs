@@ -269,7 +269,7 @@ fn replies_in_slices_are_read_as_whole_ones() {
     }
 }
 
-/// About half of the replies come after their request has been given up.
+/// At first every reply comes after its request has been given up, then about half of them do.
 #[test]
 fn late_reply_never_answers_another_request() {
     let server = Server::start();
@@ -286,24 +286,46 @@ fn late_reply_never_answers_another_request() {
         .route("/large", "policies = ['large']")
         .with(&store);
     let gateway = Process::start(&config);
-    proxy.set(Fault::Latency {
-        by: Duration::from_millis(5),
-        jitter: Duration::from_millis(50),
-    });
-    thread::scope(|scope| {
-        for (name, left) in [("small", 0..1_000), ("large", 8_000..9_000)] {
-            for _ in 0..4 {
-                let (left, mut client) = (left.clone(), Client::connect(gateway.public));
-                scope.spawn(move || {
-                    for _ in 0..50 {
-                        let answer = client.get(&format!("/{name}"), "");
-                        assert_eq!(answer.status, 200, "{answer:?}");
-                        let told = remaining(&answer, name);
-                        assert!(left.contains(&told), "{told} is left of {name}");
-                    }
-                });
+    let ask = |turns: usize| {
+        thread::scope(|scope| {
+            for (name, left) in [("small", 0..1_000), ("large", 8_000..9_000)] {
+                for _ in 0..4 {
+                    let (left, mut client) = (left.clone(), Client::connect(gateway.public));
+                    scope.spawn(move || {
+                        for _ in 0..turns {
+                            let answer = client.get(&format!("/{name}"), "");
+                            assert_eq!(answer.status, 200, "{answer:?}");
+                            let told = remaining(&answer, name);
+                            assert!(left.contains(&told), "{told} is left of {name}");
+                        }
+                    });
+                }
             }
-        }
+        });
+    };
+    let decisions = |result: &str| -> u64 {
+        let series = format!("tollgate_store_decisions_total{{result=\"{result}\"}} ");
+        let text = get(gateway.admin, "/metrics", "").text();
+        let value = text.lines().find_map(|line| line.strip_prefix(&series));
+        value.expect("the series").parse().expect("a number")
+    };
+    let slow = |by_ms, jitter_ms| Fault::Latency {
+        by: Duration::from_millis(by_ms),
+        jitter: Duration::from_millis(jitter_ms),
+    };
+    eventually("the store decides", || {
+        ask(1);
+        (decisions("answered") > 0).then_some(())
+    });
+    proxy.set(slow(60, 0));
+    ask(10);
+    assert!(decisions("late") > 0, "replies are late");
+    proxy.set(slow(5, 50));
+    let answered = decisions("answered");
+    eventually("some replies are late and others are not", || {
+        let late = decisions("late");
+        ask(50);
+        (decisions("late") > late && decisions("answered") > answered).then_some(())
     });
 }
 
