@@ -6,19 +6,19 @@ use crate::limit::after_release::after_release;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Charged, Decision, PartitionId, Quota};
 
-/// What one plan spent in each of its quotas. Dropped, the units stay spent.
+/// What one plan spent in each of its quotas. If it is dropped, the units stay spent.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use = "a dropped charge stays spent"]
 pub struct Charge {
-    /// One entry per check of the plan that is counted, in order.
+    /// One entry per check of the plan that is counted.
     pub(super) entries: SmallVec<[ChargeEntry; 2]>,
 }
 
 impl Charge {
-    /// Describes a quota as of its decision, had up to `amount` of what it charged come back: what a
-    /// client is told of it. [`after_release`] says how exact that is.
+    /// Returns what a client is told of a quota if up to `amount` of its charge comes back.
     ///
-    /// A quota that was not charged is as it was decided.
+    /// It is computed from the decision ([`after_release`] says how exactly); the store is not asked
+    /// again. A quota that was not charged is described as it was decided.
     #[must_use]
     pub fn after_release(&self, series_id: SeriesId, decision: Decision, amount: u64) -> Decision {
         let entry = (self.entries.iter()).find(|entry| entry.series_id == series_id);
@@ -32,10 +32,10 @@ impl Charge {
 /// Where one quota was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChargeEntry {
-    /// The quota as it was decided: this node's share of it, if it was charged here in place of Redis.
+    /// The quota as it was decided: only this node's share if it was charged here in place of Redis.
     pub(super) quota: Quota,
     pub(super) series_id: SeriesId,
-    /// The partition id that was charged: the partition's own, or the overflow partition's.
+    /// The partition that was charged: the client's own or the overflow partition.
     pub(super) partition_id: PartitionId,
     /// What can still be given back, if anything.
     pub(super) charged: Option<Charged>,
@@ -45,10 +45,9 @@ pub(super) struct ChargeEntry {
 /// Who keeps what was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
-    /// The memory store, as it was since it was cleared so many times: what it was cleared of
-    /// cannot be given back.
+    /// The memory store. What it has been cleared of cannot be given back.
     Memory {
-        /// How often it had been cleared.
+        /// How often it had been cleared when the quota was charged.
         clearings: u32,
     },
     /// Redis.

@@ -1,8 +1,11 @@
-//! Where counters live, behind one interface: decide, look, release, spend, reset.
+//! Where counters live, behind one interface: decide, peek, release, spend, reset.
 //!
-//! A store decides a whole plan in one atomic step and returns facts; recording them is the
-//! journey's business. [`Charge`] is what a decision spent: dropped, the units stay spent; handed
-//! to [`Session::release`], they come back.
+//! A store decides a whole plan, all or nothing. [`Charge`] is what the decision spent: if it is
+//! dropped, the units stay spent; if it is handed to [`Session::release_later`], they come back.
+//!
+//! `memory` keeps counters in this process. `redis` asks servers that a fleet shares, and `guarded`
+//! makes it bearable to lose them; neither of the two rooms below it knows the other. `charge`,
+//! `outcome`, `series`, `settings`, `tls` and `usage` are plain types for all of them.
 
 pub mod settings;
 mod tls;
@@ -40,7 +43,7 @@ use crate::limit::{Check, Decision, PartitionId};
 use guarded::GuardedSession;
 use settings::Location;
 
-/// The stores there are: a closed set. What the workers of a process share of it.
+/// What the workers of a process share of their store. The stores are a closed set.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// This process's memory, shared by its workers.
@@ -52,15 +55,15 @@ pub enum Store {
 /// A worker's way to the store; lives on the worker's thread.
 #[derive(Clone, Debug)]
 pub enum Session {
-    /// Asks at once.
+    /// Decides at once.
     Memory(Arc<MemoryStore>),
-    /// Asks over connections of its own.
+    /// Decides over connections of its own.
     Redis(Rc<GuardedSession>),
 }
 
-/// What is asked of Redis is boxed, so that requests which ask memory need not have room for it.
+/// Futures that ask Redis are boxed, so that requests to the memory store need no room for them.
 impl Session {
-    /// Decides a plan, all or nothing, in one atomic step.
+    /// Decides a plan, all or nothing.
     pub async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         match self {
             Self::Memory(memory) => memory.decide(plan),
@@ -87,10 +90,11 @@ impl Session {
         }
     }
 
-    /// Gives back up to `amount` units of every quota that was charged, without a wait: for a drop.
+    /// Gives back up to `amount` units of every quota that was charged, without a wait, so that a drop
+    /// can do it.
     ///
-    /// In Redis that happens soon, unless the server does not answer or too many charges of this
-    /// worker wait already; then they stay spent.
+    /// The memory store does it at once. Redis is told soon; if it does not answer, or if too many
+    /// charges of this worker wait already, the units stay spent.
     pub fn release_later(&self, charge: Charge, amount: u64) {
         match self {
             Self::Memory(memory) => drop(memory.release(charge, amount)),
@@ -106,7 +110,7 @@ impl Session {
         }
     }
 
-    /// What a worker does a few times a second for its way to the store.
+    /// Does what a worker's way to the store needs a few times a second.
     pub fn tick(&self) {
         match self {
             Self::Memory(_) => {}
@@ -124,9 +128,9 @@ impl Session {
 }
 
 impl Store {
-    /// Opens the store that the settings say.
+    /// Opens the store that the settings name.
     ///
-    /// `memory` has named the series so far, and `secret` is what no one outside knows.
+    /// `memory` has numbered the series so far; nobody outside knows `secret`.
     pub fn open(
         settings: &Settings,
         memory: Arc<MemoryStore>,
@@ -143,7 +147,7 @@ impl Store {
         }
     }
 
-    /// Opens a worker's way to the store; on that worker's runtime.
+    /// Opens a worker's way to the store, on that worker's runtime.
     pub fn session(&self) -> Session {
         match self {
             Self::Memory(memory) => Session::Memory(Arc::clone(memory)),
@@ -159,7 +163,7 @@ impl Store {
         }
     }
 
-    /// Drops idle state and gives its memory back, a part of the store at a time; called several
+    /// Drops idle state and gives its memory back, a part of the store at a time. To be called several
     /// times a second.
     pub fn sweep(&self) {
         match self {
@@ -176,7 +180,7 @@ impl Store {
         }
     }
 
-    /// Goes by what of `settings` may change while the process runs.
+    /// Applies those of the settings that may change while the process runs.
     pub fn reload(&self, settings: &Settings) {
         match self {
             Self::Memory(memory) => memory.set_bytes_max(settings.memory_max),

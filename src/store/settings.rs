@@ -15,11 +15,11 @@ pub struct Settings {
     pub memory_max: u64,
     /// The key of partition ids, if one is set.
     pub key_secret: Option<Secret>,
-    /// From the question to the answer of one decision.
+    /// Longest that one decision may take.
     pub timeout: Duration,
-    /// Longest that a refusal is remembered; 0: not at all.
+    /// Longest that a refusal is remembered; 0 means not at all.
     pub refusal_cache: Duration,
-    /// When a store that fails is no longer asked.
+    /// When a server that fails is no longer asked.
     pub breaker: BreakerSettings,
 }
 
@@ -39,13 +39,13 @@ pub struct RedisSettings {
     pub deployment: Deployment,
     /// The database (`SELECT`); 0 on a Cluster.
     pub database: u32,
-    /// Who to authenticate as; none: the default user.
+    /// The user to authenticate as; none means the default user.
     pub username: Option<Box<str>>,
-    /// With what, if at all.
+    /// The password, if one is needed.
     pub password: Option<Secret>,
-    /// The password of sentinels, if they want one.
+    /// The password of the sentinels, if they want one.
     pub sentinel_password: Option<Secret>,
-    /// How to encrypt; none: not at all.
+    /// How to encrypt; none means not at all.
     pub tls: Option<Tls>,
     /// What every key begins with.
     pub prefix: Arc<str>,
@@ -58,7 +58,7 @@ pub enum Deployment {
     Single(Address),
     /// One server, by a Unix socket.
     Unix(PathBuf),
-    /// The primaries of a Cluster; any of its nodes are named.
+    /// The primaries of a Cluster, of which some nodes are named.
     Cluster(Vec<Address>),
     /// The primary that these sentinels watch under this name.
     Sentinel {
@@ -78,22 +78,22 @@ pub struct Address {
     pub port: u16,
 }
 
-/// When a store that fails is no longer asked, and for how long.
+/// When a server that fails is no longer asked, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BreakerSettings {
-    /// So many failures in a row open it.
+    /// This many failures in a row open the breaker.
     pub failures: u32,
-    /// This share of failures in the window opens it, if there were at least 20 calls.
+    /// A larger share of failures in the window opens it if there were at least 20 calls.
     pub failure_ratio: f64,
-    /// How far back the share looks.
+    /// How far back calls count towards the share.
     pub window: Duration,
-    /// How long it stays open before a call probes.
+    /// How long it stays open before a call probes the server.
     pub cooldown: Duration,
 }
 
 impl Eq for BreakerSettings {}
 
-/// A text that no output shows.
+/// A text that must not appear in any output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Box<str>);
 

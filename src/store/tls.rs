@@ -1,8 +1,7 @@
 //! TLS to Redis: read and checked once, when the file is compiled.
 //!
-//! Nothing here opens a file or a connection. What is trusted is never empty and never everything:
-//! without authorities of its own a store trusts those of the system, and the server's name is
-//! always verified.
+//! Nothing here opens a file or a connection. Some authorities are trusted, and never all: a store
+//! without authorities of its own trusts those of the system. The server's name is always verified.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -17,25 +16,25 @@ use rustls_platform_verifier::Verifier;
 
 /// How connections to Redis are encrypted.
 ///
-/// Equal if made of the same certificates and key.
+/// Two are equal if they are made of the same certificates and key.
 #[derive(Clone)]
 pub struct Tls {
-    /// Made once, so that sessions resume.
+    /// Made once, so that TLS sessions can be resumed.
     pub(super) config: Arc<ClientConfig>,
-    /// Of everything it was made of.
+    /// The digest of everything that it was made of.
     digest: blake3::Hash,
 }
 
 /// What TLS is made of: texts of PEM files.
 #[derive(Clone, Copy, Default)]
 pub struct TlsMaterial<'m> {
-    /// The authorities to trust; none: the system's.
+    /// The authorities to trust; none means the system's.
     pub ca: Option<&'m [u8]>,
-    /// This client's certificate with those that lead to an authority, and its key.
+    /// This client's certificate, followed by those that lead to an authority, and its key.
     pub identity: Option<(&'m [u8], &'m [u8])>,
 }
 
-/// Which part of the material is of no use, and why: a predicate of its file.
+/// Which part of the material cannot be used, and why: a predicate whose subject is its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsFault {
     /// The file of authorities.
@@ -56,7 +55,7 @@ impl Tls {
     /// Makes TLS 1.2 and later of its material.
     ///
     /// # Errors
-    /// The first part that is of no use; there is no TLS without it.
+    /// The first part that cannot be used; there is no TLS without it.
     pub fn new(material: TlsMaterial<'_>) -> Result<Self, TlsFault> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -96,7 +95,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Reads the authorities of a file: all of them can be trusted, or the file is wrong.
+/// Reads the authorities of a file. If one of them cannot be read, the file is wrong.
 fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsFault> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem).map_err(TlsFault::Ca)? {
@@ -113,7 +112,7 @@ fn system(provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>,
     if let Some(verifier) = SYSTEM.get() {
         return Ok(Arc::clone(verifier) as Arc<dyn ServerCertVerifier>);
     }
-    // A system without any may have some at the next reload.
+    // A failure is not kept: a system without authorities may have some at the next reload.
     let verifier = Verifier::new(Arc::clone(provider)).map_err(|_| TlsFault::System)?;
     Ok(Arc::clone(SYSTEM.get_or_init(|| Arc::new(verifier))) as Arc<dyn ServerCertVerifier>)
 }
@@ -145,7 +144,7 @@ fn identity(
     }
 }
 
-/// Reads the certificates of a file; there is one at least.
+/// Reads the certificates of a file, at least one.
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match read {
@@ -159,7 +158,7 @@ fn digest(material: TlsMaterial<'_>) -> blake3::Hash {
     let (certificate, key) = material.identity.unzip();
     let mut hasher = blake3::Hasher::new();
     for part in [material.ca, certificate, key] {
-        // An absent part is told from an empty one, and no part runs into the next.
+        // The length tells an absent part from an empty one, and keeps parts from running together.
         let length = part.map_or(u64::MAX, |part| part.len() as u64);
         hasher.update(&length.to_le_bytes());
         hasher.update(part.unwrap_or_default());

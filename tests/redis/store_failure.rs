@@ -255,7 +255,7 @@ fn degraded_answers_are_marked_in_the_log_and_a_change_takes_one_line() {
     let records = process.wait_for_records(5);
     let marked = records.iter().filter(|record| record["degraded"] == true);
     assert_eq!(marked.count(), 5, "{records:#?}");
-    let told = "the store fails: it is not asked for a while";
+    let told = "Redis fails and is not asked until the cooldown is over";
     process.wait_for_line(&[told]);
     let lines = process.lines();
     let told = lines.iter().filter(|line| line.contains(told));

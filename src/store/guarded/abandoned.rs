@@ -1,9 +1,9 @@
-//! Abandoned plans: those whose clients left before the answer. They are peeked at once more, so that a
+//! Abandoned plans: their clients left before the answer. Redis is peeked at for them, so that a
 //! refusal is remembered.
 //!
-//! Whoever leaves as soon as its request is on its way to Redis takes the answer with it, and a flood
-//! of such clients would cost Redis a call for each. Of the plans that were abandoned, each worker
-//! peeks at one at a time, the last; what it finds refused is remembered for those that come after.
+//! If a client leaves after its plan was sent, nobody reads the answer. A flood of such clients would
+//! cost Redis a call each. So each worker peeks at the last plan that was abandoned, one at a time;
+//! if it is refused, that is remembered, and the next ones need no call.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -19,17 +19,17 @@ use crate::clock::Micros;
 use crate::limit::plan::Mode;
 use crate::limit::{Algorithm, Check, Count, Plan, Quota, Retry, Verdict};
 
-/// The plan that was abandoned last, and the call to peek at it.
+/// The plan that was abandoned last.
 #[derive(Debug, Default)]
 pub(super) struct Abandoned {
     last: RefCell<Option<AbandonedPlan>>,
     filled: Notify,
 }
 
-/// A plan that was abandoned. Its checks, and their quotas, which do not outlive the request.
+/// A plan that was abandoned: its checks, each with a copy of its quota.
 type AbandonedPlan = SmallVec<[(Quota, Check<'static>); 2]>;
 
-/// A question to Redis. Dropped before it is answered, its plan is abandoned.
+/// A question to Redis. If it is dropped before it is answered, its plan is abandoned.
 pub(super) struct Question<'q, 's> {
     abandoned: &'q Abandoned,
     plan: &'q [Check<'s>],
@@ -46,7 +46,7 @@ impl Abandoned {
         }
     }
 
-    /// Peeks at what is abandoned, as long as there is somebody to ask.
+    /// Peeks for abandoned plans as long as the worker's session lives.
     pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
         loop {
             self.filled.notified().await;
@@ -84,7 +84,7 @@ impl Drop for Question<'_, '_> {
     }
 }
 
-/// Peeks at a plan, and remembers it if it is refused.
+/// Peeks for a plan, and remembers if it is refused.
 async fn peek(remote: &Remote, plan: &AbandonedPlan) {
     let counts_all = |(quota, _): &(Quota, _)| quota.count == Count::All;
     if !remote.store().remembers_refusals() || plan.iter().any(counts_all) {
@@ -103,7 +103,7 @@ async fn peek(remote: &Remote, plan: &AbandonedPlan) {
         answers: plan.iter().map(|_| UNCOUNTED).collect(),
     };
     for (part, peeks) in parts.iter().zip(peeks) {
-        // What Redis does not say is not remembered.
+        // Only what Redis itself says is remembered.
         let Ok(peeks) = peeks else { return };
         for (&place, decision) in part.places.iter().zip(peeks) {
             verdict.answers[place].decision = Some(decision);
@@ -116,7 +116,7 @@ async fn peek(remote: &Remote, plan: &AbandonedPlan) {
     remote.store().remember(&plan, &verdict, sent);
 }
 
-/// Stands in a check for the quota beside it.
+/// A placeholder in a check whose quota is beside it.
 static NO_QUOTA: Quota = Quota {
     limit: 1,
     window: Micros(1),

@@ -1,12 +1,12 @@
 //! A circuit breaker: a server that fails is not asked for a while, so that nobody waits for it.
 //!
-//! Closed it lets every call pass. So many failures in a row, or too large a share of the calls of
-//! the last while, open it: no call passes. After the cooldown it is half-open: one call at a time
-//! passes as a probe, the first one that succeeds closes it, each that fails opens it for another
-//! cooldown. Only a probe can close it; what was asked before it changed says nothing any more.
+//! A closed breaker lets every call pass. Too many failures in a row, or too large a share of failures
+//! within the window, open it: no call passes. After the cooldown it is half-open: one call at a time
+//! passes as a probe. A probe that succeeds closes it; one that fails opens it for another cooldown.
+//! Only a probe can close it: a call that began before the breaker changed is not counted any more.
 //!
-//! There is one per process and server, so while it is closed a success costs one uncontended add.
-//! What is looked at only when a call fails is behind a lock.
+//! There is one per process and server. While it is closed, a success costs one uncontended add; what
+//! is needed only when a call fails is behind a lock.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -22,12 +22,12 @@ use crate::store::usage::BreakerState;
 /// Decides whether a server is asked; shared by all workers.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    /// For people.
+    /// Its name, for people.
     server: Arc<str>,
     clock: Clock,
     /// When it may be probed, in microseconds since 1970; 0 while it is closed.
     probe_from_us: AtomicU64,
-    /// Counts its changes: what belongs to an earlier period is no news.
+    /// Counts its changes: calls of an earlier period are not counted any more.
     period: AtomicU32,
     is_probed: AtomicBool,
     failures_in_row: AtomicU32,
@@ -36,7 +36,7 @@ pub(super) struct Breaker {
     record: Mutex<FailureRecord>,
 }
 
-/// Leave to ask the server. Say how it went; dropped, the call went neither way.
+/// Permission for one call. The caller says how the call ended; dropped, it counts as neither.
 #[derive(Debug)]
 #[must_use = "the breaker goes by what becomes of the call"]
 pub(super) struct Permit<'b> {
@@ -51,17 +51,17 @@ pub(super) struct Permit<'b> {
 pub(super) enum Change {
     /// Nothing.
     None,
-    /// The breaker was not closed, and is now.
+    /// It closed the breaker.
     Closed,
 }
 
-/// What failures are judged by.
+/// The failures, and what they are judged by.
 #[derive(Debug)]
 struct FailureRecord {
     settings: BreakerSettings,
     /// Failures since the start.
     failures: u64,
-    /// How the counts stood at times past, oldest first: the first is what the window begins with.
+    /// The counts as they were at earlier times, oldest first: the window begins with the first.
     marks: VecDeque<Mark>,
 }
 
@@ -73,7 +73,7 @@ struct Mark {
 }
 
 impl Breaker {
-    /// Makes a closed one for `server`.
+    /// Makes a closed breaker of `server`.
     pub(super) fn new(server: Arc<str>, settings: BreakerSettings, clock: Clock) -> Self {
         let start = Mark {
             at: clock.now(),
@@ -96,9 +96,9 @@ impl Breaker {
         }
     }
 
-    /// Returns leave to ask, unless the server is not to be asked now.
+    /// Returns permission for a call, unless the server is not to be asked now.
     ///
-    /// `worker` is any number; those of threads that call at the same time better differ.
+    /// `worker` is any number. Threads that pass different numbers do not slow each other down.
     pub(super) fn permit(&self, worker: usize) -> Option<Permit<'_>> {
         let period = self.period.load(Relaxed);
         let is_probe = match self.probe_from_us.load(Relaxed) {
@@ -113,12 +113,12 @@ impl Breaker {
             lane: worker % LANES,
             is_probe,
         };
-        // Between the two looks another probe may have ended; its word stands.
+        // Another probe may have ended since `probe_from_us` was read; what it found stands.
         let is_stale = is_probe && self.state() != BreakerState::HalfOpen;
         (!is_stale).then_some(permit)
     }
 
-    /// Says what it lets pass.
+    /// Returns what it lets pass.
     pub(super) fn state(&self) -> BreakerState {
         match self.probe_from_us.load(Relaxed) {
             0 => BreakerState::Closed,
@@ -127,12 +127,12 @@ impl Breaker {
         }
     }
 
-    /// Returns the server that it is for.
+    /// Returns the name of its server.
     pub(super) fn server(&self) -> &Arc<str> {
         &self.server
     }
 
-    /// Judges by other settings from now on; an open one stays so for no longer than they say.
+    /// Judges by other settings from now on; an open breaker stays open no longer than they say.
     pub(super) fn set(&self, settings: BreakerSettings) {
         let mut record = self.record();
         record.settings = settings;
@@ -141,7 +141,7 @@ impl Breaker {
         self.probe_from_us.store(from_us.min(latest.0), Relaxed);
     }
 
-    /// Lets the window slide; called several times a second.
+    /// Lets the window slide. To be called several times a second.
     pub(super) fn sweep(&self) {
         let now = self.clock.now();
         self.record().slide(now, self.successes());
@@ -181,7 +181,7 @@ impl Breaker {
         self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
         drop(record);
         let server = &*self.server;
-        tracing::warn!(server, %error, "the store fails: it is not asked for a while");
+        tracing::warn!(server, %error, "Redis fails and is not asked until the cooldown is over");
     }
 
     fn close(&self, period: u32) -> Change {
@@ -200,7 +200,7 @@ impl Breaker {
         record.marks.push_back(start);
         self.probe_from_us.store(0, Relaxed);
         drop(record);
-        tracing::info!(server = &*self.server, "the store answers again");
+        tracing::info!(server = &*self.server, "Redis answers again");
         Change::Closed
     }
 
@@ -214,12 +214,12 @@ impl Breaker {
 }
 
 impl Permit<'_> {
-    /// The server answered.
+    /// Notes that the server answered.
     pub(super) fn succeed(self) -> Change {
         self.breaker.succeeded(&self)
     }
 
-    /// The server did not answer, or in no way that helps.
+    /// Notes that the server did not answer, or only with an error.
     pub(super) fn fail(self, error: &dyn Display) {
         self.breaker.failed(&self, error);
     }
@@ -234,7 +234,7 @@ impl Drop for Permit<'_> {
 }
 
 impl FailureRecord {
-    /// Notes how the counts stand, and forgets what is older than the window and not its beginning.
+    /// Notes the counts as they are, and forgets those from before the window's beginning.
     fn slide(&mut self, now: Timestamp, successes: u64) {
         let window = Micros::from(self.settings.window);
         let step = Micros(window.0 / STEPS);
@@ -261,9 +261,9 @@ impl FailureRecord {
     }
 }
 
-/// Counters of successes: as many workers as this never meet in one.
+/// Counters of successes: up to this many workers have one each.
 const LANES: usize = 16;
-/// Fewer calls than this make no share.
+/// The share of failures counts from this many calls on.
 const CALLS_MIN: u64 = 20;
 /// Steps in which the window slides.
 const STEPS: u64 = 10;

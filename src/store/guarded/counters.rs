@@ -7,16 +7,16 @@ use crossbeam_utils::CachePadded;
 use crate::clock::Micros;
 use crate::store::usage::{ROUND_TRIP_BOUNDS_US, RedisUsage};
 
-/// Why a decision is not Redis's.
+/// Why Redis did not decide a plan, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
     /// No answer came in time.
     Late,
-    /// The server said that it cannot, or the connection broke.
+    /// The server answered with an error, or the connection broke.
     Failed,
     /// The call could not be sent.
     Unsent,
-    /// The server was not asked, as it fails.
+    /// The server was not asked, because it fails.
     Unasked,
 }
 
@@ -37,7 +37,7 @@ struct Totals {
 }
 
 impl Counters {
-    /// Counts an answer of Redis that took so long.
+    /// Counts an answer of Redis and how long it took.
     pub(super) fn answered(&self, took: Micros) {
         let bucket = ROUND_TRIP_BOUNDS_US.partition_point(|&bound_us| bound_us < took.0);
         add(&self.0.answered, 1);
@@ -45,7 +45,7 @@ impl Counters {
         add(&self.0.round_trips_us, took.0);
     }
 
-    /// Counts an answer that was remembered.
+    /// Counts a plan that a remembered refusal answered.
     pub(super) fn remembered(&self) {
         add(&self.0.remembered, 1);
     }

@@ -1,6 +1,7 @@
-//! Plans whose partitions are in several slots of a Cluster: each part is decided by itself, side by
-//! side, and if any refuses, what the others spent is given back. In between that can only refuse
-//! early.
+//! Plans whose partitions are in several slots of a Cluster.
+//!
+//! Each part is decided by itself, all at the same time. If one refuses, what the others spent is
+//! given back. Until then other requests may be refused early; none is admitted late.
 
 use std::rc::Rc;
 
@@ -20,7 +21,7 @@ use crate::store::outcome::Outcome;
 /// The checks of a plan that are in one slot.
 pub(super) struct PlanPart<'s> {
     pub(super) checks: Plan<'s>,
-    /// Which checks of the plan they are.
+    /// The places of these checks in the plan.
     pub(super) places: SmallVec<[usize; 4]>,
 }
 
@@ -32,7 +33,7 @@ struct DecidedPart<'p, 's> {
     is_degraded: bool,
 }
 
-/// A check with a quota of its own.
+/// A check that owns its quota.
 struct OwnedCheck {
     quota: Quota,
     series_id: SeriesId,
@@ -42,7 +43,7 @@ struct OwnedCheck {
     on_store_failure: OnStoreFailure,
 }
 
-/// Says whether no one step can decide a plan.
+/// Says whether a plan is in several slots, so that no one step can decide it.
 pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
     plan.split_first().is_some_and(|(first, rest)| {
         (rest.iter()).any(|check| remote.is_cross_slot(first.partition_id, check.partition_id))
@@ -51,8 +52,8 @@ pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
 
 /// Decides the parts of a plan, all or nothing.
 ///
-/// A task does it, and goes on when nobody waits for it any more: only the answers say what the parts
-/// spent, and a client that is refused and leaves early would otherwise spend what others share.
+/// A task of its own does it, because it must go on if the client leaves: only the answers say what
+/// the parts spent, and if one refuses, the others have to come back.
 pub(super) async fn decide(
     remote: &Rc<Remote>,
     settlements: &Rc<SettlementQueue>,
@@ -67,7 +68,7 @@ pub(super) async fn decide(
     deciding.await.unwrap_or_else(|_| unavailable(remote))
 }
 
-/// Decides parts side by side, and makes them one.
+/// Decides all parts at the same time, and joins their answers.
 async fn decide_parts(
     remote: &Remote,
     settlements: &SettlementQueue,
@@ -78,7 +79,7 @@ async fn decide_parts(
         part.checks.iter().any(is_closed) && remote.is_barred(&part.checks[0])
     };
     if parts.iter().any(is_lost) {
-        // The others need not be charged for that.
+        // The plan is lost, so the other parts need not be charged.
         return unavailable(remote);
     }
     let now = remote.store().clock.now();
@@ -139,7 +140,8 @@ impl OwnedCheck {
 }
 
 impl DecidedPart<'_, '_> {
-    /// Gives back what this part spent, since another refuses; what counts refused requests stays.
+    /// Gives back what this part spent, because another part refuses. A quota that counts refused
+    /// requests stays charged.
     fn undo(&mut self, remote: &Remote, settlements: &SettlementQueue) {
         let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
         let mut entries = self.charge.entries.iter();
@@ -168,7 +170,7 @@ fn comes_back(entry: &ChargeEntry) -> bool {
     entry.quota.count == Count::Admitted
 }
 
-/// Puts the answers of all parts into the plan's order.
+/// Joins the answers of all parts in the plan's order.
 fn join(plan: &[Check<'_>], parts: Vec<DecidedPart<'_, '_>>) -> Outcome {
     let admit = parts.iter().all(|part| part.verdict.admit);
     let mut joined = Verdict {
@@ -197,7 +199,7 @@ fn join(plan: &[Check<'_>], parts: Vec<DecidedPart<'_, '_>>) -> Outcome {
     }
 }
 
-/// Sorts a plan by slot, each part in the plan's order.
+/// Splits a plan by slot; each part is in the plan's order.
 pub(super) fn parts<'s>(remote: &Remote, plan: &[Check<'s>]) -> Vec<PlanPart<'s>> {
     let mut parts: Vec<PlanPart<'s>> = Vec::new();
     for (place, check) in plan.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! What becomes of a decision that its store cannot make: `local`, `open` or `closed`, check by check.
+//! What becomes of a decision that Redis cannot make: `local`, `open` or `closed`, check by check.
 //!
-//! `local` is the same algorithm in this node's memory, on this node's share of the quota. Over `n`
-//! nodes that admits at most one more quota per window, or one unit per node if the quota is smaller
-//! than the fleet.
+//! `local` is the same algorithm in this node's memory, on this node's share of the quota. All nodes
+//! together then admit at most one more quota per window, or one unit per node if the fleet has more
+//! nodes than the quota has units.
 
 use smallvec::SmallVec;
 
@@ -13,21 +13,21 @@ use crate::store::charge::Charge;
 use crate::store::memory::MemoryStore;
 use crate::store::outcome::Outcome;
 
-/// Decides in place of a store that cannot answer.
+/// Decides in place of Redis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fallback<'s> {
     /// This node's own counts.
     pub(super) memory: &'s MemoryStore,
-    /// What partition ids are changed with, so that nobody outside can choose where in memory they are kept.
+    /// The key of the partition ids used here: nobody outside can choose where in memory they are kept.
     pub(super) partition_key: &'s [u8; 32],
-    /// Nodes that share each quota.
+    /// The number of nodes that share each quota.
     pub(super) nodes: u32,
-    /// How long the store will not be asked.
+    /// How long a server that fails is not asked.
     pub(super) cooldown: Micros,
 }
 
 impl Fallback<'_> {
-    /// Decides a plan, or the part of one that cannot be decided where it should be.
+    /// Decides a plan, or a part of one, that Redis did not decide.
     pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         let unavailable = Outcome::Unavailable {
             retry: self.cooldown,
@@ -62,7 +62,7 @@ impl Fallback<'_> {
         }
     }
 
-    /// Says what each check would be answered; a quota that is not counted here is whole.
+    /// Returns what each check would be answered; a quota that is not counted here is whole.
     pub(super) fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         let scaled = self.scaled(plan);
         let mut decisions = self.memory.peek(&self.locals(plan, &scaled)).into_iter();
@@ -101,7 +101,7 @@ impl Fallback<'_> {
         PartitionId::new(u128::from_le_bytes(first))
     }
 
-    /// Gives each check of `plan` its answer: those of the checks that were decided here, in order.
+    /// Gives each check of `plan` its answer; `verdict` has those of the checks that were decided here.
     fn spread(&self, plan: &[Check<'_>], verdict: Verdict) -> Verdict {
         let mut decided = verdict.answers.into_iter();
         let mut retry = Retry::NOW;
@@ -111,7 +111,7 @@ impl Fallback<'_> {
             }
             let mut answer = decided.next().unwrap_or(UNCOUNTED);
             if let Some(decision) = &mut answer.decision {
-                // What the share can never hold the whole quota can.
+                // The whole quota can hold what the share never can.
                 if decision.retry == Retry::Never && check.cost <= check.quota.capacity() {
                     decision.retry = Retry::After(self.cooldown);
                 }
@@ -130,9 +130,9 @@ impl Fallback<'_> {
     }
 }
 
-/// Says whether a plan with this check cannot be decided without the store.
+/// Says whether a plan with this check cannot be decided without Redis.
 pub(super) fn is_closed(check: &Check<'_>) -> bool {
-    // A shadow quota never refuses, not for want of a store either.
+    // A shadow quota never refuses, even if Redis is away.
     check.on_store_failure == OnStoreFailure::Closed && check.mode == Mode::Enforce
 }
 
@@ -154,7 +154,7 @@ fn share(quota: &Quota, nodes: u32) -> Quota {
     }
 }
 
-/// Describes a quota of which nothing is spent.
+/// Describes a quota of which nothing has been spent.
 fn whole(check: &Check<'_>) -> Decision {
     let admit = check.cost <= check.quota.capacity();
     Decision {

@@ -1,10 +1,10 @@
-//! Which gateways share a Redis: each says every few seconds that it is there, and is told how many
-//! did so lately.
+//! How many gateways share a Redis: each announces itself every few seconds, and Redis answers how
+//! many did so lately.
 //!
-//! The number decides each node's share of a quota when Redis is away. It is what was last seen, so
-//! that a fleet which loses Redis does not count itself as one. A Redis that comes back empty, or after
-//! a while, knows of nobody before each has announced itself again: fewer nodes than before are
-//! believed when that has been said for [`LIFETIME`].
+//! The number decides each node's share of a quota when Redis is away. The last known number stays in
+//! force then, so a fleet that loses Redis does not take itself for one node. A Redis that comes back
+//! empty, or after a while, knows nobody until each node has announced itself again: a lower number is
+//! believed only after Redis has given it for [`LIFETIME`].
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -14,16 +14,16 @@ use crate::clock::{Micros, Timestamp};
 #[derive(Debug)]
 pub(super) struct Fleet {
     id: Box<str>,
-    /// When it announces itself next, in microseconds since 1970.
+    /// When this node announces itself next, in microseconds since 1970.
     due_us: AtomicU64,
-    /// Nodes that were there when it did so last; 0: it never did.
+    /// The number of nodes in force; 0 before Redis was first reached.
     seen: AtomicU32,
-    /// Since when there are said to be fewer, in microseconds since 1970; 0: there are not.
+    /// Since when Redis has given a lower number, in microseconds since 1970; 0 if it does not.
     fewer_since_us: AtomicU64,
 }
 
 impl Fleet {
-    /// Knows of itself only; `secret` is what no other process has.
+    /// Makes a fleet of this node alone; no other process has the same `secret`.
     pub(super) fn new(secret: &[u8; 32]) -> Self {
         let digest = blake3::derive_key("tollgate 2026-11 name of a node", secret);
         let hex = blake3::Hash::from_bytes(digest).to_hex();
@@ -35,16 +35,16 @@ impl Fleet {
         }
     }
 
-    /// Returns what it is called: the same as long as the process lives.
+    /// Returns this node's name, which stays the same as long as the process lives.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Says whether the caller is to announce it now; nobody else is told so for [`EVERY`].
+    /// Says whether the caller should announce this node now. No other caller is told so for [`EVERY`].
     pub(super) fn take_turn(&self, now: Timestamp) -> bool {
         let due_us = self.due_us.load(Relaxed);
         let next_us = (now + EVERY).0;
-        // A clock that was set back must not silence it.
+        // A clock that was set back must not silence the node.
         let is_due = now.0 >= due_us || due_us > next_us;
         is_due
             && (self.due_us)
@@ -52,7 +52,7 @@ impl Fleet {
                 .is_ok()
     }
 
-    /// Notes how many there are said to be.
+    /// Notes the number that Redis gave.
     pub(super) fn saw(&self, nodes: u32, now: Timestamp) {
         let since = Timestamp(self.fewer_since_us.load(Relaxed));
         if nodes >= self.count() || (since.0 > 0 && now.since(since) >= LIFETIME) {
@@ -63,7 +63,7 @@ impl Fleet {
         }
     }
 
-    /// Returns how many there were when Redis was last reached; 1 if it never was.
+    /// Returns the number of nodes in force; 1 if Redis was never reached.
     pub(super) fn count(&self) -> u32 {
         self.seen.load(Relaxed).max(1)
     }
@@ -71,9 +71,9 @@ impl Fleet {
 
 /// Hex digits of a node's name.
 const ID_CHARS: usize = 32;
-/// How often a node says that it is there.
+/// How often a node announces itself.
 const EVERY: Micros = Micros::from_secs(5);
-/// How long it counts after it last said so: two of its calls may be lost.
+/// How long a node counts after it announced itself: two announcements in a row may be lost.
 pub(super) const LIFETIME: Micros = Micros::from_secs(15);
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! A store over Redis, whatever becomes of Redis: remembered refusals first, then Redis, then what
-//! each policy wants done without it.
+//! A store over Redis that answers whatever becomes of Redis: from remembered refusals first, then from
+//! Redis, and if Redis does not answer, as each policy says.
 //!
 //! [`GuardedStore`] is the process's part: refusals, breakers, this node's own counts for when Redis
-//! is away, and how many nodes share it. [`GuardedSession`] is a worker's part. A plan that is in one
-//! slot is decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]).
-//! Nothing is ever sent twice: what got no answer in time may have been counted, and stays so.
+//! is away, and the fleet's size. [`GuardedSession`] is a worker's part. A plan that is in one slot is
+//! decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]). Nothing is
+//! ever sent twice: a decision that got no answer in time may have been counted, and stays so.
 
 mod abandoned;
 mod breaker;
@@ -44,7 +44,7 @@ pub struct GuardedSession {
 }
 
 impl GuardedSession {
-    /// Opens the worker's connections; on its runtime.
+    /// Opens the worker's connections, on its runtime.
     pub(super) fn open(store: &Arc<GuardedStore>) -> Self {
         let remote = Rc::new(Remote::open(store));
         let abandoned: Rc<Abandoned> = Rc::default();
@@ -58,7 +58,7 @@ impl GuardedSession {
         }
     }
 
-    /// Answers a plan that a remembered refusal answers.
+    /// Answers a plan from a remembered refusal, if there is one.
     pub(super) fn remembered(&self, plan: &[Check<'_>]) -> Option<Outcome> {
         let store = self.remote.store();
         let verdict = store.refusals.find(plan, || store.clock.now())?;
@@ -70,7 +70,7 @@ impl GuardedSession {
         })
     }
 
-    /// Decides a plan that is not [`remembered`](Self::remembered), all or nothing.
+    /// Decides a plan for which nothing is [`remembered`](Self::remembered), all or nothing.
     pub(super) async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         let store = self.remote.store();
         let sent = store.clock.now();
@@ -92,7 +92,7 @@ impl GuardedSession {
         outcome
     }
 
-    /// Says what each check of a plan would be answered.
+    /// Returns what each check of a plan would be answered.
     pub(super) async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         let parts = cross_slot::parts(&self.remote, plan);
         let peeks = parts
@@ -136,13 +136,13 @@ impl GuardedSession {
         store.refusals.forget(series_id, partition_id);
     }
 
-    /// What a worker does a few times a second for its way to the store.
+    /// Does what is needed a few times a second, and not for each request.
     pub(super) fn tick(&self) {
         self.remote.tick();
     }
 }
 
-/// Stands for the quota of what is reset, whichever it is.
+/// A placeholder: a reset does not depend on the quota.
 const ANY: Quota = Quota {
     limit: 1,
     window: Micros(1),

@@ -1,14 +1,16 @@
-//! RememberedCheck refusals: who was refused is refused again without a question, until it may change.
+//! Remembered refusals: a client that was refused is refused again without asking Redis, until the
+//! answer may be another.
 //!
 //! A refusal says when the same cost would be admitted with no other traffic, and other traffic
 //! only makes it later: until then the same plan, at that cost or a higher one, must be refused.
-//! The one quota that refuses longest is what the entry stands on. The rest of the answer is shown
-//! as it was, counted down. What comes back to a quota early (a reset, units given back) is seen
-//! when the entry is over, so entries live no longer than the configuration says.
+//! A refusal is remembered because of one quota, the one that refuses longest. The rest of the answer
+//! is repeated as it was, with its times counted down. If units come back early (by a reset or a
+//! release), clients notice when the refusal is forgotten, so it is remembered no longer than the
+//! configuration says.
 //!
-//! Not for plans with a quota that counts refused requests: each of them must be counted.
+//! Plans with a quota that counts refused requests are not remembered: Redis must count each request.
 //!
-//! Entries are spread over [`SHARDS`] locks. An empty memory costs a relaxed load.
+//! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -23,18 +25,18 @@ use crate::limit::plan::{Mode, SeriesId};
 use crate::limit::quota::Count;
 use crate::limit::{Answer, Check, Decision, PartitionId, Quota, Retry, Verdict};
 
-/// Refusals of the last moment; shared by all workers.
+/// The refusals of the last moment, shared by all workers.
 #[derive(Debug)]
 pub(super) struct Refusals {
     shards: Box<[CachePadded<Mutex<RefusalShard>>]>,
-    /// Asks of all entries: what is bounded.
+    /// Checks of all remembered plans, which are bounded.
     checks: AtomicUsize,
     /// The shard that is swept next.
     next_sweep: AtomicUsize,
     hasher: RandomState,
 }
 
-/// When a plan was sent to the store, and when its answer was here: it was decided in between.
+/// When a plan was sent and when its answer arrived: it was decided in between.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
     pub(super) sent: Timestamp,
@@ -51,14 +53,14 @@ struct RememberedRefusal {
     hash: u64,
     /// One per check of the plan, in order.
     checks: Box<[RememberedCheck]>,
-    /// Which ask it stands on, and the quota as it was.
+    /// Which check refuses longest, and its quota and cost as they were.
     binding: usize,
     quota: Quota,
     cost: u64,
     retry: Retry,
-    /// When the answer was as it is remembered, at the latest.
+    /// When the answer arrived; its times count from then.
     received: Timestamp,
-    /// From then on the store is asked.
+    /// When it is forgotten.
     until: Timestamp,
 }
 
@@ -70,7 +72,7 @@ struct RememberedCheck {
 }
 
 impl Refusals {
-    /// Remembers none.
+    /// Makes an empty memory.
     pub(super) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
@@ -80,7 +82,7 @@ impl Refusals {
         }
     }
 
-    /// Returns the answer of a plan that must still be refused.
+    /// Returns the answer of a plan if it must still be refused.
     pub(super) fn find(
         &self,
         plan: &[Check<'_>],
@@ -99,7 +101,7 @@ impl Refusals {
         (now < entry.until).then(|| entry.verdict(plan, now))
     }
 
-    /// Remembers that the store refused a plan, for at most `cap`.
+    /// Remembers that Redis refused a plan, for at most `cap`.
     pub(super) fn remember(
         &self,
         plan: &[Check<'_>],
@@ -114,7 +116,7 @@ impl Refusals {
             return;
         };
         let lifetime = match decision.retry {
-            // The store's clock may be a little faster than this node's.
+            // The server's clock may be a little faster than this node's.
             Retry::After(retry) => Micros(retry.0 - retry.0 / DRIFT_SHARE).min(cap),
             Retry::Never => cap,
         };
@@ -143,7 +145,7 @@ impl Refusals {
         self.insert(entry, plan);
     }
 
-    /// Forgets what stands on one partition's quota.
+    /// Forgets the refusals of plans that contain one partition's quota.
     pub(super) fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
         let is_of = |asked: &RememberedCheck| {
             (asked.series_id, asked.partition_id) == (series_id, partition_id)
@@ -156,7 +158,7 @@ impl Refusals {
         self.retain(|_| false);
     }
 
-    /// Forgets what is over, a part of it at a time; called several times a second.
+    /// Forgets what is over, a few shards at a time. To be called several times a second.
     pub(super) fn sweep(&self, now: Timestamp) {
         if self.checks.load(Relaxed) == 0 {
             return;
@@ -167,7 +169,7 @@ impl Refusals {
         }
     }
 
-    /// Counts the entries.
+    /// Counts the refusals.
     pub(super) fn len(&self) -> u64 {
         let len = |shard: &CachePadded<Mutex<RefusalShard>>| lock(shard).entries.len() as u64;
         self.shards.iter().map(len).sum()
@@ -178,7 +180,7 @@ impl Refusals {
         let mut shard = self.lock(hash);
         let known = (shard.entries).find_mut(hash, |other| other.is_of(hash, plan));
         if let Some(known) = known {
-            // The lowest cost that is refused speaks for the others too, while it is good.
+            // The refusal of the lowest cost answers for higher costs too.
             let is_better = entry.until > known.until || entry.cost < known.cost;
             if is_better || known.quota != entry.quota {
                 *known = entry;
@@ -215,7 +217,8 @@ impl Refusals {
         self.checks.fetch_sub(dropped, Relaxed);
     }
 
-    /// Nobody outside knows the key, so nobody can choose partitions that meet in one place.
+    /// Hashes what a plan asks for. Nobody outside knows the key of the hash, so nobody can choose
+    /// partitions whose hashes collide.
     fn hash(&self, plan: &[Check<'_>]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         for check in plan {
@@ -225,7 +228,7 @@ impl Refusals {
     }
 
     fn lock(&self, hash: u64) -> MutexGuard<'_, RefusalShard> {
-        // Tables take the lowest and the highest bits.
+        // Hash tables use the lowest and the highest bits, so a shard is chosen by others.
         lock(&self.shards[(hash >> 32) as usize % SHARDS])
     }
 }
@@ -239,7 +242,7 @@ impl RememberedRefusal {
             })
     }
 
-    /// Returns the answer as it is shown at `now`: what it was, counted down.
+    /// Returns the answer as of `now`: its times are counted down.
     fn verdict(&self, plan: &[Check<'_>], now: Timestamp) -> Verdict {
         let elapsed = now.since(self.received);
         let is_beyond = plan[self.binding].cost > self.quota.capacity();
@@ -265,7 +268,7 @@ impl RememberedRefusal {
     }
 }
 
-/// Returns the quota that refuses longest, if the plan's refusal stands on one.
+/// Returns the check whose enforced quota refuses longest, if any does.
 fn binding(plan: &[Check<'_>], verdict: &Verdict) -> Option<(usize, Decision)> {
     (plan.iter().zip(&verdict.answers).enumerate())
         .filter(|(_, (check, _))| check.mode == Mode::Enforce)
@@ -298,7 +301,7 @@ fn aged_retry(retry: Retry, elapsed: Micros) -> Retry {
     }
 }
 
-/// What was not 0 does not become it: that is the store's to say.
+/// Counts a span down, though not to 0: only Redis says when it is over.
 fn counted_down(span: Micros, elapsed: Micros) -> Micros {
     Micros(span.0.saturating_sub(elapsed.0).max(span.0.min(1)))
 }
@@ -307,15 +310,15 @@ fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Parts that are locked apart.
+/// Number of shards, each with a lock of its own.
 const SHARDS: usize = 64;
-/// Parts that one sweep looks at: all within 0.8 s.
+/// Shards that one sweep passes over; all are swept within 0.8 s.
 const SHARDS_PER_SWEEP: usize = 8;
-/// Most asks of all remembered plans: with the tables 24 MB at most. Who finds no room is asked for
-/// at the store.
+/// Most checks of all remembered plans; with the tables they take 24 MB at most. A refusal that does
+/// not fit is not remembered.
 const CHECKS_MAX: usize = 1 << 16;
-/// A store's clock that runs faster than this node's by less than this part (0.8 %) makes no
-/// refusal outlive its reason; this node's clock is corrected by at most 0.5 %.
+/// A refusal is remembered for this part (0.8 %) less than it says, in case the server's clock runs
+/// faster than this node's, which is corrected by at most 0.5 %.
 const DRIFT_SHARE: u64 = 128;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Redis within a deadline and behind breakers: what a worker asks there, and what is done where it
+//! Redis within a deadline and behind breakers: what a worker asks there, and what happens if Redis
 //! does not answer.
 //!
-//! An answer that is there when its deadline is noticed late is taken all the same: a worker that
-//! stood still for a while must not take that for a fault of the server.
+//! If the worker stands still, it notices a deadline late. An answer that has arrived by then is
+//! taken: the server must not be blamed for what the worker did.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ use crate::store::usage::BreakerState;
 pub(super) struct Remote {
     store: Arc<GuardedStore>,
     redis: RedisSession,
-    /// The breakers of the servers that were asked, by the names that `redis` gives them.
+    /// The breakers of the servers that were asked, by the names that `redis` gives the servers.
     breakers: RefCell<HashMap<Rc<str>, Rc<WorkerBreaker>>>,
     /// Which worker this is, for what is counted by worker.
     worker: usize,
@@ -42,12 +42,13 @@ pub(super) struct Remote {
     applied: Cell<u64>,
 }
 
-/// A breaker of the process: cloned here without touching a count that other workers touch.
+/// A breaker of the process. Workers clone the `Rc` around it, not the `Arc`, whose count they would
+/// contend for.
 #[derive(Debug)]
 struct WorkerBreaker(Arc<Breaker>);
 
 impl Remote {
-    /// Opens the worker's connections; on its runtime.
+    /// Opens the worker's connections, on its runtime.
     pub(super) fn open(store: &Arc<GuardedStore>) -> Self {
         let applied = Cell::new(store.changes());
         let (worker, counters) = store.open_counters();
@@ -74,13 +75,13 @@ impl Remote {
         self.redis.is_cross_slot(one, other)
     }
 
-    /// Says whether Redis would not be asked for this now.
+    /// Says whether Redis would not be asked about this check now.
     pub(super) fn is_barred(&self, check: &Check<'_>) -> bool {
         let server = self.redis.server(check.partition_id);
         self.breaker(server).state() == BreakerState::Open
     }
 
-    /// Decides, from `now` on, a plan that one step can decide, in Redis or in its place.
+    /// Decides a plan that one step can decide, in Redis or in its place. `now` is when that began.
     pub(super) async fn decide(&self, plan: &[Check<'_>], now: Timestamp) -> Outcome {
         let deciding = pin!(self.redis.decide(plan));
         let Ok(verdict) = self.ask(plan, now, deciding).await else {
@@ -102,7 +103,7 @@ impl Remote {
         }
     }
 
-    /// Has Redis say what a plan that one step can decide would be answered.
+    /// Returns what Redis would answer a plan that one step can decide.
     pub(super) async fn peek(
         &self,
         plan: &[Check<'_>],
@@ -111,7 +112,7 @@ impl Remote {
         self.ask(plan, self.store.clock.now(), peeking).await
     }
 
-    /// Says what a plan that one step can decide would be answered, by Redis or in its place.
+    /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
     pub(super) async fn peek_anywhere(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         match self.peek(plan).await {
             Ok(decisions) => decisions,
@@ -128,19 +129,19 @@ impl Remote {
         self.call(first.partition_id, settling).await
     }
 
-    /// What is done a few times a second instead of per request.
+    /// Does what is needed a few times a second, and not for each request.
     pub(super) fn tick(self: &Rc<Self>) {
         let changes = self.store.changes();
         if self.applied.replace(changes) != changes {
             self.redis.reconfigure(&self.store.settings().redis);
         }
-        // The name of a server that is gone is held here alone.
+        // If the server is gone, only this map still holds its name.
         (self.breakers.borrow_mut()).retain(|server, _| Rc::strong_count(server) > 1);
         self.counters.connected(self.redis.connections());
         if !self.redis.is_known() {
             return;
         }
-        // A call that no request waits for is the best probe.
+        // A call for which no request waits is the best probe.
         let breaker = self.breaker(self.redis.nodes_server());
         let is_probe = breaker.state() == BreakerState::HalfOpen;
         if is_probe || self.store.fleet.take_turn(self.store.clock.now()) {
@@ -148,7 +149,7 @@ impl Remote {
         }
     }
 
-    /// Says that this node is there, and notes how many are.
+    /// Announces this node, and notes how many there are.
     async fn announce(self: Rc<Self>) {
         let fleet = &self.store.fleet;
         let breaker = self.breaker(self.redis.nodes_server());
@@ -238,10 +239,10 @@ impl Deref for WorkerBreaker {
     }
 }
 
-/// Waits for `call` no longer than `timeout`, and for a few turns of the runtime more, in which
-/// what has arrived already is read.
+/// Waits for `call` no longer than `timeout`, and then for a few more turns of the runtime, in which
+/// an answer that has arrived already is read.
 ///
-/// The call stays where it is: it has room for a plan, which would be moved with it.
+/// The call is pinned by the caller: it has room for a plan, which would be copied if it were moved.
 async fn within<F: Future>(timeout: Duration, mut call: Pin<&mut F>) -> Option<F::Output> {
     if let Ok(output) = tokio::time::timeout(timeout, call.as_mut()).await {
         return Some(output);
@@ -256,5 +257,5 @@ async fn within<F: Future>(timeout: Duration, mut call: Pin<&mut F>) -> Option<F
     None
 }
 
-/// Turns of the runtime in which an answer that has arrived makes its way to whoever waits.
+/// Turns of the runtime that an answer takes from the socket to whoever waits for it.
 const LAST_TURNS: u32 = 4;

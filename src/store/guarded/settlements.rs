@@ -1,7 +1,7 @@
-//! Settling what was charged: this node's part of it here, the rest in Redis, one call per slot.
+//! Settling what was charged: in this node's memory, and in Redis with one call per slot.
 //!
-//! What is to come back is often known where nothing can wait, such as a drop: it goes into a queue,
-//! which a task of the worker works off.
+//! Often it turns out where nothing can wait, such as in a drop, that a charge is to come back. So it
+//! can be put into a queue, which a task of the worker works off.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use super::remote::Remote;
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
-/// Charges that are to come back, at most [`SETTLEMENTS_MAX`]; what does not fit stays spent.
+/// Charges that are to come back, at most [`SETTLEMENTS_MAX`]. What does not fit stays spent.
 #[derive(Debug, Default)]
 pub(super) struct SettlementQueue {
     due: RefCell<VecDeque<(Charge, u64)>>,
@@ -24,8 +24,8 @@ pub(super) struct SettlementQueue {
 }
 
 impl SettlementQueue {
-    /// Gives back up to `amount` units of every quota that was charged: at once what this node keeps,
-    /// and what Redis keeps as soon as its turn comes.
+    /// Gives back up to `amount` units of every quota that was charged: at once in this node's memory,
+    /// in Redis when it is the charge's turn.
     pub(super) fn release(&self, remote: &Remote, charge: Charge, amount: u64) {
         let (here, there) = split(charge);
         drop(remote.store().memory.release(here, amount));
@@ -41,7 +41,7 @@ impl SettlementQueue {
         self.filled.notify_one();
     }
 
-    /// Works the queue off, as long as there is the worker's session.
+    /// Works the queue off as long as the worker's session lives.
     pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
         loop {
             self.filled.notified().await;
@@ -60,7 +60,7 @@ impl SettlementQueue {
         }
     }
 
-    /// Takes what is settled next, side by side.
+    /// Takes the charges that are settled next, at the same time.
     fn take(&self) -> Vec<(Charge, u64)> {
         let mut due = self.due.borrow_mut();
         let count = due.len().min(SETTLED_TOGETHER_MAX);
@@ -68,18 +68,18 @@ impl SettlementQueue {
     }
 }
 
-/// Whether Redis was told.
+/// Whether Redis may know of a settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
-    /// No: nothing was sent.
+    /// Nothing was sent.
     Unsent,
-    /// It may have been.
+    /// It was sent, whether or not an answer came.
     Sent,
 }
 
 /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
 ///
-/// What may have come back does not stand any more: nothing comes back twice.
+/// What may have come back is not given back again.
 pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Charge {
     let (here, mut there) = split(charge);
     let mut charge = remote.store().memory.release(here, amount);
@@ -106,7 +106,7 @@ pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Cha
 
 /// Spends `amount` more in every quota of the plan, without asking.
 ///
-/// What Redis cannot be told in time is not counted.
+/// If Redis cannot be told in time, the units are not counted.
 pub(super) async fn spend(remote: &Remote, charge: &Charge, amount: u64) {
     if amount == 0 {
         return;
@@ -118,7 +118,7 @@ pub(super) async fn spend(remote: &Remote, charge: &Charge, amount: u64) {
     drop(settle(remote, &there, step).await);
 }
 
-/// Settles entries that are in Redis, those of one slot together.
+/// Settles entries that are in Redis; those of one slot share a call.
 async fn settle(
     remote: &Remote,
     entries: &[ChargeEntry],
@@ -161,14 +161,15 @@ async fn settle(
     settled
 }
 
-/// Sorts what was charged by who keeps it: this node, Redis.
+/// Splits a charge by who keeps it: this node's memory, and Redis.
 fn split(charge: Charge) -> (Charge, SmallVec<[ChargeEntry; 2]>) {
     let is_here = |entry: &ChargeEntry| entry.keeper != Keeper::Redis;
     let (here, there) = charge.entries.into_iter().partition(is_here);
     (Charge { entries: here }, there)
 }
 
-/// Most charges of a worker that wait to be given back: while Redis answers, a few milliseconds' work.
+/// Most charges of a worker that wait to be given back. While Redis answers, that is some tens of
+/// milliseconds of work.
 const SETTLEMENTS_MAX: usize = 4_096;
-/// Most charges that are given back side by side: so many calls may keep others out.
+/// Most charges that are given back at the same time, so that decisions need not wait behind them.
 const SETTLED_TOGETHER_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! What the workers of a process share of a store over Redis.
+//! What the workers of a process share of a store over Redis: refusals, breakers, own counts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -21,24 +21,24 @@ use crate::store::series::Series;
 use crate::store::settings::{BreakerSettings, Location, RedisSettings, Settings};
 use crate::store::usage::{BreakerState, RedisUsage, Usage};
 
-/// Counters in Redis, and what makes it bearable to lose them for a while.
+/// Counters in Redis, and what is needed to answer while they cannot be reached.
 #[derive(Debug)]
 pub struct GuardedStore {
     pub(super) clock: Clock,
     settings: ArcSwap<LiveSettings>,
-    /// Counts changes of the settings, for sessions to see.
+    /// Counts changes of the settings; sessions compare it with what they have applied.
     changes: AtomicU64,
     redis: RedisShared,
-    /// This node's own counts, for what Redis cannot decide; it numbers the series, too.
+    /// This node's own counts, for what Redis does not decide. It numbers the series, too.
     pub(super) memory: Arc<MemoryStore>,
     pub(super) refusals: Refusals,
     breakers: Mutex<BTreeMap<Arc<str>, Weak<Breaker>>>,
     pub(super) fleet: Fleet,
-    /// What no one outside knows.
+    /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
     /// What each worker counts.
     counters: Mutex<Vec<Arc<Counters>>>,
-    /// Whether some server was not asked at the last sweep.
+    /// Whether a breaker was not closed at the last sweep, or has closed since.
     is_troubled: AtomicBool,
 }
 
@@ -54,8 +54,8 @@ pub(super) struct LiveSettings {
 impl GuardedStore {
     /// Makes a store over Redis; nothing is connected before a worker opens a session.
     ///
-    /// `memory` is what decides in its place, and has numbered the series so far; `secret` is what
-    /// no one outside knows, and no other process has.
+    /// `memory` decides in its place and has numbered the series so far. Nobody outside knows `secret`,
+    /// and no other process has the same.
     pub fn new(
         redis: &RedisSettings,
         settings: &Settings,
@@ -85,7 +85,7 @@ impl GuardedStore {
         }
     }
 
-    /// Goes by other settings from now on: all but the servers and the prefix.
+    /// Applies other settings from now on: all but the servers and the prefix.
     pub fn reload(&self, settings: &Settings) {
         self.memory.set_bytes_max(settings.memory_max);
         if let Location::Redis(redis) = &settings.location {
@@ -98,7 +98,7 @@ impl GuardedStore {
         }
     }
 
-    /// Says what this node's own counts hold, what was asked of Redis and how it went.
+    /// Returns what this node's own counts hold, and how Redis fares.
     pub(crate) fn usage(&self) -> Usage {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = RedisUsage::default();
@@ -117,14 +117,14 @@ impl GuardedStore {
         }
     }
 
-    /// Returns the id of a series, whose states have a place in Redis from then on.
+    /// Returns the id of a series, and notes the name that its keys have in Redis.
     pub(crate) fn series_id(&self, series: &Series) -> SeriesId {
         let series_id = self.memory.series_id(series);
         self.redis.note(series_id, series);
         series_id
     }
 
-    /// Drops what is over; called several times a second.
+    /// Drops what is over. To be called several times a second.
     pub(crate) fn sweep(&self) {
         self.memory.sweep();
         self.refusals.sweep(self.clock.now());
@@ -132,7 +132,7 @@ impl GuardedStore {
         for breaker in &breakers {
             breaker.sweep();
         }
-        // The breaker of a primary that was replaced never closes; it goes away.
+        // The breaker of a primary that was replaced never closes; it is dropped.
         if !breakers.iter().all(is_closed) {
             self.is_troubled.store(true, Relaxed);
         } else if self.is_troubled.swap(false, Relaxed) {
@@ -140,7 +140,7 @@ impl GuardedStore {
         }
     }
 
-    /// Forgets what was remembered under the configuration before.
+    /// Forgets all refusals, and the states of series that are not live.
     pub(crate) fn retain(&self, live: &[SeriesId]) {
         self.refusals.clear();
         self.memory.retain(live);
@@ -155,7 +155,7 @@ impl GuardedStore {
         self.settings.load()
     }
 
-    /// Returns what decides when Redis does not.
+    /// Returns what decides if Redis does not.
     pub(super) fn fallback(&self) -> Fallback<'_> {
         Fallback {
             memory: &self.memory,
@@ -185,7 +185,7 @@ impl GuardedStore {
         }
     }
 
-    /// Returns the breaker of a server, which lives as long as a session goes by it.
+    /// Returns the breaker of a server, which lives as long as a session uses it.
     pub(super) fn breaker(&self, server: &str) -> Arc<Breaker> {
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(breaker) = breakers.get(server).and_then(Weak::upgrade) {
@@ -200,7 +200,7 @@ impl GuardedStore {
         breaker
     }
 
-    /// Notes what became of a breaker.
+    /// Notes what a success changed of a breaker.
     pub(super) fn note(&self, change: Change) {
         if change == Change::Closed {
             self.is_troubled.store(true, Relaxed);
@@ -213,7 +213,7 @@ impl GuardedStore {
         RedisSession::open(&self.redis, &settings.redis, settings.timeout)
     }
 
-    /// Returns a worker's number, and what it counts.
+    /// Returns a number and counters for one more worker.
     pub(super) fn open_counters(&self) -> (usize, Arc<Counters>) {
         let mut all = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let counters = Arc::new(Counters::default());
