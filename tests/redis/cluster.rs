@@ -421,7 +421,7 @@ fn series(policy: &str, quota: &Quota) -> Series {
     }
 }
 
-/// KeyNames the first node.
+/// Names the first node.
 fn seeds(cluster: &Cluster) -> Location {
     let seed = cluster.nodes[0].address();
     let seeds = vec![Address {

@@ -1,4 +1,4 @@
-//! How a call ended that has no answer.
+//! How a call without an answer ended.
 
 use redis::ServerErrorKind as Kind;
 
@@ -7,19 +7,19 @@ use super::wire::BadReply;
 
 /// Why a call has no answer.
 ///
-/// A call is sent again only where the error says that it was not executed.
+/// A call is sent again only if its error says that it was not executed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// The connection broke before the answer came: the call may have been executed.
-    #[error("not connected")]
+    #[error("the connection was closed before the answer")]
     Disconnected,
     /// There is no connection: the call was never sent.
-    #[error("not connected, and not sent")]
+    #[error("not connected")]
     Unsent,
     /// As many calls wait as may: the call was never sent.
     #[error("too many calls wait")]
     Overloaded,
-    /// The keys live elsewhere from now on; `host:port`, the host empty if it is the same.
+    /// The keys live elsewhere from now on: at `host:port`, or at `:port` of the same host.
     #[error("moved to {0}")]
     Moved(String),
     /// The keys are on their way elsewhere; this call is to be made there, after `ASKING`.
@@ -35,7 +35,7 @@ pub(crate) enum CallError {
     #[error("{0}")]
     Server(String),
     /// The reply does not have the form of an answer.
-    #[error("a reply that is no answer")]
+    #[error("a reply that is not an answer")]
     BadReply,
     /// The reply has the form of an answer, and no script of this version gives it.
     #[error(transparent)]
@@ -61,7 +61,7 @@ impl CallError {
         match self {
             Self::ReadOnly | Self::BadReply => true,
             Self::Server(text) => text.starts_with("NOAUTH"),
-            // The driver's end tells of a connection that broke.
+            // If the connection broke, the driver ends.
             Self::Disconnected
             | Self::Unsent
             | Self::Overloaded
@@ -72,8 +72,8 @@ impl CallError {
         }
     }
 
-    /// Says whether the server is well and only this plan cannot be decided there: a key of it is
-    /// taken, or holds what no script wrote.
+    /// Says whether the server is well and only this plan cannot be decided there, because one of its
+    /// keys holds a value that no script of this version wrote.
     pub(crate) fn is_of_the_plan(&self) -> bool {
         let is_of_a_key = |text: &str| {
             ["WRONGTYPE", "UNREADABLE"]

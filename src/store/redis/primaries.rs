@@ -1,4 +1,4 @@
-//! Where a worker's calls go: to one server, or to whichever primary of a Cluster has the key.
+//! Where a worker's calls go: to the one server, or to the primary of a Cluster that has the keys.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,18 +39,19 @@ impl Primaries {
         };
         match resolver(settings) {
             Ok((resolver, name)) => Self::One {
-                pipeline: Pipeline::open(resolver, context(Grouping::Together)),
+                pipeline: Pipeline::open(resolver, context(Grouping::OneCall)),
                 name: name.into(),
             },
             Err(seeds) => {
-                let context = context(Grouping::Apart);
+                let context = context(Grouping::CallEach);
                 Self::Cluster(Cluster::open(seeds, settings.clone(), context))
             }
         }
     }
 
-    /// Has the server of a plan's keys decide it; finding it in a Cluster takes room that the one
-    /// server's plans need not have.
+    /// Lets the server of a plan's keys decide it.
+    ///
+    /// The Cluster's future is boxed, so that plans of a single server need no room for it.
     pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, CallError> {
         match self {
             Self::One { pipeline, .. } => pipeline.decide(packed).await,
@@ -76,7 +77,7 @@ impl Primaries {
         }
     }
 
-    /// Says that the server that has a slot did not answer in time.
+    /// Notes that the server that has a slot did not answer in time.
     pub(super) fn suspect(&self, slot: impl FnOnce() -> u16) {
         match self {
             Self::One { pipeline, .. } => pipeline.suspect(),
@@ -89,7 +90,7 @@ impl Primaries {
         matches!(self, Self::One { .. })
     }
 
-    /// Says whether there is anybody to ask.
+    /// Says whether there is a server to ask.
     pub(super) fn is_known(&self) -> bool {
         match self {
             Self::One { pipeline, .. } => pipeline.state() == PipelineState::Up,
@@ -105,19 +106,18 @@ impl Primaries {
         }
     }
 
-    /// Goes by other credentials from now on.
+    /// Uses other credentials from now on.
     pub(super) fn reconfigure(&self, settings: &RedisSettings) {
         match (self, resolver(settings)) {
             (Self::One { pipeline, .. }, Ok((resolver, _))) => pipeline.reconfigure(resolver),
             (Self::Cluster(cluster), _) => cluster.reconfigure(settings.clone()),
-            // The servers are what they were: a change of them needs a restart.
+            // A change of the servers needs a restart.
             (Self::One { .. }, Err(_)) => {}
         }
     }
 }
 
-/// Says how to find the one server that keeps all counters, and what it is called; an error is a
-/// Cluster's seeds.
+/// Returns how to find the one server that has all counters, and its name; or the seeds of a Cluster.
 fn resolver(settings: &RedisSettings) -> Result<(Resolver, String), Vec<Address>> {
     let fixed = |endpoint| Resolver::Fixed(DialTarget::new(endpoint, settings));
     match &settings.deployment {

@@ -1,9 +1,9 @@
-//! Which server is asked: one that is named, or the primary that sentinels name.
+//! Which server is asked: one that the settings name, or the primary that sentinels name.
 //!
-//! Sentinels are asked in turn, those that failed last. What they name must call itself a primary;
-//! while it is in use they are asked again every [`ASK_EVERY`], so that a primary that was replaced,
-//! and does not know it yet, is left within that time. What is acknowledged by a primary that is cut
-//! off from its replicas is lost in a failover; `min-replicas-to-write` on the server bounds that.
+//! Sentinels are asked in turn; one that failed goes to the end. The server they name must call itself
+//! a primary. While it is in use, they are asked again every [`ASK_EVERY`], so a primary that was
+//! replaced and does not know it yet is left within that time. Writes to a primary that is cut off from
+//! its replicas are lost in a failover; `min-replicas-to-write` on the server bounds that.
 
 use std::future::pending;
 use std::time::Duration;
@@ -19,24 +19,24 @@ use crate::store::tls::Tls;
 /// How to find a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Resolver {
-    /// It is named.
+    /// The settings name it.
     Fixed(DialTarget),
     /// Sentinels name it.
     Sentinel(Sentinels),
 }
 
-/// Who to ask for the primary, and how to be let in there.
+/// The sentinels to ask for the primary, and the credentials for both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sentinels {
     addresses: Vec<Address>,
     name: Box<str>,
     password: Option<Secret>,
     tls: Option<Tls>,
-    /// The primary, but for its address.
+    /// The settings of the primary, whose address the sentinels name.
     primary: RedisSettings,
 }
 
-/// A resolver at work: what it knows, and what it is connected to.
+/// A resolver at work: what it knows already, and its connections.
 #[derive(Debug)]
 pub(super) enum Locator {
     Fixed(Dialer),
@@ -47,11 +47,11 @@ pub(super) enum Locator {
 #[derive(Debug)]
 pub(super) struct Search {
     sentinels: Sentinels,
-    /// The next to ask is the first.
+    /// In the order in which they are asked.
     order: Vec<Address>,
     /// The sentinel that answered last.
     asked: Option<(MultiplexedConnection, Driver)>,
-    /// What it named.
+    /// The primary that it named.
     primary: Option<Dialer>,
     address: Option<Address>,
 }
@@ -82,7 +82,7 @@ impl Locator {
         }
     }
 
-    /// Connects to the server that is to be asked now.
+    /// Connects to the server that has the counters now.
     pub(super) async fn connect(
         &mut self,
         decision_timeout: Duration,
@@ -93,7 +93,7 @@ impl Locator {
         }
     }
 
-    /// Ends when another server is to be asked.
+    /// Waits until another server has the counters.
     pub(super) async fn moved(&mut self, decision_timeout: Duration) {
         match self {
             Self::Fixed(_) => pending().await,
@@ -101,7 +101,7 @@ impl Locator {
         }
     }
 
-    /// KeyNames the server for people.
+    /// Names the server for people.
     pub(super) fn server(&self) -> String {
         let dialer = match self {
             Self::Fixed(dialer) => Some(dialer),
@@ -133,7 +133,7 @@ impl Search {
     async fn moved(&mut self, decision_timeout: Duration) {
         loop {
             sleep(ASK_EVERY).await;
-            // Sentinels that cannot be reached say nothing about the primary.
+            // If no sentinel can be reached, the primary stays in use.
             if let Ok(address) = self.ask(decision_timeout).await
                 && self.address.as_ref() != Some(&address)
             {
@@ -142,9 +142,9 @@ impl Search {
         }
     }
 
-    /// Asks for the primary's address: the sentinel that answered last, or else all in turn.
+    /// Asks for the primary's address: first the sentinel that answered last, then all in turn.
     async fn ask(&mut self, decision_timeout: Duration) -> Result<Address, DialError> {
-        let mut failure = DialError::NoSentinel("there is none".to_owned());
+        let mut failure = DialError::NoSentinel("there is no sentinel".to_owned());
         for _ in 0..=self.order.len() {
             let was_connected = self.asked.is_some();
             match timeout(SENTINEL_TIMEOUT, self.ask_one(decision_timeout)).await {
@@ -152,7 +152,7 @@ impl Search {
                 Ok(Err(error)) => failure = DialError::NoSentinel(error.to_string()),
                 Err(_) => failure = DialError::NoSentinel("no answer".to_owned()),
             }
-            // A connection that broke meanwhile does not speak against the sentinel.
+            // If an old connection broke, the sentinel gets a second chance.
             if !was_connected {
                 self.order.rotate_left(1);
             }
@@ -160,13 +160,13 @@ impl Search {
         Err(failure)
     }
 
-    /// Asks the first sentinel in order; keeps the connection if it answered.
+    /// Asks the first sentinel, and keeps the connection if it answers.
     async fn ask_one(&mut self, decision_timeout: Duration) -> Result<Address, DialError> {
         let (mut connection, driver) = if let Some(asked) = self.asked.take() {
             asked
         } else {
             let Some(address) = self.order.first() else {
-                return Err(DialError::NoSentinel("there is none".to_owned()));
+                return Err(DialError::NoSentinel("there is no sentinel".to_owned()));
             };
             let endpoint = DialEndpoint::Tcp(address.clone(), self.sentinels.tls.clone());
             let target = DialTarget {
@@ -196,7 +196,9 @@ fn read_address(answer: &Value) -> Result<Address, DialError> {
         _ => None,
     };
     match answer {
-        Value::Nil => Err(DialError::Server("it knows no such primary".to_owned())),
+        Value::Nil => Err(DialError::Server(
+            "it knows no primary of that name".to_owned(),
+        )),
         Value::ServerError(error) => Err(DialError::from_server(error)),
         Value::Array(parts) => match parts.as_slice() {
             [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
@@ -212,10 +214,10 @@ fn read_address(answer: &Value) -> Result<Address, DialError> {
 }
 
 fn unreadable() -> DialError {
-    DialError::Server("an address that is none".to_owned())
+    DialError::Server("its answer is no address".to_owned())
 }
 
 /// How often sentinels are asked while their primary is in use.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// From dialling a sentinel to its answer.
+/// Longest from dialling a sentinel to its answer.
 const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! A worker's way to Redis: what can be asked there, and of which server.
+//! A worker's way to Redis: what can be asked, and which server answers.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,19 +30,20 @@ impl RedisSession {
         }
     }
 
-    /// Goes by other credentials from now on.
+    /// Uses other credentials from now on.
     pub(crate) fn reconfigure(&self, settings: &RedisSettings) {
         self.primaries.reconfigure(settings);
     }
 
-    /// Returns the name of the server that has a partition: one value as long as it is the same
-    /// server.
+    /// Returns the name of the server that has a partition.
+    ///
+    /// As long as the server is known, this returns clones of one `Rc`, of which another is kept here.
     pub(crate) fn server(&self, partition_id: PartitionId) -> Rc<str> {
         self.primaries
             .server(|| slot_of(&KeyNames::tag(partition_id)))
     }
 
-    /// Returns the name of the server at which nodes announce themselves.
+    /// Returns the name of the server where nodes announce themselves.
     pub(crate) fn nodes_server(&self) -> Rc<str> {
         (self.primaries).server(|| slot_of(&self.shared.names.nodes()))
     }
@@ -52,7 +53,7 @@ impl RedisSession {
         one != other && !self.primaries.is_one_server()
     }
 
-    /// Says whether there is anybody to ask.
+    /// Says whether there is a server to ask.
     pub(crate) fn is_known(&self) -> bool {
         self.primaries.is_known()
     }
@@ -62,26 +63,26 @@ impl RedisSession {
         self.primaries.connections()
     }
 
-    /// Says that the server that has a partition did not answer in time.
+    /// Notes that the server that has a partition did not answer in time.
     pub(crate) fn suspect(&self, partition_id: PartitionId) {
         self.primaries
             .suspect(|| slot_of(&KeyNames::tag(partition_id)));
     }
 
-    /// Has Redis decide a plan that one step can decide.
+    /// Lets Redis decide a plan that one step can decide.
     ///
     /// # Errors
-    /// What became of the call; the plan may have been charged where that does not say otherwise.
+    /// How the call ended. Unless the error says otherwise, the plan may have been charged.
     pub(crate) async fn decide(&self, plan: &[Check<'_>]) -> Result<Verdict, CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Decide);
         let reply = self.primaries.decide(packed).await?;
         Ok(wire::verdict(plan, &reply)?)
     }
 
-    /// Has Redis say what a plan that one step can decide would be answered.
+    /// Returns what Redis would answer a plan that one step can decide.
     ///
     /// # Errors
-    /// What became of the call.
+    /// How the call ended.
     pub(crate) async fn peek(
         &self,
         plan: &[Check<'_>],
@@ -94,17 +95,17 @@ impl RedisSession {
     /// Settles what one step can settle.
     ///
     /// # Errors
-    /// What became of the call.
+    /// How the call ended.
     pub(crate) async fn settle(&self, settlements: &[Settlement<'_>]) -> Result<(), CallError> {
         let now = self.shared.clock.manual_now();
         let call = wire::settle(settlements, &self.shared.names, now);
         self.primaries.call(Script::Settle, &call).await.map(drop)
     }
 
-    /// Says that a node is there, for so long; returns how many are.
+    /// Announces a node, which counts for `lifetime`; returns how many nodes there are.
     ///
     /// # Errors
-    /// What became of the call.
+    /// How the call ended.
     pub(crate) async fn announce(&self, node: &str, lifetime: Micros) -> Result<u64, CallError> {
         let call = wire::announce(&self.shared.names, node, lifetime);
         let reply = self.primaries.call(Script::Announce, &call).await?;

@@ -8,17 +8,17 @@ use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
 use crate::store::series::Series;
 
-/// What the workers of a process share of their ways to Redis.
+/// The key names, and what is logged once per process.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisShared {
     pub(super) clock: Clock,
     pub(super) names: Arc<KeyNames>,
-    /// Whether the process has said that the server may evict keys.
+    /// Whether the process has logged that the server may evict keys.
     pub(super) is_eviction_told: Arc<AtomicBool>,
 }
 
 impl RedisShared {
-    /// Shares key names that begin with `prefix`; nothing is connected.
+    /// Makes key names that begin with `prefix`; nothing is connected.
     pub(crate) fn new(prefix: &str, clock: Clock) -> Self {
         Self {
             clock,
@@ -27,7 +27,7 @@ impl RedisShared {
         }
     }
 
-    /// Notes where the states of a series are kept.
+    /// Notes the name that the keys of a series have.
     pub(crate) fn note(&self, series_id: SeriesId, series: &Series) {
         self.names.note(series_id, series);
     }

@@ -1,13 +1,13 @@
 //! A worker's view of a Redis Cluster: which primary has which slot, and a pipeline to each.
 //!
-//! A call goes to the primary that has its keys' slot, as last learned. What a node says instead of
-//! executing a call is followed: `MOVED` to the slot's new owner, which is noted; `ASK` to where its
-//! keys are being moved; `TRYAGAIN`, `CLUSTERDOWN` and `LOADING` by a short pause. How long that may
-//! take, the caller alone knows. What was sent and has no answer is never sent again: it may have
-//! been executed.
+//! A call goes to the primary that had its keys' slot last. If a node answers that it has not executed
+//! the call, the call is sent again: after `MOVED` to the slot's new owner, which is noted; after `ASK`
+//! to the node where the keys are being moved; after `TRYAGAIN`, `CLUSTERDOWN` and `LOADING` to the
+//! same slot after a short pause. The caller decides how long that may take. A call without an answer
+//! is never sent again: it may have been executed.
 //!
-//! `watch` keeps the [`slot_map::SlotMap`] near the truth; [`slots`] reads what nodes say. A plan is sent
-//! here in parts, one per slot: what becomes of a plan of several is decided by the caller.
+//! `watch` keeps the [`slot_map::SlotMap`] up to date; [`slots`] reads what nodes answer. A call is
+//! about one slot: the caller splits plans that are in several.
 
 mod slot_map;
 pub mod slots;
@@ -48,20 +48,20 @@ struct ClusterView {
     context: PipelineContext,
     map: RefCell<SlotMap<ClusterNode>>,
     watch: MapWatch,
-    /// The server of slots that nobody is known to have, as long as there are such.
+    /// The name for slots without a known node, as long as there are such slots.
     nobody: RefCell<Option<Rc<str>>>,
 }
 
-/// A node that calls are sent to; its pipeline is opened by the first.
+/// A node to which calls are sent; the first call opens its pipeline.
 #[derive(Debug)]
 struct ClusterNode {
     address: Address,
-    /// What callers know it by; nobody else holds it once the node is gone.
+    /// Its name for callers, who can tell by the count of this `Rc` whether the node still exists.
     name: Rc<str>,
     pipeline: OnceCell<Rc<Pipeline>>,
 }
 
-/// How often one call may still be sent elsewhere or again.
+/// How often one call has been sent again.
 #[derive(Debug, Default)]
 struct RetryBudget {
     /// Redirections since the last pause.
@@ -79,7 +79,7 @@ enum NextHop {
 }
 
 impl Cluster {
-    /// Opens a view of the Cluster that these seeds belong to, on the runtime of this thread.
+    /// Opens a view of the Cluster to which these seeds belong, on this thread's runtime.
     pub(super) fn open(
         seeds: Vec<Address>,
         settings: RedisSettings,
@@ -100,9 +100,9 @@ impl Cluster {
         }
     }
 
-    /// Decides the part of a plan whose keys are all in one slot.
+    /// Decides a plan whose keys are all in one slot.
     ///
-    /// Dropped before it was sent, it is never sent.
+    /// If the future is dropped before the plan was sent, the plan is never sent.
     pub(super) async fn decide(&self, part: &Packed) -> Result<Reply, CallError> {
         let slot = part.keys.first().map_or(0, |key| slots::slot_of(key));
         let time = self.view.context.clock.manual_now();
@@ -140,8 +140,7 @@ impl Cluster {
         self.follow(slot, send).await
     }
 
-    /// Returns the name of the primary that has a slot; the Cluster's, as long as nobody is known
-    /// to have it.
+    /// Returns the name of the primary that has a slot, or one for all slots without a known node.
     pub(super) fn server(&self, slot: u16) -> Rc<str> {
         if let Some(node) = self.view.map.borrow().owner(slot) {
             return Rc::clone(&node.name);
@@ -166,7 +165,7 @@ impl Cluster {
         map.nodes().map(|node| u64::from(is_up(node))).sum()
     }
 
-    /// Says that the primary that has a slot did not answer in time.
+    /// Notes that the primary that has a slot did not answer in time.
     pub(super) fn suspect(&self, slot: u16) {
         let map = self.view.map.borrow();
         if let Some(pipeline) = map.owner(slot).and_then(|node| node.pipeline.get()) {
@@ -186,7 +185,7 @@ impl Cluster {
         self.view.watch.want();
     }
 
-    /// Sends a call until it was executed, or says why it was not or may not have been.
+    /// Sends a call, and again as long as nodes answer that it was not executed.
     async fn follow<T>(
         &self,
         slot: u16,
@@ -227,10 +226,10 @@ impl ClusterView {
         owner().ok_or(CallError::Unsent)
     }
 
-    /// Says where a call goes that one node answered with an error, after a pause if it takes one.
+    /// Returns where a call goes next after a node answered it with an error; pauses if need be.
     ///
     /// # Errors
-    /// The error itself, if the call may have been executed, or if it would be so again.
+    /// The error itself, if the call may have been executed or another attempt is of no use.
     async fn after(
         &self,
         slot: u16,
@@ -268,7 +267,7 @@ impl ClusterView {
                 }
                 budget.pause(error).await?;
             }
-            // Another node may have taken its place; a map that is new already says the same.
+            // Another node may have taken its place. A map that is new already would say so.
             CallError::Unsent => {
                 if !self.watch.news().await {
                     return Err(error);
@@ -287,7 +286,7 @@ impl ClusterView {
         Ok(NextHop::Owner)
     }
 
-    /// Takes new slots.
+    /// Replaces the map.
     fn adopt(&self, slots: Slots) {
         if !slots.has_gaps() {
             self.nobody.take();
@@ -303,7 +302,7 @@ impl ClusterView {
         self.map.borrow_mut().node(address, ClusterNode::new)
     }
 
-    /// Returns the way to a node, opened by the first call that goes there.
+    /// Returns the pipeline to a node, which the first call opens.
     fn pipeline(&self, node: &ClusterNode) -> Rc<Pipeline> {
         let open = || {
             let resolver = resolver(&node.address, &self.settings.borrow());
@@ -312,7 +311,7 @@ impl ClusterView {
         Rc::clone(node.pipeline.get_or_init(open))
     }
 
-    /// Whether some slot has nobody, or somebody who cannot be reached.
+    /// Says whether a slot has no node, or one that cannot be reached.
     fn is_troubled(&self) -> bool {
         let map = self.map.borrow();
         let is_down = |node: &Rc<ClusterNode>| {
@@ -334,7 +333,7 @@ impl ClusterNode {
 }
 
 impl RetryBudget {
-    /// Allows one more redirection; where nodes send a call in circles, they are given a pause.
+    /// Allows one more redirection; if nodes send a call in circles, it pauses.
     async fn redirect(&mut self, error: CallError) -> Result<(), CallError> {
         self.redirections += 1;
         if self.redirections <= REDIRECTIONS_MAX {
@@ -343,7 +342,7 @@ impl RetryBudget {
         self.pause(error).await
     }
 
-    /// Waits a little, each time a little longer.
+    /// Pauses, each time a little longer.
     async fn pause(&mut self, error: CallError) -> Result<(), CallError> {
         if self.pauses >= PAUSES_MAX {
             return Err(error);
@@ -356,26 +355,26 @@ impl RetryBudget {
     }
 }
 
-/// The way to a node that is named by its address.
+/// Returns how to reach the node at an address.
 fn resolver(address: &Address, settings: &RedisSettings) -> Resolver {
     let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
     Resolver::Fixed(DialTarget::new(endpoint, settings))
 }
 
-/// Says whether an error means that nothing was executed, and that a little later it may be.
+/// Says whether an error means that the call was not executed, and that it may be a little later.
 fn is_passing(text: &str) -> bool {
     ["CLUSTERDOWN", "LOADING", "MASTERDOWN"]
         .iter()
         .any(|code| text.starts_with(code))
 }
 
-/// The server of slots that nobody is known to have.
+/// The name for slots without a known node.
 const NOBODY: &str = "cluster";
 /// Most redirections that a call follows without a pause.
 const REDIRECTIONS_MAX: u32 = 5;
-/// Most pauses of one call; its caller's deadline is usually sooner.
+/// Most pauses of one call; usually its caller's deadline comes first.
 const PAUSES_MAX: u32 = 500;
-/// Most pauses after which a call is sent again to a node that does not serve now.
+/// Most pauses of one call while its node does not serve.
 const PAUSES_DOWN_MAX: u32 = 4;
 /// The first pause; each is twice as long as the one before.
 const PAUSE_MIN: Duration = Duration::from_millis(1);

@@ -1,8 +1,8 @@
-//! Which node a slot's calls go to: the slots as last learned, and one node per primary.
+//! To which node the calls of a slot go: the slots as they were learned last, and one node per primary.
 //!
-//! A node that stays from one map to the next stays the same value, with its connection; what
-//! nobody names any more is dropped. A node that `ASK` names may have no slot yet: it is a guest,
-//! and stays as long as calls are sent there. What a node is, the map does not care.
+//! A node that is in the next map too stays the same value, with its connection; a node that is not
+//! is dropped. A node that `ASK` names may have no slot yet: it is a guest, and stays as long as calls
+//! are sent there. The map does not care what a node is.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ struct Guest<N> {
 }
 
 impl<N> SlotMap<N> {
-    /// A map in which nobody has anything.
+    /// Makes a map in which no slot has a node.
     pub fn none() -> Self {
         Self {
             slots: Slots::none(),
@@ -36,12 +36,12 @@ impl<N> SlotMap<N> {
         }
     }
 
-    /// Returns who has a slot.
+    /// Returns the node that has a slot.
     pub fn owner(&self, slot: u16) -> Option<&Rc<N>> {
         self.primaries.get(usize::from(self.slots.index(slot)?))
     }
 
-    /// Returns the node of an address, made if it is not known; none if there are too many.
+    /// Returns the node of an address, which is made if it is not known; none if there are too many.
     pub fn node(&mut self, address: &Address, make: impl FnOnce(&Address) -> N) -> Option<Rc<N>> {
         if let Some(node) = self.primary(address) {
             return Some(Rc::clone(node));
@@ -62,8 +62,8 @@ impl<N> SlotMap<N> {
         Some(node)
     }
 
-    /// Gives one slot to the node of an address, made if it is not known; says whether there was
-    /// room for it.
+    /// Gives one slot to the node of an address, which is made if it is not known. Returns whether there
+    /// was room for it.
     pub fn learn(
         &mut self,
         slot: u16,
@@ -81,7 +81,7 @@ impl<N> SlotMap<N> {
         true
     }
 
-    /// Takes new slots; nodes that are neither in them nor called guests are dropped.
+    /// Replaces the slots. Primaries that are not in them, and guests that were not called, are dropped.
     pub fn adopt(&mut self, slots: Slots, make: impl Fn(&Address) -> N) {
         let primaries = (slots.nodes().iter())
             .map(|address| match self.primary(address) {
@@ -98,18 +98,18 @@ impl<N> SlotMap<N> {
         self.slots = slots;
     }
 
-    /// The slots as they are known.
+    /// Returns the slots.
     pub fn slots(&self) -> &Slots {
         &self.slots
     }
 
-    /// All nodes.
+    /// Yields all nodes.
     pub fn nodes(&self) -> impl Iterator<Item = &Rc<N>> {
         let guests = self.guests.values().map(|guest| &guest.node);
         self.primaries.iter().chain(guests)
     }
 
-    /// The nodes that have slots.
+    /// Returns the nodes that have slots.
     pub fn primaries(&self) -> &[Rc<N>] {
         &self.primaries
     }

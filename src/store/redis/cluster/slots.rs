@@ -1,8 +1,8 @@
 //! Which slot a key is in, and which primary has which slots: the arithmetic and the texts.
 //!
-//! A slot is CRC16 of a key's hash tag, modulo 16384. [`Slots::read`] understands what
-//! `CLUSTER SLOTS` says (every version since Redis 3 knows it, and Valkey), [`redirected`] where `MOVED` and
-//! `ASK` lead to. Nothing here speaks to a server.
+//! A slot is the CRC-16 of a key's hash tag, modulo 16384. [`Slots::read`] reads the reply to
+//! `CLUSTER SLOTS`, which every Redis since version 3 knows, and Valkey; [`redirected`] reads `MOVED`
+//! and `ASK`. Nothing here speaks to a server.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ use redis::Value;
 
 use crate::store::settings::Address;
 
-/// Slots of a Cluster.
+/// Number of slots of a Cluster.
 pub const SLOTS: u16 = 16_384;
-/// Most primaries that a map may have: as many as Redis recommends at most.
+/// Most primaries of a map: the most that Redis recommends.
 pub const NODES_MAX: usize = 1_000;
 
 /// Which primary has which slots, as one node of the Cluster sees it.
@@ -21,36 +21,37 @@ pub struct Slots {
     /// An index into `nodes` per slot, or [`NOBODY`].
     owners: Box<[u16]>,
     nodes: Vec<Address>,
-    /// Where in `nodes` a node is.
+    /// The index of each node in `nodes`.
     places: HashMap<Address, u16>,
 }
 
 /// Why a map could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// Not what `CLUSTER SLOTS` says.
+    /// It is not a reply to `CLUSTER SLOTS`.
     #[error("the reply is not a list of slots")]
     Shape,
-    /// No slot belongs to anybody.
+    /// No slot has a node.
     #[error("no slot has a node")]
     Empty,
-    /// More than [`NODES_MAX`].
+    /// There are more than [`NODES_MAX`].
     #[error("more than {NODES_MAX} nodes")]
     TooMany,
 }
 
-/// Says in which slot a key is.
+/// Returns the slot of a key.
 ///
-/// What is between the first `{` and the first `}` after it decides alone, unless it is empty.
+/// Only the text between the first `{` and the first `}` after it counts, unless that is empty.
 pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % SLOTS
 }
 
-/// Reads where `MOVED` or `ASK` lead to; `asked` is who said it, and the host where none is named.
+/// Reads the address to which `MOVED` or `ASK` lead. `asked` is the node that answered; it is also the
+/// host if none is named.
 ///
-/// None if the node has a name that the asked one does not know.
+/// None if the node that answered does not know the other's name.
 pub fn redirected(endpoint: &str, asked: &Address) -> Option<Address> {
-    // An IPv6 address stands here without brackets.
+    // An IPv6 address is written without brackets here.
     let (host, port) = endpoint.trim_end().rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;
     let host = match host {
@@ -62,7 +63,7 @@ pub fn redirected(endpoint: &str, asked: &Address) -> Option<Address> {
 }
 
 impl Slots {
-    /// A map in which nobody has anything.
+    /// Makes a map in which no slot has a node.
     pub fn none() -> Self {
         Self {
             owners: vec![NOBODY; usize::from(SLOTS)].into_boxed_slice(),
@@ -71,10 +72,10 @@ impl Slots {
         }
     }
 
-    /// Reads the reply to `CLUSTER SLOTS`; `asked` is whom it came from, which is also the host of
+    /// Reads the reply to `CLUSTER SLOTS`. `asked` is the node that answered; it is also the host of
     /// nodes that are named without one.
     ///
-    /// Ranges whose node has no known name are left to nobody.
+    /// Slots whose node has no known name get no node.
     pub fn read(reply: &Value, asked: &Address) -> Result<Self, Unreadable> {
         let mut slots = Self::none();
         for range in list(reply).ok_or(Unreadable::Shape)? {
@@ -95,23 +96,23 @@ impl Slots {
         Ok(slots)
     }
 
-    /// Returns the place in [`nodes`](Self::nodes) of who has a slot.
+    /// Returns the index in [`nodes`](Self::nodes) of the node that has a slot.
     pub fn index(&self, slot: u16) -> Option<u16> {
         let owner = self.owners[usize::from(slot % SLOTS)];
         (owner != NOBODY).then_some(owner)
     }
 
-    /// Returns the place in [`nodes`](Self::nodes) of a node.
+    /// Returns the index in [`nodes`](Self::nodes) of a node.
     pub fn place(&self, node: &Address) -> Option<u16> {
         self.places.get(node).copied()
     }
 
-    /// The nodes, each once.
+    /// Returns the nodes, each once.
     pub fn nodes(&self) -> &[Address] {
         &self.nodes
     }
 
-    /// Whether some slot has nobody.
+    /// Says whether a slot has no node.
     pub fn has_gaps(&self) -> bool {
         self.owners.contains(&NOBODY)
     }
@@ -141,7 +142,7 @@ impl std::fmt::Debug for Slots {
     }
 }
 
-/// What decides a key's slot.
+/// Returns the part of a key that decides its slot.
 fn hash_tag(key: &[u8]) -> &[u8] {
     let inside = memchr::memchr(b'{', key).map(|open| &key[open + 1..]);
     let length = inside.and_then(|inside| memchr::memchr(b'}', inside));
@@ -176,8 +177,7 @@ const CRC16: [u16; 256] = {
     table
 };
 
-/// The primary of a range: its endpoint and its port, and after its id perhaps what else it is
-/// called.
+/// Reads the primary of a range: its endpoint and port, and after its id perhaps other names.
 fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, Unreadable> {
     let [endpoint, port, rest @ ..] = list(primary).ok_or(Unreadable::Shape)? else {
         return Err(Unreadable::Shape);
@@ -199,7 +199,7 @@ fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, Unreadable>
     }))
 }
 
-/// A name's value in a map (RESP3) or in a list of names and values (RESP2).
+/// Returns the value of a name in a map (RESP3) or in a list of names and values (RESP2).
 fn named<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
     let value = match names {
         Value::Map(pairs) => pairs
@@ -235,9 +235,10 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// The owner of a slot that has none.
+/// The index of a slot without a node.
 const NOBODY: u16 = u16::MAX;
-/// How a node calls one whose name it does not know (`cluster-preferred-endpoint-type hostname`).
+/// What a node writes for one whose name it does not know
+/// (`cluster-preferred-endpoint-type hostname`).
 const UNKNOWN_HOST: &str = "?";
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Keeps a worker's map near the truth: asks a node for it at the start, when a call finds it wrong
-//! or a node gone, and now and then.
+//! Keeps a worker's map up to date: asks a node for it at the start, when a call finds it wrong or a
+//! node gone, and now and then.
 //!
-//! One node is asked at a time, over a connection of its own that stays until it fails, until
-//! what it said proved wrong, or until it says itself that it is no primary; then another primary is
-//! asked, and then the seeds. The old map is in use meanwhile.
+//! One node is asked at a time, over a connection of its own. It is asked again until the connection
+//! fails, until its map proves wrong, or until the node is no primary any more; then other primaries
+//! are asked, and then the seeds. Meanwhile the old map is in use.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -22,36 +22,36 @@ use crate::store::redis::one_line::one_line;
 use crate::store::redis::pipeline::PipelineState;
 use crate::store::settings::Address;
 
-/// What the watcher is told, and what it tells.
+/// What callers and the watcher tell each other.
 #[derive(Debug, Default)]
 pub(super) struct MapWatch {
-    /// Told when somebody has reason to doubt the map.
+    /// Notified when a caller has reason to doubt the map.
     wanted: Notify,
-    /// Told to all that wait when an attempt has ended.
+    /// Notifies all that wait when an attempt has ended.
     ended: Notify,
     /// Whether the node that was asked last should not be asked next.
     is_contradicted: Cell<bool>,
     phase: Cell<MapPhase>,
 }
 
-/// Whether waiting for another map is worth a call's time.
+/// Whether it is worth a call's time to wait for another map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum MapPhase {
-    /// A map is asked for, or would be at once.
+    /// A node is being asked for a map, or would be at once.
     #[default]
     Ready,
-    /// The map is as new as it may be.
+    /// The map has just been replaced.
     Fresh,
-    /// Nobody answered.
+    /// No node answered.
     Deaf,
 }
 
 /// Asks nodes for their map.
 #[derive(Debug, Default)]
 struct Scout {
-    /// Who answered last, and will be asked next.
+    /// The node that answered last, and is asked next.
     asked: Option<AskedNode>,
-    /// Begins with another node each time.
+    /// Counts the rounds, so that each begins with another node.
     turn: usize,
 }
 
@@ -87,7 +87,7 @@ impl MapWatch {
         self.want();
     }
 
-    /// Waits for another map; says whether one came, at once if none is to be expected.
+    /// Waits for another map, unless none is to be expected now. Returns whether one came.
     pub(super) async fn news(&self) -> bool {
         if !self.is_ready() {
             return false;
@@ -98,13 +98,13 @@ impl MapWatch {
         self.phase.get() == MapPhase::Fresh
     }
 
-    /// Says whether another map would be asked for at once.
+    /// Says whether a node would be asked for another map at once.
     pub(super) fn is_ready(&self) -> bool {
         self.phase.get() == MapPhase::Ready
     }
 }
 
-/// Asks for maps, as long as it is not aborted.
+/// Asks for maps until it is aborted.
 pub(super) async fn watch(view: Rc<ClusterView>) {
     let mut scout = Scout::default();
     let mut is_told = None;
@@ -138,7 +138,7 @@ pub(super) async fn watch(view: Rc<ClusterView>) {
     }
 }
 
-/// Tells operators when the Cluster is found, and when nobody of it answers any more.
+/// Logs when the Cluster is found, and when none of its nodes answers any more.
 fn tell(is_told: &mut Option<bool>, outcome: &Result<Slots, String>) {
     let is_known = outcome.is_ok();
     if is_told.replace(is_known) == Some(is_known) {
@@ -151,13 +151,16 @@ fn tell(is_told: &mut Option<bool>, outcome: &Result<Slots, String>) {
         ),
         Err(error) => tracing::warn!(
             error,
-            "nobody says which node of the Redis Cluster has which slots"
+            "no node of the Redis Cluster says which node has which slots"
         ),
     }
 }
 
 impl Scout {
-    /// Asks nodes in turn until one says who has which slots; else says who failed last, and how.
+    /// Asks nodes in turn until one answers which node has which slots.
+    ///
+    /// # Errors
+    /// Which node failed last, and how.
     async fn ask(&mut self, view: &ClusterView) -> Result<Slots, String> {
         let is_contradicted = view.watch.is_contradicted.take();
         if let Some(asked) = self.asked.as_mut().filter(|_| !is_contradicted)
@@ -181,8 +184,8 @@ impl Scout {
         Err(failure)
     }
 
-    /// Who to ask: some primaries, those that can be reached first and the one asked before last,
-    /// then the seeds; each time in another order.
+    /// Returns the nodes to ask, each time in another order: first some primaries, of which those that
+    /// cannot be reached and the one that was asked before come last, then the seeds.
     fn candidates(&mut self, view: &ClusterView, before: Option<&Address>) -> Vec<Address> {
         let map = view.map.borrow();
         let mut primaries: Vec<_> = map.primaries().iter().map(Rc::clone).collect();
@@ -220,7 +223,7 @@ impl AskedNode {
         Ok((asked, slots))
     }
 
-    /// Says whether the node is one of the primaries, by the name that they go by.
+    /// Says whether the node is one of the primaries, by the names in its own map.
     fn is_among(&self, slots: &Slots) -> bool {
         slots.nodes().contains(&self.address)
     }
@@ -236,7 +239,7 @@ impl AskedNode {
     }
 }
 
-/// A span between three quarters of it and all, so that workers do not ask in step.
+/// Shortens a span by up to a quarter, by chance, so that workers do not ask at the same time.
 fn spread(span: Duration) -> Duration {
     let [drawn, ..] = RandomState::new().hash_one(span).to_le_bytes();
     span.mul_f64(0.75 + f64::from(drawn) / 1024.0)
@@ -244,15 +247,15 @@ fn spread(span: Duration) -> Duration {
 
 /// Most primaries that are asked before the seeds are.
 const PRIMARIES_ASKED_MAX: usize = 3;
-/// Longest that one node may take.
+/// Longest that one node may take to answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest from one map to the next where nothing is wrong with it.
+/// Longest from one map to the next while nothing is wrong with it.
 const QUIET_EVERY: Duration = Duration::from_secs(10);
-/// Longest from one map to the next while a primary cannot be reached or a slot has none.
+/// Longest from one map to the next while a primary cannot be reached or a slot has no node.
 const TROUBLED_EVERY: Duration = Duration::from_secs(1);
-/// Longest from one round to the next while nobody answers.
+/// Longest from one round to the next while no node answers.
 const DEAF_EVERY: Duration = Duration::from_secs(1);
-/// Shortest from one map to the next; twice as long each time that somebody wants another.
+/// Shortest from one map to the next; it doubles each time that a caller wants another.
 const GAP_MIN: Duration = Duration::from_millis(100);
-/// Longest that who wants another map has to wait for one.
+/// Longest that a caller who wants another map has to wait for it.
 const GAP_MAX: Duration = Duration::from_secs(1);

@@ -18,27 +18,27 @@ pub(crate) enum DialError {
     Tls(io::Error),
     #[error("it took longer than {CONNECT_TIMEOUT:?}")]
     Elapsed,
-    #[error("it speaks no RESP3")]
+    #[error("it does not speak RESP3")]
     Unspoken,
-    /// The server lets nobody in with these credentials, or not to what is needed.
+    /// The server does not accept the credentials, or they lack a right that is needed.
     #[error("refused: {0}")]
     Refused(String),
-    /// The server said something else, or broke off.
+    /// The server answered with another error, or broke off.
     #[error("{0}")]
     Server(String),
-    #[error("it is no primary")]
+    #[error("it is not a primary")]
     NotPrimary,
     #[error("no sentinel knows the primary; the last one asked: {0}")]
     NoSentinel(String),
 }
 
 impl DialError {
-    /// Says whether trying again soon is of no use: somebody has to act.
+    /// Says whether somebody has to act before another attempt can succeed.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_))
     }
 
-    /// Reads what the server said instead.
+    /// Reads an error that the server answered.
     pub(crate) fn from_server(error: &redis::ServerError) -> Self {
         let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
         let text = one_line(&text);
@@ -68,5 +68,5 @@ impl From<RedisError> for DialError {
     }
 }
 
-/// From the name's look-up to the last script loaded.
+/// Longest from the name's look-up to the last script loaded.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

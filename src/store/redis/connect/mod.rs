@@ -1,12 +1,12 @@
-//! A connection to one server that is ready for decisions: dialled, encrypted, authenticated, the
-//! scripts loaded.
+//! A connection to one server that is ready for decisions: dialled, encrypted and authenticated, with
+//! the scripts loaded.
 //!
-//! Sockets and TLS are made here and handed to the client library, so that names are looked up
-//! anew for each connection, TLS sessions resume, and the library's driver runs on the worker's own
-//! thread. What the driver's end means is known at once: the connection is gone.
+//! Sockets and TLS are made here and handed to the client library. So names are looked up anew for
+//! each connection, TLS sessions are resumed, and the library's driver runs on the worker's own
+//! thread. When the driver ends, the connection is gone.
 //!
-//! The server must permit `SCRIPT LOAD`, `EVALSHA` and `EVAL`; `SELECT` if a database is named, `ROLE`
-//! behind Sentinel. `INFO` is asked whether keys may be evicted, and may be refused.
+//! The server must permit `SCRIPT LOAD`, `EVALSHA` and `EVAL`; also `SELECT` if a database is named,
+//! and `ROLE` behind Sentinel. It may refuse `INFO`, which only tells whether it may evict keys.
 
 mod error;
 mod prepare;
@@ -36,7 +36,7 @@ use prepare::prepare;
 pub(super) use error::{CONNECT_TIMEOUT, DialError};
 pub(super) use prepare::Wanted;
 
-/// One server, and how to be let in.
+/// One server, and the credentials for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DialTarget {
     pub(super) endpoint: DialEndpoint,
@@ -48,9 +48,9 @@ pub(super) struct DialTarget {
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DialEndpoint {
-    /// On the network, perhaps encrypted.
+    /// On the network, with TLS if it is given.
     Tcp(Address, Option<Tls>),
-    /// On this machine.
+    /// On this machine's Unix socket.
     Unix(PathBuf),
 }
 
@@ -58,27 +58,27 @@ pub(super) enum DialEndpoint {
 #[derive(Debug)]
 pub(super) struct Connected {
     pub(super) connection: MultiplexedConnection,
-    /// Ends when the connection does; dropped, it closes it.
+    /// Ends when the connection does. Dropping it closes the connection.
     pub(super) driver: Driver,
-    /// How the server makes room, if it says so and keys may be lost by it.
+    /// The server's eviction policy, if it says that it may evict keys.
     pub(super) eviction: Option<String>,
 }
 
-/// The task that reads and writes; dropped, the connection closes.
+/// The task that reads and writes. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct Driver(JoinHandle<()>);
 
-/// Makes connections to one target, and remembers what helps the next time.
+/// Makes connections to one target, and keeps what it learns for the next time.
 #[derive(Debug)]
 pub(super) struct Dialer {
     target: DialTarget,
-    /// What the name meant when last it was known; used when it cannot be looked up.
+    /// The addresses that the name had last; used if it cannot be looked up.
     addresses: Vec<SocketAddr>,
     protocol: ProtocolVersion,
 }
 
 impl DialTarget {
-    /// The server at `endpoint`, entered as the settings say.
+    /// Returns the server at `endpoint`, with the credentials of the settings.
     pub(super) fn new(endpoint: DialEndpoint, settings: &RedisSettings) -> Self {
         Self {
             endpoint,
@@ -102,8 +102,8 @@ impl Dialer {
         &self.target
     }
 
-    /// Connects and prepares for decisions, within [`CONNECT_TIMEOUT`]; `decision_timeout` is how long a
-    /// decision may take.
+    /// Connects and prepares for decisions, within [`CONNECT_TIMEOUT`]. A decision may take
+    /// `decision_timeout`.
     pub(super) async fn connect(
         &mut self,
         wanted: Wanted,
@@ -123,9 +123,9 @@ impl Dialer {
             .unwrap_or(Err(DialError::Elapsed))
     }
 
-    /// Connects and authenticates; the caller has the deadline.
+    /// Connects and authenticates; the caller sets the deadline.
     ///
-    /// RESP3 if it is spoken, and RESP2 from then on if it is not.
+    /// This speaks RESP3, or RESP2 from then on if the server does not know RESP3.
     pub(super) async fn open(
         &mut self,
         decision_timeout: Duration,
@@ -210,7 +210,7 @@ impl Dialer {
             database,
             ..
         } = &self.target;
-        // The library's name would take one more command, that users then need a right to.
+        // To announce the library's name would take a right to one more command.
         let mut info = RedisConnectionInfo::default()
             .set_protocol(self.protocol)
             .set_db(i64::from(*database))
@@ -239,7 +239,7 @@ impl Drop for Driver {
     }
 }
 
-/// Sets a socket up so that small writes go out at once and a dead peer is noticed.
+/// Sets a socket up so that small writes are sent at once and a dead peer is noticed.
 fn tune(stream: &TcpStream, decision_timeout: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -254,7 +254,7 @@ fn tune(stream: &TcpStream, decision_timeout: Duration) -> io::Result<()> {
     )
 }
 
-/// Greets the server over `stream`, and has the connection driven by a task on this thread.
+/// Greets the server over `stream`, and starts a task on this thread that drives the connection.
 async fn drive<S>(
     info: &RedisConnectionInfo,
     stream: S,
@@ -262,7 +262,7 @@ async fn drive<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // Whoever calls has a deadline; how many calls are under way, the pipeline bounds.
+    // The callers set deadlines, and the pipeline bounds the number of calls under way.
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_connection_timeout(None)
@@ -272,21 +272,22 @@ where
     Ok((connection, Driver(tokio::task::spawn_local(driver))))
 }
 
-/// A name's look-up, if what it meant before is known: who answers for names may be mute for longer
-/// than a connection may take, and what is left must do for connecting.
+/// Longest look-up of a name whose last addresses are known: the resolver may be mute for longer than a
+/// connection may take, and the rest of that time is needed for connecting.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 /// Most calls handed to the driver before it takes them: more than the pipeline has under way.
 const PIPELINE_MAX: usize = 128;
-/// Written at once, if there is so much: some two batches of plans.
+/// Bytes that are written together at most: about two batches of plans.
 const WRITE_BYTES_MAX: usize = 64 << 10;
-/// After so many times a decision's time without a sign that what was sent arrived, the connection
-/// is given up, within the bounds below: a lost segment alone costs 0.2 s.
+/// If nothing acknowledges what was sent for this many times a decision's timeout, the connection is
+/// given up. The bounds below apply, since a lost segment alone costs 0.2 s.
 const TIMEOUTS_UNACKNOWLEDGED: u32 = 20;
 const UNACKNOWLEDGED_MIN: Duration = Duration::from_secs(1);
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
-/// An idle connection is probed after so long, so often, and given up after so many.
+/// An idle connection is probed after this time, at this interval, and given up after this many
+/// probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 3;

@@ -1,4 +1,4 @@
-//! What a server is told and asked before it is used.
+//! What is sent to a server before it is used: the scripts, and questions about it.
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
@@ -6,16 +6,16 @@ use redis::aio::MultiplexedConnection;
 use super::error::DialError;
 use crate::store::redis::wire::Script;
 
-/// What a server is to be.
+/// What kind of server is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Whatever answers.
+    /// Any that answers.
     Any,
-    /// A primary, by its own word.
+    /// One that calls itself a primary.
     Primary,
 }
 
-/// Loads the scripts, and asks the server what it is; returns how it evicts keys, if it may.
+/// Loads the scripts, and checks what the server is. Returns its eviction policy if it may evict keys.
 pub(super) async fn prepare(
     connection: &mut MultiplexedConnection,
     wanted: Wanted,
@@ -37,7 +37,11 @@ pub(super) async fn prepare(
         match replies.next() {
             Some(Value::BulkString(sha)) if sha == script.sha().as_bytes() => {}
             Some(Value::ServerError(error)) => return Err(DialError::from_server(&error)),
-            _ => return Err(DialError::Server("a script has another SHA".into())),
+            _ => {
+                return Err(DialError::Server(
+                    "a script has another SHA-1 there than here".into(),
+                ));
+            }
         }
     }
     let eviction = replies.next().as_ref().and_then(eviction);
@@ -49,7 +53,7 @@ pub(super) async fn prepare(
     }
 }
 
-/// Reads from `INFO` how keys are evicted; a server that does not tell is taken to evict none.
+/// Reads the eviction policy from `INFO`; a server that does not say is taken to evict no keys.
 fn eviction(info: &Value) -> Option<String> {
     let text = match info {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,

@@ -1,7 +1,7 @@
-//! One exchange with the server: a batch goes out, its answers come back by their order.
+//! One exchange with the server: a batch goes out, and its answers come back in order.
 //!
-//! `EVALSHA`, and for what the server answers with NOSCRIPT one `EVAL` of the same: what it did not
-//! know it did not execute, so nothing counts twice.
+//! A script is called by `EVALSHA`. If the server answers NOSCRIPT, it has executed nothing, so the
+//! same is sent once more by `EVAL` and nothing counts twice.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, ServerErrorKind, Value};
@@ -29,7 +29,7 @@ enum By {
     Source,
 }
 
-/// Sends a batch and hands out its answers; a manual clock stands in place of the server's.
+/// Sends a batch and hands out its answers; a manual clock replaces the server's.
 pub(super) async fn exchange(
     connection: MultiplexedConnection,
     batch: Batch,
@@ -39,14 +39,14 @@ pub(super) async fn exchange(
     let now = context.clock.manual_now();
     let time = now.map_or("", |now| digits.format(now.0));
     match (batch, context.grouping) {
-        (Batch::Plans(jobs), Grouping::Together) => together(connection, jobs, time).await,
-        (Batch::Plans(jobs), Grouping::Apart) => apart(connection, jobs, time).await,
-        (Batch::Call(job), _) => apart(connection, vec![job], time).await,
+        (Batch::Plans(jobs), Grouping::OneCall) => one_call(connection, jobs, time).await,
+        (Batch::Plans(jobs), Grouping::CallEach) => call_each(connection, jobs, time).await,
+        (Batch::Call(job), _) => call_each(connection, vec![job], time).await,
     }
 }
 
-/// All plans in one call; its reply has one answer per plan.
-async fn together(
+/// Sends all plans in one call, whose reply has one answer per plan.
+async fn one_call(
     mut connection: MultiplexedConnection,
     mut jobs: Vec<Job>,
     time: &str,
@@ -79,8 +79,12 @@ async fn together(
     delivery.aftermath()
 }
 
-/// Each job in its own call, pipelined.
-async fn apart(mut connection: MultiplexedConnection, mut jobs: Vec<Job>, time: &str) -> Aftermath {
+/// Sends each job in a call of its own, pipelined.
+async fn call_each(
+    mut connection: MultiplexedConnection,
+    mut jobs: Vec<Job>,
+    time: &str,
+) -> Aftermath {
     let mut delivery = Delivery::default();
     for by in [By::Sha, By::Source] {
         let replies = pipelined(&mut connection, by, &jobs, time).await;
@@ -142,7 +146,7 @@ async fn pipelined(
             }
         }
     }
-    // Only a call of its own asks, so what is skipped is at the front.
+    // Only a single call is preceded by `ASKING`, so the replies to skip are the first.
     connection
         .send_packed_commands(&pipeline, asking, jobs.len())
         .await
@@ -169,7 +173,7 @@ fn decide(by: By, jobs: &[Job], time: &str) -> Cmd {
     command
 }
 
-/// Writes a call as it was asked for.
+/// Writes a call as it is.
 fn called(by: By, call: &ScriptCall) -> Cmd {
     let parts = || call.keys.iter().chain(&call.args);
     let bytes = parts().map(|part| part.len()).sum();
@@ -198,7 +202,7 @@ fn is_no_script(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
-/// What the answers of a batch amount to.
+/// Hands out the answers of a batch, and notes what they say about the connection.
 #[derive(Default)]
 struct Delivery {
     is_served: bool,
@@ -240,5 +244,5 @@ impl Delivery {
     }
 }
 
-/// Bytes of a command's name and of its number of keys.
+/// Bytes reserved for a command's name and its number of keys.
 const NAMES_BYTES: usize = 16;

@@ -1,11 +1,11 @@
-//! One worker's way to one server: a queue, batches of what is ready together, one supervised
-//! connection.
+//! One worker's way to one server: a queue, batches, and one supervised connection.
 //!
-//! A caller lays its plan in the `queue` and waits for the answer; it alone knows how long. The
-//! pipeline's task takes what is ready, sends it as few calls (`batch`), and hands out the replies by
-//! their order on the connection, so that a late one never answers another request. When the
-//! connection breaks, what was sent on it ends at once, and `supervisor` makes another, without
-//! end. A plan that was sent may have been executed although no answer came; one that waited was not.
+//! A caller puts its plan into the `queue` and waits for the answer; how long is its own business. The
+//! pipeline's task takes the plans that are ready, sends them as few calls (`batch`), and hands out
+//! the replies in their order on the connection, so a late reply never answers another request. If the
+//! connection breaks, all calls that were sent on it fail at once, and `supervisor` makes another,
+//! again and again. A plan that was sent may have been executed although no answer came; a plan that
+//! still waited was not.
 
 mod batch;
 mod queue;
@@ -36,29 +36,29 @@ pub(super) struct Pipeline {
     supervisor: AbortHandle,
 }
 
-/// What a pipeline is told besides which server it leads to.
+/// What a pipeline needs to know besides its server.
 #[derive(Clone, Debug)]
 pub(super) struct PipelineContext {
-    /// A manual clock stands in place of the server's.
+    /// A manual clock replaces the server's.
     pub(super) clock: Clock,
     /// Whether plans share a call.
     pub(super) grouping: Grouping,
-    /// How long a decision may take; what the network is given is a multiple of it.
+    /// How long a decision may take; the network is given a multiple of it.
     pub(super) timeout: Duration,
-    /// Whether the process has said that the server may evict keys.
+    /// Whether the process has logged that the server may evict keys.
     pub(super) is_eviction_told: Arc<AtomicBool>,
 }
 
 /// Whether plans share a call of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// Up to [`PLANS_PER_CALL`] in one call: their keys may live anywhere.
-    Together,
-    /// Each in its own call, as a Cluster wants it; the calls are pipelined.
-    Apart,
+    /// Up to [`PLANS_PER_CALL`] plans share a call: one server has all keys.
+    OneCall,
+    /// Each plan has a call of its own, as a Cluster demands; the calls are pipelined.
+    CallEach,
 }
 
-/// How a pipeline stands.
+/// Whether a pipeline has a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipelineState {
     /// A first attempt is under way, at the start or after a connection broke: calls wait.
@@ -75,17 +75,17 @@ struct PipelineCore {
     context: PipelineContext,
     queue: Queue,
     state: Cell<PipelineState>,
-    /// Where to; the task follows when `reconfigured` says so.
+    /// Where the pipeline leads to. The task reads it when `reconfigured` is notified.
     resolver: RefCell<Resolver>,
     reconfigured: Notify,
-    /// Whether somebody has reason to think that the server is mute.
+    /// Whether a caller suspects that the server is mute.
     is_suspect: Cell<bool>,
     /// Where the connection leads to, for people.
     server: RefCell<Option<Arc<str>>>,
 }
 
 impl Pipeline {
-    /// Opens a pipeline: connects in a task of its own, on the runtime of this thread.
+    /// Opens a pipeline, which connects in a task of its own on this thread's runtime.
     pub(super) fn open(resolver: Resolver, context: PipelineContext) -> Rc<Self> {
         let core = Rc::new(PipelineCore {
             context,
@@ -105,7 +105,7 @@ impl Pipeline {
 
     /// Decides a plan, or the part of it that this server keeps.
     ///
-    /// Dropped before the plan was sent, it is never sent.
+    /// If the future is dropped before the plan was sent, the plan is never sent.
     pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, CallError> {
         match self.ask(Work::Plan(packed))?.await? {
             Value::BulkString(bytes) => Ok(Reply(bytes)),
@@ -131,7 +131,8 @@ impl Pipeline {
         .await
     }
 
-    /// Leads the pipeline elsewhere, or there with other credentials, once what was sent is answered.
+    /// Leads the pipeline to another server, or to the same with other credentials, once the calls that
+    /// were sent are answered.
     pub(super) fn reconfigure(&self, resolver: Resolver) {
         if *self.core.resolver.borrow() != resolver {
             *self.core.resolver.borrow_mut() = resolver;
@@ -139,18 +140,18 @@ impl Pipeline {
         }
     }
 
-    /// Says that the server did not answer in time: if it says nothing at all, the connection is
+    /// Notes that the server did not answer in time: if it says nothing at all, the connection is
     /// replaced soon.
     pub(super) fn suspect(&self) {
         self.core.is_suspect.set(true);
     }
 
-    /// Says how the pipeline stands.
+    /// Says whether there is a connection.
     pub(super) fn state(&self) -> PipelineState {
         self.core.state.get()
     }
 
-    /// Says where the connection leads to, if one stands.
+    /// Names the server, if there is a connection.
     #[cfg(test)]
     pub(super) fn server(&self) -> Option<Arc<str>> {
         self.core.server.borrow().clone()
@@ -170,6 +171,6 @@ impl Drop for Pipeline {
     }
 }
 
-/// Most plans in one call of the script. A plan that has a call of its own costs Redis 2.5 times as
-/// much as one of 32, one of 8 1.2 times; more than 32 gain 4 %. So many keep others out for 0.2 ms.
+/// Most plans in one call of the script. With one plan per call a plan costs Redis 2.5 times as much
+/// as with 32, with eight 1.2 times; more than 32 would gain 4 %. A call of 32 takes Redis 0.2 ms.
 const PLANS_PER_CALL: usize = 32;

@@ -1,7 +1,6 @@
-//! What waits to be sent, and the answers its callers wait for.
+//! Jobs that wait to be sent, and the answers for which their callers wait.
 //!
-//! A caller that gives up while its job waits takes its place in the queue with it: such a job is
-//! never sent. All of it lives on one thread.
+//! If a caller gives up while its job waits, the job is never sent. All of it lives on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,24 +14,25 @@ use redis::Value;
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::wire::{Packed, Script};
 
-/// Jobs in the order they came, at most [`QUEUE_MAX`] with a caller that waits.
+/// Jobs in the order in which they came; at most [`QUEUE_MAX`] have a caller that still waits.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     jobs: RefCell<VecDeque<Job>>,
-    /// Those of `jobs` whose caller still waits.
+    /// How many of `jobs` have a caller that still waits.
     waiting: Cell<usize>,
-    /// Whoever sends them, while there is nothing to send.
+    /// The task that sends them, while there is nothing to send.
     sender: RefCell<Option<Waker>>,
 }
 
-/// Something to send, and who waits for the answer. Dropped without one: not connected.
+/// Something to send, and who waits for the answer. If it is dropped without an answer, its call
+/// fails as disconnected.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
     waiter: Rc<Waiter>,
 }
 
-/// What a job is.
+/// What is to be sent.
 #[derive(Debug)]
 pub(super) enum Work {
     /// A plan to decide; it shares a call with others.
@@ -41,7 +41,7 @@ pub(super) enum Work {
     Call(ScriptCall),
 }
 
-/// A call of a script that is made as it is.
+/// A call of a script, as it is.
 #[derive(Debug)]
 pub(super) struct ScriptCall {
     pub(super) script: Script,
@@ -67,7 +67,7 @@ pub(super) struct PendingReply<'queue> {
     waiter: Rc<Waiter>,
 }
 
-/// Where the answer is laid down.
+/// What a job and its caller share: where the answer goes.
 #[derive(Debug)]
 struct Waiter {
     is_queued: Cell<bool>,
@@ -85,7 +85,7 @@ impl Queue {
     /// Lets `work` wait for its turn.
     ///
     /// # Errors
-    /// [`CallError::Overloaded`] if as many jobs wait as may: nothing was sent.
+    /// [`CallError::Overloaded`] if [`QUEUE_MAX`] jobs wait already; nothing is sent.
     pub(super) fn push(&self, work: Work) -> Result<PendingReply<'_>, CallError> {
         if self.waiting.get() >= QUEUE_MAX {
             return Err(CallError::Overloaded);
@@ -112,7 +112,7 @@ impl Queue {
         })
     }
 
-    /// Takes what goes out next: one call, or up to `plans_max` plans that wait in a row.
+    /// Takes what is sent next: one call, or up to `plans_max` plans that wait in a row.
     pub(super) fn take(&self, plans_max: usize) -> Option<Batch> {
         let mut plans = Vec::new();
         while plans.len() < plans_max {
@@ -127,7 +127,7 @@ impl Queue {
         (!plans.is_empty()).then_some(Batch::Plans(plans))
     }
 
-    /// Ends when there is something to send.
+    /// Waits until there is something to send.
     pub(super) fn filled(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             if self.waiting.get() > 0 {
@@ -165,7 +165,7 @@ impl Queue {
 }
 
 impl Job {
-    /// Lays the answer down for the caller.
+    /// Gives the answer to the caller.
     pub(super) fn answer(self, answer: Result<Value, CallError>) {
         self.waiter.give(answer);
     }
@@ -183,7 +183,7 @@ impl Drop for Job {
 }
 
 impl Waiter {
-    /// Lays the answer down, unless there was one.
+    /// Takes the answer, unless there was one already.
     fn give(&self, answer: Result<Value, CallError>) {
         let mut place = self.answer.borrow_mut();
         if let ReplyState::Due(caller) = &mut *place {
@@ -227,6 +227,6 @@ impl Drop for PendingReply<'_> {
     }
 }
 
-/// Most jobs that wait for their turn, per worker and server. A worker decides some 100,000 a
-/// second, so this is tens of milliseconds of work: whoever came after it would wait in vain.
+/// Most jobs that wait for their turn, per worker and server. A worker decides some 100,000 plans a
+/// second, so this is tens of milliseconds of work; a job behind it would miss its deadline.
 pub(super) const QUEUE_MAX: usize = 4_096;

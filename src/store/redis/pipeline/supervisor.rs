@@ -1,9 +1,10 @@
-//! Keeps a pipeline connected, without end: connect, serve, say what broke, wait, connect again.
+//! Keeps a pipeline connected, without end: connect, serve, log what broke, wait, connect again.
 //!
-//! A connection that broke after it had stood for a while is replaced at once, and calls wait for that
-//! one attempt. When it fails, or breaks soon, calls fail at once too, and the pauses between attempts grow up to
-//! [`PAUSE_MAX`]. The client library does not end a connection whose server is mute; here it is
-//! ended when [`MUTE_INSPECTIONS_MAX`] inspections in a row see calls wait and no answer.
+//! If a connection breaks after it has lasted for a while, it is replaced at once, and calls wait for
+//! that one attempt. If the attempt fails, or if the new connection breaks soon, calls fail at once,
+//! and the pauses between attempts grow up to [`PAUSE_MAX`]. The client library does not end a
+//! connection whose server is mute. This does: when [`MUTE_INSPECTIONS_MAX`] inspections in a row find
+//! calls that wait, and no answer.
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
@@ -27,48 +28,48 @@ struct Supervisor {
     locator: Locator,
     /// Attempts in a row that led to no connection that lasted.
     failures: u32,
-    /// What was last said to be wrong, until a connection serves again.
+    /// The failure that was logged last, until a connection serves again.
     logged_reason: Option<String>,
 }
 
-/// Why there is no connection, or no longer.
+/// Why there is no connection, or none any more.
 enum End {
-    /// None came about.
+    /// It could not be made.
     Failed(DialError),
     /// It broke, or is of no use.
     Broken(String),
-    /// Another server, or other credentials.
+    /// The settings name another server, or other credentials.
     Reconfigured,
     /// The sentinels name another primary.
     Moved,
 }
 
-/// Whether the server says anything at all, looked at every [`INSPECT_EVERY`].
+/// Finds out whether the server says anything at all; it inspects every [`INSPECT_EVERY`].
 #[derive(Default)]
 struct MuteDetector {
     inspections: u32,
-    /// Whether something was answered since the last inspect.
+    /// Whether something was answered since the last inspection.
     has_progress: bool,
-    /// Whether something waited for its answer at the last inspect.
+    /// Whether something waited for its answer at the last inspection.
     was_waiting: bool,
-    /// Looks in a row that found something waiting, and nothing answered.
+    /// Inspections in a row that found something waiting, and nothing answered.
     mute: u32,
-    /// Whether the last inspect found the server mute.
+    /// Whether the last inspection found the server mute.
     is_doubted: bool,
 }
 
-/// What a inspect finds.
+/// What an inspection finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Liveness {
     /// Nothing is wrong yet.
     Answers,
-    /// The server has been mute for too long, or this worker stood still and has not read its answers.
+    /// Either the server is mute, or this worker stood still and has not read its answers yet.
     Silence,
-    /// The server has been mute for too long.
+    /// The server is mute.
     Mute,
 }
 
-/// Connects, serves the queue and connects again; never ends by itself.
+/// Connects, serves the queue and connects again, until it is aborted.
 pub(super) async fn supervise(core: Rc<PipelineCore>) {
     let locator = Locator::new(core.resolver.borrow().clone());
     let mut supervisor = Supervisor {
@@ -84,7 +85,7 @@ pub(super) async fn supervise(core: Rc<PipelineCore>) {
 }
 
 impl Supervisor {
-    /// Makes one connection and serves with it until its end.
+    /// Makes one connection and uses it until its end.
     async fn connect_and_serve(&mut self) -> End {
         let decision_timeout = self.core.context.timeout;
         let attempt = tokio::select! {
@@ -105,7 +106,7 @@ impl Supervisor {
 
     /// Sends what waits, as long as the connection is of use.
     ///
-    /// When the pipeline is led elsewhere, what was sent is answered first.
+    /// If the pipeline is to lead elsewhere, what was sent is answered first.
     async fn serve(&mut self, connected: Connected) -> End {
         let (connection, mut driver) = (connected.connection, connected.driver);
         let core = Rc::clone(&self.core);
@@ -146,7 +147,7 @@ impl Supervisor {
                     }
                 }
                 () = &mut driver => {
-                    // What was answered before the end has its answer; the rest ends here.
+                    // Calls that were answered before the end get their answers; the others fail.
                     while in_flight.next().await.is_some() {}
                     return leaving.unwrap_or(End::Broken("the connection was closed".to_owned()));
                 }
@@ -176,7 +177,7 @@ impl Supervisor {
         }
     }
 
-    /// Opens the pipeline for callers.
+    /// Notes that there is a connection, and logs it.
     fn mark_up(&mut self, connected: &Connected) {
         let PipelineCore {
             context,
@@ -192,7 +193,7 @@ impl Supervisor {
             tracing::warn!(
                 server = &*name,
                 policy,
-                "Redis may evict keys: what clients spent is then forgotten"
+                "Redis may evict keys and then forgets what clients spent: set maxmemory-policy to noeviction"
             );
         }
         if self.failures == 0 {
@@ -204,7 +205,7 @@ impl Supervisor {
         state.set(PipelineState::Up);
     }
 
-    /// Says what happened, and waits until it is time for the next attempt.
+    /// Logs why the connection ended, and waits until it is time for the next attempt.
     async fn recover_from(&mut self, end: End) {
         self.log_failure(&end);
         let pause = match &end {
@@ -230,7 +231,7 @@ impl Supervisor {
         }
     }
 
-    /// Follows where the pipeline was led meanwhile.
+    /// Starts afresh with the server and the credentials that the settings name now.
     fn follow_resolver(&mut self) {
         self.locator = Locator::new(self.core.resolver.borrow().clone());
         self.failures = 0;
@@ -238,7 +239,7 @@ impl Supervisor {
         self.core.state.set(PipelineState::Connecting);
     }
 
-    /// Says what is wrong, once.
+    /// Logs why there is no connection, unless that was logged last.
     fn log_failure(&mut self, end: &End) {
         let (reason, is_refusal) = match end {
             End::Failed(error) => (error.to_string(), error.is_refusal()),
@@ -250,7 +251,11 @@ impl Supervisor {
         }
         let server = self.locator.server();
         if is_refusal {
-            tracing::error!(server, reason, "Redis refuses the gateway");
+            tracing::error!(
+                server,
+                reason,
+                "Redis refuses the gateway: check the user, its password and its rights"
+            );
         } else {
             tracing::warn!(server, reason, "no connection to Redis");
         }
@@ -259,7 +264,7 @@ impl Supervisor {
 }
 
 impl MuteDetector {
-    /// Looks; a server that seems mute is looked at once more before it is called so.
+    /// Inspects once. A server that seems mute is inspected once more before it is called so.
     fn inspect(&mut self, is_waiting: bool, is_suspect: bool) -> Liveness {
         self.inspections = self.inspections.saturating_add(1);
         let is_silent = self.was_waiting && is_waiting && !self.has_progress;
@@ -275,7 +280,7 @@ impl MuteDetector {
     }
 }
 
-/// Says that a connection is of use, if one was missed.
+/// Logs that a connection is of use again, if a failure was logged before.
 fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
     if logged_reason.take().is_some() {
         let server = core.server.borrow().clone();
@@ -283,8 +288,8 @@ fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
     }
 }
 
-/// How long to wait after so many failures: doubled each time, and up to half of it off by chance,
-/// so that the workers of a fleet do not come back together.
+/// Returns how long to wait after this many failures: twice as long each time, and up to half of it
+/// less by chance, so that the workers of a fleet do not come back all at once.
 fn pause(failures: u32) -> Duration {
     let whole = PAUSE_MIN
         .saturating_mul(1 << failures.min(16))
@@ -293,24 +298,24 @@ fn pause(failures: u32) -> Duration {
     whole * (2_000 - permille) / 2_000
 }
 
-/// Most batches under way on a connection. Beyond, callers wait and the batches get fuller.
+/// Most batches under way on a connection. If there are more, callers wait and the batches get fuller.
 const IN_FLIGHT_MAX: usize = 64;
-/// How often it is looked whether the server says anything.
+/// How often a connection is inspected.
 const INSPECT_EVERY: Duration = Duration::from_millis(500);
-/// How soon it is looked again at a server that seems mute: what it sent while this worker stood still
-/// has been read by then, or has arrived, if the whole machine stood still.
+/// How soon a server that seems mute is inspected again. If only this worker stood still, the answers
+/// have been read by then; if the whole machine did, they have arrived.
 const INSPECT_AGAIN: Duration = Duration::from_millis(100);
-/// Looks in a row without an answer after which a connection is replaced; one is enough if
-/// somebody suspects the server.
+/// After this many inspections in a row without an answer a connection is replaced; after one if a
+/// caller suspects the server.
 const MUTE_INSPECTIONS_MAX: u32 = 4;
-/// A connection that stood for so many inspections has lasted, whether or not it was asked for anything. One
-/// that only answered may break each time: a replica answers what writes nothing.
+/// A connection that stood for this many inspections has lasted, used or not. That it answered proves
+/// less: a replica answers calls that write nothing, and breaks at each other.
 const INSPECTIONS_PROVING: u32 = 4;
-/// Before the second attempt in a row.
+/// The shortest pause, before the second attempt in a row.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// Before any other: so long at most a server is back before it is noticed.
+/// The longest pause, so also the longest that a server can be back unnoticed.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// After the server refused the credentials: until somebody acts, trying is of no use.
+/// The pause after the server refused the credentials: trying is of no use until somebody acts.
 const PAUSE_REFUSED: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -352,7 +357,7 @@ mod tests {
             [answers, answers, answers, answers, silence, mute]
         );
         assert_eq!(inspections(&[silent; 3], true), [answers, silence, mute]);
-        // What is read at the second inspect was there at the first.
+        // What is read at the second inspection was there at the first.
         let stalled = [busy, silent, busy, silent, silent];
         assert_eq!(
             inspections(&stalled, true),

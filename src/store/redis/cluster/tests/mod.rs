@@ -69,7 +69,7 @@ impl Bench {
         // A clock that stands still, so that no window ends.
         let context = PipelineContext {
             clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
-            grouping: Grouping::Apart,
+            grouping: Grouping::CallEach,
             timeout: Duration::from_millis(50),
             is_eviction_told: Arc::new(AtomicBool::new(false)),
         };

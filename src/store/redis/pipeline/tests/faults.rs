@@ -56,7 +56,7 @@ async fn server_that_is_absent_at_first_is_found_later() {
 
 #[test]
 fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
-    // KeyNames are looked up on one thread, which can be kept busy.
+    // Names are looked up on one thread, which can be kept busy.
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1);
     let runtime = runtime.build_local(LocalOptions::default());
@@ -155,7 +155,7 @@ async fn late_replies_answer_their_own_callers() {
 
 #[tokio::test(flavor = "local")]
 async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
-    for grouping in [Grouping::Together, Grouping::Apart] {
+    for grouping in [Grouping::OneCall, Grouping::CallEach] {
         let server = Server::start();
         let context = PipelineContext {
             grouping,

@@ -48,7 +48,7 @@ async fn decisions_that_are_ready_together_share_a_call() {
 async fn plans_kept_apart_have_a_call_each() {
     let server = Server::start();
     let context = PipelineContext {
-        grouping: Grouping::Apart,
+        grouping: Grouping::CallEach,
         ..context()
     };
     let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
@@ -160,7 +160,7 @@ async fn one_bad_plan_does_not_fail_the_others_of_its_batch() {
 fn context() -> PipelineContext {
     PipelineContext {
         clock: Clock::system(),
-        grouping: Grouping::Together,
+        grouping: Grouping::OneCall,
         timeout: Duration::from_millis(50),
         is_eviction_told: Arc::default(),
     }
