@@ -1,8 +1,8 @@
-//! The shards that one plan needs, locked together, and where in them each check is kept.
+//! The shards that one plan needs, locked together, and where in them each check is counted.
 //!
 //! Shards are locked in index order, so two plans never wait for each other in a circle. The
-//! overflow shard has the highest index and may therefore be locked late, when a partition turns
-//! out to have no room.
+//! overflow shard has the highest index, so it may be locked late, when a partition turns out to have
+//! no room.
 
 use std::sync::MutexGuard;
 
@@ -18,7 +18,7 @@ use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
 use crate::limit::{Answer, Check, Decision, PartitionId, Quota};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 
-/// What a plan holds of the store while it is decided, settled or given back.
+/// The locked shards of a plan that is being decided or settled.
 #[derive(Debug)]
 pub(super) struct LockedShards<'s> {
     all: &'s Shards,
@@ -26,9 +26,9 @@ pub(super) struct LockedShards<'s> {
     shards: SmallVec<[LockedShard<'s>; 2]>,
     /// One per check, in order.
     places: SmallVec<[CheckPlace; 4]>,
-    /// Read once the locks are held, so that no partition ever sees an earlier time than before.
+    /// Read when the locks are held, so that no partition ever sees an earlier time than before.
     pub(super) now: Timestamp,
-    /// Likewise: a clearing locks what it clears after it was counted.
+    /// Read when the locks are held, too: a clearing is counted before it locks what it clears.
     clearings: u32,
 }
 
@@ -46,7 +46,7 @@ enum CheckPlace {
     Own { held: usize, bucket: Option<usize> },
     /// In its series' overflow partition, likewise.
     Overflow { held: usize, bucket: Option<usize> },
-    /// Nowhere: there is no room, and its policy is `open`.
+    /// Nowhere: there is no room, and the check must not refuse for that.
     Uncounted,
 }
 
@@ -55,7 +55,7 @@ enum CheckPlace {
 pub(super) struct Full;
 
 impl<'s> LockedShards<'s> {
-    /// Locks the shards of all `tags`.
+    /// Locks the shards of all these partitions.
     pub(super) fn open(
         all: &'s Shards,
         partition_ids: &(impl Iterator<Item = PartitionId> + Clone),
@@ -67,7 +67,7 @@ impl<'s> LockedShards<'s> {
                 index,
                 shard: all.lock(index),
             });
-            // Plans are short: looking for the next is cheaper than sorting a list.
+            // Plans are short: to search for the next one is cheaper than to sort them.
             next = (partition_ids.clone().map(shard_of))
                 .filter(|other| *other > index)
                 .min();
@@ -84,7 +84,7 @@ impl<'s> LockedShards<'s> {
     /// Finds where each check is counted, and makes room for partitions that are new.
     ///
     /// # Errors
-    /// [`Full`] if one cannot be and may not go uncounted; then nothing must be decided.
+    /// [`Full`] if one cannot be counted and may not go uncounted; then nothing must be decided.
     pub(super) fn place(&mut self, plan: &[Check<'_>]) -> Result<(), Full> {
         for check in plan {
             let place = self.place_one(check)?;
@@ -103,13 +103,13 @@ impl<'s> LockedShards<'s> {
         self.all.note_overflow();
         match (check.on_store_failure, check.mode) {
             (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(check.series_id, check.quota)),
-            // A shadow quota never refuses, not for want of room either.
+            // A shadow quota never refuses, even if there is no room.
             (OnStoreFailure::Open, _) | (_, Mode::Shadow) => Ok(CheckPlace::Uncounted),
             (OnStoreFailure::Closed, Mode::Enforce) => Err(Full),
         }
     }
 
-    /// Finds the series' overflow partition. It asks for no room: there is one per series.
+    /// Finds the series' overflow partition, for which there is always room.
     fn place_in_overflow(&mut self, series_id: SeriesId, quota: &Quota) -> CheckPlace {
         let held = self.held(OVERFLOW);
         let shard = &mut self.shards[held].shard;
@@ -118,7 +118,7 @@ impl<'s> LockedShards<'s> {
         CheckPlace::Overflow { held, bucket }
     }
 
-    /// Returns which of the shards held is the partition id's; locks the overflow shard if it is that.
+    /// Returns which of the locked shards has a partition; locks the overflow shard if it is that one.
     fn held(&mut self, partition_id: PartitionId) -> usize {
         let index = shard_of(partition_id);
         let held = (self.shards.iter()).position(|held| held.index == index);
@@ -132,7 +132,7 @@ impl<'s> LockedShards<'s> {
         })
     }
 
-    /// Lets go of the shards, and notes what the decided plan spent and where.
+    /// Unlocks the shards, and returns what the decided plan spent and where.
     pub(super) fn close(&mut self, plan: &[Check<'_>], answers: &[Answer]) -> Charge {
         self.shards.clear();
         let clearings = self.clearings;
@@ -151,7 +151,7 @@ impl<'s> LockedShards<'s> {
         Charge { entries }
     }
 
-    /// Gives back up to `amount` units of an entry, and notes that they no longer stand.
+    /// Gives back up to `amount` units of an entry, and takes them off what still stands.
     pub(super) fn release(&mut self, entry: &mut ChargeEntry, amount: u64) {
         let Some(charged) = &mut entry.charged else {
             return;
@@ -178,8 +178,8 @@ impl<'s> LockedShards<'s> {
         }
     }
 
-    /// Spends `amount` where the entry was charged; in the overflow partition if it is gone and
-    /// there is no room to make it anew.
+    /// Spends `amount` where the entry was charged, or in the overflow partition if that partition is
+    /// gone and there is no room for it.
     pub(super) fn spend(&mut self, entry: &ChargeEntry, amount: u64) {
         let (now, budget) = (self.now, &self.all.budget);
         let mut partition_id = entry.partition_id;
@@ -230,7 +230,7 @@ impl Ledger for LockedShards<'_> {
 }
 
 impl CheckPlace {
-    /// Returns which of the shards held the check is counted in, and where in it.
+    /// Returns which of the locked shards counts the check, and where in it.
     fn spot(self, check: &Check<'_>) -> Option<(usize, Spot)> {
         let (held, partition_id, bucket) = match self {
             Self::Own { held, bucket } => (held, check.partition_id, bucket),

@@ -1,7 +1,7 @@
-//! How many bytes the store holds, and whether more may be taken.
+//! How many bytes the store holds, and whether it may take more.
 //!
-//! One number for the whole process. It is touched only when a table or a state's heap grows or
-//! shrinks, not per decision, so workers do not fight over its cache line.
+//! It is one number for the whole process. It changes only when a table or a state's heap grows or
+//! shrinks, and not with each decision, so workers do not contend for its cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(super) struct MemoryBudget {
     bytes: AtomicU64,
     bytes_max: AtomicU64,
-    /// Charges that made a state coarser, since there was no memory for them.
+    /// Charges that made a state coarser, because there was no memory for more.
     coarsened: AtomicU64,
 }
 
@@ -23,7 +23,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Changes the bound; what is held beyond a smaller one stays until it is idle.
+    /// Changes the bound. What is held beyond a smaller one stays until it is idle.
     pub(super) fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Relaxed);
     }
@@ -56,8 +56,7 @@ impl MemoryBudget {
         self.try_take_within(self.bytes_max.load(Relaxed), more)
     }
 
-    /// The rest is for the logs and windows of clients that are known already: a flood of newcomers
-    /// does not take it from them.
+    /// Returns what newcomers may fill. The rest is kept for the logs and windows of known clients.
     fn newcomers_max(&self) -> u64 {
         let bytes_max = self.bytes_max.load(Relaxed);
         bytes_max - bytes_max / KNOWN_SHARE
@@ -71,7 +70,7 @@ impl MemoryBudget {
         self.bytes.fetch_update(Relaxed, Relaxed, taken).is_ok()
     }
 
-    /// Notes that what held `before` bytes holds `after`, bound or no bound.
+    /// Notes that something grew or shrank from `before` to `after` bytes, whatever the bound.
     pub(super) fn note(&self, before: usize, after: usize) {
         if after >= before {
             self.bytes.fetch_add((after - before) as u64, Relaxed);
@@ -81,5 +80,5 @@ impl MemoryBudget {
     }
 }
 
-/// Which part of the bound newcomers leave to clients that are known: an eighth.
+/// One part in this many of the bound is kept for known clients.
 const KNOWN_SHARE: u64 = 8;

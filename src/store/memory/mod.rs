@@ -1,20 +1,22 @@
 //! The memory store: counters in this process's memory, shared by its workers, within a bound.
 //!
-//! Partitions are spread by partition id over [`SHARDS`](placement::SHARDS) shards, each behind its own lock; a plan locks the
-//! shards it needs in index order and is decided in one step. Since all quotas of one partition
-//! share its partition id, that is one lock for most plans. In a shard each series has its own hash table,
-//! typed by algorithm, so a partition costs its 16-byte partition id, its state and a control byte.
+//! Partitions are spread over [`SHARDS`](placement::SHARDS) shards, each behind its own lock. A plan
+//! locks the shards that it needs in index order and is decided in one step. All quotas of one
+//! partition are in the same shard, so most plans take one lock. In a shard each series has its own
+//! hash table, typed by algorithm; an entry costs the 16-byte partition id, its state and a control
+//! byte.
 //!
-//! Nothing grows past `bytes_max`: when a table may not grow, idle state of that shard is dropped
-//! first, and then newcomers do what their policy says, by default share one overflow partition
-//! per series. Live state is never dropped to make room. Partitions that exist already are decided by
-//! their own state, and an eighth of the bound is kept from newcomers for it to grow. When that is
-//! used up too, a log or a window that would have to grow gets coarser instead
+//! The store holds at most `bytes_max`. When a table may not grow, idle state of its shard is dropped
+//! first. If that is not enough, newcomers are decided as their policy says: by default they share
+//! one overflow partition per series. Live state is never dropped to make room. Partitions that exist
+//! are decided by their own state, and an eighth of the bound is kept from newcomers so that it can
+//! grow. When that is used up too, a log or a window gets coarser instead of growing
 //! ([`State::charge_in_place`](crate::limit::State::charge_in_place)): its client may be refused for
-//! longer, never admitted sooner. What the bound leaves out, and no client can make more of: heads of
-//! tables (about a hundred bytes per shard and series in use, a word per series ever seen) and the
-//! overflow partitions (one per series, a kilobyte at most). Tables double, so a full store is between
-//! 7/16 and 7/8 full of partitions.
+//! longer, never admitted sooner.
+//!
+//! The bound leaves out what no client can make more of: heads of tables (about a hundred bytes per
+//! shard and series in use, a word per series ever seen) and the overflow partitions (one per series,
+//! a kilobyte at most). Tables double, so a full store is between 7/16 and 7/8 full of partitions.
 
 mod locked_shards;
 mod memory_budget;
@@ -64,8 +66,8 @@ impl MemoryStore {
 
     /// Drops idle state and gives its memory back, [`SHARDS_PER_SWEEP`] shards at a time.
     ///
-    /// Called every 100 ms it passes over the whole store in 3.3 s. A shard is locked for as long
-    /// as it takes to look at its entries: some tens of microseconds at a million partitions.
+    /// If it is called every 100 ms, it passes over the whole store in 3.3 s. It locks a shard while it
+    /// passes over its entries: for some tens of microseconds if there are a million partitions.
     pub fn sweep(&self) {
         let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
         for index in first..first + SHARDS_PER_SWEEP {
@@ -79,7 +81,8 @@ impl MemoryStore {
         self.shards.budget.set_bytes_max(bytes_max);
     }
 
-    /// Says what the store holds; locks each shard for an instant, so for scrapes, not requests.
+    /// Returns what the store holds. It locks each shard for an instant, so it is for scrapes and not
+    /// for requests.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage {
             bytes: self.shards.budget.bytes(),
@@ -112,8 +115,8 @@ impl MemoryStore {
         }
     }
 
-    /// Asks that have no room are answered as the overflow partition if their policy is `local`,
-    /// else as a whole quota.
+    /// Returns what each check would be answered. If there is no room for its partition, that is what
+    /// the overflow partition answers if the policy is `local`, and otherwise a whole quota.
     pub(super) fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         plan.iter().map(|check| self.peek_one(check)).collect()
     }
@@ -171,8 +174,8 @@ impl MemoryStore {
 
     /// Returns the id of a series: the same as long as the store lives.
     ///
-    /// Ids are dense and never given to another series, so a request that still holds an old
-    /// snapshot cannot touch a new series' states.
+    /// Ids are dense and never given to another series, so a request with an old snapshot cannot touch
+    /// the states of a new series.
     pub fn series_id(&self, series: &Series) -> SeriesId {
         let mut series_ids = self
             .series_ids
@@ -199,15 +202,15 @@ impl MemoryStore {
         }
     }
 
-    /// Drops every state. What was charged before cannot be given back any more.
+    /// Drops every state. What was charged before cannot be given back.
     pub(super) fn clear(&self) {
         self.shards.note_clearing();
         self.retain(&[]);
-        // Nor what was charged meanwhile: it may be gone.
+        // What was charged meanwhile may be gone too, so it cannot be given back either.
         self.shards.note_clearing();
     }
 
-    /// Returns every series that has an id, in their order.
+    /// Returns every series that has an id, in the order of the ids.
     pub(super) fn series(&self) -> Vec<Series> {
         let series_ids = self
             .series_ids
@@ -222,7 +225,7 @@ impl MemoryStore {
     }
 }
 
-/// Shards that one call of [`MemoryStore::sweep`] looks at.
+/// Shards that one call of [`MemoryStore::sweep`] passes over.
 const SHARDS_PER_SWEEP: usize = 8;
-/// When to ask a full store again: idle state has been swept by then.
+/// When to try a full store again: idle state has been swept by then.
 const RETRY_WHEN_FULL: Micros = Micros::from_secs(4);

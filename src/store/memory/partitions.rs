@@ -1,9 +1,9 @@
-//! The partitions of one series in one shard: a hash table from partition id to state, for one algorithm.
+//! The partitions of one series in one shard: a hash table from partition id to the state of one
+//! algorithm.
 //!
-//! The table is keyed by the partition id itself. A partition id is a digest under a key drawn per process, so its
-//! bits are as good as any hash's and nobody outside can choose them: hashing it again would cost
-//! time and add nothing. The low half picks the bucket; the shard is picked by the highest bits
-//! ([`super::placement::shard_of`]), so the two never lean on the same bits.
+//! A partition id is a digest under a key that nobody outside knows, so its bits are as good as any
+//! hash's and nobody can choose them. It is not hashed again: its low half picks the bucket, and its
+//! highest bits pick the shard ([`super::placement::shard_of`]).
 
 use hashbrown::HashTable;
 
@@ -13,31 +13,31 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
 use crate::limit::{Charged, Check, Decision, PartitionId, Quota, State};
 
-/// The states of one series' partitions that fell into one shard.
+/// The states of one series' partitions in one shard.
 #[derive(Debug)]
 pub(super) struct Partitions<S> {
-    /// The quota as the table was made for. Only its window and shape are read, and those are
-    /// the same for every quota a series ever has.
+    /// The quota for which the table was made. Only its window and shape are read, which are the same
+    /// for every quota of the series.
     quota: Quota,
     entries: HashTable<(PartitionId, S)>,
     /// Bytes that the states hold outside of the table.
     heap_bytes: usize,
-    /// Bytes that the budget knows of.
+    /// Bytes that the budget counts for this table.
     budgeted_bytes: usize,
 }
 
-/// Where a partition's state is, or that there is none yet.
+/// Where a partition's state is, if it has one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     pub(super) partition_id: PartitionId,
-    /// The bucket it was found in; only a hint, since a sweep or a growth moves entries.
+    /// The bucket in which it was found. It is only a hint: a sweep or a growth moves entries.
     pub(super) bucket: Option<usize>,
 }
 
 /// Whether a caller that asks for room is going to use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The room is taken: the table may grow.
+    /// It takes the room, so the table may grow.
     Insert,
     /// Only the answer matters.
     Peek,
@@ -46,7 +46,7 @@ pub(super) enum Purpose {
 /// What a charge means for the memory of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
-    /// It takes none, or what it takes is budgeted afterwards.
+    /// It needs none, or the budget is told afterwards.
     None,
     /// What it needs has been taken from the budget.
     Taken,
@@ -82,10 +82,10 @@ impl<S: State + Clone> Partitions<S> {
     /// Tables double, so they are between 7/16 and 7/8 full while they grow.
     pub(super) fn has_room(&mut self, purpose: Purpose, budget: &MemoryBudget) -> bool {
         if self.entries.len() < self.entries.capacity() {
-            // States that live on the heap may have filled the store while tables are half empty.
+            // The states' heap may have filled the store while tables are half empty.
             return budget.fits_newcomer(0);
         }
-        // While it grows, the old table and the new one are both held.
+        // While the table grows, both the old and the new one exist.
         let grown_bytes = grown_bytes::<(PartitionId, S)>(self.entries.num_buckets());
         if purpose == Purpose::Peek {
             return budget.fits_newcomer(grown_bytes);
@@ -156,7 +156,7 @@ impl<S: State + Clone> Partitions<S> {
         decision
     }
 
-    /// Says what a request of the check's cost would be answered; changes nothing.
+    /// Returns what a request of the check's cost would be answered; changes nothing.
     pub(super) fn preview(&self, spot: Spot, check: &Check<'_>, now: Timestamp) -> Decision {
         let found = spot
             .bucket
@@ -175,7 +175,7 @@ impl<S: State + Clone> Partitions<S> {
         }
     }
 
-    /// Gives back `amount` of a charge; a partition that is gone was whole and needs nothing.
+    /// Gives back `amount` of a charge. If the partition is gone, its quota was whole already.
     pub(super) fn release(
         &mut self,
         partition_id: PartitionId,
@@ -228,8 +228,8 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Drops every state whose quota is whole again, and shrinks a table that is mostly empty.
     ///
-    /// A table shrinks below a quarter of what it can take, to about half full, so that one that
-    /// hovers around a size is not rebuilt again and again.
+    /// A table shrinks when it is less than a quarter full, and then is about half full, so that one
+    /// whose size hovers is not rebuilt again and again.
     pub(super) fn sweep(&mut self, now: Timestamp, budget: &MemoryBudget) {
         let mut heap_bytes = 0;
         self.entries.retain(|(_, state)| {
@@ -249,7 +249,7 @@ impl<S: State + Clone> Partitions<S> {
         self.settle(budget);
     }
 
-    /// Returns the bucket of a partition: the one it was found in, if it is still there.
+    /// Returns the bucket of a partition, which is the hint if it is still right.
     fn bucket(&self, spot: Spot) -> Option<usize> {
         let partition_id = spot.partition_id;
         let is_there = |&bucket: &usize| {
@@ -258,8 +258,7 @@ impl<S: State + Clone> Partitions<S> {
         (spot.bucket.filter(is_there)).or_else(|| self.find(spot.partition_id))
     }
 
-    /// Says whether the state in a bucket may take the memory that a charge at `at` needs, if any,
-    /// and takes it.
+    /// Takes from the budget the memory that a charge at `at` needs for the state in a bucket, if any.
     fn growth(
         &mut self,
         bucket: usize,
@@ -268,7 +267,7 @@ impl<S: State + Clone> Partitions<S> {
         budget: &MemoryBudget,
     ) -> Growth {
         let (partition_id, state) = self.entries.get_bucket(bucket).expect("it was found");
-        // While it grows, the old place and the new one are both held.
+        // While the state grows, both its old and its new memory exist.
         let growth_bytes = state.growth_bytes(quota, at);
         if growth_bytes == 0
             || (*partition_id == OVERFLOW && growth_bytes <= OVERFLOW_STATE_BYTES_MAX)
@@ -283,7 +282,7 @@ impl<S: State + Clone> Partitions<S> {
         Growth::Barred
     }
 
-    /// Hands back what a growth needed only while it happened.
+    /// Returns to the budget what was needed only during a growth.
     fn settle_growth(&mut self, growth: Growth, budget: &MemoryBudget) {
         if growth == Growth::Taken {
             self.settle(budget);
@@ -328,16 +327,16 @@ impl<S: State + Clone> Partitions<S> {
     }
 }
 
-/// What an overflow partition's state may take however full the store is: there is one per series, and
-/// what all newcomers share should not be coarse. All buckets that a window can have fit.
+/// Bytes that an overflow partition's state may take however full the store is: there is one per
+/// series, and what all newcomers share should not be coarse. All buckets of a window fit.
 const OVERFLOW_STATE_BYTES_MAX: usize = 1024;
 
-/// A partition id is a digest already: half of it is the hash.
+/// Returns the hash of an entry: half of the partition id, which is a digest already.
 fn hash_of<S>((partition_id, _): &(PartitionId, S)) -> u64 {
     partition_id.low()
 }
 
-/// Returns what a table of `buckets` buckets holds once it has grown: entries, and a control byte
+/// Returns the bytes of a table of `buckets` buckets once it has doubled: entries, and a control byte
 /// for each, of which one group is repeated at the end.
 fn grown_bytes<T>(buckets: usize) -> usize {
     const GROUP_BYTES: usize = 16;

@@ -2,11 +2,12 @@
 
 use crate::limit::PartitionId;
 
-/// Returns the index of the shard that keeps a partition id, from its highest bits, as tables use the lowest.
+/// Returns the index of the shard that keeps a partition. It uses the highest bits of the partition id,
+/// because tables use the lowest.
 ///
-/// Shards are of unequal shares, from three quarters of the mean to three halves, evenly graded.
-/// Tables double: equal shards would all do so at the same number of keys, and bytes per key would
-/// swing by two. So some double at any time, and what they leave is what the next ones need.
+/// Shards have unequal shares, from three quarters of the mean to three halves, evenly graded. Tables
+/// double: with equal shares all would double at the same number of keys, and bytes per key would vary
+/// by a factor of two. With unequal ones a few double at any time.
 ///
 /// With `u` in [0, 1) the index is `SHARDS * u * (4 - u) / 3`, whose slope falls from 4/3 to 2/3.
 #[expect(clippy::cast_possible_truncation, reason = "sixteen bits fit")]
@@ -19,13 +20,13 @@ pub(super) fn shard_of(partition_id: PartitionId) -> usize {
     u * (4 * ONE - u) / (3 * ONE * ONE / SHARDS)
 }
 
-/// Parts that are locked apart. Enough to keep workers out of each other's way and to make a
-/// growing table a matter of microseconds; few enough that a series' small tables cost little.
+/// Number of shards: enough that workers rarely meet and that a table grows within microseconds, and
+/// few enough that a series' small tables cost little.
 pub(super) const SHARDS: usize = 256;
-/// The shard of overflow partitions; the last, since it may be locked while others are held.
+/// The shard of overflow partitions: the last, so that it may be locked while others are.
 pub(super) const OVERFLOW_SHARD: usize = SHARDS;
-/// The partition id of each series' overflow partition. That a client's partition id is the same is as likely as
-/// that two clients' partition ids are.
+/// The partition id of each series' overflow partition. A client's partition is as unlikely to have the
+/// same id as two clients' partitions are.
 pub(super) const OVERFLOW: PartitionId = PartitionId::new(u128::MAX);
 #[cfg(test)]
 mod tests {

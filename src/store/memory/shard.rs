@@ -1,4 +1,4 @@
-//! A shard: the tables of every series for one part of all partition ids, behind one lock.
+//! A shard: the tables of every series for one part of the partitions, behind one lock.
 
 use super::memory_budget::MemoryBudget;
 use super::partitions::Purpose;
@@ -7,12 +7,12 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, PartitionId, Quota};
 
-/// One part of all partitions.
+/// One part of the partitions.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    /// Indexed by series. Ids are dense, and a shard that never saw one pays a word for it.
+    /// Indexed by series id. Ids are dense; a series without a table here costs a word.
     tables: Vec<Option<Box<SeriesTable>>>,
-    /// When it was last swept because there was no room.
+    /// When it was last swept for lack of room.
     pressed_at: Timestamp,
     /// Whether a newcomer has found no room since the last sweep.
     is_full: bool,
@@ -23,7 +23,7 @@ impl Shard {
         self.tables.get_mut(series_id.0 as usize)?.as_deref_mut()
     }
 
-    /// Returns the series' table, made if this shard never saw the series.
+    /// Returns the series' table, which is made if there is none.
     pub(super) fn table_for(&mut self, series_id: SeriesId, quota: &Quota) -> &mut SeriesTable {
         let index = series_id.0 as usize;
         if index >= self.tables.len() {
@@ -38,9 +38,10 @@ impl Shard {
         with_partitions!(self.table(series_id)?, partitions => partitions.find(partition_id))
     }
 
-    /// Makes room for the check's partition, if need be by dropping idle ones of any series.
+    /// Makes room for the check's partition, if need be by dropping idle ones of any series. Returns
+    /// whether there is room.
     ///
-    /// A look takes no room, but is told of none as the request would be.
+    /// A check of cost 0 takes no room, but is answered as if it did.
     pub(super) fn make_room(
         &mut self,
         check: &Check<'_>,
@@ -54,7 +55,7 @@ impl Shard {
         if self.has_room(check.series_id, check.quota, purpose, budget) {
             return true;
         }
-        // Else a flood of new keys would sweep once per request.
+        // Without the pause a flood of new keys would cause a sweep per request.
         if now.since(self.pressed_at) >= PRESSED_PAUSE {
             self.pressed_at = now;
             self.sweep(now, budget);
@@ -71,7 +72,7 @@ impl Shard {
         self.is_full
     }
 
-    /// Says whether one more partition of a series fits as the shard is.
+    /// Says whether one more partition of a series fits without a sweep.
     pub(super) fn has_room(
         &mut self,
         series_id: SeriesId,
@@ -82,7 +83,7 @@ impl Shard {
         with_partitions!(self.table_for(series_id, quota), partitions => partitions.has_room(purpose, budget))
     }
 
-    /// Drops state whose quota is whole again, and tables that nothing is left of.
+    /// Drops state whose quota is whole again, and tables that are empty.
     pub(super) fn sweep(&mut self, now: Timestamp, budget: &MemoryBudget) {
         self.is_full = false;
         for place in &mut self.tables {
@@ -98,9 +99,9 @@ impl Shard {
         }
     }
 
-    /// Takes out the tables of series that are not live (`live` is sorted).
+    /// Takes out the tables of all series but those in `live`, which is sorted.
     ///
-    /// The caller drops them when it has let go of the shard: a table can hold many states.
+    /// The caller drops them after it has unlocked the shard: a table can hold many states.
     pub(super) fn take_all_but(
         &mut self,
         live: &[SeriesId],
@@ -127,5 +128,5 @@ impl Shard {
     }
 }
 
-/// Least time between two sweeps of a shard for want of room.
+/// Least time between two sweeps of a shard for lack of room.
 const PRESSED_PAUSE: Micros = Micros(100_000);

@@ -1,4 +1,4 @@
-//! All shards of the store, and what they share: the clock, the budget, what is counted.
+//! All shards of the store, and what they share: the clock, the memory budget and the counters.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Makes empty ones that hold at most `bytes_max`.
+    /// Makes empty shards that together hold at most `bytes_max`.
     pub(super) fn new(clock: Clock, bytes_max: u64) -> Self {
         Self {
             clock,
@@ -40,8 +40,8 @@ impl Shards {
         self.shards.len()
     }
 
-    /// Locks a shard. A panic under the lock has ended one connection; what it left is sound,
-    /// since every state is changed in place.
+    /// Locks a shard. If a thread panicked under the lock, its states are sound all the same, because
+    /// each is changed in place.
     pub(super) fn lock(&self, index: usize) -> MutexGuard<'_, Shard> {
         (self.shards[index].lock()).unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,7 +54,7 @@ impl Shards {
         self.overflowed.load(Relaxed)
     }
 
-    /// Notes that all states are being dropped.
+    /// Counts that all states are dropped.
     pub(super) fn note_clearing(&self) {
         self.clearings.fetch_add(1, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A series' table in one shard, whichever algorithm keeps it.
+//! The table of a series in one shard, for whichever algorithm the series has.
 
 use super::partitions::Partitions;
 use crate::limit::fixed_window::FixedWindow;
@@ -13,7 +13,7 @@ pub(super) enum SeriesTable {
     FixedWindow(Partitions<FixedWindow>),
     SlidingWindow(Partitions<SlidingWindow>),
     SlidingLog(Partitions<SlidingLog>),
-    /// Both gcra and leaky-bucket, whose state is one time.
+    /// For both gcra and leaky-bucket, whose state is one time.
     Gcra(Partitions<Gcra>),
 }
 

@@ -9,12 +9,12 @@ use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
 use crate::limit::{Algorithm, Check, Count, Decision, LeavingBucket, Quota, Verdict};
 
-/// What a plan is packed for.
+/// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// To be decided, and charged.
+    /// Decide it, and charge it if it is admitted.
     Decide,
-    /// To be looked at only.
+    /// Only say what it would be answered.
     Peek,
 }
 
@@ -36,18 +36,18 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
     }
 }
 
-/// Reads what the script said to a plan that was to be decided.
+/// Reads the reply to a plan that was to be decided.
 pub fn verdict(plan: &[Check<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
     let mut answers = Answers::read(plan, reply)?;
     let verdict = plan::decide(&mut answers, plan);
-    // Both sides have the same rule; a reply that breaks it is none.
+    // Both sides follow the same rule: a reply that breaks it is not one of this script.
     if verdict.admit != answers.is_admitted {
         return Err(BadReply);
     }
     Ok(verdict)
 }
 
-/// Reads what the script said to a plan that was to be looked at.
+/// Reads the reply to a plan that was to be peeked at.
 pub fn peeks(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Decision; 4]>, BadReply> {
     let mut answers = Answers::read(plan, reply)?;
     let peek = |(index, check): (usize, &Check<'_>)| {
@@ -58,8 +58,8 @@ pub fn peeks(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Decision; 4]
     Ok(plan.iter().enumerate().map(peek).collect())
 }
 
-/// Appends one enforced check as `lua/prelude.lua` describes it, with the room that is left for
-/// `asked`.
+/// Appends one enforced check as `lua/prelude.lua` describes it: its room is what may be used already
+/// for `asked` to fit.
 pub(super) fn put_check(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked: u64) {
     let room = quota.limit.checked_sub(asked);
     let (algorithm, cost, room, x, y) = match quota.algorithm {
@@ -91,12 +91,12 @@ pub(super) fn put_check(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked:
     put_number(argument, y);
 }
 
-/// Appends a number in seven bytes; larger ones than a double can hold as the largest it can.
+/// Appends a number in seven bytes; [`NUMBER_MAX`] if it is larger.
 pub(super) fn put_number(argument: &mut Vec<u8>, number: u64) {
     argument.extend_from_slice(&number.min(NUMBER_MAX).to_be_bytes()[1..]);
 }
 
-/// What a script said of each check, as a ledger: the plan is decided once more, from the states
+/// What a script said of each check, as a ledger: the plan is decided once more here, from the states
 /// after the step.
 struct Answers {
     now: Timestamp,
@@ -160,5 +160,5 @@ fn boolean(reader: &mut ReplyReader<'_>) -> Result<bool, BadReply> {
 
 /// Bytes of one check.
 const CHECK_BYTES: usize = 31;
-/// The largest number that is sent; all that is larger means the same.
+/// The largest number that is sent, which a double just holds. Any larger one means the same.
 const NUMBER_MAX: u64 = 1 << 53;

@@ -1,8 +1,8 @@
 //! Plans as arguments of the scripts in `lua/`, and their replies as answers.
 //!
-//! A script decides and commits; what it replies is the state after the step, of which this side
-//! makes the same state as the memory store keeps, and asks that for remaining, next, reset and
-//! retry. What is sent and what comes back is described on top of the scripts. Nothing here does I/O.
+//! A script decides, commits, and replies the state after the step. This side reads it into the state
+//! that the memory store keeps too, which computes remaining, next, reset and retry. The scripts
+//! describe at their tops what they take and what they reply. Nothing here does I/O.
 
 mod decide;
 mod message;

@@ -1,7 +1,7 @@
-//! Key names: `prefix:{tag}:` and the series, of which the policy's name comes last.
+//! Key names: `prefix:{tag}:` and the series, which ends with the policy's name.
 //!
-//! Only digests of partitions and what the file says get into a name. All quotas of a partition
-//! share the partition id, so a Cluster keeps them in one slot.
+//! A name consists of texts from the file and the hash tag, which is the partition id, a digest. All
+//! keys of a partition have the same hash tag, so a Cluster keeps them in one slot.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::limit::plan::SeriesId;
 use crate::limit::{LeavingBucket, PartitionId};
 use crate::store::series::{Series, Shape};
 
-/// Renders the keys of a store; shared by the workers.
+/// Renders the keys of a store. All workers share it.
 #[derive(Debug)]
 pub struct KeyNames {
-    /// With the colon and the brace that follow it.
+    /// The prefix with the colon and the brace that follow it.
     prefix: Box<str>,
-    /// What follows the partition id, by series; empty where no series is known.
+    /// What follows the hash tag, by series; empty for an id without a known series.
     series: ArcSwap<Vec<Arc<str>>>,
 }
 
@@ -30,7 +30,7 @@ impl KeyNames {
         }
     }
 
-    /// Notes where the states of a series are kept.
+    /// Notes the name that the keys of a series have.
     pub fn note(&self, series_id: SeriesId, series: &Series) {
         let index = series_id.0 as usize;
         let name: Arc<str> = name(series).into();
@@ -59,12 +59,12 @@ impl KeyNames {
         key.into_boxed_slice()
     }
 
-    /// Renders the hash tag of a partition's keys, which alone says which slot they are in: its 128
-    /// bits in base64url, highest first.
+    /// Renders the hash tag of a partition's keys, which alone decides their slot: the 128 bits of the
+    /// partition id in base64url, highest first.
     pub fn tag(partition_id: PartitionId) -> [u8; TAG_CHARS] {
         let mut bits = partition_id.bits();
         let mut chars = [0; TAG_CHARS];
-        // The last character has the two lowest bits, as in the encoding of sixteen bytes.
+        // The last character holds the two lowest bits, as in the encoding of sixteen bytes.
         chars[TAG_CHARS - 1] = ALPHABET[(bits << 4 & 63) as usize];
         bits >>= 2;
         for place in chars[..TAG_CHARS - 1].iter_mut().rev() {
@@ -80,7 +80,7 @@ impl KeyNames {
     }
 }
 
-/// Renders what follows the partition id: role and version of the value, algorithm and shape, window, policy.
+/// Renders what follows the hash tag: role and version of the value, algorithm and shape, window, policy.
 fn name(series: &Series) -> String {
     let mut name = format!("}}:r{LAYOUT}:");
     let written = match series.shape {
@@ -105,7 +105,7 @@ fn name(series: &Series) -> String {
 /// Characters of a hash tag.
 pub const TAG_CHARS: usize = 22;
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Version of what values look like: gateways of another one must not read them.
+/// The version of the values' layout: gateways of another version must not read them.
 const LAYOUT: u32 = 1;
 
 #[cfg(test)]

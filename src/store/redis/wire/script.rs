@@ -1,23 +1,23 @@
-//! The scripts of `lua/`, whole and by their SHA.
+//! The scripts of `lua/`: their texts and SHA-1 digests.
 
 use std::sync::LazyLock;
 
-/// A script of `lua/`, by what it is for.
+/// A script of `lua/`, by its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// Decides plans, each all or nothing, or looks at them.
+    /// Decides plans, each all or nothing, or peeks at them.
     Decide,
-    /// Gives back, spends more, or forgets.
+    /// Gives units back, spends more, or resets.
     Settle,
-    /// Notes that this node is alive, and counts those that are.
+    /// Announces a node, and counts the nodes.
     Announce,
 }
 
 impl Script {
-    /// All of them: each is loaded before a connection is used.
+    /// All scripts: they are loaded before a connection is used.
     pub const ALL: [Self; 3] = [Self::Decide, Self::Settle, Self::Announce];
 
-    /// The text as it is loaded.
+    /// Returns the text as it is loaded.
     pub fn source(self) -> &'static str {
         match self {
             Self::Decide => DECIDE,
@@ -26,7 +26,7 @@ impl Script {
         }
     }
 
-    /// Forty hex digits of its SHA-1.
+    /// Returns its SHA-1 in forty hex digits.
     pub fn sha(self) -> &'static str {
         static HASHED: LazyLock<[redis::Script; 3]> =
             LazyLock::new(|| Script::ALL.map(|script| redis::Script::new(script.source())));

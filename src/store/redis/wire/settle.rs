@@ -1,4 +1,4 @@
-//! What comes after a decision: giving back, spending more, forgetting; and nodes that announce
+//! What comes after a decision, giving back, spending more or resetting; and how nodes announce
 //! themselves.
 
 use redis::Value;
@@ -19,36 +19,36 @@ pub struct Settlement<'s> {
     pub series_id: SeriesId,
     /// Whose quota it is.
     pub partition_id: PartitionId,
-    /// What happens.
+    /// What happens to it.
     pub step: SettlementStep,
 }
 
 /// What a settlement does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettlementStep {
-    /// Gives back `amount` of a charge; at most what still stands of it.
+    /// Gives back `amount` of a charge, at most what still stands of it.
     Release {
-        /// What still stands.
+        /// The charge as it still stands.
         charged: Charged,
-        /// What comes back.
+        /// Units to give back.
         amount: u64,
     },
-    /// Spends so much more without asking.
+    /// Spends this much more without asking.
     Spend(u64),
     /// Makes the quota whole.
     Reset,
 }
 
-/// Keys and arguments of a call of a script.
+/// The keys and arguments of a script call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its keys; on a Cluster all of one partition id.
+    /// Its keys; on a Cluster all in one slot.
     pub keys: Vec<Box<[u8]>>,
     /// Its arguments.
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// Makes the call that settles these; all of one server.
+/// Makes the call that settles these, whose keys are all on one server.
 pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Timestamp>) -> Call {
     let mut arguments = Vec::with_capacity(1 + settlements.len());
     arguments.push(time_argument(at));
@@ -61,7 +61,7 @@ pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Times
     }
 }
 
-/// Makes the call by which a node announces itself for so long.
+/// Makes the call that announces a node, which counts for `lifetime`.
 pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     let lifetime_ms = lifetime.0.div_ceil(1000);
     Call {
@@ -70,7 +70,7 @@ pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     }
 }
 
-/// Reads how many nodes there are.
+/// Reads the number of nodes.
 pub fn nodes(reply: &Value) -> Result<u64, BadReply> {
     match reply {
         Value::Int(nodes) => u64::try_from(*nodes).map_err(|_| BadReply),

@@ -1,4 +1,4 @@
-//! What the scripts say of a state, as the state that the pure functions know.
+//! Reads the states that scripts reply into those of the pure functions.
 
 use smallvec::SmallVec;
 
@@ -10,12 +10,12 @@ use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Decision, Quota, State};
 
-/// The state of one check after a step, as a script described it.
+/// The state of one check after a step, as a script replied it.
 #[derive(Debug)]
 pub(super) enum StateReply {
     FixedWindow(FixedWindow),
     SlidingWindow(SlidingWindow),
-    /// Entries that age together may be one.
+    /// The script may have merged entries that make no difference to the answer.
     SlidingLog(SlidingLog),
     Gcra(Gcra),
 }
@@ -33,7 +33,7 @@ macro_rules! state {
 }
 
 impl StateReply {
-    /// Reads what a script says of a quota's state.
+    /// Reads a quota's state from a script's reply.
     pub(super) fn read(quota: &Quota, bytes: &[u8]) -> Result<Self, BadReply> {
         let mut reader = ReplyReader(bytes);
         let state = match quota.algorithm {
@@ -57,7 +57,7 @@ impl StateReply {
         Ok(state)
     }
 
-    /// Brings the state to the server's time and says at what time it is decided.
+    /// Brings the state to the server's time, and returns the time to decide at.
     pub(super) fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
         state!(self, state => state.arrive(quota, now))
     }
@@ -72,7 +72,7 @@ impl StateReply {
         state!(self, state => state.decision(quota, cost, at, admit))
     }
 
-    /// Returns how long a request is to be held that was charged `cost` in the step.
+    /// Returns how long a request is held that was charged `cost` in the step.
     pub(super) fn wait(&self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
         match (self, quota.algorithm) {
             (Self::Gcra(gcra), Algorithm::LeakyBucket { .. }) if cost > 0 => {
@@ -84,7 +84,7 @@ impl StateReply {
     }
 }
 
-/// As the value in `lua/sliding_window.lua`.
+/// Reads what `lua/sliding_window.lua` replies: its value as it is stored.
 fn sliding_window(reader: &mut ReplyReader<'_>, width_us: u64) -> Result<SlidingWindow, BadReply> {
     if reader.0.is_empty() {
         return Ok(SlidingWindow::default());
@@ -113,7 +113,7 @@ fn sliding_window(reader: &mut ReplyReader<'_>, width_us: u64) -> Result<Sliding
     Ok(SlidingWindow::new(&buckets))
 }
 
-/// As `facts` in `lua/sliding_log.lua`.
+/// Reads what `facts` in `lua/sliding_log.lua` makes.
 fn sliding_log(reader: &mut ReplyReader<'_>) -> Result<SlidingLog, BadReply> {
     if reader.0.is_empty() {
         return Ok(SlidingLog::default());
@@ -169,5 +169,5 @@ impl<'b> ReplyReader<'b> {
     }
 }
 
-/// The last time that a bucket may begin: what a double holds.
+/// The last time at which a bucket may begin: what a double holds.
 const TIME_MAX: u64 = 1 << 53;
