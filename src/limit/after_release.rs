@@ -1,17 +1,17 @@
-//! What a decision says once units that it charged have come back: computed from the decision, so
-//! that the store need not be asked again.
+//! What a client is told once units that its decision charged have come back. It is computed from the
+//! decision, so that the store need not be asked again.
 
 use super::gcra::Gcra;
 use super::quota::{Algorithm, Decision, Quota};
 use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
-/// Describes a quota as of its decision, had `amount` of what was charged come back at once.
+/// Returns what the decision would say if `amount` of its charge had come back at once; `amount` is at
+/// most what it charged.
 ///
-/// `amount` is at most what the decision charged. `remaining` and `next` are exact, and so is `reset`
-/// of fixed-window, gcra, leaky-bucket and a quota that is whole again. A decision does not say when
-/// the charge before its own ages out: `reset` of other windows and logs stays what it was, which
-/// may be too long and is never too short.
+/// `remaining` and `next` are exact. `reset` is exact for fixed-window, gcra and leaky-bucket, and if
+/// the quota is whole again. For sliding windows and logs it stays as it was, because a decision does
+/// not say when the units before its own age out: it may be too long, and is never too short.
 pub fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision {
     match quota.algorithm {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
@@ -61,8 +61,8 @@ mod tests {
         ]
     }
 
-    /// Spends what fits of each cost at its time; at each, what is told after a release must be what
-    /// the state says after it.
+    /// Charges each cost that fits at its time, and compares what is told after a release with what the
+    /// released state says.
     fn run<S: State + Clone>(
         quota: &Quota,
         costs: &[(u64, u64, u64)],
@@ -95,7 +95,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is told without the store is what the store would say, but for a `reset` that may
+        /// What is told without asking the store is what the store would say, but for a `reset` that may
         /// be too long.
         #[test]
         fn decision_after_a_release_is_what_the_state_says(

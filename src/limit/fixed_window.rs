@@ -73,10 +73,6 @@ impl State for FixedWindow {
         }
     }
 
-    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
-        self.charge(quota, amount, at);
-    }
-
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         self.used == 0 || self.start + quota.window <= at
     }

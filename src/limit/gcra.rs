@@ -5,14 +5,14 @@
 //! same with `burst = queue + 1`, and holds an admitted request until `base`, so that departures
 //! are `T` apart.
 //!
-//! A clock that stepped back needs no notes here: `tat` is at most `t + 2*burst*T` at every read
-//! and every write.
+//! A clock that steps back needs no special care: `tat` is at most `t + 2*burst*T` at every read and
+//! every write.
 
 use super::quota::{Algorithm, Decision, Quota, Retry};
 use super::state::{Charged, State};
 use crate::clock::{Micros, Timestamp};
 
-/// When the bucket is full again; one word, so that a table's entry is its key and eight bytes.
+/// When the bucket is full again. It is one word, so a table's entry is its key and eight bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gcra {
     tat: Timestamp,
@@ -49,7 +49,7 @@ impl State for Gcra {
     }
 
     fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
-        // A look that moved an idle `tat` to `at` would cost units if the clock stepped back.
+        // If a cost of 0 moved an idle `tat` to `at`, it would cost units when the clock steps back.
         if cost == 0 {
             return Micros(0);
         }
@@ -97,10 +97,6 @@ impl State for Gcra {
         }
     }
 
-    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
-        self.charge(quota, amount, at);
-    }
-
     fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
         self.tat <= at
     }
@@ -133,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn look_before_a_clock_step_costs_nothing() {
+    fn peek_before_a_clock_step_costs_nothing() {
         let mut gcra = Gcra::default();
         let at = gcra.arrive(&FIVE_A_SECOND, Timestamp(9_000_000));
         gcra.charge(&FIVE_A_SECOND, 0, at);

@@ -1,8 +1,9 @@
 //! What a limit means: pure functions from state, quota, cost and time to a decision.
 //!
-//! Nothing here does I/O, waits, or asks for the time. Each algorithm is one file and implements
-//! [`State`]; [`plan`] decides several quotas all or nothing over any [`plan::Ledger`]. Where the
-//! states live is the store's business.
+//! Nothing here does I/O, waits, or reads a clock. Each algorithm is one file and implements
+//! [`State`]; [`plan`] decides several quotas, all or nothing, over any [`plan::Ledger`];
+//! [`after_release`] says what a decision tells once its charge has come back. Where states live is
+//! the store's business.
 
 pub mod quota;
 mod state;

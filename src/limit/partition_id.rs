@@ -1,13 +1,14 @@
 //! A partition id: a keyed 128-bit digest of whose quota it is.
 //!
-//! Part names, lengths and values go in, so no two partitions share a spelling; raw client keys
-//! are never stored, and a long or hostile value costs nothing more than its hashing.
+//! Names, lengths and values of the parts go into the digest, so no two partitions have the same input.
+//! Raw client keys are never stored, and a long or hostile value costs no more than its hashing.
 
 use std::fmt;
 
 /// Names a partition: the first 16 bytes of a keyed BLAKE3 digest.
 ///
-/// Two words: a `u128` would align what holds one to 16 bytes, a table's entries among it.
+/// It is two words, because a `u128` would align whatever contains it to 16 bytes, such as a table's
+/// entries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionId([u64; 2]);
 

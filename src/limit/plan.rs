@@ -1,7 +1,7 @@
 //! A plan: all quotas that one request must satisfy together, decided all or nothing.
 //!
-//! [`decide`] looks at every quota first and charges only if every enforced one admits, so a day
-//! is never charged for what a second refused. It knows nothing of where states live: a
+//! [`decide`] peeks at every quota first and charges only if every enforced one admits, so "per day" is
+//! never charged for a request that "per second" refused. It does not know where states live: a
 //! [`Ledger`] does.
 
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use super::quota::{Count, Decision, Quota, Retry};
 use super::state::Charged;
 use crate::clock::{Micros, Timestamp};
 
-/// One quota's share of a plan: whose quota, and how much of it.
+/// One quota of a plan: which quota, whose, and how many units of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'s> {
     /// The quota, from the snapshot.
@@ -20,7 +20,7 @@ pub struct Check<'s> {
     pub series_id: SeriesId,
     /// Whose quota it is.
     pub partition_id: PartitionId,
-    /// Units the request spends; 0 looks.
+    /// Units that the request spends; 0 spends nothing.
     pub cost: u64,
     /// Whether the quota can refuse.
     pub mode: Mode,
@@ -45,7 +45,7 @@ pub enum Mode {
 /// What a policy does when its store cannot answer or cannot hold one more partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {
-    /// Limits with what this node has.
+    /// Limits with the counts that this node has itself.
     #[default]
     Local,
     /// Admits without RateLimit fields.
@@ -73,8 +73,8 @@ pub struct Verdict {
 /// The answer of one check of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What the quota says; none where the store could not keep the quota's state and its policy
-    /// is `open`: admitted, uncounted.
+    /// What the quota says; none if it admits without being counted, because its state cannot be kept
+    /// and its policy is `open`.
     pub decision: Option<Decision>,
     /// What was charged, if it can be given back.
     pub charged: Option<Charged>,
@@ -84,8 +84,8 @@ pub struct Answer {
 ///
 /// Both calls are made once per check, every `peek` before the first `commit`.
 pub trait Ledger {
-    /// Brings the check's state to the ledger's time and says at what time it is decided and
-    /// whether its cost fits.
+    /// Brings the check's state to the ledger's time, and returns the time to decide at and whether its
+    /// cost fits.
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek;
 
     /// Charges the check's cost or leaves it, and describes the state after that.
@@ -104,7 +104,7 @@ pub trait Ledger {
 /// What [`Ledger::peek`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peek {
-    /// The time this quota is decided at.
+    /// The time at which this quota is decided.
     pub at: Timestamp,
     /// Whether the cost fits.
     pub admit: bool,
@@ -156,7 +156,7 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>]) -> Verdict {
     verdict
 }
 
-/// Says what a plan that was admitted or refused does to one of its quotas.
+/// Returns what a plan does to one of its quotas, given whether the plan is admitted.
 fn step(check: &Check<'_>, peek: Peek, admit: bool) -> Step {
     let counts_all = check.quota.count == Count::All;
     if counts_all || (admit && peek.admit) {
@@ -166,5 +166,5 @@ fn step(check: &Check<'_>, peek: Peek, admit: bool) -> Step {
     }
 }
 
-/// Most checks of a plan: stores count them in a byte.
+/// Most checks of a plan: the scripts' arguments count them in a byte.
 pub const CHECKS_MAX: usize = 255;

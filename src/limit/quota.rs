@@ -1,11 +1,11 @@
-//! A quota, the algorithms that keep one, and the decision one of them makes.
+//! A quota, its algorithm, and the decision that it makes.
 
 use crate::clock::Micros;
 
-/// `limit` units per `window`, kept by an algorithm.
+/// `limit` units per `window`, counted by an algorithm.
 ///
-/// Compiled from the file, so it is known to be sound: `limit` is at least 1, a sliding window's
-/// buckets divide the window, `2 * burst * T` stays below 2^52 µs.
+/// It is compiled from the file, so it is sound: `limit` is at least 1, a sliding window's buckets
+/// divide the window, and `2 * burst * T` stays below 2^52 µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Units per window (`q`).
@@ -47,7 +47,7 @@ pub enum Algorithm {
 /// How much of the bucket that is sliding out of the window still counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LeavingBucket {
-    /// The part still inside, as if spread evenly; rounded down.
+    /// The part that is still inside, as if its units were spread evenly; rounded down.
     #[default]
     Weighted,
     /// All of it.
@@ -66,12 +66,12 @@ pub enum Count {
     All,
 }
 
-/// The answer of one quota, after the step.
+/// The answer of one quota, as of after the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the request's cost fits now.
     pub admit: bool,
-    /// Units that would still be admitted at this instant.
+    /// Units that would be admitted after this request, at the same instant.
     pub remaining: u64,
     /// Time until `remaining` rises by at least one; none if the quota is whole.
     pub next: Option<Micros>,
@@ -83,12 +83,12 @@ pub struct Decision {
     pub wait: Micros,
 }
 
-/// When the same cost would be admitted, with no other traffic; ordered by how long that takes.
+/// When the same cost would be admitted, if there were no other traffic; ordered by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
     /// After this time.
     After(Micros),
-    /// Not at all: the cost exceeds what the quota can ever hold.
+    /// Never: the cost exceeds what the quota can ever hold.
     Never,
 }
 

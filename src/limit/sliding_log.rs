@@ -4,8 +4,8 @@
 //! `count = "all"` refused costs are logged too, and the log keeps only the shortest run of its
 //! newest whole entries whose sum is above `limit`: while those count, no older one matters.
 //!
-//! The first entry lives in place, so a partition that asked once holds no other memory. Where there
-//! is no memory for another entry, neighbours become one, with the later's time.
+//! The first entry lives in place, so the state of a client that asked once has no heap. If there is no
+//! memory for another entry, neighbours become one, with the later one's time.
 
 use smallvec::SmallVec;
 
@@ -18,9 +18,9 @@ use crate::clock::{Micros, Timestamp};
 pub struct SlidingLog {
     /// Units of all live entries.
     sum: u64,
-    /// Entries at the front that count no more; removed in bulk, so that ageing is cheap.
+    /// Entries at the front that no longer count. They are removed in bulk, so that ageing is cheap.
     dead: usize,
-    /// Oldest first; two in one microsecond are two.
+    /// Oldest first; two costs in one microsecond are two entries.
     entries: SmallVec<[LogEntry; 1]>,
 }
 
@@ -77,11 +77,11 @@ impl SlidingLog {
         }
     }
 
-    /// Merges neighbours, so that at most one place more than half of them is taken.
+    /// Merges neighbours, so that at most one place more than half of the places is taken.
     ///
-    /// They are merged by cells of a grid that is fixed in time: what has been merged is not merged
-    /// again with what comes later, and so ages out however often this is done. Fewer than four
-    /// places are too few for that, and everything becomes one entry.
+    /// The cells whose entries become one are fixed in time. So what was merged is not merged again with
+    /// what comes later, and ages out however often this is done. Fewer than four places are too few
+    /// for cells: everything becomes one entry.
     fn coarsen(&mut self, quota: &Quota) {
         self.entries.drain(..self.dead);
         self.dead = 0;
@@ -155,8 +155,8 @@ impl State for SlidingLog {
     }
 
     fn release(&mut self, _quota: &Quota, charged: Charged, amount: u64, _at: Timestamp) {
-        // What still stands of a charge is its entry: time and units find it, and among several
-        // that agree in both it does not matter which.
+        // A charge is found by its time and by the units that still stand; among several entries that
+        // agree in both it does not matter which.
         let dead = self.dead;
         let found = (self.live().iter())
             .rposition(|entry| entry.at == charged.at && entry.units == charged.amount);
@@ -169,10 +169,6 @@ impl State for SlidingLog {
                 self.entries.remove(dead + live_index);
             }
         }
-    }
-
-    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
-        self.append(quota, amount, at);
     }
 
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {

@@ -4,9 +4,9 @@
 //! `i-n+1 … i` and of what [`LeavingBucket`] lets count of bucket `i-n`. Admit iff
 //! `usage + cost <= limit`.
 //!
-//! Only buckets that hold units are kept, in one word each and the first two in place, so a
-//! partition that asks now and then is 32 bytes and holds no other memory. Where there is no memory
-//! for another bucket, neighbours become one, with the later's index.
+//! Only buckets that hold units are kept, in one word each and the first two in place, so the state of
+//! a client that asks now and then is 32 bytes without a heap. If there is no memory for another
+//! bucket, neighbours become one, with the later one's index.
 
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ use crate::clock::{Micros, Timestamp};
 /// Units used in each bucket of the last window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlidingWindow {
-    /// Index of the newest bucket that holds units; means nothing where none does.
+    /// Index of the newest bucket that holds units; without a meaning if none does.
     newest: u64,
     /// The buckets that hold units, oldest first.
     buckets: SmallVec<[Bucket; 2]>,
@@ -26,7 +26,7 @@ pub struct SlidingWindow {
 
 /// A bucket's units, below the low bits of its index.
 ///
-/// Those are enough to know the index: live buckets are at most [`BUCKETS_MAX`] apart.
+/// The low bits are enough, because live buckets are at most [`BUCKETS_MAX`] apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket(u64);
 
@@ -93,11 +93,11 @@ impl SlidingWindow {
         }
     }
 
-    /// Merges neighbours, so that at most one place more than half of them is taken.
+    /// Merges neighbours, so that at most one place more than half of the places is taken.
     ///
-    /// Groups of buckets are fixed in time: what has been merged is not merged again with what comes
-    /// later, and so ages out however often this is done. The two places of a window that holds no
-    /// other memory are too few for that, and everything becomes one bucket.
+    /// The groups that become one bucket are fixed in time. So what was merged is not merged again with
+    /// what comes later, and ages out however often this is done. A window without a heap has only two
+    /// places, too few for groups: everything becomes one bucket.
     fn coarsen(&mut self, grid: &Grid) {
         let newest = self.newest;
         let group = match self.buckets.capacity() as u64 / 2 {
@@ -184,20 +184,16 @@ impl State for SlidingWindow {
         if left > 0 {
             self.buckets[position] = Bucket::new(charged_index, left);
         } else {
-            // The newest bucket may be the one that goes: its neighbour is the newest then.
+            // If the newest bucket goes, its neighbour is the newest.
             let newest = (self.buckets().rev()).find(|&(index, _)| index != charged_index);
             self.buckets.remove(position);
             self.newest = newest.map_or(0, |(index, _)| index);
         }
     }
 
-    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
-        self.charge(quota, amount, at);
-    }
-
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool {
         let grid = Grid::of(quota);
-        // While the newest bucket is leaving, the others are gone.
+        // If only the newest bucket still counts, the others have aged out.
         (self.buckets.last()).is_none_or(|last| grid.counted(self.newest, last.units(), at) == 0)
     }
 

@@ -10,15 +10,15 @@ use crate::clock::{Micros, Timestamp};
 pub trait State: Default {
     /// Brings the state to `now`, and returns the time to decide at.
     ///
-    /// That is `now`, or the newest time the state holds units for if that is ahead by at most a
-    /// window ("time stands still"). State from further ahead is rewritten as if written now.
+    /// That is `now`, or the newest time for which the state holds units if that is ahead by at most a
+    /// window ("time stands still"). State from further ahead is rewritten as if it were written now.
     fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp;
 
     /// Says whether `cost` fits at `at`.
     fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool;
 
-    /// Spends `cost` at `at`, whether it fits or not; returns how long the request is to be held
-    /// (leaky-bucket; 0 for the rest and for a look).
+    /// Spends `cost` at `at`, whether it fits or not. Returns how long the request is held: 0 unless the
+    /// algorithm is leaky-bucket and the cost is not 0.
     fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros;
 
     /// Describes the state after the step for a request of `cost` that this quota admitted or not.
@@ -26,27 +26,31 @@ pub trait State: Default {
     /// `wait` of the result is left at zero: the plan knows whether a wait counts.
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision;
 
-    /// Gives back `amount` units of a charge made at `charged.at`, of which `charged.amount` still
-    /// stand (before this release) and are at least `amount`; never yields more than if they had
-    /// not been spent, and is nothing where the charge counts no more.
+    /// Gives back `amount` units of a charge made at `charged.at`, of which `charged.amount` units still
+    /// stand, at least `amount`.
+    ///
+    /// The quota never has more than if they had not been spent. If the charge has aged out, nothing
+    /// comes back.
     fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp);
 
-    /// Spends `amount` without asking (a cost known only after the response).
-    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp);
+    /// Spends `amount` without asking, for a cost that is known only after the response.
+    fn spend(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+        self.charge(quota, amount, at);
+    }
 
     /// Says whether the quota is whole again at `at`, so that the state may be dropped.
     fn is_whole(&self, quota: &Quota, at: Timestamp) -> bool;
 
-    /// Returns the bytes the state holds outside of itself.
+    /// Returns the bytes that the state holds on the heap.
     fn heap_bytes(&self) -> usize;
 
-    /// Returns the bytes of the place that the state would have to move to, were units spent at
-    /// `at`; 0 where they fit.
+    /// Returns the bytes of memory to which the state would have to move if units were spent at `at`; 0
+    /// if they fit.
     fn growth_bytes(&self, _quota: &Quota, _at: Timestamp) -> usize {
         0
     }
 
-    /// Spends `amount` at `at` as `charge` does, but takes no memory for it.
+    /// Spends `amount` at `at` as `charge` does, but takes no more memory.
     ///
     /// A state that would have to grow gets coarser instead: units count as spent later than they
     /// were, up to `at`, so that the client may be refused for longer and is never admitted sooner.

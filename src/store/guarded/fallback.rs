@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use crate::clock::Micros;
+use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure};
 use crate::limit::{Algorithm, Answer, Check, Decision, PartitionId, Plan, Quota, Retry, Verdict};
 use crate::store::charge::Charge;
@@ -95,10 +96,9 @@ impl Fallback<'_> {
 
     /// Returns the partition id under which a partition is counted here.
     pub(super) fn partition_id(&self, partition_id: PartitionId) -> PartitionId {
-        let digest = blake3::keyed_hash(self.partition_key, &partition_id.bits().to_le_bytes());
-        let mut first = [0; 16];
-        first.copy_from_slice(&digest.as_bytes()[..16]);
-        PartitionId::new(u128::from_le_bytes(first))
+        let mut hasher = PartitionHasher::new(self.partition_key);
+        hasher.part("", &partition_id.bits().to_le_bytes());
+        hasher.finish()
     }
 
     /// Gives each check of `plan` its answer; `verdict` has those of the checks that were decided here.

@@ -17,7 +17,7 @@ pub(super) struct Shards {
     pub(super) budget: MemoryBudget,
     /// Checks that found no room.
     overflowed: AtomicU64,
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    all: Box<[CachePadded<Mutex<Shard>>]>,
     /// How often all states were dropped.
     clearings: AtomicU32,
 }
@@ -29,7 +29,7 @@ impl Shards {
             clock,
             budget: MemoryBudget::new(bytes_max),
             overflowed: AtomicU64::new(0),
-            shards: (0..=OVERFLOW_SHARD)
+            all: (0..=OVERFLOW_SHARD)
                 .map(|_| CachePadded::default())
                 .collect(),
             clearings: AtomicU32::new(0),
@@ -37,13 +37,13 @@ impl Shards {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.shards.len()
+        self.all.len()
     }
 
     /// Locks a shard. If a thread panicked under the lock, its states are sound all the same, because
     /// each is changed in place.
     pub(super) fn lock(&self, index: usize) -> MutexGuard<'_, Shard> {
-        (self.shards[index].lock()).unwrap_or_else(PoisonError::into_inner)
+        (self.all[index].lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn note_overflow(&self) {
