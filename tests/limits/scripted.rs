@@ -165,7 +165,7 @@ impl Scripted {
         };
         let settlements: Vec<_> = steps.iter().map(settlement).collect();
         let call = wire::settle(&settlements, &self.names, Some(now));
-        let entries = self.call(Script::Settle, &call).list().to_vec();
+        let entries = self.call(&call).list().to_vec();
         assert_eq!(entries.len(), steps.len());
         let peeks = self.peek(now, 0);
         let described = |(&(index, _), entry): (&(usize, _), Value)| {
@@ -206,17 +206,18 @@ impl Scripted {
         let mut arguments = vec![time_argument(now)];
         arguments.extend(plans.iter().map(|packed| packed.argument.clone()));
         let call = Call {
+            script: Script::Decide,
             keys: plans
                 .iter()
                 .flat_map(|packed| packed.keys.clone())
                 .collect(),
             arguments,
         };
-        self.call(Script::Decide, &call).list().to_vec()
+        self.call(&call).list().to_vec()
     }
 
-    pub fn call(&mut self, script: Script, call: &Call) -> Value {
-        let mut words = vec![b"EVALSHA".to_vec(), script.sha().into()];
+    pub fn call(&mut self, call: &Call) -> Value {
+        let mut words = vec![b"EVALSHA".to_vec(), call.script.sha().into()];
         words.push(call.keys.len().to_string().into_bytes());
         words.extend(call.keys.iter().map(|key| key.to_vec()));
         words.extend(call.arguments.iter().cloned());

@@ -9,25 +9,22 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::join_all;
-use smallvec::SmallVec;
 use tokio::sync::Notify;
 
 use super::cross_slot;
 use super::fallback::UNCOUNTED;
+use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use crate::clock::Micros;
 use crate::limit::plan::Mode;
-use crate::limit::{Algorithm, Check, Count, Plan, Quota, Retry, Verdict};
+use crate::limit::{Check, Count, Retry, Verdict};
 
 /// The plan that was abandoned last.
 #[derive(Debug, Default)]
 pub(super) struct Abandoned {
-    last: RefCell<Option<AbandonedPlan>>,
+    last: RefCell<Option<OwnedPlan>>,
     filled: Notify,
 }
-
-/// A plan that was abandoned: its checks, each with a copy of its quota.
-type AbandonedPlan = SmallVec<[(Quota, Check<'static>); 2]>;
 
 /// A question to Redis. If it is dropped before it is answered, its plan is abandoned.
 pub(super) struct Question<'q, 's> {
@@ -55,7 +52,7 @@ impl Abandoned {
                 return;
             };
             if let Some(plan) = last {
-                peek(&remote, &plan).await;
+                peek(&remote, &plan.plan()).await;
             }
         }
     }
@@ -71,30 +68,20 @@ impl Question<'_, '_> {
 impl Drop for Question<'_, '_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            let plan = self.plan.iter().map(|check| {
-                let own = Check {
-                    quota: &NO_QUOTA,
-                    ..*check
-                };
-                (*check.quota, own)
-            });
-            *self.abandoned.last.borrow_mut() = Some(plan.collect());
+            *self.abandoned.last.borrow_mut() = Some(OwnedPlan::of(self.plan));
             self.abandoned.filled.notify_one();
         }
     }
 }
 
 /// Peeks for a plan, and remembers if it is refused.
-async fn peek(remote: &Remote, plan: &AbandonedPlan) {
-    let counts_all = |(quota, _): &(Quota, _)| quota.count == Count::All;
+async fn peek(remote: &Remote, plan: &[Check<'_>]) {
+    let counts_all = |check: &Check<'_>| check.quota.count == Count::All;
     if !remote.store().remembers_refusals() || plan.iter().any(counts_all) {
         return;
     }
-    let plan: Plan<'_> = (plan.iter())
-        .map(|(quota, check)| Check { quota, ..*check })
-        .collect();
     let sent = remote.store().clock.now();
-    let parts = cross_slot::parts(remote, &plan);
+    let parts = cross_slot::parts(remote, plan);
     let peeks = join_all(parts.iter().map(|part| remote.peek(&part.checks))).await;
     let mut verdict = Verdict {
         admit: true,
@@ -113,13 +100,5 @@ async fn peek(remote: &Remote, plan: &AbandonedPlan) {
             }
         }
     }
-    remote.store().remember(&plan, &verdict, sent);
+    remote.store().remember(plan, &verdict, sent);
 }
-
-/// A placeholder in a check whose quota is beside it.
-static NO_QUOTA: Quota = Quota {
-    limit: 1,
-    window: Micros(1),
-    algorithm: Algorithm::FixedWindow,
-    count: Count::Admitted,
-};

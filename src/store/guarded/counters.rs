@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crossbeam_utils::CachePadded;
-
 use crate::clock::Micros;
 use crate::store::usage::{ROUND_TRIP_BOUNDS_US, RedisUsage};
 
@@ -22,10 +20,7 @@ pub(super) enum Unanswered {
 
 /// What one worker counts; nobody else writes it.
 #[derive(Debug, Default)]
-pub(super) struct Counters(CachePadded<Totals>);
-
-#[derive(Debug, Default)]
-struct Totals {
+pub(super) struct Counters {
     answered: AtomicU64,
     remembered: AtomicU64,
     unanswered: [AtomicU64; 4],
@@ -40,44 +35,43 @@ impl Counters {
     /// Counts an answer of Redis and how long it took.
     pub(super) fn answered(&self, took: Micros) {
         let bucket = ROUND_TRIP_BOUNDS_US.partition_point(|&bound_us| bound_us < took.0);
-        add(&self.0.answered, 1);
-        add(&self.0.round_trips[bucket], 1);
-        add(&self.0.round_trips_us, took.0);
+        add(&self.answered, 1);
+        add(&self.round_trips[bucket], 1);
+        add(&self.round_trips_us, took.0);
     }
 
     /// Counts a plan that a remembered refusal answered.
     pub(super) fn remembered(&self) {
-        add(&self.0.remembered, 1);
+        add(&self.remembered, 1);
     }
 
     /// Counts a plan, or a part of one, that Redis did not decide.
     pub(super) fn unanswered(&self, why: Unanswered) {
-        add(&self.0.unanswered[why as usize], 1);
+        add(&self.unanswered[why as usize], 1);
     }
 
     /// Counts a charge that stays spent because too many wait to be given back.
     pub(super) fn settlement_dropped(&self) {
-        add(&self.0.settlements_dropped, 1);
+        add(&self.settlements_dropped, 1);
     }
 
     /// Notes how many connections stand.
     pub(super) fn connected(&self, connections: u64) {
-        self.0.connections.store(connections, Relaxed);
+        self.connections.store(connections, Relaxed);
     }
 
     /// Adds what was counted to what other workers counted.
     pub(super) fn add_to(&self, usage: &mut RedisUsage) {
-        let Self(totals) = self;
-        let [late, failed, unsent, unasked] = &totals.unanswered;
-        usage.answered += totals.answered.load(Relaxed);
-        usage.remembered += totals.remembered.load(Relaxed);
+        let [late, failed, unsent, unasked] = &self.unanswered;
+        usage.answered += self.answered.load(Relaxed);
+        usage.remembered += self.remembered.load(Relaxed);
         usage.late += late.load(Relaxed);
         usage.failed += failed.load(Relaxed) + unsent.load(Relaxed);
         usage.unasked += unasked.load(Relaxed);
-        usage.settlements_dropped += totals.settlements_dropped.load(Relaxed);
-        usage.connections += totals.connections.load(Relaxed);
-        usage.round_trips_us += totals.round_trips_us.load(Relaxed);
-        for (sum, count) in usage.round_trips.iter_mut().zip(&totals.round_trips) {
+        usage.settlements_dropped += self.settlements_dropped.load(Relaxed);
+        usage.connections += self.connections.load(Relaxed);
+        usage.round_trips_us += self.round_trips_us.load(Relaxed);
+        for (sum, count) in usage.round_trips.iter_mut().zip(&self.round_trips) {
             *sum += count.load(Relaxed);
         }
     }

@@ -9,12 +9,12 @@ use futures_util::future::join_all;
 use smallvec::{SmallVec, smallvec};
 
 use super::fallback::{UNCOUNTED, is_closed};
+use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
 use crate::limit::after_release::after_release;
-use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use crate::limit::{Check, Count, PartitionId, Plan, Quota, Retry, Verdict};
+use crate::limit::{Check, Count, Plan, Retry, Verdict};
 use crate::store::charge::{Charge, ChargeEntry};
 use crate::store::outcome::Outcome;
 
@@ -33,16 +33,6 @@ struct DecidedPart<'p, 's> {
     is_degraded: bool,
 }
 
-/// A check that owns its quota.
-struct OwnedCheck {
-    quota: Quota,
-    series_id: SeriesId,
-    partition_id: PartitionId,
-    cost: u64,
-    mode: Mode,
-    on_store_failure: OnStoreFailure,
-}
-
 /// Says whether a plan is in several slots, so that no one step can decide it.
 pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
     plan.split_first().is_some_and(|(first, rest)| {
@@ -59,11 +49,10 @@ pub(super) async fn decide(
     settlements: &Rc<SettlementQueue>,
     plan: &[Check<'_>],
 ) -> Outcome {
-    let owned: Vec<OwnedCheck> = plan.iter().map(OwnedCheck::of).collect();
+    let owned = OwnedPlan::of(plan);
     let (own_remote, own_settlements) = (Rc::clone(remote), Rc::clone(settlements));
     let deciding = tokio::task::spawn_local(async move {
-        let plan: Plan<'_> = owned.iter().map(OwnedCheck::check).collect();
-        decide_parts(&own_remote, &own_settlements, &plan).await
+        decide_parts(&own_remote, &own_settlements, &owned.plan()).await
     });
     deciding.await.unwrap_or_else(|_| unavailable(remote))
 }
@@ -113,30 +102,6 @@ async fn decide_parts(
         }
     }
     join(plan, decided)
-}
-
-impl OwnedCheck {
-    fn of(check: &Check<'_>) -> Self {
-        Self {
-            quota: *check.quota,
-            series_id: check.series_id,
-            partition_id: check.partition_id,
-            cost: check.cost,
-            mode: check.mode,
-            on_store_failure: check.on_store_failure,
-        }
-    }
-
-    fn check(&self) -> Check<'_> {
-        Check {
-            quota: &self.quota,
-            series_id: self.series_id,
-            partition_id: self.partition_id,
-            cost: self.cost,
-            mode: self.mode,
-            on_store_failure: self.on_store_failure,
-        }
-    }
 }
 
 impl DecidedPart<'_, '_> {

@@ -12,6 +12,7 @@ mod counters;
 mod cross_slot;
 mod fallback;
 mod fleet;
+mod owned_plan;
 mod refusals;
 mod remote;
 mod settlements;
@@ -26,14 +27,14 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use self::abandoned::Abandoned;
+use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
 use super::charge::Charge;
 use super::outcome::Outcome;
 use super::redis::wire::{Settlement, SettlementStep};
-use crate::clock::Micros;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota};
+use crate::limit::{Check, Decision, PartitionId};
 
 /// A worker's way to a store over Redis; lives on the worker's thread.
 #[derive(Debug)]
@@ -124,7 +125,8 @@ impl GuardedSession {
     /// Makes one partition's quota whole again, in Redis and here.
     pub(super) async fn reset(&self, series_id: SeriesId, partition_id: PartitionId) {
         let settlement = Settlement {
-            quota: &ANY,
+            // A reset does not depend on the quota.
+            quota: &ANY_QUOTA,
             series_id,
             partition_id,
             step: SettlementStep::Reset,
@@ -141,11 +143,3 @@ impl GuardedSession {
         self.remote.tick();
     }
 }
-
-/// A placeholder: a reset does not depend on the quota.
-const ANY: Quota = Quota {
-    limit: 1,
-    window: Micros(1),
-    algorithm: Algorithm::FixedWindow,
-    count: Count::Admitted,
-};

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
 use super::breaker::Breaker;
@@ -37,7 +38,7 @@ pub(super) struct Remote {
     breakers: RefCell<HashMap<Rc<str>, Rc<WorkerBreaker>>>,
     /// Which worker this is, for what is counted by worker.
     worker: usize,
-    counters: Arc<Counters>,
+    counters: Arc<CachePadded<Counters>>,
     /// The change of the settings that was applied last.
     applied: Cell<u64>,
 }

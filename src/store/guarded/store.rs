@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
+use crossbeam_utils::CachePadded;
 
 use super::breaker::{Breaker, Change};
 use super::counters::Counters;
@@ -37,7 +38,7 @@ pub struct GuardedStore {
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
     /// What each worker counts.
-    counters: Mutex<Vec<Arc<Counters>>>,
+    counters: Mutex<Vec<Arc<CachePadded<Counters>>>>,
     /// Whether a breaker was not closed at the last sweep, or has closed since.
     is_troubled: AtomicBool,
 }
@@ -214,9 +215,9 @@ impl GuardedStore {
     }
 
     /// Returns a number and counters for one more worker.
-    pub(super) fn open_counters(&self) -> (usize, Arc<Counters>) {
+    pub(super) fn open_counters(&self) -> (usize, Arc<CachePadded<Counters>>) {
         let mut all = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::default();
         all.push(Arc::clone(&counters));
         (all.len() - 1, counters)
     }

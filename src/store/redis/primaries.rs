@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use smallvec::SmallVec;
 
 use super::call_error::CallError;
 use super::cluster::Cluster;
@@ -13,7 +12,7 @@ use super::connect::{DialEndpoint, DialTarget};
 use super::pipeline::{Grouping, Pipeline, PipelineContext, PipelineState};
 use super::sentinel::{Resolver, Sentinels};
 use super::shared::RedisShared;
-use super::wire::{Call, Packed, Reply, Script};
+use super::wire::{Call, Packed, Reply};
 use crate::store::settings::{Address, Deployment, RedisSettings};
 
 /// A worker's connections.
@@ -60,12 +59,10 @@ impl Primaries {
     }
 
     /// Calls a script on the server of its keys.
-    pub(super) async fn call(&self, script: Script, call: &Call) -> Result<Value, CallError> {
-        let keys: SmallVec<[&[u8]; 4]> = call.keys.iter().map(|key| &**key).collect();
-        let arguments: SmallVec<[&[u8]; 4]> = call.arguments.iter().map(Vec::as_slice).collect();
+    pub(super) async fn call(&self, call: Call) -> Result<Value, CallError> {
         match self {
-            Self::One { pipeline, .. } => pipeline.call(script, &keys, &arguments, false).await,
-            Self::Cluster(cluster) => cluster.call(script, &keys, &arguments).await,
+            Self::One { pipeline, .. } => pipeline.call(call, false).await,
+            Self::Cluster(cluster) => cluster.call(&call).await,
         }
     }
 

@@ -9,7 +9,7 @@ use super::call_error::CallError;
 use super::cluster::slots::slot_of;
 use super::primaries::Primaries;
 use super::shared::RedisShared;
-use super::wire::{self, Intent, KeyNames, Script, Settlement};
+use super::wire::{self, Intent, KeyNames, Settlement};
 use crate::clock::Micros;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -99,7 +99,7 @@ impl RedisSession {
     pub(crate) async fn settle(&self, settlements: &[Settlement<'_>]) -> Result<(), CallError> {
         let now = self.shared.clock.manual_now();
         let call = wire::settle(settlements, &self.shared.names, now);
-        self.primaries.call(Script::Settle, &call).await.map(drop)
+        self.primaries.call(call).await.map(drop)
     }
 
     /// Announces a node, which counts for `lifetime`; returns how many nodes there are.
@@ -108,7 +108,7 @@ impl RedisSession {
     /// How the call ended.
     pub(crate) async fn announce(&self, node: &str, lifetime: Micros) -> Result<u64, CallError> {
         let call = wire::announce(&self.shared.names, node, lifetime);
-        let reply = self.primaries.call(Script::Announce, &call).await?;
+        let reply = self.primaries.call(call).await?;
         Ok(wire::nodes(&reply)?)
     }
 }

@@ -267,7 +267,7 @@ fn only_a_fixed_set_of_scripts_is_ever_sent_and_cached() {
     }
     let announced = wire::announce(&wire::KeyNames::new("test"), "node", Micros(15_000_000));
     let mut any = Scripted::on(&server, Vec::new());
-    let nodes = crate::scripted::as_client(any.call(Script::Announce, &announced));
+    let nodes = crate::scripted::as_client(any.call(&announced));
     assert_eq!(wire::nodes(&nodes), Ok(1));
 
     assert_eq!(server.figure("memory", "number_of_cached_scripts"), 3);

@@ -27,7 +27,7 @@ use super::call_error::CallError;
 use super::connect::{DialEndpoint, DialTarget};
 use super::pipeline::{Pipeline, PipelineContext, PipelineState};
 use super::sentinel::Resolver;
-use super::wire::{Packed, Reply, Script};
+use super::wire::{Call, Packed, Reply, Script, time_argument};
 use crate::store::settings::{Address, RedisSettings};
 use slot_map::SlotMap;
 use slots::Slots;
@@ -110,11 +110,12 @@ impl Cluster {
             if !is_asking {
                 return pipeline.decide(part.clone()).await;
             }
-            let mut digits = itoa::Buffer::new();
-            let time = time.map_or("", |time| digits.format(time.0));
-            let keys: Vec<&[u8]> = part.keys.iter().map(|key| &**key).collect();
-            let args = [time.as_bytes(), &part.argument];
-            match pipeline.call(Script::Decide, &keys, &args, true).await? {
+            let call = Call {
+                script: Script::Decide,
+                keys: part.keys.to_vec(),
+                arguments: vec![time_argument(time), part.argument.clone()],
+            };
+            match pipeline.call(call, true).await? {
                 Value::Array(mut answers) if answers.len() == 1 => match answers.pop() {
                     Some(Value::BulkString(bytes)) => Ok(Reply(bytes)),
                     Some(Value::ServerError(error)) => Err(CallError::from_server(&error)),
@@ -127,16 +128,10 @@ impl Cluster {
     }
 
     /// Calls a script on the node that has the slot of the first key.
-    pub(super) async fn call(
-        &self,
-        script: Script,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-    ) -> Result<Value, CallError> {
-        let slot = keys.first().map_or(0, |key| slots::slot_of(key));
-        let send = async |pipeline: &Pipeline, is_asking| {
-            pipeline.call(script, keys, args, is_asking).await
-        };
+    pub(super) async fn call(&self, call: &Call) -> Result<Value, CallError> {
+        let slot = call.keys.first().map_or(0, |key| slots::slot_of(key));
+        let send =
+            async |pipeline: &Pipeline, is_asking| pipeline.call(call.clone(), is_asking).await;
         self.follow(slot, send).await
     }
 

@@ -6,10 +6,10 @@
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, ServerErrorKind, Value};
 
-use super::queue::{Batch, Job, ScriptCall, Work};
+use super::queue::{Batch, Job, Work};
 use super::{Grouping, PipelineContext};
 use crate::store::redis::call_error::CallError;
-use crate::store::redis::wire::{Packed, Script};
+use crate::store::redis::wire::{Call, Packed, Script};
 
 /// What an exchange says about the connection.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ async fn call_each(
                         delivery.answer(job, Value::ServerError(error));
                     }
                     (Work::Plan(_), _) => delivery.fail(vec![job], &CallError::BadReply),
-                    (Work::Call(_), value) => delivery.answer(job, value),
+                    (Work::Call { .. }, value) => delivery.answer(job, value),
                 },
             }
         }
@@ -137,8 +137,8 @@ async fn pipelined(
             Work::Plan(_) => {
                 pipeline.add_command(decide(by, std::slice::from_ref(job), time));
             }
-            Work::Call(call) => {
-                if call.is_asking {
+            Work::Call { call, is_asking } => {
+                if *is_asking {
                     pipeline.cmd("ASKING");
                     asking += 1;
                 }
@@ -157,7 +157,7 @@ fn decide(by: By, jobs: &[Job], time: &str) -> Cmd {
     let plans = || {
         jobs.iter().filter_map(|job| match &job.work {
             Work::Plan(packed) => Some(packed),
-            Work::Call(_) => None,
+            Work::Call { .. } => None,
         })
     };
     let keys: usize = plans().map(|plan| plan.keys.len()).sum();
@@ -174,12 +174,17 @@ fn decide(by: By, jobs: &[Job], time: &str) -> Cmd {
 }
 
 /// Writes a call as it is.
-fn called(by: By, call: &ScriptCall) -> Cmd {
-    let parts = || call.keys.iter().chain(&call.args);
-    let bytes = parts().map(|part| part.len()).sum();
-    let mut command = begin(by, call.script, call.keys.len(), call.args.len(), bytes);
+fn called(by: By, call: &Call) -> Cmd {
+    let Call {
+        script,
+        keys,
+        arguments,
+    } = call;
+    let parts = || (keys.iter().map(|key| &**key)).chain(arguments.iter().map(Vec::as_slice));
+    let bytes = parts().map(<[u8]>::len).sum();
+    let mut command = begin(by, *script, keys.len(), arguments.len(), bytes);
     for part in parts() {
-        command.arg(&**part);
+        command.arg(part);
     }
     command
 }

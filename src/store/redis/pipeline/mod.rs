@@ -25,9 +25,9 @@ use tokio::task::AbortHandle;
 
 use super::call_error::CallError;
 use super::sentinel::Resolver;
-use super::wire::{Packed, Reply, Script};
+use super::wire::{Call, Packed, Reply};
 use crate::clock::Clock;
-use queue::{PendingReply, Queue, ScriptCall, Work};
+use queue::{PendingReply, Queue, Work};
 
 /// One worker's way to one server; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
@@ -114,21 +114,8 @@ impl Pipeline {
     }
 
     /// Calls a script as it is, after `ASKING` if the keys are on their way here.
-    pub(super) async fn call(
-        &self,
-        script: Script,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-        is_asking: bool,
-    ) -> Result<Value, CallError> {
-        let owned = |slices: &[&[u8]]| slices.iter().map(|&slice| slice.into()).collect();
-        self.ask(Work::Call(ScriptCall {
-            script,
-            keys: owned(keys),
-            args: owned(args),
-            is_asking,
-        }))?
-        .await
+    pub(super) async fn call(&self, call: Call, is_asking: bool) -> Result<Value, CallError> {
+        self.ask(Work::Call { call, is_asking })?.await
     }
 
     /// Leads the pipeline to another server, or to the same with other credentials, once the calls that

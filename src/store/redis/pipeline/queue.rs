@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use redis::Value;
 
 use crate::store::redis::call_error::CallError;
-use crate::store::redis::wire::{Packed, Script};
+use crate::store::redis::wire::{Call, Packed};
 
 /// Jobs in the order in which they came; at most [`QUEUE_MAX`] have a caller that still waits.
 #[derive(Debug, Default)]
@@ -38,17 +38,11 @@ pub(super) enum Work {
     /// A plan to decide; it shares a call with others.
     Plan(Packed),
     /// A call of its own.
-    Call(ScriptCall),
-}
-
-/// A call of a script, as it is.
-#[derive(Debug)]
-pub(super) struct ScriptCall {
-    pub(super) script: Script,
-    pub(super) keys: Vec<Box<[u8]>>,
-    pub(super) args: Vec<Box<[u8]>>,
-    /// Whether `ASKING` goes before it.
-    pub(super) is_asking: bool,
+    Call {
+        call: Call,
+        /// Whether `ASKING` goes before it.
+        is_asking: bool,
+    },
 }
 
 /// What is sent together.
@@ -120,7 +114,7 @@ impl Queue {
                 break;
             };
             match job.work {
-                Work::Call(_) => return Some(Batch::Call(job)),
+                Work::Call { .. } => return Some(Batch::Call(job)),
                 Work::Plan(_) => plans.push(job),
             }
         }
@@ -154,7 +148,7 @@ impl Queue {
         while jobs.front()?.is_given_up() {
             jobs.pop_front();
         }
-        if is_plan && matches!(jobs.front()?.work, Work::Call(_)) {
+        if is_plan && matches!(jobs.front()?.work, Work::Call { .. }) {
             return None;
         }
         let job = jobs.pop_front()?;

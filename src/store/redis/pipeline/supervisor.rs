@@ -254,7 +254,7 @@ impl Supervisor {
             tracing::error!(
                 server,
                 reason,
-                "Redis refuses the gateway: check the user, its password and its rights"
+                "Redis refuses the gateway: check the user, the password and the permissions"
             );
         } else {
             tracing::warn!(server, reason, "no connection to Redis");

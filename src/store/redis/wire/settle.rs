@@ -6,6 +6,7 @@ use redis::Value;
 use super::decide::{put_check, put_number};
 use super::message::{BadReply, time_argument};
 use super::names::KeyNames;
+use super::script::Script;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Charged, PartitionId, Quota};
@@ -39,9 +40,11 @@ pub enum SettlementStep {
     Reset,
 }
 
-/// The keys and arguments of a script call.
+/// A call of a script, as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
+    /// The script.
+    pub script: Script,
     /// Its keys; on a Cluster all in one slot.
     pub keys: Vec<Box<[u8]>>,
     /// Its arguments.
@@ -54,6 +57,7 @@ pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Times
     arguments.push(time_argument(at));
     arguments.extend(settlements.iter().map(argument));
     Call {
+        script: Script::Settle,
         keys: (settlements.iter())
             .map(|settlement| names.key(settlement.series_id, settlement.partition_id))
             .collect(),
@@ -65,6 +69,7 @@ pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Times
 pub fn announce(names: &KeyNames, node: &str, lifetime: Micros) -> Call {
     let lifetime_ms = lifetime.0.div_ceil(1000);
     Call {
+        script: Script::Announce,
         keys: vec![names.nodes()],
         arguments: vec![node.into(), lifetime_ms.to_string().into_bytes()],
     }

@@ -84,10 +84,7 @@ async fn user_with_the_documented_rights_suffices() {
         }
     }
     let call = wire::announce(&KeyNames::new("tollgate"), "node", Micros::from_secs(1));
-    let arguments: Vec<_> = call.arguments.iter().map(|bytes| &**bytes).collect();
-    let announced = pipeline
-        .call(Script::Announce, &[&call.keys[0]], &arguments, false)
-        .await;
+    let announced = pipeline.call(call, false).await;
     assert_eq!(announced, Ok(Value::Int(1)));
     let denied = server.command(&["ACL", "LOG"]);
     assert!(denied.list().is_empty(), "{denied:?}");

@@ -1,15 +1,11 @@
 //! What a pipeline does when the server or the network fails.
 
-use std::io;
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_blocking;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::layer::SubscriberExt;
 
 use super::*;
-use crate::store::redis::connect::DialError;
 use crate::store::servers::{Fault, Proxy};
 use crate::store::settings::Secret;
 
@@ -323,106 +319,4 @@ async fn pipeline_led_elsewhere_finishes_what_was_sent_first() {
     assert!(asked.await.is_ok());
     assert!(later.await.is_ok());
     assert_eq!((spent(&old, "k"), spent(&new, "k")), (1, 2));
-}
-
-#[tokio::test(flavor = "local")]
-async fn error_has_the_words_of_the_server() {
-    let server = Server::start_with(&["maxmemory 1"]);
-    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context());
-    let error = pipeline.decide(plan("k", 1)).await.expect_err("no room");
-    let words = "OOM command not allowed when used memory > 'maxmemory'.";
-    assert_eq!(error.to_string(), words);
-}
-
-#[tokio::test(flavor = "local")]
-async fn each_change_is_logged_once_and_no_secret_is() {
-    // With one subscriber alone, a place that logs is off for good once a thread without it was there.
-    let _second = tracing::Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF));
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
-    let server = Server::start_with(&["requirepass right"]);
-    let with = |password: &str| {
-        Resolver::Fixed(DialTarget {
-            password: Some(Secret(password.into())),
-            ..target(server.address())
-        })
-    };
-    let pipeline = Pipeline::open(with("right"), context());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
-    server.kill();
-    until("an attempt fails", || {
-        pipeline.state() == PipelineState::Down
-    })
-    .await;
-    // Time for several attempts, all alike.
-    sleep(Duration::from_secs(1)).await;
-    server.restart();
-    until("the pipeline is up", || {
-        pipeline.state() == PipelineState::Up
-    })
-    .await;
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
-    pipeline.reconfigure(with("wrong-secret"));
-    until("the server refuses", || {
-        pipeline.state() == PipelineState::Down
-    })
-    .await;
-    let text = log.text();
-    let lines = [
-        "connected to Redis",
-        "no connection",
-        "no connection",
-        "again",
-        "refuses",
-    ];
-    assert_eq!(text.lines().count(), lines.len(), "{text}");
-    for (line, what) in text.lines().zip(lines) {
-        assert!(line.contains(what), "{text}");
-    }
-    assert!(
-        !text.contains("secret") && !text.contains("right"),
-        "{text}"
-    );
-}
-
-#[test]
-fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
-    let said = format!("-{}\u{1b} {}\r\n", "E".repeat(5_000), "x".repeat(5_000));
-    let Ok(Value::ServerError(error)) = redis::parse_redis_value(said.as_bytes()) else {
-        panic!("it is an error");
-    };
-    for shown in [
-        CallError::from_server(&error).to_string(),
-        DialError::from_server(&error).to_string(),
-        DialError::from(redis::RedisError::from(error)).to_string(),
-    ] {
-        assert!(shown.len() < 300 && !shown.contains('\u{1b}'), "{shown}");
-    }
-}
-
-/// Takes what is logged on this thread.
-#[derive(Clone, Debug, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        let bytes = self.0.lock().expect("nobody panics with it");
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panics with it").extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 
 mod deployments;
 mod faults;
+mod messages;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -232,11 +233,11 @@ async fn settle_step(
         partition_id: PartitionHasher::new(&[0; 32]).finish(),
         step,
     };
-    let call = wire::settle(&[settlement], &names(), None);
-    let arguments: Vec<_> = call.arguments.iter().map(|bytes| &**bytes).collect();
-    pipeline
-        .call(Script::Settle, &[key.as_bytes()], &arguments, false)
-        .await
+    let call = Call {
+        keys: vec![key.as_bytes().into()],
+        ..wire::settle(&[settlement], &names(), None)
+    };
+    pipeline.call(call, false).await
 }
 
 fn names() -> KeyNames {
