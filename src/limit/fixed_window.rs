@@ -14,7 +14,7 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// Makes the state of a window that begins at `start` and of which so much is used.
+    /// Makes the state of a window that begins at `start` and of which `used` units are used.
     pub fn new(start: Timestamp, used: u64) -> Self {
         Self { start, used }
     }

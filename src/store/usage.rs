@@ -15,12 +15,11 @@ pub struct Usage {
     pub overflowed: u64,
     /// Charges that made a client's log or buckets coarser, since there was no room for more.
     pub coarsened: u64,
-    /// What was asked of Redis, if that is the store, and how it went.
+    /// How Redis fares, if that is the store.
     pub redis: Option<Box<RedisUsage>>,
 }
 
-/// What was asked of Redis and how it went: totals since the start, but for what is remembered,
-/// connected, seen or open now.
+/// How Redis fares: totals since the start, and what is remembered, connected, seen or open now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedisUsage {
     /// Plans, or parts of one, that Redis decided.
@@ -45,7 +44,7 @@ pub struct RedisUsage {
     pub breakers: Vec<(Arc<str>, BreakerState)>,
     /// Answers by how long they took: up to each of [`ROUND_TRIP_BOUNDS_US`], and longer.
     pub round_trips: [u64; ROUND_TRIP_BOUNDS_US.len() + 1],
-    /// What they took together.
+    /// The sum of the times that they took.
     pub round_trips_us: u64,
 }
 

@@ -75,7 +75,7 @@ fn refused_or_looked_at_newcomer_takes_no_memory_for_its_state() {
 }
 
 #[test]
-fn look_tells_what_a_request_would_be_answered_and_spends_nothing() {
+fn peek_tells_what_a_request_would_be_answered_and_spends_nothing() {
     for algorithm in algorithms() {
         let gateway = Gateway::new(ROOMY);
         let quota = quota(algorithm, 5);

@@ -248,7 +248,7 @@ pub fn algorithms() -> [Algorithm; 5] {
     ]
 }
 
-/// Makes a quota of so many a minute, all of which fit at once.
+/// Makes a quota of `limit` units a minute, all of which fit at once.
 pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
     let algorithm = match algorithm {
         Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },

@@ -21,8 +21,8 @@ use crate::store::usage::BreakerState;
 
 /// Decides whether a server is asked; shared by all workers.
 #[derive(Debug)]
-pub(super) struct Breaker {
-    /// Its name, for people.
+pub(super) struct CircuitBreaker {
+    /// Its name, for logs and metrics.
     server: Arc<str>,
     clock: Clock,
     /// When it may be probed, in microseconds since 1970; 0 while it is closed.
@@ -40,7 +40,7 @@ pub(super) struct Breaker {
 #[derive(Debug)]
 #[must_use = "the breaker goes by what becomes of the call"]
 pub(super) struct Permit<'b> {
-    breaker: &'b Breaker,
+    breaker: &'b CircuitBreaker,
     period: u32,
     lane: usize,
     is_probe: bool,
@@ -72,7 +72,7 @@ struct Mark {
     failures: u64,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Makes a closed breaker of `server`.
     pub(super) fn new(server: Arc<str>, settings: BreakerSettings, clock: Clock) -> Self {
         let start = Mark {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
-use super::breaker::Breaker;
+use super::breaker::CircuitBreaker;
 use super::counters::{Counters, Unanswered};
 use super::fleet::LIFETIME;
 use super::store::GuardedStore;
@@ -46,7 +46,7 @@ pub(super) struct Remote {
 /// A breaker of the process. Workers clone the `Rc` around it, not the `Arc`, whose count they would
 /// contend for.
 #[derive(Debug)]
-struct WorkerBreaker(Arc<Breaker>);
+struct WorkerBreaker(Arc<CircuitBreaker>);
 
 impl Remote {
     /// Opens the worker's connections, on its runtime.
@@ -197,7 +197,7 @@ impl Remote {
     /// and tells the breaker how it went.
     async fn guard<T>(
         &self,
-        breaker: &Breaker,
+        breaker: &CircuitBreaker,
         call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, Unanswered> {
         let timeout = self.store.settings().timeout;
@@ -234,8 +234,8 @@ impl Remote {
 }
 
 impl Deref for WorkerBreaker {
-    type Target = Breaker;
-    fn deref(&self) -> &Breaker {
+    type Target = CircuitBreaker;
+    fn deref(&self) -> &CircuitBreaker {
         &self.0
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
 
-use super::breaker::{Breaker, Change};
+use super::breaker::{Change, CircuitBreaker};
 use super::counters::Counters;
 use super::fallback::Fallback;
 use super::fleet::Fleet;
@@ -33,7 +33,7 @@ pub struct GuardedStore {
     /// This node's own counts, for what Redis does not decide. It numbers the series, too.
     pub(super) memory: Arc<MemoryStore>,
     pub(super) refusals: Refusals,
-    breakers: Mutex<BTreeMap<Arc<str>, Weak<Breaker>>>,
+    breakers: Mutex<BTreeMap<Arc<str>, Weak<CircuitBreaker>>>,
     pub(super) fleet: Fleet,
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
@@ -187,7 +187,7 @@ impl GuardedStore {
     }
 
     /// Returns the breaker of a server, which lives as long as a session uses it.
-    pub(super) fn breaker(&self, server: &str) -> Arc<Breaker> {
+    pub(super) fn breaker(&self, server: &str) -> Arc<CircuitBreaker> {
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(breaker) = breakers.get(server).and_then(Weak::upgrade) {
             return breaker;
@@ -195,7 +195,7 @@ impl GuardedStore {
         breakers.retain(|_, breaker| breaker.strong_count() > 0);
         let name: Arc<str> = server.into();
         let settings = self.settings().breaker;
-        let breaker = Breaker::new(Arc::clone(&name), settings, self.clock.clone());
+        let breaker = CircuitBreaker::new(Arc::clone(&name), settings, self.clock.clone());
         let breaker = Arc::new(breaker);
         breakers.insert(name, Arc::downgrade(&breaker));
         breaker
@@ -222,13 +222,13 @@ impl GuardedStore {
         (all.len() - 1, counters)
     }
 
-    fn breakers(&self) -> Vec<Arc<Breaker>> {
+    fn breakers(&self) -> Vec<Arc<CircuitBreaker>> {
         let breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         breakers.values().filter_map(Weak::upgrade).collect()
     }
 }
 
-fn is_closed(breaker: &Arc<Breaker>) -> bool {
+fn is_closed(breaker: &Arc<CircuitBreaker>) -> bool {
     breaker.state() == BreakerState::Closed
 }
 

@@ -34,7 +34,7 @@ impl Primaries {
             clock: shared.clock.clone(),
             grouping,
             timeout,
-            is_eviction_told: Arc::clone(&shared.is_eviction_told),
+            is_eviction_logged: Arc::clone(&shared.is_eviction_logged),
         };
         match resolver(settings) {
             Ok((resolver, name)) => Self::One {

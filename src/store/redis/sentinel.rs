@@ -101,7 +101,7 @@ impl Locator {
         }
     }
 
-    /// Names the server for people.
+    /// Returns the name of the server, for logs.
     pub(super) fn server(&self) -> String {
         let dialer = match self {
             Self::Fixed(dialer) => Some(dialer),

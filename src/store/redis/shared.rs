@@ -14,7 +14,7 @@ pub(crate) struct RedisShared {
     pub(super) clock: Clock,
     pub(super) names: Arc<KeyNames>,
     /// Whether the process has logged that the server may evict keys.
-    pub(super) is_eviction_told: Arc<AtomicBool>,
+    pub(super) is_eviction_logged: Arc<AtomicBool>,
 }
 
 impl RedisShared {
@@ -23,7 +23,7 @@ impl RedisShared {
         Self {
             clock,
             names: Arc::new(KeyNames::new(prefix)),
-            is_eviction_told: Arc::default(),
+            is_eviction_logged: Arc::default(),
         }
     }
 

@@ -19,21 +19,21 @@ fn settings() -> BreakerSettings {
     }
 }
 
-fn breaker() -> (Breaker, Clock) {
+fn breaker() -> (CircuitBreaker, Clock) {
     let clock = Clock::manual(START);
-    let breaker = Breaker::new("a.test:6379".into(), settings(), clock.clone());
+    let breaker = CircuitBreaker::new("a.test:6379".into(), settings(), clock.clone());
     (breaker, clock)
 }
 
-fn succeed(breaker: &Breaker) -> Change {
+fn succeed(breaker: &CircuitBreaker) -> Change {
     breaker.permit(0).expect("it may be asked").succeed()
 }
 
-fn fail(breaker: &Breaker) {
+fn fail(breaker: &CircuitBreaker) {
     breaker.permit(0).expect("it may be asked").fail(&"a fault");
 }
 
-fn open(breaker: &Breaker) {
+fn open(breaker: &CircuitBreaker) {
     (0..5).for_each(|_| fail(breaker));
     assert_eq!(breaker.state(), BreakerState::Open);
 }

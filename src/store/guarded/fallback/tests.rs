@@ -155,7 +155,7 @@ fn what_is_charged_here_comes_back_here_and_not_after_it_was_dropped() {
 }
 
 #[test]
-fn tags_are_not_those_that_clients_can_tell() {
+fn partition_ids_are_not_those_that_clients_can_tell() {
     let store = store();
     let (one, other) = (fallback(&store, 1), [4; 32]);
     let other = Fallback {
@@ -175,7 +175,7 @@ fn tags_are_not_those_that_clients_can_tell() {
 }
 
 #[test]
-fn look_says_what_is_left_here_and_that_what_is_not_counted_is_whole() {
+fn peek_says_what_is_left_here_and_that_what_is_not_counted_is_whole() {
     let store = store();
     let fallback = fallback(&store, 2);
     drop(fallback.decide(&[local(0)]));

@@ -135,7 +135,7 @@ fn higher_cost_is_refused_too_and_a_lower_one_is_asked_for() {
 }
 
 #[test]
-fn another_partition_slot_quota_or_mode_is_asked_for() {
+fn another_partition_series_quota_or_mode_is_asked_for() {
     let refusals = Refusals::new();
     let plan = [check(&QUOTA, 1)];
     refusals.remember(&plan, &refused(&[after(5_000_000)]), AT_ONCE, CAP);

@@ -46,7 +46,7 @@ pub(super) struct PipelineContext {
     /// How long a decision may take; the network is given a multiple of it.
     pub(super) timeout: Duration,
     /// Whether the process has logged that the server may evict keys.
-    pub(super) is_eviction_told: Arc<AtomicBool>,
+    pub(super) is_eviction_logged: Arc<AtomicBool>,
 }
 
 /// Whether plans share a call of the script.
@@ -80,7 +80,7 @@ struct PipelineCore {
     reconfigured: Notify,
     /// Whether a caller suspects that the server is mute.
     is_suspect: Cell<bool>,
-    /// Where the connection leads to, for people.
+    /// The name of the connected server, for logs.
     server: RefCell<Option<Arc<str>>>,
 }
 

@@ -188,7 +188,7 @@ impl Supervisor {
         } = &*self.core;
         let name: Arc<str> = self.locator.server().into();
         if let Some(policy) = &connected.eviction
-            && !context.is_eviction_told.swap(true, Relaxed)
+            && !context.is_eviction_logged.swap(true, Relaxed)
         {
             tracing::warn!(
                 server = &*name,

@@ -31,7 +31,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Opens a view of the Cluster that these are of.
+    /// Opens a view of the Cluster to which these nodes belong.
     fn open(seeds: impl IntoIterator<Item = SocketAddr>) -> Rc<Self> {
         Self::open_with(seeds, |_| ())
     }
@@ -71,7 +71,7 @@ impl Bench {
             clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
             grouping: Grouping::CallEach,
             timeout: Duration::from_millis(50),
-            is_eviction_told: Arc::new(AtomicBool::new(false)),
+            is_eviction_logged: Arc::new(AtomicBool::new(false)),
         };
         Rc::new(Self {
             cluster: Cluster::open(seeds, settings, context),
@@ -138,7 +138,7 @@ impl Bench {
             .collect()
     }
 
-    /// Returns so many partitions of a slot.
+    /// Returns `count` partitions of a slot.
     fn partitions_in(&self, slot: u16, count: usize) -> Vec<u128> {
         let is_in = |partition_id: &u128| self.slot(*partition_id) == slot;
         (0..).filter(is_in).take(count).collect()
@@ -153,8 +153,8 @@ struct Load {
     errors: Vec<CallError>,
 }
 
-/// Decides plans of so many quotas for these partitions, in turn and many at once, while `work` is
-/// done on a thread of its own.
+/// Decides plans of `quotas` quotas for these partitions, in turn and many at once, while a thread of
+/// its own does `work`.
 async fn under_load(
     bench: &Rc<Bench>,
     partition_ids: &[u128],

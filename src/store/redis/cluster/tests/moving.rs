@@ -80,7 +80,7 @@ async fn resharding_under_load_loses_and_repeats_nothing() {
     }
 }
 
-/// Has Redis' own tool move so many slots from the first node to the second.
+/// Lets Redis' own tool move this many slots from the first node to the second.
 fn reshard(servers: &servers::Cluster, slots: u32) {
     let id = |node: &Server| node.command(&["CLUSTER", "MYID"]).text();
     let [first, second, ..] = &servers.nodes[..] else {

@@ -104,7 +104,11 @@ async fn server_that_may_evict_keys_is_told_of_once() {
         let context = context();
         let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context.clone());
         pipeline.decide(plan("k", 1)).await.expect("an answer");
-        assert_eq!(context.is_eviction_told.load(Relaxed), is_told, "{policy}");
+        assert_eq!(
+            context.is_eviction_logged.load(Relaxed),
+            is_told,
+            "{policy}"
+        );
     }
 }
 

@@ -24,7 +24,7 @@ async fn error_has_the_words_of_the_server() {
 async fn each_change_is_logged_once_and_no_secret_is() {
     // With one subscriber alone, a place that logs is off for good once a thread without it was there.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF));
-    let log = Log::default();
+    let log = CapturedLog::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)
@@ -93,16 +93,16 @@ fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
 
 /// Takes what is logged on this thread.
 #[derive(Clone, Debug, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Log {
+impl CapturedLog {
     fn text(&self) -> String {
         let bytes = self.0.lock().expect("nobody panics with it");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
-impl io::Write for Log {
+impl io::Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("nobody panics with it").extend(bytes);
         Ok(bytes.len())

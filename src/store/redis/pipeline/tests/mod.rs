@@ -27,14 +27,14 @@ use crate::store::series::Series;
 use crate::store::servers::{self, Server};
 use crate::store::settings::Address;
 
-/// So long a window that no test sees its end.
+/// Its window is so long that no test sees its end.
 const QUOTA: Quota = Quota {
     limit: 1_000_000,
     window: Micros::from_secs(3_000_000_000),
     algorithm: Algorithm::FixedWindow,
     count: Count::Admitted,
 };
-const SLOT: SeriesId = SeriesId(0);
+const SERIES: SeriesId = SeriesId(0);
 
 #[tokio::test(flavor = "local")]
 async fn decisions_that_are_ready_together_share_a_call() {
@@ -163,7 +163,7 @@ fn context() -> PipelineContext {
         clock: Clock::system(),
         grouping: Grouping::OneCall,
         timeout: Duration::from_millis(50),
-        is_eviction_told: Arc::default(),
+        is_eviction_logged: Arc::default(),
     }
 }
 
@@ -204,7 +204,7 @@ fn plan(key: &str, amount: u64) -> Packed {
 fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     let check = Check {
         quota,
-        series_id: SLOT,
+        series_id: SERIES,
         partition_id: PartitionHasher::new(&[0; 32]).finish(),
         cost: amount,
         mode: Mode::Enforce,
@@ -229,7 +229,7 @@ async fn settle_step(
 ) -> Result<Value, CallError> {
     let settlement = Settlement {
         quota,
-        series_id: SLOT,
+        series_id: SERIES,
         partition_id: PartitionHasher::new(&[0; 32]).finish(),
         step,
     };
@@ -247,7 +247,7 @@ fn names() -> KeyNames {
         shape: QUOTA.algorithm.into(),
         window: QUOTA.window,
     };
-    names.note(SLOT, &series);
+    names.note(SERIES, &series);
     names
 }
 
