@@ -19,10 +19,6 @@ mod guarded;
 mod memory;
 pub mod redis;
 
-#[cfg(test)]
-#[path = "../../tests/support/redis/mod.rs"]
-mod servers;
-
 pub use charge::Charge;
 pub use guarded::GuardedStore;
 pub use memory::MemoryStore;

@@ -15,6 +15,9 @@ mod one_line;
 mod pipeline;
 mod primaries;
 mod sentinel;
+#[cfg(test)]
+#[path = "../../../tests/support/redis/mod.rs"]
+mod servers;
 mod session;
 mod shared;
 pub mod wire;

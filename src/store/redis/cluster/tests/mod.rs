@@ -17,9 +17,9 @@ use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
 use crate::store::redis::pipeline::Grouping;
+use crate::store::redis::servers::{self, Authority, Encryption, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames};
 use crate::store::series::{Series, Shape};
-use crate::store::servers::{self, Authority, Encryption, Server};
 use crate::store::settings::{Deployment, Secret};
 use crate::store::tls::{Tls, TlsMaterial};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::*;
 use crate::limit::{Charged, LeavingBucket};
 use crate::store::redis::sentinel::Sentinels as Group;
-use crate::store::servers::{Authority, Encryption, Sentinels, documented_user};
+use crate::store::redis::servers::{Authority, Encryption, Sentinels, documented_user};
 use crate::store::settings::{Deployment, RedisSettings, Secret};
 use crate::store::tls::{Tls, TlsMaterial};
 

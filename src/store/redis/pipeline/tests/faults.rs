@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::spawn_blocking;
 
 use super::*;
-use crate::store::servers::{Fault, Proxy};
+use crate::store::redis::servers::{Fault, Proxy};
 use crate::store::settings::Secret;
 
 #[tokio::test(flavor = "local")]

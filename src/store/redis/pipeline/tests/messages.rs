@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use super::*;
 use crate::store::redis::connect::DialError;
-use crate::store::servers::Server;
+use crate::store::redis::servers::Server;
 use crate::store::settings::Secret;
 
 #[tokio::test(flavor = "local")]

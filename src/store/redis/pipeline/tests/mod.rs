@@ -22,9 +22,9 @@ use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
+use crate::store::redis::servers::{self, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
 use crate::store::series::Series;
-use crate::store::servers::{self, Server};
 use crate::store::settings::Address;
 
 /// Its window is so long that no test sees its end.
