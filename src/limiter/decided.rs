@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::OpenCharge;
+use super::charge::OpenCharge;
 use crate::clock::Micros;
 use crate::limit::{Decision, Retry};
 use crate::metrics::PolicyOutcome;
