@@ -29,7 +29,7 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("tollgate: cannot read {}: {error}", file.display());
+            eprintln!("tollgate: {}", cli::unreadable(file, &error));
             return Ok(ExitCode::from(EXIT_CONFIG));
         }
     };

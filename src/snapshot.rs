@@ -35,16 +35,23 @@ pub struct Snapshot {
     pub decisive_headers: Arc<[HeaderName]>,
     /// Upstreams, in file order.
     pub upstreams: Vec<Arc<Upstream>>,
-    /// Which limit headers answers carry.
-    pub ratelimit_headers: RateLimitHeaders,
     /// What is logged, how and where.
     pub log: Log,
     /// The admin port.
     pub admin: Admin,
     /// The store.
     pub store: crate::store::Settings,
+    /// What belongs to none of these.
+    pub general: General,
+}
+
+/// What stands before the first table of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct General {
     /// Worker threads; none means one per core.
     pub workers: Option<usize>,
+    /// Which limit headers answers carry.
+    pub ratelimit_headers: RateLimitHeaders,
     /// How long the gateway is not ready but still accepts after SIGTERM.
     pub shutdown_delay: Duration,
     /// How long requests in flight may take after that.
@@ -77,7 +84,7 @@ pub struct Listener {
 }
 
 /// What happens to the requests that match one pattern.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// The pattern as the file has it, with method and host if any: the route's name in log and metrics.
     pub name: Arc<str>,
@@ -120,7 +127,7 @@ pub struct AppliedPolicy {
 }
 
 /// Whose quota, how much, and what happens around it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Its name in the file.
     pub name: Arc<str>,
@@ -137,7 +144,7 @@ pub struct Policy {
 }
 
 /// One quota of a policy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyQuota {
     /// The quota.
     pub quota: Quota,
@@ -184,7 +191,7 @@ pub enum UpstreamKind {
 }
 
 /// Origins that speak HTTP/1.1.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpUpstream {
     /// Host and port of each origin; at least one.
     pub endpoints: Vec<Endpoint>,
@@ -226,7 +233,7 @@ pub struct Log {
 }
 
 /// The admin port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admin {
     /// Where it listens; none means that it is off.
     pub address: Option<SocketAddr>,

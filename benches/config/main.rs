@@ -98,7 +98,7 @@ fn one(routes: usize, kind: Kind) {
     let kept = resident_bytes().saturating_sub(before);
     let (load_ms, second) = timed(|| loaded(&changed, &store));
     let (check_ms, said) = timed(|| summary("bench", &second));
-    let (changes_ms, told) = timed(|| changes(&live.snapshot, &second.snapshot));
+    let (changes_ms, told) = timed(|| changes(&first.file, &second.file));
     assert_eq!(told.applied.len(), 1, "one policy has changed");
     let (force_ms, next) = timed(|| Live::new(second.snapshot, &metrics, &[7; 32]));
     let (drop_ms, ()) = timed(|| drop(live));

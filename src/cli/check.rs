@@ -1,15 +1,15 @@
-//! `tollgate check`: every mistake of a file, or what the file means and promises.
+//! `tollgate check`: every mistake of a file, or what the file means and guarantees.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::EXIT_CONFIG;
-use crate::config::value::bytes_text;
-use crate::config::{self, Loaded, promise, words};
+use super::{EXIT_CONFIG, unreadable};
+use crate::config::value::{StoreUrl, bytes_text};
+use crate::config::{self, Loaded, guarantee, spelling};
 use crate::limit::plan::SeriesId;
-use crate::snapshot::{Listener, Policy, Route, Snapshot};
+use crate::snapshot::{Listener, Policy, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
@@ -19,7 +19,7 @@ pub fn check(path: &Path) -> ExitCode {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("{name}: cannot be read: {error}");
+            eprintln!("{}", unreadable(path, &error));
             return ExitCode::from(EXIT_CONFIG);
         }
     };
@@ -37,10 +37,14 @@ pub fn check(path: &Path) -> ExitCode {
     }
 }
 
-/// Says what a good file means: its listeners, its routes in file order, each quota's promise,
-/// and what is hardly meant.
+/// Says what a good file means: its listeners, its routes in file order, each quota's guarantee,
+/// and what is probably not meant.
 pub fn summary(file_name: &str, loaded: &Loaded) -> String {
-    let Loaded { snapshot, warnings } = loaded;
+    let Loaded {
+        snapshot,
+        file,
+        warnings,
+    } = loaded;
     let mut out = format!("{file_name}: no mistakes\n");
     out += "\nlisteners\n";
     for one in &snapshot.listeners {
@@ -50,10 +54,10 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     let admin = admin.map_or_else(|| "off".to_owned(), |address| address.to_string());
     let _ = writeln!(out, "  admin port: {admin}");
     out += "\nstore\n";
-    store(&mut out, &snapshot.store);
+    store(&mut out, &file.store.value.url, &snapshot.store);
     out += "\nroutes\n";
     for one in &snapshot.routes {
-        route(&mut out, snapshot, one);
+        route(&mut out, loaded, one);
     }
     if !snapshot.policies.is_empty() {
         out += "\npolicies\n";
@@ -75,15 +79,15 @@ fn listener(out: &mut String, listener: &Listener) {
     let identity = &listener.identity;
     if !identity.trusted_proxies.is_empty() {
         let nets = identity.trusted_proxies.iter().map(ToString::to_string);
-        let source = words::address_source(&identity.source);
-        let _ = write!(out, ", client by {source} from {}", words::list(nets));
+        let source = spelling::address_source(&identity.source);
+        let _ = write!(out, ", client by {source} from {}", spelling::list(nets));
     }
     out.push('\n');
 }
 
 /// Says where counters live, and never who the gateway is there.
-fn store(out: &mut String, store: &Settings) {
-    let _ = write!(out, "  {}", words::store_url(&store.location));
+fn store(out: &mut String, url: &StoreUrl, store: &Settings) {
+    let _ = write!(out, "  {}", spelling::store_url(url));
     let Location::Redis(redis) = &store.location else {
         let most = bytes_text(store.memory_max);
         let _ = writeln!(out, ", this process alone, at most {most}");
@@ -94,7 +98,7 @@ fn store(out: &mut String, store: &Settings) {
         (None, Deployment::Unix(_)) => "",
         (None, _) => "not encrypted, ",
     };
-    let timeout = words::duration(store.timeout);
+    let timeout = spelling::duration(store.timeout);
     let _ = writeln!(
         out,
         ", {encryption}keys `{}:…`, at most {timeout} for a decision",
@@ -102,12 +106,12 @@ fn store(out: &mut String, store: &Settings) {
     );
 }
 
-fn route(out: &mut String, snapshot: &Snapshot, route: &Route) {
-    let upstream = &snapshot.upstreams[route.upstream];
-    let endpoints = words::endpoints(&upstream.kind);
+fn route(out: &mut String, loaded: &Loaded, route: &Route) {
+    let upstream = &loaded.file.upstreams[route.upstream];
+    let endpoints = spelling::endpoints(&upstream.value.endpoints);
     let _ = writeln!(out, "  {} → {} {endpoints}", route.name, upstream.name);
     let policies = route.policies.iter();
-    let policies = policies.map(|applied| words::applied(snapshot, applied));
+    let policies = policies.map(|applied| spelling::applied(&loaded.snapshot, applied));
     match policies.collect::<Vec<_>>().join(", ").as_str() {
         "" => out.push_str("    no policy\n"),
         policies => {
@@ -119,24 +123,24 @@ fn route(out: &mut String, snapshot: &Snapshot, route: &Route) {
 fn policy(out: &mut String, policy: &Policy) {
     let whose = match policy.partition.0.as_slice() {
         [] => "one for all".to_owned(),
-        _ => format!("by {}", words::partition(&policy.partition)),
+        _ => format!("by {}", spelling::partition(&policy.partition)),
     };
     let _ = write!(out, "  {}: {whose}", policy.name);
     match policy.mode {
         Some(crate::limit::plan::Mode::Enforce) => {}
         mode => {
-            let _ = write!(out, ", {}", words::mode(mode));
+            let _ = write!(out, ", {}", spelling::word(spelling::MODES, &mode));
         }
     }
     out.push('\n');
     for part in &policy.quotas {
         let quota = &part.quota;
-        let algorithm = words::algorithm(quota.algorithm);
-        let (rate, promise) = (words::rate(quota), promise::promise(quota));
-        let _ = writeln!(out, "    {rate}, {algorithm}: {promise}");
+        let algorithm = spelling::word(spelling::ALGORITHMS, &quota.algorithm.into());
+        let (rate, guarantee) = (spelling::rate(quota), guarantee::guarantee(quota));
+        let _ = writeln!(out, "    {rate}, {algorithm}: {guarantee}");
     }
     let quotas: Vec<_> = policy.quotas.iter().map(|part| part.quota).collect();
-    if let Some(advice) = promise::advice(&quotas) {
+    if let Some(advice) = guarantee::advice(&quotas) {
         let _ = writeln!(out, "    {advice}");
     }
 }

@@ -4,7 +4,8 @@
 
 pub mod check;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
@@ -41,6 +42,16 @@ pub enum Command {
 /// Reads the command line; for help, the version or a mistake, prints that and exits.
 pub fn parse() -> Cli {
     Cli::parse()
+}
+
+/// Says why a file cannot be read, and how to name another one.
+pub fn unreadable(file: &Path, error: &io::Error) -> String {
+    let file = file.display();
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "; name the file with `--config FILE`",
+        _ => "",
+    };
+    format!("{file}: cannot be read: {error}{hint}")
 }
 
 /// The exit status of a file with mistakes (`EX_CONFIG` of sysexits.h).

@@ -1,26 +1,23 @@
 //! The file's mirror: exactly its shape, with the place of every value; nothing resolved yet.
 //!
-//! A value that is absent is `None`: defaults are filled in by `compile`, in one place.
+//! A key that the file leaves out has its default already; [`Table::place`] says whether it is there.
+//! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
-use std::net::SocketAddr;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, Method, StatusCode};
-use ipnet::IpNet;
 
 use super::value::{QuotaText, StoreUrl};
-use crate::access_log::AccessLog;
-use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Count, LeavingBucket};
-use crate::logging::LogFormat;
-use crate::request::{AddressSource, ClientNames, Missing, Partition};
-use crate::snapshot::{EncodedSlash, RateLimitHeaders};
-use crate::store::settings::Secret;
+use crate::limit::{Algorithm, Count, LeavingBucket};
+use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log};
+use crate::store::settings::{Secret, Settings};
 
 /// A value and where it stands in the file, in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct At<T> {
     /// The value.
     pub value: T,
@@ -28,172 +25,167 @@ pub struct At<T> {
     pub span: Range<usize>,
 }
 
-/// A table that the file names: `[policies.NAME]`.
-pub type Named<T> = (At<String>, T);
+/// Equal values are equal wherever they stand.
+impl<T: PartialEq> PartialEq for At<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+/// A table of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Table<T> {
+    /// Its name, if the file gives it one; a route's is made of what it matches.
+    pub name: Arc<str>,
+    /// Where its name or its header stands.
+    pub span: Range<usize>,
+    /// What its keys say.
+    pub value: T,
+    /// The keys that are there and right, those of tables in it as `tls.ca`.
+    pub(super) places: Vec<(&'static str, Range<usize>)>,
+    /// The titles of the tables, this one and those in it, that have a mistake of their own.
+    pub(super) incomplete: Vec<&'static str>,
+}
+
+impl<T> Table<T> {
+    /// Returns where the value of a key stands; none if the key is absent or wrong.
+    pub fn place(&self, key: &str) -> Option<&Range<usize>> {
+        let found = self.places.iter().find(|(name, _)| *name == key);
+        found.map(|(_, span)| span)
+    }
+
+    /// Whether the file gives the key a value.
+    pub fn has(&self, key: &str) -> bool {
+        self.place(key).is_some()
+    }
+
+    /// Whether an absent key of the table with this title may be one that is wrong.
+    pub fn is_incomplete(&self, title: &str) -> bool {
+        self.incomplete.contains(&title)
+    }
+}
 
 /// A whole file.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// `workers`
-    pub workers: Option<At<usize>>,
+    /// What stands before the first table.
+    pub top: Table<Top>,
+    /// `[listeners.NAME]`
+    pub listeners: Vec<Table<Listener>>,
+    /// `[admin]`
+    pub admin: Table<Admin>,
+    /// `[log]`
+    pub log: Table<Log>,
+    /// `[store]`
+    pub store: Table<Store>,
+    /// `[upstreams.NAME]`
+    pub upstreams: Vec<Table<Upstream>>,
+    /// `[policies.NAME]`
+    pub policies: Vec<Table<Policy>>,
+    /// `[[routes]]`
+    pub routes: Vec<Table<Route>>,
+    /// What could not be read at all.
+    pub lost: Lost,
+}
+
+/// What a file has that could not be read, so that it is not called missing.
+#[derive(Clone, Debug, Default)]
+pub struct Lost {
+    /// Kinds of tables of which one, at least, has a header that cannot be read.
+    pub headers: HashSet<&'static str>,
+    /// Kinds of tables of which one, at least, stands under a misspelled name.
+    pub misspelled: HashSet<&'static str>,
+    /// Names of tables that stand under a misspelled name, or are no tables.
+    pub names: HashSet<String>,
+    /// Headers of the tables in which a statement cannot be read.
+    pub spoiled: Vec<Range<usize>>,
+}
+
+impl Lost {
+    /// Whether the file may have a table of this kind that was not read.
+    pub fn may_be_any(&self, kind: &str) -> bool {
+        self.headers.contains(kind) || self.misspelled.contains(kind)
+    }
+
+    /// Whether the file may have a table of this kind and name that was not read.
+    pub fn may_be(&self, kind: &str, name: &str) -> bool {
+        self.headers.contains(kind) || self.names.contains(name)
+    }
+
+    /// Whether the table whose header is at `span` lacks a statement that cannot be read.
+    pub fn is_from(&self, span: &Range<usize>) -> bool {
+        let mut headers = self.spoiled.iter();
+        headers.any(|header| header.start <= span.start && span.end <= header.end)
+    }
+}
+
+/// What stands before the first table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Top {
+    /// What the snapshot has of it.
+    pub general: General,
     /// `default_policies`
     pub default_policies: Vec<At<String>>,
-    /// `ratelimit_headers`
-    pub ratelimit_headers: Option<RateLimitHeaders>,
-    /// `shutdown_delay`
-    pub shutdown_delay: Option<Duration>,
-    /// `shutdown_grace`
-    pub shutdown_grace: Option<Duration>,
-    /// `[listeners.NAME]`
-    pub listeners: Vec<Named<Listener>>,
-    /// `[admin]`
-    pub admin: Admin,
-    /// `[log]`
-    pub log: Log,
-    /// `[store]`
-    pub store: Store,
-    /// `[upstreams.NAME]`
-    pub upstreams: Vec<Named<Upstream>>,
-    /// `[policies.NAME]`
-    pub policies: Vec<Named<Policy>>,
-    /// `[[routes]]`, with the place of each table
-    pub routes: Vec<At<Route>>,
-    /// Whether a table, or a key outside of any, could not be read, so that a name may be lost.
-    pub incomplete: bool,
-}
-
-/// `[listeners.NAME]`
-#[derive(Clone, Debug, Default)]
-pub struct Listener {
-    /// `address`
-    pub address: Option<At<SocketAddr>>,
-    /// `trusted_proxies`
-    pub trusted_proxies: Vec<IpNet>,
-    /// `client_address`
-    pub client_address: Option<At<AddressSource>>,
-    /// `ipv6_prefix`
-    pub ipv6_prefix: Option<u8>,
-    /// `max_connections`
-    pub max_connections: Option<usize>,
-    /// `max_held`
-    pub max_held: Option<usize>,
-    /// `header_timeout`
-    pub header_timeout: Option<Duration>,
-    /// `idle_timeout`
-    pub idle_timeout: Option<Duration>,
-    /// `body_timeout`
-    pub body_timeout: Option<Duration>,
-    /// `max_header_bytes`
-    pub max_header_bytes: Option<At<usize>>,
-    /// `max_body_bytes`
-    pub max_body_bytes: Option<u64>,
-    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
-    pub incomplete: bool,
-}
-
-/// `[admin]`
-#[derive(Clone, Debug, Default)]
-pub struct Admin {
-    /// `address`: none is the default, `Some(None)` is `"off"`
-    pub address: Option<At<Option<SocketAddr>>>,
-}
-
-/// `[log]`
-#[derive(Clone, Debug, Default)]
-pub struct Log {
-    /// `level`
-    pub level: Option<tracing::Level>,
-    /// `format`
-    pub format: Option<LogFormat>,
-    /// `access`
-    pub access: Option<AccessLog>,
-    /// `file`
-    pub file: Option<PathBuf>,
-    /// `clients`
-    pub clients: Option<ClientNames>,
 }
 
 /// `[store]`
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Store {
     /// `url`
-    pub url: Option<At<StoreUrl>>,
-    /// `username`
-    pub username: Option<At<Box<str>>>,
-    /// `password`
-    pub password: Option<At<Secret>>,
+    pub url: StoreUrl,
+    /// `username`, or the URL's
+    pub username: Option<Box<str>>,
+    /// `password`, or the URL's
+    pub password: Option<Secret>,
     /// `sentinel_password`
-    pub sentinel_password: Option<At<Secret>>,
-    /// `[store.tls]`
-    pub tls: Option<At<StoreTls>>,
+    pub sentinel_password: Option<Secret>,
+    /// `[store.tls] ca`
+    pub ca: Option<Pem>,
+    /// `[store.tls] certificate`
+    pub certificate: Option<Pem>,
+    /// `[store.tls] key`
+    pub key: Option<Pem>,
     /// `prefix`
-    pub prefix: Option<Box<str>>,
-    /// `key_secret`
-    pub key_secret: Option<Secret>,
-    /// `timeout`
-    pub timeout: Option<Duration>,
-    /// `memory_max`
-    pub memory_max: Option<u64>,
-    /// `refusal_cache`
-    pub refusal_cache: Option<Duration>,
-    /// `[store.breaker]`
-    pub breaker: Breaker,
-    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
-    pub incomplete: bool,
+    pub prefix: Arc<str>,
+    /// What the snapshot has of it, but for the location.
+    pub settings: Settings,
 }
 
-/// `[store.tls]`
-#[derive(Clone, Debug, Default)]
-pub struct StoreTls {
-    /// `ca`
-    pub ca: Option<At<PathBuf>>,
-    /// `certificate`
-    pub certificate: Option<At<PathBuf>>,
-    /// `key`
-    pub key: Option<At<PathBuf>>,
-    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
-    pub incomplete: bool,
+/// A PEM file, read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is in it; may be a private key.
+    pub content: Vec<u8>,
 }
 
-/// `[store.breaker]`
-#[derive(Clone, Debug, Default)]
-pub struct Breaker {
-    /// `failures`
-    pub failures: Option<u32>,
-    /// `failure_ratio`
-    pub failure_ratio: Option<f64>,
-    /// `window`
-    pub window: Option<Duration>,
-    /// `cooldown`
-    pub cooldown: Option<Duration>,
+impl std::fmt::Debug for Pem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pem({})", self.path.display())
+    }
 }
 
 /// `[upstreams.NAME]`
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Upstream {
     /// `endpoints`
-    pub endpoints: Option<At<Vec<At<Endpoint>>>>,
-    /// `connect_timeout`
-    pub connect_timeout: Option<Duration>,
-    /// `response_timeout`
-    pub response_timeout: Option<Duration>,
-    /// `body_timeout`
-    pub body_timeout: Option<Duration>,
-    /// `retries`
-    pub retries: Option<u32>,
-    /// `pool.max_idle`
-    pub max_idle: Option<usize>,
-    /// `pool.idle_timeout`
-    pub idle_timeout: Option<Duration>,
-    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
-    pub incomplete: bool,
+    pub endpoints: Vec<At<Endpoint>>,
+    /// `balance`: endpoints take turns, which is all there is.
+    pub balance: (),
+    /// What the snapshot has of it, but for the endpoints.
+    pub http: HttpUpstream,
+    /// `response_timeout` of routes that have none of their own.
+    pub response_timeout: Duration,
+    /// `body_timeout` of routes that have none of their own.
+    pub body_timeout: Duration,
 }
 
 /// One of `endpoints`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `http://host:port`
-    Http(crate::snapshot::Endpoint),
+    Http(snapshot::Endpoint),
     /// `builtin:echo`
     Echo,
     /// `builtin:status/204`
@@ -201,34 +193,26 @@ pub enum Endpoint {
 }
 
 /// `[policies.NAME]`
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
     /// `quota`: one or several
-    pub quota: Option<At<Vec<At<QuotaText>>>>,
+    pub quota: Vec<At<QuotaText>>,
     /// `algorithm`
-    pub algorithm: Option<At<AlgorithmName>>,
+    pub algorithm: AlgorithmName,
     /// `buckets`
-    pub buckets: Option<At<u32>>,
+    pub buckets: u32,
     /// `leaving`
-    pub leaving: Option<At<LeavingBucket>>,
+    pub leaving: LeavingBucket,
     /// `burst`
-    pub burst: Option<At<u64>>,
+    pub burst: Option<u64>,
     /// `queue`
-    pub queue: Option<At<u64>>,
-    /// `partition`
-    pub partition: Option<At<Partition>>,
-    /// `missing`
-    pub missing: Option<Missing>,
+    pub queue: u64,
     /// `cost`
-    pub cost: Option<At<u64>>,
+    pub cost: u64,
     /// `count`
-    pub count: Option<At<Count>>,
-    /// `mode`
-    pub mode: Option<Mode>,
-    /// `on_store_failure`
-    pub on_store_failure: Option<OnStoreFailure>,
-    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
-    pub incomplete: bool,
+    pub count: Count,
+    /// What the snapshot has of it, but for name and quotas.
+    pub policy: snapshot::Policy,
 }
 
 /// `algorithm`
@@ -247,20 +231,20 @@ pub enum AlgorithmName {
     LeakyBucket,
 }
 
-/// `mode`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// `enforce`
-    #[default]
-    Enforce,
-    /// `shadow`
-    Shadow,
-    /// `off`
-    Off,
+impl From<Algorithm> for AlgorithmName {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::FixedWindow => Self::FixedWindow,
+            Algorithm::SlidingWindow { .. } => Self::SlidingWindow,
+            Algorithm::SlidingLog => Self::SlidingLog,
+            Algorithm::Gcra { .. } => Self::Gcra,
+            Algorithm::LeakyBucket { .. } => Self::LeakyBucket,
+        }
+    }
 }
 
 /// `[[routes]]`
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Route {
     /// `path`, as written
     pub path: Option<At<String>>,
@@ -278,22 +262,23 @@ pub struct Route {
     pub policies: Vec<At<String>>,
     /// `strip_prefix`
     pub strip_prefix: Option<At<String>>,
-    /// `preserve_host`
-    pub preserve_host: Option<bool>,
     /// `cost`
-    pub cost: Option<At<u64>>,
+    pub cost: Option<u64>,
     /// `default_policies`
-    pub default_policies: Option<bool>,
-    /// `response_timeout`
+    pub default_policies: bool,
+    /// `response_timeout`; none: the upstream's
     pub response_timeout: Option<Duration>,
-    /// `body_timeout`
+    /// `body_timeout`; none: the upstream's
     pub body_timeout: Option<Duration>,
-    /// `max_body_bytes`
-    pub max_body_bytes: Option<u64>,
-    /// `encoded_slash`
-    pub encoded_slash: Option<EncodedSlash>,
     /// `case_insensitive`
-    pub case_insensitive: Option<bool>,
-    /// Whether a mistake was found in it, so that a key that is absent may be the wrong one.
-    pub incomplete: bool,
+    pub case_insensitive: bool,
+    /// What the snapshot has of it as the file says it.
+    pub route: snapshot::Route,
+}
+
+impl Route {
+    /// Returns `path` or `path_regex`, whichever the route has.
+    pub fn pattern(&self) -> Option<&At<String>> {
+        self.path.as_ref().or(self.path_regex.as_ref())
+    }
 }

@@ -1,6 +1,7 @@
 //! A file's whole way: read, compiled, and every mistake of both in one report.
 
 use super::compile::{compile, warnings};
+use super::file::File;
 use super::read::{Env, read};
 use super::report::Report;
 use crate::limit::plan::SeriesId;
@@ -12,7 +13,9 @@ use crate::store::Series;
 pub struct Loaded {
     /// What the data plane runs on.
     pub snapshot: Snapshot,
-    /// What is no mistake but hardly meant, one sentence each.
+    /// What the file says, for the next reload to be compared with.
+    pub file: File,
+    /// What is valid but probably not what was meant, one sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -31,7 +34,11 @@ pub fn load(
             report
         })?;
         let warnings = warnings(&file, &snapshot);
-        return Ok(Loaded { snapshot, warnings });
+        return Ok(Loaded {
+            snapshot,
+            file,
+            warnings,
+        });
     }
     if let Err(later) = compile(&file, &mut |_| SeriesId(0)) {
         report.absorb(later);

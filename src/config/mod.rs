@@ -1,9 +1,11 @@
 //! The configuration's journey: `gateway.toml` → [`mod@file`] (exact shape, spans) → [`mod@compile`] → `Snapshot` | [`report`].
 //!
 //! Parsed, not validated: the mirror knows how the file spells things and where, the snapshot
-//! cannot be wrong. Every mistake of a file is collected in one run.
+//! cannot be wrong. Every mistake of a file is collected in one run. What is known of a key stands in
+//! one place, the tables of [`options`].
 
 pub mod file;
+pub mod options;
 pub mod read;
 pub mod value;
 
@@ -13,7 +15,7 @@ pub mod report;
 mod secrets;
 
 pub mod changes;
-pub mod promise;
-pub mod words;
+pub mod guarantee;
+pub mod spelling;
 
 pub use load::{Loaded, environment, load};

@@ -2,8 +2,8 @@
 //!
 //! [`Report::render`] is for people at a terminal: the source line with a caret under the culprit.
 //! [`Report::lines`] is for logs: one line a mistake. A report never holds what a variable of the
-//! file stands for, so neither can show it; passwords that stand in the file itself are overwritten
-//! in its lines.
+//! file stands for, so neither can show it, and whoever adds a mistake redacts the value that it quotes;
+//! here passwords that stand in the file itself are overwritten in its lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,15 +11,14 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
 
-use super::secrets::Secrets;
+use super::secrets::overwritten;
 
 /// The mistakes of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     mistakes: Vec<Mistake>,
     /// Places whose text came out of a variable, and is not to be repeated.
-    veiled: Vec<Range<usize>>,
-    torn: bool,
+    redacted: Vec<Range<usize>>,
 }
 
 /// One mistake.
@@ -36,42 +35,32 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    /// Begins a mistake at `span`.
-    pub fn at(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self {
-            span,
-            message: message.into(),
-            expected: String::new(),
-            hint: None,
-        }
-    }
-
-    /// Says what was expected there.
-    #[must_use]
-    pub fn expected(mut self, expected: impl Into<String>) -> Self {
-        self.expected = expected.into();
-        self
-    }
-
     /// Says how to mend it.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    pub fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
+        self.maybe_hint(Some(hint.into()))
     }
 
     /// Says how to mend it, if anybody knows.
-    #[must_use]
-    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
+    pub fn maybe_hint(&mut self, hint: Option<String>) -> &mut Self {
         self.hint = hint;
         self
     }
 }
 
 impl Report {
-    /// Adds a mistake.
-    pub fn add(&mut self, mistake: Mistake) {
-        self.mistakes.push(mistake);
+    /// Adds a mistake; `expected` says what was expected there, as a noun, or nothing.
+    pub fn mistake(
+        &mut self,
+        place: &Range<usize>,
+        message: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> &mut Mistake {
+        self.mistakes.push_mut(Mistake {
+            span: place.clone(),
+            message: message.into(),
+            expected: expected.into(),
+            hint: None,
+        })
     }
 
     /// Whether nothing is wrong.
@@ -84,19 +73,9 @@ impl Report {
         self.mistakes.len()
     }
 
-    /// Whether part of the file could not be parsed, so that what refers to it cannot be judged.
-    pub fn is_torn(&self) -> bool {
-        self.torn
-    }
-
-    /// Notes that part of the file could not be parsed.
-    pub(super) fn tear(&mut self) {
-        self.torn = true;
-    }
-
     /// Notes that the text at `span` came out of a variable, and is not to be repeated.
-    pub(super) fn veil(&mut self, span: Range<usize>) {
-        self.veiled.push(span);
+    pub(super) fn redact(&mut self, span: Range<usize>) {
+        self.redacted.push(span);
     }
 
     /// Adds what a later stage found.
@@ -105,18 +84,17 @@ impl Report {
     /// it says of a variable's value is said without the value.
     pub fn absorb(&mut self, later: Self) {
         let known = Places::of(self.mistakes.iter().map(|mistake| &mistake.span));
-        let veiled = Places::of(&self.veiled);
+        let redacted = Places::of(&self.redacted);
         for mut mistake in later.mistakes {
             if known.touch(&mistake.span) {
                 continue;
             }
-            if veiled.touch(&mistake.span) {
+            if redacted.touch(&mistake.span) {
                 "what this variable stands for does not fit here".clone_into(&mut mistake.message);
                 mistake.hint = None;
             }
             self.mistakes.push(mistake);
         }
-        self.torn |= later.torn;
     }
 
     /// Returns the mistakes in the order of their places, each once.
@@ -135,9 +113,8 @@ impl Report {
         } else {
             Renderer::plain()
         };
-        let secrets = Secrets::of(text);
-        let mistakes = self.discreet(&secrets);
-        let text = secrets.overwritten();
+        let mistakes = self.mistakes();
+        let text = overwritten(text);
         let text = showable(&text);
         let lines = Lines::of(&text);
         let mut out = String::new();
@@ -165,21 +142,7 @@ impl Report {
             }
             out
         };
-        let mistakes = self.discreet(&Secrets::of(text));
-        mistakes.iter().map(line).collect()
-    }
-
-    /// Returns the mistakes without the secrets that they repeat.
-    fn discreet(&self, secrets: &Secrets<'_>) -> Vec<Mistake> {
-        let mut mistakes: Vec<_> = self.mistakes().into_iter().cloned().collect();
-        for mistake in &mut mistakes {
-            if let Some(message) = secrets.left_out(&mistake.message, &mistake.span) {
-                mistake.message = message;
-                mistake.hint = None;
-            }
-            (mistake.hint).take_if(|hint| secrets.left_out(hint, &mistake.span).is_some());
-        }
-        mistakes
+        self.mistakes().into_iter().map(line).collect()
     }
 }
 
@@ -314,7 +277,9 @@ mod tests {
     #[test]
     fn columns_count_characters_in_both_forms() {
         let mut report = Report::default();
-        report.add(Mistake::at(16..17, "no comment").hint("leave it out"));
+        report
+            .mistake(&(16..17), "no comment", "")
+            .hint("leave it out");
         assert_eq!(
             report.lines("f.toml", TEXT),
             ["f.toml:2:9: no comment (leave it out)"]
@@ -329,7 +294,9 @@ mod tests {
     fn a_mistake_stays_on_its_line_whatever_the_file_has_in_a_string() {
         let mut report = Report::default();
         let hostile = "`a\nerror: b\u{1b}[2J` is not a duration";
-        report.add(Mistake::at(0..1, hostile).hint("did you mean `a\n`?"));
+        report
+            .mistake(&(0..1), hostile, "")
+            .hint("did you mean `a\n`?");
         assert_eq!(
             report.lines("f.toml", TEXT),
             ["f.toml:1:1: `a␊error: b␛[2J` is not a duration (did you mean `a␊`?)"]
@@ -345,7 +312,7 @@ mod tests {
     fn controls_beyond_ascii_reach_no_terminal() {
         let text = "a = \"\u{9b}31m\u{85}\" # ß\n";
         let mut report = Report::default();
-        report.add(Mistake::at(4..14, "`\u{9b}31m\u{2028}` is no number"));
+        report.mistake(&(4..14), "`\u{9b}31m\u{2028}` is no number", "");
         assert_eq!(
             report.lines("f.toml", text),
             ["f.toml:1:5: `\u{fffd}31m\u{fffd}` is no number"]
@@ -358,43 +325,47 @@ mod tests {
         );
     }
 
+    fn mistake(span: Range<usize>, message: &str, expected: &str) -> Mistake {
+        Mistake {
+            span,
+            message: message.to_owned(),
+            expected: expected.to_owned(),
+            hint: None,
+        }
+    }
+
     #[test]
     fn mistakes_are_sorted_by_place_and_said_once() {
-        let (early, late) = (Mistake::at(0..1, "early"), Mistake::at(4..5, "late"));
         let mut report = Report::default();
-        for mistake in [&late, &early, &late] {
-            report.add(mistake.clone());
+        for (place, message) in [(4..5, "late"), (0..1, "early"), (4..5, "late")] {
+            report.mistake(&place, message, "");
         }
+        let (early, late) = (mistake(0..1, "early", ""), mistake(4..5, "late", ""));
         assert_eq!(report.mistakes(), [&early, &late]);
     }
 
     #[test]
     fn what_follows_from_a_mistake_is_left_out() {
         let mut report = Report::default();
-        report.add(Mistake::at(2..6, "cause"));
+        report.mistake(&(2..6), "cause", "");
         let mut later = Report::default();
-        later.add(Mistake::at(4..9, "effect"));
-        later.add(Mistake::at(6..9, "another"));
+        later.mistake(&(4..9), "effect", "");
+        later.mistake(&(6..9), "another", "");
         report.absorb(later);
-        assert_eq!(
-            report.mistakes(),
-            [&Mistake::at(2..6, "cause"), &Mistake::at(6..9, "another")]
-        );
+        let (cause, another) = (mistake(2..6, "cause", ""), mistake(6..9, "another", ""));
+        assert_eq!(report.mistakes(), [&cause, &another]);
     }
 
     #[test]
     fn what_a_variable_stands_for_is_not_repeated() {
         let mut report = Report::default();
-        report.veil(2..6);
+        report.redact(2..6);
         let mut later = Report::default();
-        later.add(
-            Mistake::at(2..6, "no upstream `hunter2`")
-                .expected("an upstream")
-                .hint("did you mean `hunter`?"),
-        );
+        later
+            .mistake(&(2..6), "no upstream `hunter2`", "an upstream")
+            .hint("did you mean `hunter`?");
         report.absorb(later);
-        let said = Mistake::at(2..6, "what this variable stands for does not fit here")
-            .expected("an upstream");
-        assert_eq!(report.mistakes(), [&said]);
+        let message = "what this variable stands for does not fit here";
+        assert_eq!(report.mistakes(), [&mistake(2..6, message, "an upstream")]);
     }
 }

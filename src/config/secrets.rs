@@ -1,67 +1,44 @@
-//! Overwrites what reads as a secret in a file's lines before they are shown beside a mistake.
+//! Keeps the secrets of a file out of what is said of it.
 //!
-//! Those lines go to terminals and journals. What a variable stands for never gets that far; this is
-//! for files that hold their passwords themselves.
+//! Reports go to terminals and journals. What a variable stands for never gets that far; this is for
+//! files that hold their passwords themselves. A value is [`redacted`] before it becomes part of a
+//! sentence, and the file's lines are [`overwritten`] before they are shown beside one.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Keys whose values are secrets.
 const KEYS: [&str; 4] = ["password", "sentinel_password", "key_secret", "token"];
 
-/// Where the secrets of a file are.
-pub(super) struct Secrets<'t> {
-    text: &'t str,
-    /// In order, none within another.
-    places: Vec<Range<usize>>,
+/// Returns a value with `***` for the passwords of URLs in it.
+pub(super) fn redacted(value: &str) -> Cow<'_, str> {
+    let mut redacted = Cow::Borrowed(value);
+    let found: Vec<_> = credentials(value)
+        .filter(|place| is_secret(value, place))
+        .collect();
+    for place in found.into_iter().rev() {
+        redacted.to_mut().replace_range(place, "***");
+    }
+    redacted
 }
 
-impl<'t> Secrets<'t> {
-    pub(super) fn of(text: &'t str) -> Self {
-        let lower = text.to_ascii_lowercase();
-        let values = KEYS.iter().flat_map(|key| values_of(&lower, key));
-        // A variable's name is no secret, and may be the mistake.
-        let is_secret =
-            |place: &Range<usize>| !place.is_empty() && !is_variable(&text[place.clone()]);
-        let mut found: Vec<_> = credentials(text).chain(values).filter(is_secret).collect();
-        found.sort_unstable_by_key(|place| place.start);
-        let mut places: Vec<Range<usize>> = Vec::new();
-        for place in found {
-            match places.last_mut().filter(|last| place.start < last.end) {
-                Some(last) => last.end = last.end.max(place.end),
-                None => places.push(place),
-            }
-        }
-        Self { text, places }
+/// Returns a file's text with its secrets overwritten byte for byte, so that places stay where they are.
+pub(super) fn overwritten(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let values = KEYS.iter().flat_map(|key| values_of(&lower, key));
+    let mut bytes = text.as_bytes().to_vec();
+    for place in credentials(text)
+        .chain(values)
+        .filter(|place| is_secret(text, place))
+    {
+        bytes[place].fill(b'*');
     }
+    String::from_utf8(bytes).expect("whole characters were overwritten")
+}
 
-    /// Returns the text with its secrets overwritten byte for byte, so that places stay where they are.
-    pub(super) fn overwritten(&self) -> String {
-        let mut bytes = self.text.as_bytes().to_vec();
-        for place in &self.places {
-            bytes[place.clone()].fill(b'*');
-        }
-        String::from_utf8(bytes).expect("whole characters were overwritten")
-    }
-
-    /// Returns what is said of `span` without the secrets there; none if it has none of them.
-    pub(super) fn left_out(&self, said: &str, span: &Range<usize>) -> Option<String> {
-        let first = self.places.partition_point(|place| place.end <= span.start);
-        let places = self.places[first..].iter();
-        let there = places.take_while(|place| place.start < span.end);
-        let mut left = said.to_owned();
-        for secret in there.map(|place| &self.text[place.clone()]) {
-            left = left.replace(secret, "***");
-            // A long text may be cut within it.
-            let cut = (secret.char_indices().skip(1))
-                .filter_map(|(end, _)| left.find(&format!("{}…", &secret[..end])))
-                .min();
-            if let Some(cut) = cut {
-                let end = left[cut..].find('…').map_or(left.len(), |end| cut + end);
-                left.replace_range(cut..end, "***");
-            }
-        }
-        (left != said).then_some(left)
-    }
+/// A variable's name is no secret, and may be the mistake.
+fn is_secret(text: &str, place: &Range<usize>) -> bool {
+    !place.is_empty() && !is_variable(&text[place.clone()])
 }
 
 /// Whether all of it is one variable.
@@ -158,23 +135,21 @@ mod tests {
             ("'redis://:a\"b@h'", "'redis://:***@h'"),
             ("redis://:a@h", "redis://:*@h"),
         ] {
-            assert_eq!(Secrets::of(text).overwritten(), shown);
+            assert_eq!(overwritten(text), shown);
         }
     }
 
     #[test]
-    fn what_is_said_of_a_secret_leaves_it_out() {
-        let text = "a = 'http://u:secret@h'\nb = 'secret'";
-        let secrets = Secrets::of(text);
-        let left_out = |said, span| secrets.left_out(said, &span);
-        for (said, left) in [
-            ("`http://u:secret@h` is bad", "`http://u:***@h` is bad"),
-            ("`http://u:sec…` is bad", "`http://u:***…` is bad"),
+    fn a_value_is_redacted_before_it_is_quoted() {
+        for (value, shown) in [
+            ("http://u:name@h", "http://u:***@h"),
+            ("redis://:a@h/x", "redis://:***@h/x"),
+            ("a://b@c d://:e@f", "a://***@c d://:***@f"),
+            ("name", "name"),
+            ("redis://:${A}@h", "redis://:${A}@h"),
         ] {
-            assert_eq!(left_out(said, 4..23).as_deref(), Some(left));
+            assert_eq!(redacted(value), shown);
         }
-        assert_eq!(left_out("it is bad", 4..23), None);
-        assert_eq!(left_out("`secret` is bad", 28..36), None);
     }
 
     #[test]
@@ -185,7 +160,7 @@ mod tests {
             "endpoints = ['http://a/x@y', 'http://b:80']",
             "no_token = 'x'\ntokens = 'x'\ntoken\ntoken = # x",
         ] {
-            assert_eq!(Secrets::of(text).overwritten(), text);
+            assert_eq!(overwritten(text), text);
         }
     }
 }

@@ -10,11 +10,14 @@ mod request;
 mod store;
 mod time;
 
+use std::fs;
+use std::io::{self, Read as _};
+
 pub use address::{admin_address, client_address, endpoint, network, socket_address};
 pub use amount::{bytes_text, ratio, size};
 pub use request::{header_after_prefix, header_name, header_value, method, part_choice};
 pub use store::{Encryption, RedisUrl, StoreUrl, prefix, secret, store_url, username};
-pub use time::{QuotaText, duration, duration_text, quota};
+pub use time::{QuotaText, duration, quota};
 
 /// Why a text is not what its key wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +51,8 @@ impl Wrong {
 
     /// Says how to mend it.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        self.maybe_hint(Some(hint.into()))
     }
 
     /// Says how to mend it, if anybody knows.
@@ -83,15 +85,24 @@ pub fn word<T: Clone>(text: &str, words: &[(&str, T)], to_come: &[&str]) -> Resu
 
 /// Checks a name that ends up in header fields and metric labels.
 pub fn name(text: &str) -> Result<String, Wrong> {
-    let fits = (1..=NAME_LEN_MAX).contains(&text.len())
-        && text
-            .bytes()
-            .all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\');
-    if fits {
+    let fits = |byte: u8| matches!(byte, b' '..=b'~') && !b"\"\\".contains(&byte);
+    if (1..=NAME_LEN_MAX).contains(&text.len()) && text.bytes().all(fits) {
         return Ok(text.to_owned());
     }
     Err(Wrong::new("cannot be a name", "1 to 64 printable ASCII characters without `\"` and `\\`")
         .hint("names appear in header fields and metric labels; letters, digits, `-` and `_` are a good choice"))
+}
+
+/// Reads a file of `most` bytes or less, or says what keeps it from being read.
+pub fn file(path: &str, most: u64) -> Result<Vec<u8>, String> {
+    let said = |error: io::Error| format!("the system says: {}", error.kind());
+    let file = fs::File::open(path).map_err(said)?;
+    let mut content = Vec::new();
+    let read = file.take(most + 1).read_to_end(&mut content);
+    if read.map_err(said)? as u64 > most {
+        return Err(format!("it is larger than {most} bytes"));
+    }
+    Ok(content)
 }
 
 /// Joins words as in "`a`, `b` or `c`".

@@ -22,8 +22,7 @@ use crate::access_log::Writer;
 use crate::admin::AdminState;
 use crate::clock::Clock;
 use crate::config::changes::{changes, keep_until_restart};
-use crate::config::report::Report;
-use crate::config::{Loaded, environment, load};
+use crate::config::{Loaded, environment, file::File, load, report::Report};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
@@ -43,6 +42,8 @@ pub struct Gateway {
     output: Output,
     /// Changes what is logged, once events are logged.
     logging: Option<Logging>,
+    /// What the file in force says.
+    file: File,
     /// Warnings about the file, until events are logged.
     warnings: Vec<String>,
     /// Names and bound addresses of the listeners.
@@ -125,6 +126,7 @@ impl Gateway {
             admin,
             output,
             logging: None,
+            file: loaded.file,
             warnings: loaded.warnings,
             addresses,
             admin_address,
@@ -259,8 +261,9 @@ impl Gateway {
         let loaded = load(text, &environment, &mut |series| store.series_id(series))
             .inspect_err(|_| self.reject_reload())?;
         let old = Arc::clone(&self.shared.live());
-        let changes = changes(&old.snapshot, &loaded.snapshot);
-        let snapshot = keep_until_restart(&old.snapshot, loaded.snapshot);
+        let changes = changes(&self.file, &loaded.file);
+        let loaded = keep_until_restart(&self.file, &old.snapshot, loaded);
+        let snapshot = loaded.snapshot;
         let series_ids = series_ids(&snapshot);
         self.shared.store.reload(&snapshot.store);
         let old = self.shared.swap(Live::new(
@@ -271,6 +274,7 @@ impl Gateway {
         self.shared.store.retain(&series_ids);
         self.shared.metrics.reloaded(Reload::Applied);
         self.retired.push(old);
+        self.file = loaded.file;
         self.reopen_log();
         for key in &changes.needs_restart {
             tracing::warn!(key, "a changed key needs a restart: its old value stays");
@@ -306,7 +310,7 @@ impl Gateway {
     /// the grace, and joins every thread.
     pub fn shutdown(&mut self) {
         self.admin.is_ready.store(false, Relaxed);
-        let delay = self.shared.live().snapshot.shutdown_delay;
+        let delay = self.shared.live().snapshot.general.shutdown_delay;
         self.phase.send_replace(Phase::Draining(delay));
         for worker in self.workers.drain(..) {
             join(worker);
@@ -346,10 +350,7 @@ fn open_log(snapshot: &Snapshot) -> Result<Output, StartError> {
 /// Logs the warnings about a file: what is not a mistake, but probably not what was meant.
 fn warn(warnings: &[String]) {
     for warning in warnings {
-        tracing::warn!(
-            warning,
-            "the file is valid, but probably not what was meant"
-        );
+        tracing::warn!(warning, "valid, but probably not what was meant");
     }
 }
 
@@ -376,7 +377,7 @@ fn bind(address: SocketAddr, key: impl Fn() -> String) -> Result<TcpListener, St
 
 fn worker_count(snapshot: &Snapshot) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    snapshot.workers.unwrap_or_else(cores)
+    snapshot.general.workers.unwrap_or_else(cores)
 }
 
 /// Returns the ids of the series that a configuration counts in.

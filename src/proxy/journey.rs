@@ -114,7 +114,7 @@ pub(crate) async fn run(
         // Otherwise hyper says `keep-alive` beside `close` to a client that asked for it.
         *response.version_mut() = version;
     }
-    let style = live.snapshot.ratelimit_headers;
+    let style = live.snapshot.general.ratelimit_headers;
     let infos = exchange.decided.infos(&live.snapshot);
     let mut scratch = client.worker.scratch.borrow_mut();
     annotate(response.headers_mut(), style, infos, &mut scratch);

@@ -102,7 +102,7 @@ impl Runner {
     /// over.
     async fn drain(&self, period: &mut Interval) {
         self.connections.drain(Draining::Begun);
-        let grace = self.worker.live().snapshot.shutdown_grace;
+        let grace = self.worker.live().snapshot.general.shutdown_grace;
         let done = async {
             let mut periods = 0;
             while self.connections.len() > 0 && !self.worker.shared.is_forced() {

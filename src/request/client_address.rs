@@ -17,7 +17,7 @@ use super::forwarded;
 use super::host::is_port;
 
 /// How a listener tells who its clients are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientIdentity {
     /// Peers that may say for whom they forward.
     pub trusted_proxies: Vec<IpNet>,
@@ -28,9 +28,10 @@ pub struct ClientIdentity {
 }
 
 /// Where a trusted peer says whose request it forwards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AddressSource {
     /// `X-Forwarded-For`.
+    #[default]
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
     Forwarded,

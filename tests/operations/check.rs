@@ -44,10 +44,33 @@ fn a_bad_file_is_reported_on_standard_error_and_exits_with_78() {
 }
 
 #[test]
+fn a_gateway_without_its_file_says_how_to_name_one() {
+    let folder = folder("other.toml", GOOD);
+    let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.starts_with("tollgate: gateway.toml: cannot be read: "),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("; name the file with `--config FILE`\n"),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(78));
+}
+
+#[test]
 fn a_file_that_is_not_there_is_named_and_exits_with_78() {
     let folder = folder("other.toml", GOOD);
     let output = check(&[], &folder);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("gateway.toml: cannot be read: "), "{said}");
+    assert!(
+        said.contains("name the file with `--config FILE`"),
+        "{said}"
+    );
     assert_eq!(output.status.code(), Some(78));
 }

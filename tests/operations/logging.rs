@@ -229,13 +229,13 @@ fn body_that_is_found_too_large_after_the_answer_began_is_recorded_as_that() {
 }
 
 #[test]
-fn what_is_hardly_meant_is_logged_at_the_start_and_at_a_reload() {
+fn what_is_probably_not_meant_is_logged_at_the_start_and_at_a_reload() {
     let trusting = |proxies| logged("").listener(&format!("trusted_proxies = ['{proxies}']"));
     let process = Process::start(&trusting("0.0.0.0/0"));
-    process.wait_for_line(&["hardly meant", "`public`", "0.0.0.0/0"]);
+    process.wait_for_line(&["probably not what was meant", "`public`", "0.0.0.0/0"]);
     process.rewrite(&trusting("::/0"));
     process.signal("HUP");
-    process.wait_for_line(&["hardly meant", "`public`", "::/0"]);
+    process.wait_for_line(&["probably not what was meant", "`public`", "::/0"]);
 }
 
 #[test]

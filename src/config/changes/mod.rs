@@ -1,20 +1,23 @@
-//! What a reload changes, in words, one line each; and what of it waits for a restart.
+//! What a reload changes, one line each; and what of it waits for a restart.
 //!
-//! Tables are matched by name. A quota keeps its counters exactly if its series (policy,
-//! algorithm's shape, window) and its partition stay; a line about a quota says which it is.
+//! Files are compared key by key, as the options list them; tables are matched by name. A quota keeps
+//! its counters exactly if its series (policy, algorithm's shape, window) and its partition stay; a
+//! line about a quota says which it is.
 
-mod policies;
+mod quotas;
 mod store;
-mod tables;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::snapshot::{Listener, Snapshot};
+use super::Loaded;
+use super::compile::listener;
+use super::file::{File, Route, Table};
+use super::options::{ADMIN, Change, Effect, LISTENER, LOG, ROUTE, TOP, UPSTREAM};
+use crate::snapshot::Snapshot;
 
 /// What a reload changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,148 +28,121 @@ pub struct Changes {
     pub needs_restart: Vec<String>,
 }
 
-/// Says what changes when `new`, as the file has it, takes the place of `old`.
-pub fn changes(old: &Snapshot, new: &Snapshot) -> Changes {
-    let mut changes = Changes::default();
-    restart(old, new, &mut changes.needs_restart);
-    let lines = &mut changes.applied;
-    tables::top(old, new, lines);
-    for (old, new) in pairs(&old.listeners, &new.listeners, |one| &one.name) {
-        if let (Some(old), Some(new)) = (old, new) {
-            tables::listener(old, new, lines);
-        }
+/// Says what changes when `new` takes the place of `old`.
+pub fn changes(old: &File, new: &File) -> Changes {
+    let mut all = Changes::default();
+    all.add("", TOP.changes(&old.top.value, &new.top.value));
+    all.add("admin: ", ADMIN.changes(&old.admin.value, &new.admin.value));
+    let store = store::changes(&old.store.value, &new.store.value);
+    all.add("store: ", store);
+    all.add("log: ", LOG.changes(&old.log.value, &new.log.value));
+    let (applies, restart) = (Effect::Applies, Effect::NeedsRestart);
+    for (of, old, new) in all.both("listener", restart, &old.listeners, &new.listeners) {
+        all.add(&of, LISTENER.changes(old, new));
     }
-    for (old, new) in pairs(&old.upstreams, &new.upstreams, |one| &one.name) {
-        match (old, new) {
-            (Some(old), Some(new)) => tables::upstream(old, new, lines),
-            (old, new) => came_or_went("upstream", old, new, |one| &one.name, lines),
-        }
+    for (of, old, new) in all.both("upstream", applies, &old.upstreams, &new.upstreams) {
+        all.add(&of, UPSTREAM.changes(old, new));
     }
-    for (old, new) in pairs(&old.policies, &new.policies, |one| &one.name) {
-        match (old, new) {
-            (Some(old), Some(new)) => policies::policy(old, new, lines),
-            (old, new) => came_or_went("policy", old, new, |one| &one.name, lines),
-        }
+    for (of, old, new) in all.both("policy", applies, &old.policies, &new.policies) {
+        all.add(&of, quotas::changes(old, new));
     }
-    for (was, is) in pairs(&old.routes, &new.routes, |one| &one.name) {
-        match (was, is) {
-            (Some(was), Some(is)) => tables::route((old, was), (new, is), lines),
-            (was, is) => came_or_went("route", was, is, |one| &one.name, lines),
-        }
+    for (of, old, new) in all.both("route", applies, &old.routes, &new.routes) {
+        all.add(&of, ROUTE.changes(old, new));
     }
-    changes
+    all.applied.extend(another_order(&old.routes, &new.routes));
+    all
 }
 
 /// Gives `new` the old values of all keys that need a restart, so that the rest can apply.
 ///
 /// The listeners are those that run, in their order, with the new settings of the same name.
 #[must_use]
-pub fn keep_until_restart(old: &Snapshot, mut new: Snapshot) -> Snapshot {
+pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Loaded {
+    let (file, snapshot) = (&mut new.file, &mut new.snapshot);
+    TOP.keep(&old.top.value, &mut file.top.value);
+    ADMIN.keep(&old.admin.value, &mut file.admin.value);
+    let location = &mut snapshot.store.location;
+    store::keep(
+        (&old.store.value, &running.store.location),
+        (&mut file.store.value, location),
+    );
     let listeners = old.listeners.iter().map(|running| {
-        let same = |candidate: &&Arc<Listener>| candidate.name == running.name;
-        match new.listeners.iter().find(same) {
-            Some(candidate) => Arc::new(Listener {
-                address: running.address,
-                ..Listener::clone(candidate)
-            }),
-            None => Arc::clone(running),
-        }
+        let same = file.listeners.iter().find(|one| one.name == running.name);
+        let mut kept = same.unwrap_or(running).clone();
+        LISTENER.keep(&running.value, &mut kept.value);
+        kept
     });
-    new.listeners = listeners.collect();
-    new.workers = old.workers;
-    new.admin = old.admin.clone();
-    new.store.location = store::kept(&old.store.location, new.store.location);
+    file.listeners = listeners.collect();
+    snapshot.general = file.top.value.general.clone();
+    snapshot.admin = file.admin.value.clone();
+    snapshot.listeners = file.listeners.iter().map(listener).collect();
     new
 }
 
-fn restart(old: &Snapshot, new: &Snapshot, lines: &mut Vec<String>) {
-    for (old, new) in pairs(&old.listeners, &new.listeners, |one| &one.name) {
-        match (old, new) {
-            (Some(old), Some(new)) => Diff::of(&format!("listener {}: ", old.name), lines).key(
-                "address",
-                &old.address,
-                &new.address,
-                ToString::to_string,
-            ),
-            (old, new) => came_or_went("listener", old, new, |one| &one.name, lines),
-        }
-    }
-    let workers = |workers: &Option<usize>| match workers {
-        Some(workers) => workers.to_string(),
-        None => "one per core".to_owned(),
-    };
-    let address = |address: &Option<SocketAddr>| match address {
-        Some(address) => address.to_string(),
-        None => "off".to_owned(),
-    };
-    let mut diff = Diff::of("", lines);
-    diff.key("workers", &old.workers, &new.workers, workers);
-    diff.key(
-        "admin: address",
-        &old.admin.address,
-        &new.admin.address,
-        address,
-    );
-    store::restart(&old.store, &new.store, lines);
-}
-
-/// Collects what differs between two tables of one name.
-struct Diff<'l> {
-    of: String,
-    lines: &'l mut Vec<String>,
-}
-
-impl<'l> Diff<'l> {
-    /// Begins the lines about a table; `of` stands before each.
-    fn of(of: &str, lines: &'l mut Vec<String>) -> Self {
-        Self {
-            of: of.to_owned(),
-            lines,
+impl Changes {
+    /// Adds the changed keys of a table; `of` stands before each.
+    fn add(&mut self, of: &str, changes: Vec<Change>) {
+        let is_afresh = |change: &Change| change.effect == Effect::CountersAfresh;
+        let all_afresh = changes.iter().any(is_afresh);
+        for Change { key, text, effect } in changes {
+            let note = match effect {
+                Effect::CountersAfresh => ", counters start afresh",
+                // Otherwise another line says that they are not.
+                Effect::CountersKept if !all_afresh => ", counters kept",
+                _ => "",
+            };
+            let space = if key.is_empty() { "" } else { " " };
+            self.line(effect, format!("{of}{key}{space}{text}{note}"));
         }
     }
 
-    /// Adds `key old → new` if the two differ.
-    fn key<T: PartialEq>(&mut self, key: &str, old: &T, new: &T, show: impl Fn(&T) -> String) {
-        if old != new {
-            self.line(&format!("{key} {} → {}", show(old), show(new)));
+    fn line(&mut self, effect: Effect, line: String) {
+        match effect {
+            Effect::NeedsRestart => self.needs_restart.push(line),
+            _ => self.applied.push(line),
         }
     }
 
-    /// Adds a line.
-    fn line(&mut self, text: &str) {
-        self.lines.push(format!("{}{text}", self.of));
+    /// Returns the tables that both files have, with what their lines begin with; adds, with
+    /// `effect`, those that only one of them has.
+    fn both<'t, T>(
+        &mut self,
+        noun: &str,
+        effect: Effect,
+        old: &'t [Table<T>],
+        new: &'t [Table<T>],
+    ) -> Vec<(String, &'t T, &'t T)> {
+        let named = |tables: &'t [Table<T>]| -> HashMap<&str, &T> {
+            tables.iter().map(|one| (&*one.name, &one.value)).collect()
+        };
+        let (was, is) = (named(old), named(new));
+        let mut both = Vec::new();
+        for Table { name, value, .. } in old {
+            match is.get(&**name) {
+                Some(new) => both.push((format!("{noun} {name}: "), value, *new)),
+                None => self.line(effect, format!("{noun} {name} removed")),
+            }
+        }
+        for table in new.iter().filter(|table| !was.contains_key(&*table.name)) {
+            self.line(effect, format!("{noun} {} added", table.name));
+        }
+        both
     }
 }
 
-/// Adds that something came or went.
-fn came_or_went<T>(
-    kind: &str,
-    old: Option<&T>,
-    new: Option<&T>,
-    name: impl Fn(&T) -> &Arc<str>,
-    lines: &mut Vec<String>,
-) {
-    if let Some(old) = old {
-        lines.push(format!("{kind} {} removed", name(old)));
-    }
-    if let Some(new) = new {
-        lines.push(format!("{kind} {} added", name(new)));
-    }
-}
-
-/// Pairs what has the same name: first in the old order, then what is new.
-fn pairs<'s, T>(
-    old: &'s [T],
-    new: &'s [T],
-    name: impl Fn(&T) -> &Arc<str>,
-) -> Vec<(Option<&'s T>, Option<&'s T>)> {
-    let named = |list: &'s [T]| -> HashMap<&str, &'s T> {
-        list.iter().map(|one| (&**name(one), one)).collect()
+/// Says which regular expressions are tried in another order: the file's decides between them.
+fn another_order(old: &[Table<Route>], new: &[Table<Route>]) -> Option<String> {
+    let names = |routes: &[Table<Route>]| -> Vec<Arc<str>> {
+        let is_regex = |route: &&Table<Route>| route.value.path_regex.is_some();
+        let routes = routes.iter().filter(is_regex);
+        routes.map(|route| Arc::clone(&route.name)).collect()
     };
-    let (was, is) = (named(old), named(new));
-    let stay = old
-        .iter()
-        .map(|one| (Some(one), is.get(&**name(one)).copied()));
-    let come = new.iter().filter(|one| !was.contains_key(&**name(one)));
-    stay.chain(come.map(|one| (None, Some(one)))).collect()
+    let (was, is) = (names(old), names(new));
+    let (before, after): (HashSet<_>, HashSet<_>) = (was.iter().collect(), is.iter().collect());
+    let stay = was.iter().filter(|name| after.contains(name));
+    let mut moved = stay.zip(is.iter().filter(|name| before.contains(name)));
+    let (was, is) = moved.find(|(was, is)| was != is)?;
+    Some(format!(
+        "route {is} is tried before route {was} now: both have regular expressions"
+    ))
 }

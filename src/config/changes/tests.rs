@@ -28,11 +28,15 @@ policies = ["per-client", "bucket"]
 /// What stands in the base file, and what takes its place.
 type Edits<'e> = &'e [(&'e str, &'e str)];
 
-fn snapshot(text: &str) -> Snapshot {
+fn loaded(text: &str) -> Loaded {
     let loaded = config::load(text, &|_| None, &mut |_| SeriesId(0));
-    loaded
-        .unwrap_or_else(|report| panic!("{}", report.render("test", text, false)))
-        .snapshot
+    loaded.unwrap_or_else(|report| panic!("{}", report.render("test", text, false)))
+}
+
+/// Keeps what needs a restart, and says what changes then.
+fn kept(old: &Loaded, new: Loaded) -> (Changes, Loaded) {
+    let kept = keep_until_restart(&old.file, &old.snapshot, new);
+    (changes(&old.file, &kept.file), kept)
 }
 
 /// Replaces `from` in the base file and says what that changes.
@@ -42,7 +46,7 @@ fn edit(edits: Edits) -> Changes {
         assert!(text.contains(from), "{from} is not in the base file");
         text = text.replacen(from, to, 1);
     }
-    changes(&snapshot(BASE), &snapshot(&text))
+    changes(&loaded(BASE).file, &loaded(&text).file)
 }
 
 fn applied(lines: &[&str]) -> Changes {
@@ -96,7 +100,7 @@ fn a_number_keeps_the_counters_and_a_shape_does_not() {
         ),
         (
             &[("\"gcra\"", "\"gcra\"\nburst = 5")],
-            &["policy bucket: burst 10 → 5, counters kept"],
+            &["policy bucket: burst the quota → 5, counters kept"],
         ),
         (
             &[("10 per second", "20 per second")],
@@ -149,21 +153,85 @@ fn every_setting_is_named_with_both_values() {
             "ratelimit_headers ietf → both",
             "shutdown_grace 30s → 2m",
             "log: level info → debug",
-            "log: format text on a terminal, else json → json",
+            "log: format text on a terminal, otherwise json → json",
             "log: file standard output → /tmp/log",
             "listener public: trusted_proxies [] → [10.0.0.0/8]",
             "listener public: idle_timeout 75s → 30s",
             "upstream api: endpoints [http://127.0.0.1:9000] → [http://127.0.0.1:9000, http://127.0.0.1:9002]",
             "upstream api: retries 1 → 3",
-            "policy per-client: count admitted → all",
             "policy per-client: missing share → skip",
+            "policy per-client: count admitted → all",
             "policy per-client: mode enforce → shadow",
             "policy per-client: on_store_failure local → open",
             "route /*: upstream api → web",
-            "route /*: policies [per-client, bucket] → [bucket at cost 5]",
+            "route /*: policies [per-client, bucket] → [bucket]",
             "route /*: preserve_host true → false",
-            "route /*: max_body_bytes none → 1MiB",
+            "route /*: cost the policies' own → 5",
+            "route /*: max_body_bytes the listener's → 1MiB",
         ])
+    );
+}
+
+#[test]
+fn what_a_route_matches_is_named_too() {
+    assert_eq!(
+        edit(&[
+            (
+                "workers = 2",
+                "workers = 2\ndefault_policies = [\"bucket\"]"
+            ),
+            ("minute\"", "minute\"\ncost = 2"),
+            ("9000\"]", "9000\"]\nresponse_timeout = \"5s\""),
+            (
+                "path = \"/*\"",
+                "path = \"/*\"\ncase_insensitive = true\ndefault_policies = false\nbody_timeout = \"5s\""
+            ),
+        ]),
+        applied(&[
+            "default_policies [] → [bucket]",
+            "upstream api: response_timeout 30s → 5s",
+            "policy per-client: cost 1 → 2",
+            "route /*: default_policies true → false",
+            "route /*: body_timeout the upstream's → 5s",
+            "route /*: case_insensitive false → true",
+        ])
+    );
+}
+
+/// A header's value may be a key of the client, so it stays out of the log.
+#[test]
+fn a_header_that_a_route_asks_for_is_named_without_its_value() {
+    let with = |value: &str| {
+        let headers = format!("path = \"/*\"\nheaders = {{ x-version = \"{value}\" }}");
+        loaded(&BASE.replacen("path = \"/*\"", &headers, 1))
+    };
+    assert_eq!(
+        changes(&with("2").file, &with("3").file),
+        applied(&["route /* [x-version]: headers changed"])
+    );
+}
+
+#[test]
+fn another_order_of_regular_expressions_is_named() {
+    let with = |expressions: &[&str]| {
+        let route =
+            |regex: &&str| format!("[[routes]]\npath_regex = \"{regex}\"\nupstream = \"api\"\n");
+        let routes: String = expressions.iter().map(route).collect();
+        loaded(&format!("{BASE}{routes}"))
+    };
+    assert_eq!(
+        changes(
+            &with(&["/a.*", "/b.*", "/c.*"]).file,
+            &with(&["/b.*", "/a.*", "/c.*"]).file
+        ),
+        applied(&["route /b.* is tried before route /a.* now: both have regular expressions"])
+    );
+    assert_eq!(
+        changes(
+            &with(&["/a.*", "/c.*"]).file,
+            &with(&["/b.*", "/a.*", "/c.*"]).file
+        ),
+        applied(&["route /b.* added"])
     );
 }
 
@@ -198,17 +266,17 @@ fn what_needs_a_restart_is_said_once_per_key() {
             ),
         ]),
         restart(&[
-            "listener public: address 127.0.0.1:8080 → 127.0.0.1:8081",
-            "listener more added",
             "workers 2 → 4",
             "admin: address 127.0.0.1:8090 → off",
+            "listener more added",
+            "listener public: address 127.0.0.1:8080 → 127.0.0.1:8081",
         ])
     );
 }
 
 #[test]
 fn keys_that_need_a_restart_keep_their_value_and_the_rest_applies() {
-    let old = snapshot(BASE);
+    let old = loaded(BASE);
     let new = BASE
         .replacen(
             "workers = 2",
@@ -221,9 +289,14 @@ fn keys_that_need_a_restart_keep_their_value_and_the_rest_applies() {
             1,
         )
         .replacen("100 per minute", "200 per minute", 1);
-    let kept = keep_until_restart(&old, snapshot(&new));
+    let (changes, kept) = kept(&old, loaded(&new));
+    assert_eq!(kept.snapshot.general, old.snapshot.general);
+    assert_eq!(kept.snapshot.admin, old.snapshot.admin);
+    assert_eq!(kept.snapshot.listeners.len(), 1);
+    let address = kept.snapshot.listeners[0].address;
+    assert_eq!(address, old.snapshot.listeners[0].address);
     assert_eq!(
-        changes(&old, &kept),
+        changes,
         applied(&[
             "store: memory_max 256MiB → 1GiB",
             "listener public: idle_timeout 75s → 30s",
@@ -234,11 +307,13 @@ fn keys_that_need_a_restart_keep_their_value_and_the_rest_applies() {
 
 #[test]
 fn a_listener_that_left_the_file_runs_until_the_restart() {
-    let old = snapshot(BASE);
-    let renamed = snapshot(&BASE.replacen("listeners.public", "listeners.web", 1));
+    let old = loaded(BASE);
+    let renamed = loaded(&BASE.replacen("listeners.public", "listeners.web", 1));
     assert_eq!(
-        changes(&old, &renamed),
+        changes(&old.file, &renamed.file),
         restart(&["listener public removed", "listener web added"])
     );
-    assert_eq!(keep_until_restart(&old, renamed).listeners, old.listeners);
+    let (changes, kept) = kept(&old, renamed);
+    assert_eq!(kept.snapshot.listeners, old.snapshot.listeners);
+    assert_eq!(changes, Changes::default());
 }

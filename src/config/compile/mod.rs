@@ -1,11 +1,10 @@
-//! From the file's mirror to the snapshot: names resolve, defaults are filled in, and every
-//! mistake that one value alone cannot show is collected.
+//! From the file's mirror to the snapshot: names resolve, and every mistake that one value alone
+//! cannot show is collected.
 //!
-//! A table that the reader found a mistake in (`incomplete`) is still compiled, but what it lacks
-//! is not held against it: an absent key may be the wrong one. The store is asked for series only
+//! A table that the reader found a mistake in is still compiled, but what it lacks is not held
+//! against it: an absent key may be the wrong one. The store is asked for series only
 //! once nothing is wrong, so a bad file leaves no trace there.
 
-mod defaults;
 mod listeners;
 mod names;
 mod policies;
@@ -15,6 +14,7 @@ mod store;
 mod upstreams;
 mod warnings;
 
+pub(super) use listeners::listener;
 pub use warnings::warnings;
 
 use std::collections::HashSet;
@@ -27,7 +27,7 @@ use super::report::Report;
 use crate::limit::plan::SeriesId;
 use crate::request::route::Router;
 use crate::request::{AddressSource, Part};
-use crate::snapshot::{Admin, Listener, Log, Policy, Snapshot};
+use crate::snapshot::{Listener, Policy, Snapshot};
 use crate::store::Series;
 
 /// Compiles a file, or says everything that is wrong with it.
@@ -64,15 +64,10 @@ pub fn compile(
         policies,
         decisive_headers,
         upstreams,
-        ratelimit_headers: file.ratelimit_headers.unwrap_or_default(),
-        log: log(file),
-        admin: Admin {
-            address: listeners::admin_address(file),
-        },
+        log: file.log.value.clone(),
+        admin: file.admin.value.clone(),
         store,
-        workers: file.workers.as_ref().map(|at| at.value),
-        shutdown_delay: file.shutdown_delay.unwrap_or(defaults::SHUTDOWN_DELAY),
-        shutdown_grace: file.shutdown_grace.unwrap_or(defaults::SHUTDOWN_GRACE),
+        general: file.top.value.general.clone(),
     })
 }
 
@@ -96,16 +91,6 @@ fn decisive_headers(
     let all = addresses.chain(parts).chain(router.header_names());
     let names: HashSet<&HeaderName> = all.collect();
     names.into_iter().cloned().collect()
-}
-
-fn log(file: &File) -> Log {
-    Log {
-        level: file.log.level.unwrap_or(defaults::LOG_LEVEL),
-        format: file.log.format,
-        access: file.log.access.unwrap_or_default(),
-        file: file.log.file.clone(),
-        clients: file.log.clients.unwrap_or_default(),
-    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::config::file::{At, File, Named};
-use crate::config::report::{Mistake, Report};
+use crate::config::file::{At, File, Lost, Table};
+use crate::config::report::Report;
+use crate::config::secrets::redacted;
 use crate::config::value::did_you_mean;
 
 /// A policy that a route names.
@@ -24,8 +25,8 @@ pub(super) struct PolicyUse {
 pub(super) struct Names<'f> {
     policies: Tables<'f>,
     upstreams: Tables<'f>,
-    /// Whether the file may have lost the very table that is asked for.
-    incomplete: bool,
+    /// What the file may have and could not be read.
+    lost: &'f Lost,
     /// How many more wrong names are compared with all others.
     searches: Cell<usize>,
 }
@@ -44,7 +45,7 @@ impl<'f> Names<'f> {
         Self {
             policies: Tables::new("policy", "policies", &file.policies),
             upstreams: Tables::new("upstream", "upstreams", &file.upstreams),
-            incomplete: file.incomplete,
+            lost: &file.lost,
             searches: Cell::new(SEARCHES_MAX),
         }
     }
@@ -57,21 +58,14 @@ impl<'f> Names<'f> {
             let Some(policy) = self.find(&self.policies, name, report) else {
                 continue;
             };
-            if !seen.insert(policy) {
-                report.add(
-                    Mistake::at(
-                        name.span.clone(),
-                        format!("policy `{}` is listed twice", name.value),
-                    )
-                    .expected("each policy once")
-                    .hint("remove one of them: a policy counts a request once"),
-                );
-                continue;
+            if seen.insert(policy) {
+                let span = Some(name.span.clone());
+                uses.push(PolicyUse { policy, span });
+            } else {
+                let message = format!("policy `{}` is listed twice", name.value);
+                (report.mistake(&name.span, message, "each policy once"))
+                    .hint("remove one of them: a policy counts a request once");
             }
-            uses.push(PolicyUse {
-                policy,
-                span: Some(name.span.clone()),
-            });
         }
         uses
     }
@@ -83,52 +77,40 @@ impl<'f> Names<'f> {
 
     fn find(&self, tables: &Tables<'_>, name: &At<String>, report: &mut Report) -> Option<usize> {
         let found = tables.by_name.get(name.value.as_str()).copied();
-        if found.is_none() && !self.incomplete {
-            let Tables { kind, table, .. } = tables;
-            report.add(
-                Mistake::at(
-                    name.span.clone(),
-                    format!("there is no {kind} `{}`", name.value),
-                )
-                .expected(format!("the name of a table `[{table}.NAME]`"))
-                .hint(self.hint(tables, &name.value)),
-            );
+        let Tables { kind, table, .. } = tables;
+        if found.is_none() && !self.lost.may_be(table, &name.value) {
+            let message = format!("there is no {kind} `{}`", redacted(&name.value));
+            let expected = format!("the name of a table `[{table}.NAME]`");
+            (report.mistake(&name.span, message, expected)).hint(self.hint(tables, &name.value));
         }
         found
     }
 
     fn hint(&self, tables: &Tables<'_>, name: &str) -> String {
-        let Tables {
-            kind, table, names, ..
-        } = tables;
+        let (kind, table, names) = (tables.kind, tables.table, &tables.names);
         if names.is_empty() {
+            let name = redacted(name);
             return format!("the file has no {kind} yet: add `[{table}.{name}]`");
         }
         let searches = self.searches.get();
         self.searches.set(searches.saturating_sub(1));
         let known = if searches == 0 { &[][..] } else { names };
         did_you_mean(name, known.iter().copied()).unwrap_or_else(|| {
-            let shown = names.iter().take(NAMED_MAX).map(|name| format!("`{name}`"));
+            let listed = names.iter().take(NAMED_MAX).map(|name| format!("`{name}`"));
             let more = if names.len() > NAMED_MAX { ", …" } else { "" };
-            format!(
-                "the file has {}{more}",
-                shown.collect::<Vec<_>>().join(", ")
-            )
+            let listed = listed.collect::<Vec<_>>().join(", ");
+            format!("the file has {listed}{more}")
         })
     }
 }
 
 impl<'f> Tables<'f> {
-    fn new<T>(kind: &'static str, table: &'static str, tables: &'f [Named<T>]) -> Self {
-        let names: Vec<&str> = tables.iter().map(|(at, _)| at.value.as_str()).collect();
+    fn new<T>(kind: &'static str, table: &'static str, tables: &'f [Table<T>]) -> Self {
+        let names: Vec<&str> = tables.iter().map(|table| &*table.name).collect();
         Self {
             kind,
             table,
-            by_name: names
-                .iter()
-                .zip(0..)
-                .map(|(name, at)| (*name, at))
-                .collect(),
+            by_name: names.iter().copied().zip(0..).collect(),
             names,
         }
     }

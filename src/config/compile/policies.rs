@@ -1,46 +1,29 @@
 //! Policies: which keys go with which algorithm, and the texts that answers carry.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use super::quotas;
-use crate::config::file::{self, AlgorithmName, At, File, Mode};
-use crate::config::report::{Mistake, Report};
+use crate::config::file::{self, AlgorithmName, File, Table};
+use crate::config::options::POLICY;
+use crate::config::report::Report;
+use crate::config::spelling;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Count, Quota, plan};
-use crate::request::{Choice, Part, Partition};
+use crate::limit::{Count, Quota};
 use crate::snapshot::{Policy, PolicyQuota};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
-    let compiled = (file.policies.iter()).map(|(name, policy)| one(name, policy, report));
+    let compiled = (file.policies.iter()).map(|table| one(table, report));
     compiled.collect()
 }
 
-/// Returns whose quota a policy keeps: one per address unless the file says otherwise.
-pub(super) fn partition(policy: &file::Policy) -> Partition {
-    match &policy.partition {
-        Some(partition) => partition.value.clone(),
-        None => Partition(vec![Choice(vec![Part::Ip])]),
-    }
-}
-
-fn one(name: &At<String>, policy: &file::Policy, report: &mut Report) -> Policy {
-    check_keys(policy, report);
-    if policy.quota.is_none() && !policy.incomplete {
-        report.add(
-            Mistake::at(
-                name.span.clone(),
-                format!("policy `{}` lacks `quota`", name.value),
-            )
-            .expected("a table with `quota`")
-            .hint("add `quota = \"100 per minute\"`"),
-        );
-    }
-    let compiled = quotas::compile(policy, report);
+fn one(table: &Table<file::Policy>, report: &mut Report) -> Policy {
+    check_keys(table, report);
+    let compiled = quotas::compile(table, report);
     let several = compiled.len() > 1;
     let quotas = compiled.into_iter().map(|(quota, window_text)| {
         let suffix = several.then_some(window_text);
-        let item = item(&name.value, suffix);
+        let item = item(&table.name, suffix);
         PolicyQuota {
             series_id: SeriesId(0),
             policy_item: policy_item(&item, &quota),
@@ -49,89 +32,42 @@ fn one(name: &At<String>, policy: &file::Policy, report: &mut Report) -> Policy 
         }
     });
     Policy {
-        name: name.value.as_str().into(),
+        name: Arc::clone(&table.name),
         quotas: quotas.collect(),
-        partition: partition(policy),
-        missing: policy.missing.unwrap_or_default(),
-        mode: match policy.mode.unwrap_or_default() {
-            Mode::Enforce => Some(plan::Mode::Enforce),
-            Mode::Shadow => Some(plan::Mode::Shadow),
-            Mode::Off => None,
-        },
-        on_store_failure: policy.on_store_failure.unwrap_or_default(),
+        ..table.value.policy.clone()
     }
 }
 
 /// Refuses keys that the policy's algorithm has no use for.
-fn check_keys(policy: &file::Policy, report: &mut Report) {
-    if policy.algorithm.is_none() && policy.incomplete {
+fn check_keys(table: &Table<file::Policy>, report: &mut Report) {
+    if !table.has("algorithm") && table.is_incomplete(POLICY.about.title) {
         return;
     }
-    let algorithm = algorithm(policy);
-    let text = text(algorithm);
-    let keys: [(&str, Option<&Range<usize>>, AlgorithmName); 4] = [
-        (
-            "burst",
-            policy.burst.as_ref().map(|at| &at.span),
-            AlgorithmName::Gcra,
-        ),
-        (
-            "queue",
-            policy.queue.as_ref().map(|at| &at.span),
-            AlgorithmName::LeakyBucket,
-        ),
-        (
-            "buckets",
-            policy.buckets.as_ref().map(|at| &at.span),
-            AlgorithmName::SlidingWindow,
-        ),
-        (
-            "leaving",
-            policy.leaving.as_ref().map(|at| &at.span),
-            AlgorithmName::SlidingWindow,
-        ),
-    ];
-    for (key, span, belongs_to) in keys {
-        if let Some(span) = span
-            && algorithm != belongs_to
+    let algorithm = table.value.algorithm;
+    let text = spelling::word(spelling::ALGORITHMS, &algorithm);
+    for (key, owner) in [
+        ("burst", AlgorithmName::Gcra),
+        ("queue", AlgorithmName::LeakyBucket),
+        ("buckets", AlgorithmName::SlidingWindow),
+        ("leaving", AlgorithmName::SlidingWindow),
+    ] {
+        if let Some(place) = table.place(key)
+            && algorithm != owner
         {
-            let belongs_to = self::text(belongs_to);
-            report.add(
-                Mistake::at(span.clone(), format!("`{key}` does not go with `{text}`"))
-                    .expected(format!("a key of `{belongs_to}` only"))
-                    .hint(format!("remove it, or set `algorithm = \"{belongs_to}\"`")),
-            );
+            let owner = spelling::word(spelling::ALGORITHMS, &owner);
+            let message = format!("`{key}` does not go with `{text}`");
+            let expected = format!("a key of `{owner}` only");
+            (report.mistake(place, message, expected))
+                .hint(format!("remove it, or set `algorithm = \"{owner}\"`"));
         }
     }
-    if let Some(count) = &policy.count
-        && count.value == Count::All
+    if let Some(place) = table.place("count")
+        && table.value.count == Count::All
         && matches!(algorithm, AlgorithmName::Gcra | AlgorithmName::LeakyBucket)
     {
-        report.add(
-            Mistake::at(
-                count.span.clone(),
-                format!("`count = \"all\"` does not go with `{text}`"),
-            )
-            .expected("`admitted`")
-            .hint("the windows and `sliding-log` can count refused requests"),
-        );
-    }
-}
-
-fn algorithm(policy: &file::Policy) -> AlgorithmName {
-    policy
-        .algorithm
-        .as_ref()
-        .map_or_else(Default::default, |at| at.value)
-}
-
-fn text(algorithm: AlgorithmName) -> &'static str {
-    match algorithm {
-        AlgorithmName::FixedWindow => "fixed-window",
-        AlgorithmName::SlidingWindow => "sliding-window",
-        AlgorithmName::SlidingLog => "sliding-log",
-        AlgorithmName::Gcra => "gcra",
-        AlgorithmName::LeakyBucket => "leaky-bucket",
+        let message = format!("`count = \"all\"` does not go with `{text}`");
+        (report.mistake(place, message, "`admitted`"))
+            .hint("the windows and `sliding-log` can count refused requests");
     }
 }
 

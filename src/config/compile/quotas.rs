@@ -5,67 +5,55 @@
 
 use std::ops::Range;
 
-use super::defaults;
 use crate::clock::Micros;
-use crate::config::file::{self, AlgorithmName, At};
-use crate::config::report::{Mistake, Report};
+use crate::config::file::{self, AlgorithmName, At, Table};
+use crate::config::options::{BUCKETS_MAX, POLICY};
+use crate::config::report::Report;
+use crate::config::spelling;
 use crate::config::value::QuotaText;
-use crate::config::words;
 use crate::limit::quota::COUNT_MAX;
 use crate::limit::{Algorithm, Quota};
 
 /// Compiles the quotas of a policy, each with its window as the operator wrote it.
-pub(super) fn compile<'f>(policy: &'f file::Policy, report: &mut Report) -> Vec<(Quota, &'f str)> {
-    let Some(quotas) = &policy.quota else {
-        return Vec::new();
-    };
-    if quotas.value.is_empty() && !policy.incomplete {
-        report.add(
-            Mistake::at(quotas.span.clone(), "the list of quotas is empty")
-                .expected("at least one quota")
-                .hint("`mode = \"off\"` turns a policy off"),
-        );
+pub(super) fn compile<'f>(
+    table: &'f Table<file::Policy>,
+    report: &mut Report,
+) -> Vec<(Quota, &'f str)> {
+    let policy = &table.value;
+    if let Some(place) = table.place("quota")
+        && policy.quota.is_empty()
+        && !table.is_incomplete(POLICY.about.title)
+    {
+        (report.mistake(place, "the list of quotas is empty", "at least one quota"))
+            .hint("`mode = \"off\"` turns a policy off");
     }
-    check_windows(&quotas.value, report);
-    let compiled = quotas.value.iter().map(|text| {
+    check_windows(&policy.quota, report);
+    let compiled = policy.quota.iter().map(|text| {
         let quota = Quota {
             limit: text.value.limit,
             window: text.value.window,
             algorithm: algorithm(policy, text.value.limit),
-            count: policy
-                .count
-                .as_ref()
-                .map_or_else(Default::default, |at| at.value),
+            count: policy.count,
         };
-        check_arithmetic(policy, text, &quota, report);
+        check_arithmetic(table, text, &quota, report);
         (quota, text.value.window_text.as_str())
     });
     compiled.collect()
 }
 
 fn algorithm(policy: &file::Policy, limit: u64) -> Algorithm {
-    let name = policy
-        .algorithm
-        .as_ref()
-        .map_or_else(Default::default, |at| at.value);
-    match name {
+    match policy.algorithm {
         AlgorithmName::FixedWindow => Algorithm::FixedWindow,
         AlgorithmName::SlidingWindow => Algorithm::SlidingWindow {
-            buckets: policy
-                .buckets
-                .as_ref()
-                .map_or(defaults::BUCKETS, |at| at.value),
-            leaving: policy
-                .leaving
-                .as_ref()
-                .map_or_else(Default::default, |at| at.value),
+            buckets: policy.buckets,
+            leaving: policy.leaving,
         },
         AlgorithmName::SlidingLog => Algorithm::SlidingLog,
         AlgorithmName::Gcra => Algorithm::Gcra {
-            burst: policy.burst.as_ref().map_or(limit, |at| at.value),
+            burst: policy.burst.unwrap_or(limit),
         },
         AlgorithmName::LeakyBucket => Algorithm::LeakyBucket {
-            queue: policy.queue.as_ref().map_or(defaults::QUEUE, |at| at.value),
+            queue: policy.queue,
         },
     }
 }
@@ -75,82 +63,54 @@ fn check_windows(quotas: &[At<QuotaText>], report: &mut Report) {
     for (at, quota) in quotas.iter().enumerate() {
         let same = |earlier: &&At<QuotaText>| earlier.value.window == quota.value.window;
         if let Some(earlier) = quotas[..at].iter().find(same) {
-            let (least, window) = (
-                earlier.value.limit.min(quota.value.limit),
-                words::window(quota.value.window),
-            );
-            report.add(
-                Mistake::at(
-                    quota.span.clone(),
-                    format!(
-                        "two quotas of one policy have the same window, {}",
-                        words::span(quota.value.window)
-                    ),
-                )
-                .expected("a window of its own")
-                .hint(format!("keep the smaller: `\"{least} per {window}\"`")),
-            );
+            let least = earlier.value.limit.min(quota.value.limit);
+            let span = spelling::span(quota.value.window);
+            let window = spelling::window(quota.value.window);
+            let message = format!("two quotas of one policy have the same window, {span}");
+            (report.mistake(&quota.span, message, "a window of its own"))
+                .hint(format!("keep the smaller: `\"{least} per {window}\"`"));
         }
     }
 }
 
 fn check_arithmetic(
-    policy: &file::Policy,
+    table: &Table<file::Policy>,
     text: &At<QuotaText>,
     quota: &Quota,
     report: &mut Report,
 ) {
+    let place = |key| table.place(key).unwrap_or(&text.span);
     match quota.algorithm {
         Algorithm::SlidingWindow { buckets, .. } => {
-            check_buckets(policy, text, buckets, report);
+            check_buckets(place("buckets"), quota.window, buckets, report);
         }
         Algorithm::Gcra { burst } => {
-            let place = policy.burst.as_ref().map(|at| &at.span);
             check_interval(text, quota, report);
-            check_reach(
-                ("burst", burst, 0),
-                place.unwrap_or(&text.span),
-                quota,
-                report,
-            );
+            check_reach(("burst", burst, 0), place("burst"), quota, report);
         }
         Algorithm::LeakyBucket { queue } => {
-            let place = policy.queue.as_ref().map(|at| &at.span);
             check_interval(text, quota, report);
-            check_reach(
-                ("queue", queue, 1),
-                place.unwrap_or(&text.span),
-                quota,
-                report,
-            );
+            check_reach(("queue", queue, 1), place("queue"), quota, report);
         }
         _ => {}
     }
 }
 
 /// Buckets must divide the window into whole microseconds.
-fn check_buckets(policy: &file::Policy, text: &At<QuotaText>, buckets: u32, report: &mut Report) {
-    let divides = |n: &u32| text.value.window.0.is_multiple_of(u64::from(*n));
+fn check_buckets(place: &Range<usize>, window: Micros, buckets: u32, report: &mut Report) {
+    let divides = |n: &u32| window.0.is_multiple_of(u64::from(*n));
     if divides(&buckets) {
         return;
     }
     let below = (1..buckets).rev().find(divides);
     let above = (buckets + 1..=BUCKETS_MAX).find(divides);
-    let nearest: Vec<String> = (below.into_iter().chain(above))
-        .map(|n| format!("`buckets = {n}`"))
-        .collect();
-    let place = policy.buckets.as_ref().map_or(&text.span, |at| &at.span);
-    report.add(
-        Mistake::at(
-            place.clone(),
-            format!(
-                "{buckets} buckets do not divide a window of {} into whole microseconds",
-                words::span(text.value.window)
-            ),
-        )
-        .expected("a divisor of the window")
-        .hint(format!("the nearest that do: {}", nearest.join(", "))),
-    );
+    let nearest = below.into_iter().chain(above);
+    let nearest: Vec<_> = nearest.map(|n| format!("`buckets = {n}`")).collect();
+    let span = spelling::span(window);
+    let message =
+        format!("{buckets} buckets do not divide a window of {span} into whole microseconds");
+    (report.mistake(place, message, "a divisor of the window"))
+        .hint(format!("the nearest that do: {}", nearest.join(", ")));
 }
 
 /// The interval is whole microseconds; rounding it up must not cost more than 1 % of the rate.
@@ -164,22 +124,15 @@ fn check_interval(text: &At<QuotaText>, quota: &Quota, report: &mut Report) {
     let exact = |interval: &u64| quota.window.0.is_multiple_of(*interval);
     let slower = (interval_us..=quota.window.0).find(exact);
     let faster = (1..interval_us).rev().find(exact);
-    let window = words::window(quota.window);
-    let nearest: Vec<String> = (slower.into_iter().chain(faster))
-        .map(|interval_us| format!("`\"{} per {window}\"`", quota.window.0 / interval_us))
-        .collect();
-    report.add(
-        Mistake::at(
-            text.span.clone(),
-            format!(
-                "a unit every {} is over 1 % slower than {}",
-                words::span(Micros(interval_us)),
-                words::rate(quota)
-            ),
-        )
-        .expected("a rate with an interval of whole microseconds")
-        .hint(format!("the nearest exact rates: {}", nearest.join(", "))),
-    );
+    let window = spelling::window(quota.window);
+    let nearest = slower.into_iter().chain(faster);
+    let nearest = nearest.map(|us| format!("`\"{} per {window}\"`", quota.window.0 / us));
+    let nearest: Vec<_> = nearest.collect();
+    let (interval, rate) = (spelling::span(Micros(interval_us)), spelling::rate(quota));
+    let message = format!("a unit every {interval} is over 1 % slower than {rate}");
+    let expected = "a rate with an interval of whole microseconds";
+    (report.mistake(&text.span, message, expected))
+        .hint(format!("the nearest exact rates: {}", nearest.join(", ")));
 }
 
 /// gcra looks up to `2 * burst * interval` ahead; `extra` is what leaky-bucket adds to its queue.
@@ -195,17 +148,8 @@ fn check_reach(
         return;
     }
     let most = (COUNT_MAX / (2 * interval_us)).saturating_sub(extra);
-    report.add(
-        Mistake::at(
-            place.clone(),
-            format!("a `{key}` of {units} reaches further ahead than time can be counted"),
-        )
-        .expected(format!(
-            "at most {most} at a unit every {}",
-            words::span(Micros(interval_us))
-        )),
-    );
+    let message = format!("a `{key}` of {units} reaches further ahead than time can be counted");
+    let interval = spelling::span(Micros(interval_us));
+    let expected = format!("at most {most} at a unit every {interval}");
+    report.mistake(place, message, expected);
 }
-
-/// Most buckets of a sliding window.
-const BUCKETS_MAX: u32 = 100;

@@ -1,55 +1,63 @@
 //! Routes: patterns become a router, names become indices, and no two routes may tie.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::names::{Names, PolicyUse};
-use super::{defaults, policies};
-use crate::config::file::{self, At, File};
-use crate::config::report::{Mistake, Report};
-use crate::config::words;
+use crate::config::file::{self, At, File, Table};
+use crate::config::options::ROUTE;
+use crate::config::report::Report;
+use crate::config::secrets::redacted;
 use crate::limit::plan::CHECKS_MAX;
-use crate::request::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule, Tie};
+use crate::request::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule};
 use crate::request::{Choice, Part};
 use crate::snapshot::{AppliedPolicy, Route};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
 pub(super) fn compile(file: &File, report: &mut Report) -> Routing {
-    if file.routes.is_empty() && !file.incomplete {
-        report.add(
-            Mistake::at(0..0, "the file has no route")
-                .expected("at least one `[[routes]]`")
-                .hint("add `[[routes]]` with `path = \"/*\"` and an `upstream`"),
-        );
+    if file.routes.is_empty() && !file.lost.may_be_any("routes") {
+        (report.mistake(
+            &(0..0),
+            "the file has no route",
+            "at least one `[[routes]]`",
+        ))
+        .hint("add `[[routes]]` with `path = \"/*\"` and an `upstream`");
     }
     let names = Names::of(file);
-    let mut by_default = names.policies(&file.default_policies, report);
+    let mut by_default = names.policies(&file.top.value.default_policies, report);
     for policy in &mut by_default {
         policy.span = None;
     }
-    let mut routes = Vec::new();
-    let mut rules = Vec::new();
-    let mut places = Vec::new();
-    for (index, at) in file.routes.iter().enumerate() {
-        let path = path(at, report);
-        routes.extend(one(file, &names, at, path.as_ref(), &by_default, report));
+    let mut compiler = Compiler {
+        file,
+        names,
+        by_default,
+        report,
+    };
+    let (mut routes, mut rules, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, table) in file.routes.iter().enumerate() {
+        let path = path(table, compiler.report);
+        routes.extend(compiler.route(table, path.as_ref()));
+        let rule = rule(&table.value, path, compiler.report);
         // A rule whose upstream is unknown can still tie; one that lacks a part would tie falsely.
-        if let Some(rule) = rule(&at.value, path, report).filter(|_| !at.value.incomplete) {
+        if let Some(rule) = rule.filter(|_| !is_incomplete(table)) {
             rules.push(rule);
             places.push(index);
         }
     }
-    number_equal_names(&mut routes);
+    let finder = Router::new(rules).unwrap_or_else(|ties| {
+        for tie in ties {
+            tied(
+                file,
+                [tie.first, tie.second].map(|rule| places[rule]),
+                report,
+            );
+        }
+        Router::default()
+    });
     Routing {
         routes,
-        router: Router::new(rules).unwrap_or_else(|ties| {
-            for tie in ties {
-                report.add(tied(file, &places, tie));
-            }
-            Router::default()
-        }),
+        router: finder,
     }
 }
 
@@ -60,326 +68,219 @@ pub(super) struct Routing {
     pub(super) router: Router,
 }
 
-fn one(
-    file: &File,
-    names: &Names<'_>,
-    at: &At<file::Route>,
-    path: Option<&PathPattern>,
-    by_default: &[PolicyUse],
-    report: &mut Report,
-) -> Option<Route> {
-    let route = &at.value;
-    let upstream = upstream(file, names, at, report);
-    let strip_prefix = strip_prefix(route, report);
-    let own = names.policies(&route.policies, report);
-    let policies = applied(file, at, by_default, own, path, report);
-    let upstream = upstream?;
-    let origin = &file.upstreams[upstream].1;
-    Some(Route {
-        name: name(route).into(),
-        policies,
-        upstream,
-        strip_prefix,
-        preserve_host: route.preserve_host.unwrap_or(true),
-        response_timeout: (route.response_timeout.or(origin.response_timeout))
-            .unwrap_or(defaults::RESPONSE_TIMEOUT),
-        body_timeout: (route.body_timeout.or(origin.body_timeout))
-            .unwrap_or(defaults::UPSTREAM_BODY_TIMEOUT),
-        max_body_bytes: route.max_body_bytes,
-        encoded_slash: route.encoded_slash.unwrap_or_default(),
-    })
+fn is_incomplete(table: &Table<file::Route>) -> bool {
+    table.is_incomplete(ROUTE.about.title)
+}
+
+/// What a route is compiled with.
+struct Compiler<'f, 'r> {
+    file: &'f File,
+    names: Names<'f>,
+    by_default: Vec<PolicyUse>,
+    report: &'r mut Report,
+}
+
+impl Compiler<'_, '_> {
+    fn route(&mut self, table: &Table<file::Route>, path: Option<&PathPattern>) -> Option<Route> {
+        let route = &table.value;
+        let upstream = self.upstream(table);
+        let strip_prefix = strip_prefix(table, self.report);
+        let policies = self.applied(table, path);
+        let upstream = upstream?;
+        let unless_said = &self.file.upstreams[upstream].value;
+        Some(Route {
+            name: Arc::clone(&table.name),
+            policies,
+            upstream,
+            strip_prefix,
+            response_timeout: (route.response_timeout).unwrap_or(unless_said.response_timeout),
+            body_timeout: route.body_timeout.unwrap_or(unless_said.body_timeout),
+            ..route.route.clone()
+        })
+    }
+
+    fn upstream(&mut self, table: &Table<file::Route>) -> Option<usize> {
+        if let Some(name) = &table.value.upstream {
+            return self.names.upstream(name, self.report);
+        }
+        if !is_incomplete(table) {
+            let hint = match self.file.upstreams.as_slice() {
+                [] => "add `[upstreams.api]`, and `upstream = \"api\"` here".to_owned(),
+                [first, ..] => format!("add `upstream = \"{}\"`", first.name),
+            };
+            let (message, expected) = ("a route lacks `upstream`", "a table with `upstream`");
+            (self.report.mistake(&table.span, message, expected)).hint(hint);
+        }
+        None
+    }
+
+    /// Returns the policies of a route: the default ones, then its own, each once, none that is off.
+    fn applied(
+        &mut self,
+        table: &Table<file::Route>,
+        path: Option<&PathPattern>,
+    ) -> Vec<AppliedPolicy> {
+        let (route, file) = (&table.value, self.file);
+        let mut uses = Vec::new();
+        if route.default_policies {
+            uses.extend_from_slice(&self.by_default);
+        }
+        for policy in self.names.policies(&route.policies, self.report) {
+            match uses.iter_mut().find(|use_| use_.policy == policy.policy) {
+                Some(default) => default.span = policy.span,
+                None => uses.push(policy),
+            }
+        }
+        let policy = |use_: &PolicyUse| &file.policies[use_.policy].value;
+        uses.retain(|use_| policy(use_).policy.mode.is_some());
+        let count: usize = uses.iter().map(|use_| policy(use_).quota.len()).sum();
+        // A request spends all quotas of its route in one step, which has its bound.
+        if count > CHECKS_MAX {
+            let message = format!("the route's policies have {count} quotas");
+            let expected =
+                format!("at most {CHECKS_MAX} quotas, those of default policies among them");
+            (self.report.mistake(&table.span, message, expected))
+                .hint("of several quotas the shortest and the longest window matter most");
+        }
+        if let Some(path) = path {
+            for use_ in &uses {
+                self.check_params(table, path, use_);
+            }
+        }
+        let applied = uses.iter().map(|use_| AppliedPolicy {
+            policy: use_.policy,
+            cost: route.cost.unwrap_or(policy(use_).cost),
+        });
+        applied.collect()
+    }
+
+    /// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.
+    fn check_params(&mut self, table: &Table<file::Route>, path: &PathPattern, use_: &PolicyUse) {
+        let policy = &self.file.policies[use_.policy];
+        let name = &policy.name;
+        let has = |part: &Part| match part {
+            Part::PathParam(param) => path.params().contains(param),
+            _ => true,
+        };
+        for Choice(parts) in &policy.value.policy.partition.0 {
+            let lacking = parts.first().filter(|_| !parts.iter().any(has));
+            let Some(Part::PathParam(param)) = lacking else {
+                continue;
+            };
+            let instead = match use_.span {
+                Some(_) => "give the route another policy".to_owned(),
+                None => format!("set `default_policies = false`: `{name}` is one of them"),
+            };
+            let message = format!(
+                "policy `{name}` counts by `path:{param}`, which the route's path does not have"
+            );
+            let place = use_.span.as_ref().unwrap_or(pattern_place(table));
+            let expected = format!("a route with `{{{param}}}` in its path");
+            (self.report.mistake(place, message, expected))
+                .hint(format!("call a segment `{{{param}}}`, or {instead}"));
+        }
+    }
 }
 
 fn rule(route: &file::Route, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {
     let host = route.host.as_ref().map(|host| {
         let parsed = HostPattern::parse(&host.value);
-        parsed.map_err(|error| report.add(in_pattern(host, error)))
+        parsed.map_err(|error| in_pattern(host, error, report))
     });
     Some(Rule {
         host: host.transpose().ok()?,
         path: path?,
         methods: route.methods.iter().map(|at| at.value.clone()).collect(),
         headers: route.headers.clone(),
-        case_insensitive: route.case_insensitive.unwrap_or_default(),
+        case_insensitive: route.case_insensitive,
     })
 }
 
-fn path(at: &At<file::Route>, report: &mut Report) -> Option<PathPattern> {
-    let route = &at.value;
+fn path(table: &Table<file::Route>, report: &mut Report) -> Option<PathPattern> {
+    let route = &table.value;
     let (text, parsed) = match (&route.path, &route.path_regex) {
         (Some(_), Some(regex)) => {
-            report.add(
-                Mistake::at(
-                    regex.span.clone(),
-                    "a route has both `path` and `path_regex`",
-                )
-                .expected("one of them")
-                .hint("make it two routes, or remove one of them"),
-            );
+            let message = "a route has both `path` and `path_regex`";
+            (report.mistake(&regex.span, message, "one of them"))
+                .hint("make it two routes, or remove one of them");
             return None;
         }
         (Some(path), None) => (path, PathPattern::parse(&path.value)),
         (None, Some(regex)) => {
-            let case = match route.case_insensitive {
-                Some(true) => Case::Any,
-                _ => Case::Exact,
+            let case = if route.case_insensitive {
+                Case::Any
+            } else {
+                Case::Exact
             };
             (regex, PathPattern::regex(&regex.value, case))
         }
         (None, None) => {
-            if !route.incomplete {
-                report.add(
-                    Mistake::at(
-                        at.span.clone(),
-                        "a route has neither `path` nor `path_regex`",
-                    )
-                    .expected("a table with `path`")
-                    .hint("add `path = \"/*\"` to match every path"),
-                );
+            if !is_incomplete(table) {
+                let message = "a route has neither `path` nor `path_regex`";
+                (report.mistake(&table.span, message, "a table with `path`"))
+                    .hint("add `path = \"/*\"` to match every path");
             }
             return None;
         }
     };
-    (parsed.map_err(|error| report.add(in_pattern(text, error)))).ok()
+    (parsed.map_err(|error| in_pattern(text, error, report))).ok()
 }
 
-fn upstream(
-    file: &File,
-    names: &Names<'_>,
-    at: &At<file::Route>,
-    report: &mut Report,
-) -> Option<usize> {
-    let Some(name) = &at.value.upstream else {
-        if !at.value.incomplete {
-            let hint = match file.upstreams.as_slice() {
-                [] => "add `[upstreams.api]`, and `upstream = \"api\"` here".to_owned(),
-                [(name, _), ..] => format!("add `upstream = \"{}\"`", name.value),
-            };
-            report.add(
-                Mistake::at(at.span.clone(), "a route lacks `upstream`")
-                    .expected("a table with `upstream`")
-                    .hint(hint),
-            );
-        }
-        return None;
-    };
-    names.upstream(name, report)
-}
-
-/// Returns the policies of a route: the default ones, then its own, each once, none that is off.
-fn applied(
-    file: &File,
-    at: &At<file::Route>,
-    by_default: &[PolicyUse],
-    own: Vec<PolicyUse>,
-    path: Option<&PathPattern>,
-    report: &mut Report,
-) -> Vec<AppliedPolicy> {
-    let route = &at.value;
-    let mut uses = match route.default_policies {
-        Some(false) => Vec::new(),
-        _ => by_default.to_vec(),
-    };
-    for policy in own {
-        match uses.iter_mut().find(|use_| use_.policy == policy.policy) {
-            Some(default) => default.span = policy.span,
-            None => uses.push(policy),
-        }
-    }
-    uses.retain(|use_| file.policies[use_.policy].1.mode != Some(file::Mode::Off));
-    check_quotas(file, at, &uses, report);
-    if let Some(path) = path {
-        for use_ in &uses {
-            check_params(file, at, path, use_, report);
-        }
-    }
-    let applied = uses.iter().map(|use_| {
-        let cost = (route.cost.as_ref()).or(file.policies[use_.policy].1.cost.as_ref());
-        AppliedPolicy {
-            policy: use_.policy,
-            cost: cost.map_or(defaults::COST, |at| at.value),
-        }
-    });
-    applied.collect()
-}
-
-/// A request spends all quotas of its route in one step, which has its bound.
-fn check_quotas(file: &File, at: &At<file::Route>, uses: &[PolicyUse], report: &mut Report) {
-    let quotas = |use_: &PolicyUse| {
-        let quota = file.policies[use_.policy].1.quota.as_ref();
-        quota.map_or(0, |quotas| quotas.value.len())
-    };
-    let count: usize = uses.iter().map(quotas).sum();
-    if count > CHECKS_MAX {
-        let message = format!("the route's policies have {count} quotas");
-        report.add(
-            Mistake::at(at.span.clone(), message)
-                .expected(format!(
-                    "at most {CHECKS_MAX} quotas, those of default policies among them"
-                ))
-                .hint("of several quotas the shortest and the longest window matter most"),
-        );
-    }
-}
-
-/// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.
-fn check_params(
-    file: &File,
-    at: &At<file::Route>,
-    path: &PathPattern,
-    use_: &PolicyUse,
-    report: &mut Report,
-) {
-    let (name, policy) = &file.policies[use_.policy];
-    let has = |part: &Part| match part {
-        Part::PathParam(param) => path.params().contains(param),
-        _ => true,
-    };
-    for Choice(parts) in policies::partition(policy).0 {
-        let Some(Part::PathParam(param)) = parts.first().filter(|_| !parts.iter().any(has)) else {
-            continue;
-        };
-        let written = at.value.path.as_ref().or(at.value.path_regex.as_ref());
-        let whole = written.map_or(&at.span, |path| &path.span);
-        let hint = match use_.span {
-            Some(_) => format!("call a segment `{{{param}}}`, or give the route another policy"),
-            None => format!(
-                "call a segment `{{{param}}}`, or set `default_policies = false`: `{}` is one of them",
-                name.value
-            ),
-        };
-        report.add(
-            Mistake::at(
-                (use_.span.as_ref().unwrap_or(whole)).clone(),
-                format!(
-                    "policy `{}` counts by `path:{param}`, which the route's path does not have",
-                    name.value
-                ),
-            )
-            .expected(format!("a route with `{{{param}}}` in its path"))
-            .hint(hint),
-        );
-    }
+/// Returns where a route's path stands, or the route if it has none.
+fn pattern_place(table: &Table<file::Route>) -> &Range<usize> {
+    let pattern = table.value.pattern();
+    pattern.map_or(&table.span, |at| &at.span)
 }
 
 /// What is stripped must be whole literal segments at the path's beginning.
-fn strip_prefix(route: &file::Route, report: &mut Report) -> Option<Box<str>> {
-    let prefix = route.strip_prefix.as_ref()?;
-    let mut refuse = |message: String, hint: Option<String>| {
-        let expected = "the literal segments that the path begins with";
-        report.add(
-            Mistake::at(prefix.span.clone(), message)
-                .expected(expected)
-                .maybe_hint(hint),
-        );
-    };
+fn strip_prefix(table: &Table<file::Route>, report: &mut Report) -> Option<Box<str>> {
+    let prefix = table.value.strip_prefix.as_ref()?;
     let stripped = prefix.value.trim_end_matches('/');
-    if !stripped.starts_with('/') {
-        refuse(
-            format!("`strip_prefix` of `{}` strips no segment", prefix.value),
-            None,
-        );
-        return None;
-    }
-    let Some(path) = &route.path else {
-        if !route.incomplete {
-            refuse(
-                "`strip_prefix` needs `path`: a regular expression has no literal segments"
-                    .to_owned(),
-                None,
-            );
-        }
-        return None;
-    };
-    let literal: Vec<&str> = (path.value.split('/').skip(1))
+    let path = table.value.path.as_ref().map_or("", |path| &path.value);
+    let literal: Vec<&str> = (path.split('/').skip(1))
         .take_while(|segment| !segment.is_empty() && *segment != "*" && !segment.contains('{'))
         .collect();
     let segments: Vec<&str> = stripped.split('/').skip(1).collect();
-    if !literal.starts_with(&segments) {
-        let hint =
-            (!literal.is_empty()).then(|| format!("`/{}` can be stripped", literal.join("/")));
-        refuse(
-            format!("the path `{}` does not begin with `{stripped}`", path.value),
-            hint,
-        );
-    }
-    Some(stripped.into())
-}
-
-/// Names a route in log and metrics: methods, host and path as the file has them, but for control
-/// characters, which an expression may have.
-fn name(route: &file::Route) -> String {
-    let mut name = String::new();
-    let methods: Vec<&str> = route.methods.iter().map(|at| at.value.as_str()).collect();
-    if !methods.is_empty() {
-        let _ = write!(name, "{} ", methods.join(","));
-    }
-    for text in [&route.host, &route.path, &route.path_regex]
-        .into_iter()
-        .flatten()
-    {
-        for character in text.value.chars() {
-            if character.is_control() {
-                name.extend(character.escape_default());
-            } else {
-                name.push(character);
-            }
+    let (message, hint) = if !stripped.starts_with('/') {
+        let prefix = redacted(&prefix.value);
+        (
+            format!("`strip_prefix` of `{prefix}` strips no segment"),
+            None,
+        )
+    } else if table.value.path.is_none() {
+        if is_incomplete(table) {
+            return None;
         }
-    }
-    // A header's value can be a secret and stays out of labels.
-    if !route.headers.is_empty() {
-        let names = route.headers.iter().map(|(name, _)| name.to_string());
-        let _ = write!(name, " {}", words::list(names));
-    }
-    name
-}
-
-/// Tells routes apart that differ only in what a name leaves out: `/a [x-version] #2`.
-fn number_equal_names(routes: &mut [Route]) {
-    let mut taken: HashSet<Arc<str>> = HashSet::with_capacity(routes.len());
-    let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
-    for route in routes {
-        if !taken.insert(Arc::clone(&route.name)) {
-            let base = Arc::clone(&route.name);
-            let number = numbers.entry(Arc::clone(&base)).or_insert(1);
-            while !taken.insert(Arc::clone(&route.name)) {
-                *number += 1;
-                route.name = format!("{base} #{number}").into();
-            }
-        }
-    }
-}
-
-fn tied(file: &File, places: &[usize], tie: Tie) -> Mistake {
-    let (first, second) = (places[tie.first], places[tie.second]);
-    let later = &file.routes[second];
-    let written = later
-        .value
-        .path
-        .as_ref()
-        .or(later.value.path_regex.as_ref());
-    Mistake::at((written.map_or(&later.span, |path| &path.span)).clone(), format!(
-            "the {} and the {} route, `{}` and `{}`, could tie: one request can match both, and neither is more specific",
-            ordinal(first + 1),
-            ordinal(second + 1),
-            name(&file.routes[first].value),
-            name(&later.value)
-        )).expected("a route that is more specific, or matches other requests").hint("remove one, or tell them apart by `host`, `methods` or `headers`")
-}
-
-fn ordinal(number: usize) -> String {
-    let suffix = match (number % 10, number % 100) {
-        (_, 11..=13) => "th",
-        (1, _) => "st",
-        (2, _) => "nd",
-        (3, _) => "rd",
-        _ => "th",
+        let why = "a regular expression has no literal segments";
+        (format!("`strip_prefix` needs `path`: {why}"), None)
+    } else if !literal.starts_with(&segments) {
+        let hint = format!("`/{}` can be stripped", literal.join("/"));
+        let message = format!("the path `{path}` does not begin with `{stripped}`");
+        (message, (!literal.is_empty()).then_some(hint))
+    } else {
+        return Some(stripped.into());
     };
-    format!("{number}{suffix}")
+    let expected = "the literal segments that the path begins with";
+    (report.mistake(&prefix.span, message, expected)).maybe_hint(hint);
+    None
+}
+
+fn tied(file: &File, places: [usize; 2], report: &mut Report) {
+    let [earlier, later] = places.map(|index| &file.routes[index]);
+    let message = format!(
+        "routes {} and {}, `{}` and `{}`, could tie: one request can match both, and neither is more specific",
+        places[0] + 1,
+        places[1] + 1,
+        redacted(&earlier.name),
+        redacted(&later.name)
+    );
+    let expected = "a route that is more specific, or matches other requests";
+    (report.mistake(pattern_place(later), message, expected))
+        .hint("remove one, or tell them apart by `host`, `methods` or `headers`");
 }
 
 /// Places a pattern's mistake in the file: at its bytes, if the text is written there as it is.
-fn in_pattern(text: &At<String>, error: PatternError) -> Mistake {
+fn in_pattern(text: &At<String>, error: PatternError, report: &mut Report) {
     // Quotes are one byte each; escapes and variables make the two lengths differ.
     let plain = text.span.len() == text.value.len() + 2;
     let span: Range<usize> = if plain {
@@ -388,5 +289,5 @@ fn in_pattern(text: &At<String>, error: PatternError) -> Mistake {
     } else {
         text.span.clone()
     };
-    Mistake::at(span.clone(), error.message).expected(error.expected)
+    report.mistake(&span, error.message, error.expected);
 }

@@ -1,203 +1,129 @@
-//! The store: where counters live and how it is reached; whatever files it needs are read here.
+//! The store: where counters live, how it is reached, and which of its keys go together.
 
-use std::fs;
-use std::io::Read as _;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
-use super::defaults;
-use crate::config::file::{At, Breaker, Store, StoreTls};
-use crate::config::report::{Mistake, Report};
+use crate::config::file::{Pem, Store, Table};
+use crate::config::options::{STORE, TLS};
+use crate::config::report::Report;
 use crate::config::value::{Encryption, RedisUrl, StoreUrl};
+use crate::snapshot::Snapshot;
 use crate::store::settings::{
-    Address, BreakerSettings, Deployment, Location, RedisSettings, Settings, Tls, TlsFault,
-    TlsMaterial,
+    Address, Deployment, Location, RedisSettings, Settings, Tls, TlsFault, TlsMaterial,
 };
 
 /// Compiles `[store]`; with a mistake in the report, what comes back is of no use.
-pub(super) fn compile(store: &Store, report: &mut Report) -> Settings {
-    let unless_said = Settings::default();
+pub(super) fn compile(table: &Table<Store>, report: &mut Report) -> Settings {
     Settings {
-        location: location(store, report),
-        memory_max: store.memory_max.unwrap_or(unless_said.memory_max),
-        key_secret: store.key_secret.clone(),
-        timeout: store.timeout.unwrap_or(unless_said.timeout),
-        refusal_cache: store.refusal_cache.unwrap_or(unless_said.refusal_cache),
-        breaker: breaker(&store.breaker, unless_said.breaker),
+        location: location(table, report),
+        ..table.value.settings.clone()
     }
 }
 
-fn breaker(breaker: &Breaker, unless_said: BreakerSettings) -> BreakerSettings {
-    BreakerSettings {
-        failures: breaker.failures.unwrap_or(unless_said.failures),
-        failure_ratio: breaker.failure_ratio.unwrap_or(unless_said.failure_ratio),
-        window: breaker.window.unwrap_or(unless_said.window),
-        cooldown: breaker.cooldown.unwrap_or(unless_said.cooldown),
-    }
-}
-
-fn location(store: &Store, report: &mut Report) -> Location {
-    let url = match &store.url {
-        Some(At {
-            value: StoreUrl::Redis(url),
-            span,
-        }) => At {
-            value: url,
-            span: span.clone(),
-        },
-        // A URL that is wrong may be the one that the other keys go with.
-        None if store.incomplete => {
-            if let Some(table) = &store.tls {
-                tls(Some(table), &table.span, report);
-            }
-            return Location::Memory;
+fn location(table: &Table<Store>, report: &mut Report) -> Location {
+    let store = &table.value;
+    let (StoreUrl::Redis(url), Some(place)) = (&store.url, table.place("url")) else {
+        if table.has("url") || !table.is_incomplete(STORE.about.title) {
+            only_for_redis(table, report);
+        } else if let Some(place) = table.place("tls") {
+            // A URL that is wrong may be the one that the other keys go with.
+            tls(table, place, report);
         }
-        _ => {
-            only_for_redis(store, report);
-            return Location::Memory;
-        }
+        return Location::Memory;
     };
-    credentials(store, &url, report);
+    credentials(table, url, place, report);
     Location::Redis(RedisSettings {
-        deployment: url.value.deployment.clone(),
-        database: url.value.database,
-        username: (store.username.as_ref().map(|at| &at.value))
-            .or(url.value.username.as_ref())
-            .cloned(),
-        password: (store.password.as_ref().map(|at| &at.value))
-            .or(url.value.password.as_ref())
-            .cloned(),
-        sentinel_password: store.sentinel_password.as_ref().map(|at| at.value.clone()),
-        tls: encryption(store, &url, report),
-        prefix: match &store.prefix {
-            Some(prefix) => prefix.as_ref().into(),
-            None => defaults::STORE_PREFIX.into(),
-        },
+        deployment: url.deployment.clone(),
+        database: url.database,
+        username: store.username.clone(),
+        password: store.password.clone(),
+        sentinel_password: store.sentinel_password.clone(),
+        tls: encryption(table, url.encryption, place, report),
+        prefix: store.prefix.clone(),
     })
 }
 
 /// Whoever gives credentials means a server, and would not want to learn later that there is none.
-fn only_for_redis(store: &Store, report: &mut Report) {
-    let keys = [
-        ("username", store.username.as_ref().map(|at| &at.span)),
-        ("password", store.password.as_ref().map(|at| &at.span)),
-        (
-            "sentinel_password",
-            store.sentinel_password.as_ref().map(|at| &at.span),
+fn only_for_redis(table: &Table<Store>, report: &mut Report) {
+    for key in ["username", "password", "sentinel_password", "tls"] {
+        if let Some(place) = table.place(key) {
+            let message = format!("`{key}` is for Redis, and counters live in this process");
+            (report.mistake(place, message, "a `url` of Redis beside it"))
+                .hint("add `url = \"redis://HOST:PORT\"`, or leave this out");
+        }
+    }
+}
+
+fn credentials(table: &Table<Store>, url: &RedisUrl, place: &Range<usize>, report: &mut Report) {
+    let in_url = [url.username.is_some(), url.password.is_some()];
+    for (key, is_in_url) in ["username", "password"].into_iter().zip(in_url) {
+        if let (Some(place), true) = (table.place(key), is_in_url) {
+            let message = format!("`{key}` is given twice");
+            (report.mistake(place, message, "one place for it"))
+                .hint("`url` has one too: leave out one of them");
+        }
+    }
+    let is_incomplete = table.is_incomplete(STORE.about.title);
+    if table.value.username.is_some() && table.value.password.is_none() && !is_incomplete {
+        let place = table.place("username").unwrap_or(place);
+        let message = "the user of Redis has no password";
+        let expected = "`USER:PASSWORD@` in the URL, or `password` beside it";
+        (report.mistake(place, message, expected))
+                .hint("a password without a user is written `redis://:PASSWORD@HOST`; what stands alone before `@` is a user");
+    }
+    if let Some(place) = table.place("sentinel_password")
+        && !matches!(url.deployment, Deployment::Sentinel { .. })
+    {
+        let message = "`sentinel_password` is for sentinels, and `url` names none";
+        let expected = "a `url` that begins with `redis+sentinel://`";
+        (report.mistake(place, message, expected)).hint("the server's own is `password`");
+    }
+}
+
+fn encryption(
+    table: &Table<Store>,
+    encryption: Encryption,
+    url: &Range<usize>,
+    report: &mut Report,
+) -> Option<Tls> {
+    let place = table.place("tls");
+    let (message, hint) = match (encryption, place) {
+        (Encryption::Tls, place) => return tls(table, place.unwrap_or(url), report),
+        (_, None) => return None,
+        (Encryption::Plain, _) => (
+            "`tls` is given, but `url` asks for none",
+            "write `rediss` for `redis` in `url`, or leave `tls` out",
         ),
-        ("tls", store.tls.as_ref().map(|at| &at.span)),
-    ];
-    for (key, span) in keys {
-        let Some(span) = span else { continue };
-        let message = format!("`{key}` is for Redis, and counters live in this process");
-        report.add(
-            Mistake::at(span.clone(), message)
-                .expected("a `url` of Redis beside it")
-                .hint("add `url = \"redis://HOST:PORT\"`, or leave this out"),
-        );
-    }
+        (Encryption::Needless, _) => (
+            "`tls` is given, but `url` is a socket of this machine",
+            "leave `tls` out",
+        ),
+    };
+    let expected = "a `url` that begins with `rediss`";
+    (report.mistake(place.unwrap_or(url), message, expected)).hint(hint);
+    None
 }
 
-fn credentials(store: &Store, url: &At<&RedisUrl>, report: &mut Report) {
-    let twice = |key: &str, span: &Range<usize>| {
-        Mistake::at(span.clone(), format!("`{key}` is given twice"))
-            .expected("one place for it")
-            .hint("`url` has one too: leave out one of them")
-    };
-    if let (Some(at), true) = (&store.username, url.value.username.is_some()) {
-        report.add(twice("username", &at.span));
-    }
-    if let (Some(at), true) = (&store.password, url.value.password.is_some()) {
-        report.add(twice("password", &at.span));
-    }
-    let user = match (&store.username, &url.value.username) {
-        (Some(at), _) => Some(&at.span),
-        (None, Some(_)) => Some(&url.span),
-        (None, None) => None,
-    };
-    let has_password = store.password.is_some() || url.value.password.is_some();
-    if let (Some(span), false, false) = (user, has_password, store.incomplete) {
-        report.add(
-            Mistake::at(span.clone(), "the user of Redis has no password")
-                .expected("`USER:PASSWORD@` in the URL, or `password` beside it")
-                .hint("a password without a user is written `redis://:PASSWORD@HOST`; what stands alone before `@` is a user"),
-        );
-    }
-    if let (Some(at), false) = (
-        &store.sentinel_password,
-        matches!(url.value.deployment, Deployment::Sentinel { .. }),
-    ) {
-        report.add(
-            Mistake::at(
-                at.span.clone(),
-                "`sentinel_password` is for sentinels, and `url` names none",
-            )
-            .expected("a `url` that begins with `redis+sentinel://`")
-            .hint("the server's own is `password`"),
-        );
-    }
-}
-
-fn encryption(store: &Store, url: &At<&RedisUrl>, report: &mut Report) -> Option<Tls> {
-    match (url.value.encryption, &store.tls) {
-        (Encryption::Tls, table) => tls(table.as_ref(), &url.span, report),
-        (Encryption::Plain, Some(table)) => {
-            report.add(
-                Mistake::at(
-                    table.span.clone(),
-                    "`tls` is given, but `url` asks for none",
-                )
-                .expected("a `url` that begins with `rediss`")
-                .hint("write `rediss` for `redis` in `url`, or leave `tls` out"),
-            );
-            None
-        }
-        (Encryption::Needless, Some(table)) => {
-            report.add(
-                Mistake::at(
-                    table.span.clone(),
-                    "`tls` is given, but `url` is a socket of this machine",
-                )
-                .expected("a `url` that begins with `rediss`")
-                .hint("leave `tls` out"),
-            );
-            None
-        }
-        (_, None) => None,
-    }
-}
-
-/// Makes TLS of the files that the table names; `url` is where the system's lack is said.
-fn tls(table: Option<&At<StoreTls>>, url: &Range<usize>, report: &mut Report) -> Option<Tls> {
-    let nothing = StoreTls::default();
-    let (table, span) = match table {
-        Some(table) => (&table.value, &table.span),
-        None => (&nothing, url),
-    };
-    let before = report.count();
-    for (there, lacks, name) in [
-        (&table.certificate, &table.key, "key"),
-        (&table.key, &table.certificate, "certificate"),
-    ] {
-        if let (Some(at), None, false) = (there, lacks, table.incomplete) {
-            report.add(
-                Mistake::at(at.span.clone(), format!("`tls` lacks `{name}`"))
-                    .expected("`certificate` and `key`, or neither"),
-            );
-        }
-    }
-    let mut read = |name: &str, key: &Option<At<PathBuf>>| {
-        let at = key.as_ref()?;
-        let pem = pem(&at.value);
-        pem.map_err(|why| report.add(unusable(name, at, &why))).ok()
-    };
-    let ca = read("ca", &table.ca);
-    let certificate = read("certificate", &table.certificate);
-    let key = read("key", &table.key);
-    if report.count() > before || table.incomplete {
+/// Makes TLS of the files that the table names; `place` is where the system's lack is said.
+fn tls(table: &Table<Store>, place: &Range<usize>, report: &mut Report) -> Option<Tls> {
+    if table.is_incomplete(TLS) {
         return None;
     }
+    let before = report.count();
+    for (there, lacks) in [("certificate", "key"), ("key", "certificate")] {
+        if let Some(place) = table.place(&format!("tls.{there}"))
+            && !table.has(&format!("tls.{lacks}"))
+        {
+            let message = format!("`tls` lacks `{lacks}`");
+            report.mistake(place, message, "`certificate` and `key`, or neither");
+        }
+    }
+    if report.count() > before {
+        return None;
+    }
+    let content = |pem: &Option<Pem>| pem.as_ref().map(|pem| pem.content.clone());
+    let [ca, certificate, key] = [&table.value.ca, &table.value.certificate, &table.value.key];
+    let [ca, certificate, key] = [ca, certificate, key].map(content);
     let made = Tls::new(TlsMaterial {
         ca: ca.as_deref(),
         identity: certificate.as_deref().zip(key.as_deref()),
@@ -206,80 +132,54 @@ fn tls(table: Option<&At<StoreTls>>, url: &Range<usize>, report: &mut Report) ->
         Ok(tls) => return Some(tls),
         Err(fault) => fault,
     };
-    let (name, at) = match fault {
-        TlsFault::Ca(_) => ("ca", &table.ca),
-        TlsFault::Certificate(_) => ("certificate", &table.certificate),
-        TlsFault::Key(_) => ("key", &table.key),
-        TlsFault::System => ("", &None),
+    // The file is not named: the line does, unless a variable stands for it.
+    let certificates = "a PEM file with certificates";
+    let (name, expected) = match fault {
+        TlsFault::Ca(_) => ("ca", certificates),
+        TlsFault::Certificate(_) => ("certificate", certificates),
+        TlsFault::Key(_) => (
+            "key",
+            "a PEM file with the private key of `certificate`, not encrypted",
+        ),
+        TlsFault::System => {
+            let hint = "name those that the certificate of Redis comes from: `tls = { ca = \"/PATH.pem\" }`";
+            let message = format!("this system {fault}");
+            (report.mistake(place, message, "certificates to trust")).hint(hint);
+            return None;
+        }
     };
-    report.add(match at {
-        Some(at) => unusable(name, at, &fault.to_string()),
-        None => Mistake::at(span.clone(), format!("this system {fault}"))
-            .expected("certificates to trust")
-            .hint("name those that the certificate of Redis comes from: `tls = { ca = \"/PATH.pem\" }`"),
-    });
+    let place = table.place(&format!("tls.{name}")).unwrap_or(place);
+    report.mistake(place, format!("the file of `{name}` {fault}"), expected);
     None
 }
 
-/// Does not name the file: the line does, unless a variable stands for it.
-fn unusable(name: &str, at: &At<PathBuf>, why: &str) -> Mistake {
-    let mistake = Mistake::at(at.span.clone(), format!("the file of `{name}` {why}"));
-    mistake.expected(match name {
-        "key" => "a PEM file with the private key of `certificate`, not encrypted",
-        _ => "a PEM file with certificates",
-    })
-}
-
-/// Reads a file of certificates or of a key.
-fn pem(path: &Path) -> Result<Vec<u8>, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {}", error.kind());
-    // Opening a pipe would wait for whoever writes to it.
-    if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err("is no regular file".to_owned());
-    }
-    let file = fs::File::open(path).map_err(unreadable)?;
-    let mut pem = Vec::new();
-    let read = file.take(PEM_BYTES_MAX + 1).read_to_end(&mut pem);
-    if read.map_err(unreadable)? as u64 > PEM_BYTES_MAX {
-        return Err(format!("is larger than {PEM_BYTES_MAX} bytes"));
-    }
-    Ok(pem)
-}
-
-/// Largest file of certificates; the authorities of a whole system are a quarter of that.
-const PEM_BYTES_MAX: u64 = 1 << 20;
-
-/// Adds what of a good store is hardly meant.
-pub(super) fn warnings(file: &Store, store: &Settings, found: &mut Vec<String>) {
+/// Adds what of a good store is valid but probably not what was meant.
+pub(super) fn warnings(table: &Table<Store>, snapshot: &Snapshot, found: &mut Vec<String>) {
+    let store = &snapshot.store;
+    let mut warn = |text: &str| found.push(format!("store: {text}"));
     let secret = store.key_secret.as_ref();
     if secret.is_some_and(|secret| secret.0.len() < KEY_SECRET_BYTES) {
-        found.push(format!(
-            "store: `key_secret` is shorter than {KEY_SECRET_BYTES} bytes: whoever reads the keys can guess it"
-        ));
+        warn("`key_secret` is shorter than 16 bytes: whoever reads the keys can guess it");
     }
     let Location::Redis(redis) = &store.location else {
-        let keys = [
-            ("prefix", file.prefix.is_some()),
-            ("timeout", file.timeout.is_some()),
-            ("refusal_cache", file.refusal_cache.is_some()),
-        ];
-        for (key, _) in keys.iter().filter(|(_, is_said)| *is_said) {
-            found.push(format!(
-                "store: `{key}` has no effect while counters live in this process"
-            ));
+        for key in ["prefix", "timeout", "refusal_cache"] {
+            if table.has(key) {
+                let why = "has no effect while counters live in this process";
+                warn(&format!("`{key}` {why}"));
+            }
         }
         return;
     };
     if secret.is_none() {
-        found.push(
-            "store: without `key_secret` whoever reads the keys in Redis can find out which clients they are of"
-                .to_owned(),
+        warn(
+            "without `key_secret`, whoever reads the keys in Redis can find out which clients they are of",
         );
     }
     let has_password = redis.password.is_some() || redis.sentinel_password.is_some();
     if let (true, None, Some(address)) = (has_password, &redis.tls, distant(&redis.deployment)) {
-        found.push(format!(
-            "store: passwords are sent without encryption, and {address} is not this machine: `rediss` in `url` encrypts"
+        let clear = "passwords are sent without encryption";
+        warn(&format!(
+            "{clear}, and {address} is not this machine: `rediss` in `url` encrypts"
         ));
     }
 }

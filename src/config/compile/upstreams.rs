@@ -2,75 +2,47 @@
 
 use std::sync::Arc;
 
-use super::defaults;
-use crate::config::file::{self, At, Endpoint, File};
-use crate::config::report::{Mistake, Report};
+use crate::config::file::{self, Endpoint, File, Table};
+use crate::config::options::UPSTREAM;
+use crate::config::report::Report;
 use crate::snapshot::{HttpUpstream, Upstream, UpstreamKind};
 
-/// Compiles `[upstreams.NAME]`; what has no endpoints is left out.
+/// Compiles `[upstreams.NAME]`.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Upstream>> {
-    let compiled = file.upstreams.iter().filter_map(|(name, upstream)| {
-        let kind = kind(name, upstream, report)?;
-        Some(Arc::new(Upstream {
-            name: name.value.as_str().into(),
-            kind,
-        }))
+    let compiled = file.upstreams.iter().map(|table| {
+        let (name, kind) = (Arc::clone(&table.name), kind(table, report));
+        Arc::new(Upstream { name, kind })
     });
     compiled.collect()
 }
 
-fn kind(name: &At<String>, upstream: &file::Upstream, report: &mut Report) -> Option<UpstreamKind> {
-    let Some(endpoints) = &upstream.endpoints else {
-        if !upstream.incomplete {
-            report.add(
-                Mistake::at(
-                    name.span.clone(),
-                    format!("upstream `{}` lacks `endpoints`", name.value),
-                )
-                .expected("a table with `endpoints`")
-                .hint("add `endpoints = [\"http://127.0.0.1:9000\"]`"),
-            );
-        }
-        return None;
-    };
-    let mut origins = Vec::new();
-    for endpoint in &endpoints.value {
+fn kind(table: &Table<file::Upstream>, report: &mut Report) -> UpstreamKind {
+    let upstream = &table.value;
+    let mut endpoints = Vec::new();
+    for endpoint in &upstream.endpoints {
         let builtin = match &endpoint.value {
             Endpoint::Http(origin) => {
-                origins.push(origin.clone());
+                endpoints.push(origin.clone());
                 continue;
             }
             Endpoint::Echo => UpstreamKind::Echo,
             Endpoint::Status(status) => UpstreamKind::Status(*status),
         };
-        if endpoints.value.len() == 1 {
-            return Some(builtin);
+        if upstream.endpoints.len() == 1 {
+            return builtin;
         }
-        report.add(
-            Mistake::at(
-                endpoint.span.clone(),
-                "a built-in answer stands beside other endpoints",
-            )
-            .expected("URLs, or one `builtin:…` alone")
-            .hint("give the built-in answer an upstream of its own"),
-        );
+        let message = "a built-in answer stands beside other endpoints";
+        (report.mistake(&endpoint.span, message, "URLs, or one `builtin:…` alone"))
+            .hint("give the built-in answer an upstream of its own");
     }
-    if endpoints.value.is_empty() && !upstream.incomplete {
-        report.add(
-            Mistake::at(
-                endpoints.span.clone(),
-                format!("upstream `{}` has no endpoint", name.value),
-            )
-            .expected("at least one URL, or `builtin:echo`"),
-        );
+    if let Some(place) = table.place("endpoints")
+        && upstream.endpoints.is_empty()
+        && !table.is_incomplete(UPSTREAM.about.title)
+    {
+        let message = format!("upstream `{}` has no endpoint", table.name);
+        let expected = "at least one URL, or `builtin:echo`";
+        report.mistake(place, message, expected);
     }
-    Some(UpstreamKind::Http(HttpUpstream {
-        endpoints: origins,
-        connect_timeout: upstream
-            .connect_timeout
-            .unwrap_or(defaults::CONNECT_TIMEOUT),
-        retries: upstream.retries.unwrap_or(defaults::RETRIES),
-        max_idle: upstream.max_idle.unwrap_or(defaults::POOL_MAX_IDLE),
-        idle_timeout: upstream.idle_timeout.unwrap_or(defaults::POOL_IDLE_TIMEOUT),
-    }))
+    let http = upstream.http.clone();
+    UpstreamKind::Http(HttpUpstream { endpoints, ..http })
 }

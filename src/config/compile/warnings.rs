@@ -1,4 +1,4 @@
-//! What is no mistake but hardly meant: said by `check` and at start, and nothing more.
+//! What is valid but probably not what was meant: `check`, the start and each reload say it, and go on.
 
 use super::store;
 use crate::config::file::File;
@@ -33,38 +33,33 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     for route in &snapshot.routes {
         for applied in &route.policies {
             let policy = &snapshot.policies[applied.policy];
-            found.extend(too_dear(route, policy, applied.cost));
+            found.extend(never_affordable(route, policy, applied.cost));
         }
     }
-    for (name, listener) in &file.listeners {
-        let source = listener.client_address.as_ref().map(|at| &at.value);
-        if source.is_some_and(|source| *source != AddressSource::Peer)
-            && listener.trusted_proxies.is_empty()
+    for table in &file.listeners {
+        let (name, identity) = (&table.name, &table.value.identity);
+        let (source, trusted_proxies) = (&identity.source, &identity.trusted_proxies);
+        if table.has("client_address")
+            && *source != AddressSource::Peer
+            && trusted_proxies.is_empty()
         {
             found.push(format!(
-                "listener `{}`: `client_address` is never read, because `trusted_proxies` is empty",
-                name.value
+                "listener `{name}`: `client_address` is never read, because `trusted_proxies` is empty"
+            ));
+        }
+        for everyone in trusted_proxies.iter().filter(|net| net.prefix_len() == 0) {
+            found.push(format!(
+                "listener `{name}`: `trusted_proxies` has {everyone}: whoever connects can choose the address that is limited"
             ));
         }
     }
-    for listener in &snapshot.listeners {
-        for proxies in &listener.identity.trusted_proxies {
-            if proxies.prefix_len() == 0 {
-                found.push(format!(
-                    "listener `{}`: `trusted_proxies` has {proxies}: whoever connects can choose the address that is limited",
-                    listener.name
-                ));
-            }
-        }
-    }
-    if let Some(address) = snapshot.admin.address
-        && !address.ip().is_loopback()
-    {
+    let admin = snapshot.admin.address;
+    if let Some(address) = admin.filter(|address| !address.ip().is_loopback()) {
         found.push(format!(
             "the admin port listens on {address}: others than this machine can reach it"
         ));
     }
-    store::warnings(&file.store, &snapshot.store, &mut found);
+    store::warnings(&file.store, snapshot, &mut found);
     found
 }
 
@@ -83,13 +78,10 @@ fn said_by_clients(policy: &Policy) -> Option<String> {
     ))
 }
 
-/// A cost that exceeds what a quota can ever hold is refused for ever.
-fn too_dear(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
-    let capacity = policy
-        .quotas
-        .iter()
-        .map(|part| part.quota.capacity())
-        .min()?;
+/// A cost above what a quota can ever hold is always refused.
+fn never_affordable(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
+    let capacities = policy.quotas.iter().map(|part| part.quota.capacity());
+    let capacity = capacities.min()?;
     (policy.mode == Some(Mode::Enforce) && cost > capacity).then(|| {
         format!(
             "route `{}` refuses every request: it costs {cost}, and policy `{}` never holds more than {capacity}",

@@ -1,20 +1,21 @@
 //! One value of the parsed file on its way to what its key wants.
 
 use std::borrow::Cow;
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeInteger, DeValue};
 
-use super::table::Source;
+use super::Source;
+use super::messages::say;
 use super::variables::expand;
-use super::wording::{mistyped, said_of};
 use crate::config::file::At;
 use crate::config::report::{Mistake, Report};
-use crate::config::value::{Wrong, ratio};
+use crate::config::secrets::redacted;
+use crate::config::value::Wrong;
 
-/// A value that is to be one string, number or boolean.
-pub(super) struct Scalar<'t, 'r> {
+/// A value that one key wants.
+pub struct Scalar<'t, 'r> {
     /// What messages call it: `` `quota` ``, or an item of it.
     pub(super) subject: String,
     pub(super) node: &'t Spanned<DeValue<'t>>,
@@ -22,138 +23,179 @@ pub(super) struct Scalar<'t, 'r> {
     pub(super) report: &'r mut Report,
 }
 
+/// What of TOML a value is written as; a string with a variable may stand for any of them.
+pub enum Form {
+    /// A string such as this one.
+    Text(&'static str),
+    /// A string such as this one, which no message repeats.
+    Secret(&'static str),
+    /// A string such as this one, or an integer that stands for the string of its digits.
+    NumberOrText(&'static str),
+    /// A whole number.
+    Number {
+        /// What is expected, as a noun.
+        expected: String,
+        /// How strings begin whose meaning does not exist yet.
+        to_come: &'static [&'static str],
+    },
+    /// A number with or without decimals.
+    Fraction,
+    /// `true` or `false`.
+    Boolean,
+}
+
+/// How a list may be written that has one item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OneItem {
+    /// In a list.
+    InList,
+    /// In a list, or without one.
+    Plain,
+}
+
 impl<'t> Scalar<'t, '_> {
-    /// Reads a string that parses itself; `such_as` is an example.
-    pub(super) fn text<T>(
-        mut self,
-        such_as: &str,
-        parse: impl Fn(&str) -> Result<T, Wrong>,
-    ) -> Option<At<T>> {
-        let DeValue::String(written) = self.node.get_ref() else {
-            let hint = self.unquoted().and_then(|text| match parse(text) {
-                Ok(_) => Some(format!("put it in quotes: `\"{text}\"`")),
-                Err(wrong) => wrong.hint,
-            });
-            self.mistyped(
-                "a string",
-                &format!("a string such as `\"{such_as}\"`"),
-                hint,
-            );
-            return None;
-        };
-        let text = self.expand(written)?;
-        self.checked(written, &text, parse(&text))
+    /// Returns where it stands.
+    pub fn span(&self) -> Range<usize> {
+        self.node.span()
+    }
+
+    /// Reads a value of this form, whose text parses itself.
+    pub fn read<T>(mut self, form: &Form, parse: impl Fn(&str) -> Result<T, Wrong>) -> Option<T> {
+        let raw = self.raw();
+        let is_text = matches!(
+            form,
+            Form::Text(_) | Form::Secret(_) | Form::NumberOrText(_)
+        );
+        match (form, self.node.get_ref()) {
+            (Form::Number { to_come, .. }, DeValue::String(text))
+                if to_come.iter().any(|prefix| text.starts_with(prefix)) =>
+            {
+                self.checked(text, text, Err(Wrong::to_come(form.wanted().1)))
+            }
+            (_, DeValue::String(written)) if is_text || has_variable(written) => {
+                let text = self.expand(written)?;
+                self.checked(written, &text, parse(&text))
+            }
+            (Form::Number { .. } | Form::NumberOrText(_), DeValue::Integer(integer)) => {
+                let digits = decimal(integer);
+                self.checked(raw, &digits, parse(&digits))
+            }
+            (Form::Fraction, DeValue::Float(_) | DeValue::Integer(_)) => {
+                self.checked(raw, raw, parse(&raw.replace('_', "")))
+            }
+            (Form::Boolean, DeValue::Boolean(_)) => self.checked(raw, raw, parse(raw)),
+            (_, other) => {
+                let hint = match other {
+                    DeValue::Array(_) | DeValue::Table(_) => None,
+                    _ if matches!(form, Form::Secret(_)) => None,
+                    DeValue::String(text) => {
+                        (parse(text).is_ok()).then(|| "leave the quotes out".to_owned())
+                    }
+                    _ if is_text => match parse(raw) {
+                        Ok(_) => Some(format!("put it in quotes: `\"{raw}\"`")),
+                        Err(wrong) => wrong.hint,
+                    },
+                    _ => None,
+                };
+                let (wanted, expected) = form.wanted();
+                self.mistyped(wanted, expected).maybe_hint(hint);
+                None
+            }
+        }
     }
 
     /// Reads a string that a later stage judges.
-    pub(super) fn free_text(mut self, such_as: &str) -> Option<At<String>> {
+    pub fn free_text(self, example: &'static str) -> Option<String> {
         if let DeValue::String(written) = self.node.get_ref()
-            && let Cow::Owned(text) = self.expand(written)?
+            && has_variable(written)
         {
-            self.report.veil(self.node.span());
-            return self.checked(written, written, Ok(text));
+            self.report.redact(self.span());
         }
-        self.text(such_as, |text| Ok(text.to_owned()))
+        self.read(&Form::Text(example), |text| Ok(text.to_owned()))
     }
 
-    /// Reads a whole number within `range`.
-    pub(super) fn number<N: TryFrom<u64>>(mut self, range: RangeInclusive<u64>) -> Option<At<N>> {
-        let expected = format!("a number from {} to {}", range.start(), range.end());
-        let within = |number: Option<u64>| {
-            number
-                .filter(|number| range.contains(number))
-                .and_then(|number| N::try_from(number).ok())
-                .ok_or_else(|| Wrong::new("is out of range", expected.as_str()))
-        };
-        match self.node.get_ref() {
-            DeValue::Integer(integer) => {
-                let raw = self.raw();
-                self.checked(raw, raw, within(unsigned(integer)))
-            }
-            DeValue::String(written) if has_variable(written) => {
-                let text = self.expand(written)?;
-                let number = match text.trim().parse() {
-                    Ok(number) => within(Some(number)),
-                    Err(_) => Err(Wrong::new("is not a number", expected.as_str())),
-                };
-                self.checked(written, &text, number)
-            }
-            other => {
-                let is_number = other
-                    .as_str()
-                    .is_some_and(|text| text.parse::<u64>().is_ok());
-                let hint = is_number.then(|| "leave the quotes out".to_owned());
-                self.mistyped("a number", &expected, hint);
-                None
-            }
-        }
-    }
-
-    /// Reads a string that parses itself, or an integer that stands for the string of its digits.
-    pub(super) fn integer_or_text<T>(
+    /// Reads a list, each item by itself; those that are right are kept.
+    pub fn items<T>(
         mut self,
-        such_as: &str,
-        parse: impl Fn(&str) -> Result<T, Wrong>,
-    ) -> Option<At<T>> {
-        let DeValue::Integer(integer) = self.node.get_ref() else {
-            return self.text(such_as, parse);
-        };
-        let digits = unsigned(integer).map_or_else(|| integer.to_string(), |n| n.to_string());
-        self.checked(self.raw(), &digits, parse(&digits))
-    }
-
-    /// Reads a share of a whole.
-    pub(super) fn ratio(mut self) -> Option<f64> {
-        match self.node.get_ref() {
-            DeValue::Float(_) | DeValue::Integer(_) => {
+        example: &str,
+        one: OneItem,
+        read: impl Fn(Scalar<'_, '_>) -> Option<T>,
+    ) -> Option<Vec<At<T>>> {
+        let nodes: Vec<_> = match self.node.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            DeValue::String(_) if one == OneItem::Plain => vec![self.node],
+            other => {
+                let wanted = match one {
+                    OneItem::InList => "a list",
+                    OneItem::Plain => "a string or a list",
+                };
                 let raw = self.raw();
-                self.checked(raw, raw, ratio(&raw.replace('_', "")))
+                let alone = other.is_str() && !raw.contains('\n') && redacted(raw) == raw;
+                self.mistyped(wanted, format!("a list such as `{example}`"))
+                    .maybe_hint(alone.then(|| format!("did you mean `[{raw}]`?")));
+                return None;
             }
-            DeValue::String(written) if has_variable(written) => {
-                let text = self.expand(written)?;
-                self.checked(written, &text, ratio(&text))
-            }
-            other => {
-                let is_ratio = other.as_str().is_some_and(|text| ratio(text).is_ok());
-                let hint = is_ratio.then(|| "leave the quotes out".to_owned());
-                self.mistyped("a number", "a number above 0 and up to 1", hint);
-                None
-            }
-        }
-        .map(|at| at.value)
+        };
+        let items = nodes.into_iter().filter_map(|node| {
+            let value = read(self.part(format!("an item of {}", self.subject), node))?;
+            let span = node.span();
+            Some(At { value, span })
+        });
+        Some(items.collect())
     }
 
-    /// Reads `true` or `false`.
-    pub(super) fn boolean(mut self) -> Option<bool> {
-        let expected = "`true` or `false`";
-        match self.node.get_ref() {
-            DeValue::Boolean(value) => Some(*value),
-            DeValue::String(written) if has_variable(written) => {
-                let text = self.expand(written)?;
-                let value = text
-                    .trim()
-                    .parse()
-                    .map_err(|_| Wrong::new("is neither `true` nor `false`", expected));
-                self.checked(written, &text, value).map(|at| at.value)
-            }
-            other => {
-                let is_bool = matches!(other.as_str(), Some("true" | "false"));
-                let hint = is_bool.then(|| "leave the quotes out".to_owned());
-                self.mistyped("`true` or `false`", expected, hint);
-                None
-            }
+    /// Reads a table of NAME = "value", in the file's order; both parse themselves.
+    pub fn pairs<K: PartialEq, V>(
+        mut self,
+        example: &str,
+        parse_name: impl Fn(&str) -> Result<K, Wrong>,
+        parse: impl Fn(&str) -> Result<V, Wrong>,
+    ) -> Option<Vec<(K, V)>> {
+        let DeValue::Table(entries) = self.node.get_ref() else {
+            self.mistyped("a table", format!("`{example}`"));
+            return None;
+        };
+        let mut pairs: Vec<(K, V)> = Vec::new();
+        for (key, node) in entries {
+            let (text, span) = (key.get_ref().as_ref(), key.span());
+            let name = match parse_name(text) {
+                Ok(name) if pairs.iter().any(|(known, _)| *known == name) => {
+                    let message = format!("`{text}` is given twice");
+                    (self.report.mistake(&span, message, ""))
+                        .hint("names that differ only in case are one");
+                    continue;
+                }
+                Ok(name) => Some(name),
+                Err(wrong) => {
+                    say(self.report, wrong, text, span);
+                    None
+                }
+            };
+            let value = self.part(format!("`{text}`"), node);
+            pairs.extend(name.zip(value.read(&Form::Text("*"), &parse)));
         }
+        Some(pairs)
+    }
+
+    fn part(&mut self, subject: String, node: &'t Spanned<DeValue<'t>>) -> Scalar<'t, '_> {
+        Scalar {
+            subject,
+            node,
+            source: self.source,
+            report: self.report,
+        }
+    }
+
+    /// Says that it has another type than the `wanted` one.
+    pub(super) fn mistyped(&mut self, wanted: &str, expected: String) -> &mut Mistake {
+        let is = type_name(self.node.get_ref());
+        let message = format!("{} must be {wanted}, not {is}", self.subject);
+        (self.report).mistake(&self.node.span(), message, expected)
     }
 
     /// Returns the value as the file writes it.
-    pub(super) fn raw(&self) -> &'t str {
-        self.source.text.get(self.node.span()).unwrap_or_default()
-    }
-
-    /// Returns the file's text of a value that may only lack its quotes.
-    fn unquoted(&self) -> Option<&'t str> {
-        let is_plain = !matches!(self.node.get_ref(), DeValue::Array(_) | DeValue::Table(_));
-        is_plain.then(|| self.raw())
+    fn raw(&self) -> &'t str {
+        self.source.text.get(self.span()).unwrap_or_default()
     }
 
     fn expand(&mut self, written: &'t Cow<'t, str>) -> Option<Cow<'t, str>> {
@@ -161,40 +203,67 @@ impl<'t> Scalar<'t, '_> {
             Ok(text) => return Some(text),
             Err(undefined) => undefined,
         };
-        let span = self.node.span();
-        for variable in undefined {
+        let span = self.span();
+        for (variable, wrong) in undefined {
             // The place is the variable's own unless the string spells it with escapes.
-            let at = self.raw().find(&variable.written);
-            let span = match at {
-                Some(at) => span.start + at..span.start + at + variable.written.len(),
+            let span = match self.raw().find(variable) {
+                Some(at) => span.start + at..span.start + at + variable.len(),
                 None => span.clone(),
             };
-            let mistake = Mistake::at(span, variable.message)
-                .expected(variable.expected)
-                .maybe_hint(variable.hint);
-            self.report.add(mistake);
+            say(self.report, wrong, variable, span);
         }
         None
     }
 
     /// Says what is wrong of what the file has, never of what a variable stands for.
-    fn checked<T>(&mut self, written: &str, text: &str, parsed: Result<T, Wrong>) -> Option<At<T>> {
-        let span = self.node.span();
-        match parsed {
-            Ok(value) => Some(At { value, span }),
-            Err(mut wrong) => {
-                if wrong.subject.is_none() && written != text && has_variable(written) {
-                    wrong.hint = Some("what a variable stands for is not shown".to_owned());
-                }
-                self.report.add(said_of(wrong, written, span));
-                None
+    fn checked<T>(&mut self, written: &str, text: &str, parsed: Result<T, Wrong>) -> Option<T> {
+        let mut wrong = match parsed {
+            Ok(value) => return Some(value),
+            Err(wrong) => wrong,
+        };
+        if wrong.subject.is_none() && written != text && has_variable(written) {
+            wrong.hint = Some("what a variable stands for is not shown".to_owned());
+        }
+        say(self.report, wrong, written, self.span());
+        None
+    }
+}
+
+impl Form {
+    /// Returns an example of it, in TOML.
+    pub fn example(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Secret(text) | Self::NumberOrText(text) => {
+                format!("\"{text}\"")
             }
+            Self::Number { .. } => "1".to_owned(),
+            Self::Fraction => "0.5".to_owned(),
+            Self::Boolean => "true".to_owned(),
         }
     }
 
-    fn mistyped(&mut self, wanted: &str, expected: &str, hint: Option<String>) {
-        let mistake = mistyped(&self.subject, wanted, self.node);
-        self.report.add(mistake.expected(expected).maybe_hint(hint));
+    /// Returns what a value of it must be, and what is expected more closely.
+    fn wanted(&self) -> (&'static str, String) {
+        let boolean = "`true` or `false`";
+        match self {
+            Self::Number { expected, .. } => ("a number", expected.clone()),
+            Self::Fraction => ("a number", "a number above 0 and up to 1".to_owned()),
+            Self::Boolean => (boolean, boolean.to_owned()),
+            _ => ("a string", format!("a string such as `{}`", self.example())),
+        }
+    }
+}
+
+/// Names a value's type as people do.
+fn type_name(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a fraction",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
     }
 }
 
@@ -202,6 +271,8 @@ fn has_variable(text: &str) -> bool {
     text.contains("${")
 }
 
-fn unsigned(integer: &DeInteger<'_>) -> Option<u64> {
-    u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+/// Returns the digits of an integer in base ten.
+fn decimal(integer: &DeInteger<'_>) -> String {
+    let number = u64::from_str_radix(integer.as_str(), integer.radix());
+    number.map_or_else(|_| integer.to_string(), |number| number.to_string())
 }

@@ -10,12 +10,20 @@ use std::ops::Range;
 
 use toml::de::{DeTable, Error};
 
-use crate::config::report::{Mistake, Report};
+use super::NAMED;
+use crate::config::file::Lost;
+use crate::config::options::TOP;
+use crate::config::report::Report;
 use crate::config::value::nearest;
 
-/// Returns `text` without the statements that do not parse, which are reported.
-pub(super) fn sound_part<'t>(text: &'t str, report: &mut Report) -> Cow<'t, str> {
-    let mut sound = Cow::Borrowed(text);
+/// Returns `text` without the statements that do not parse, which are reported, and what of the file
+/// is lost with them. `redacted` is the text without its secrets.
+pub(super) fn sound_part<'t>(
+    text: &'t str,
+    redacted: &str,
+    report: &mut Report,
+) -> (Cow<'t, str>, Lost) {
+    let (mut sound, mut lost) = (Cow::Borrowed(text), Lost::default());
     for _ in 0..STATEMENTS_MAX {
         let (_, errors) = DeTable::parse_recoverable(&sound);
         // A key or a table that is there twice does not keep the rest from being read.
@@ -23,23 +31,54 @@ pub(super) fn sound_part<'t>(text: &'t str, report: &mut Report) -> Cow<'t, str>
             errors.iter().partition(|error| is_doubled(error));
         let Some(first) = broken.iter().min_by_key(|error| place(error, &sound).start) else {
             if !doubled.is_empty() {
-                let first = first_lines(text);
+                let first = first_lines(redacted);
                 for error in doubled {
-                    report.add(twice(text, place(error, text), &first));
+                    twice(report, redacted, place(error, text), &first);
                 }
             }
-            return sound;
+            return (sound, lost);
         };
-        report.tear();
-        let (mistake, statement) = unsound(first, &sound);
-        report.add(mistake);
+        let statement = unsound(report, first, &sound, redacted);
+        lose(&sound, &statement, &mut lost);
         let mut rest = sound.into_owned();
         let blanks = blank(&rest[statement.clone()]);
         rest.replace_range(statement, &blanks);
         sound = Cow::Owned(rest);
     }
     // A file with that many slips is another kind of file: nothing in it can be judged.
-    Cow::Borrowed("")
+    lost.headers.extend(NAMED);
+    (Cow::Borrowed(""), lost)
+}
+
+/// Notes what is lost with a statement: the tables whose headers it holds, or a part of the table
+/// that it stands in.
+fn lose(text: &str, statement: &Range<usize>, lost: &mut Lost) {
+    let mut above = text[..statement.start].split_inclusive('\n').rev();
+    let mut start = statement.start;
+    let header = above.find(|line| {
+        start -= line.len();
+        is_header(line)
+    });
+    for (at, line) in text[statement.clone()].lines().enumerate() {
+        let is_key = at == 0 && header.is_none();
+        if !is_key && !line.trim_start().starts_with('[') {
+            continue;
+        }
+        let name = line.trim_start_matches(['[', ' ', '\t', '"', '\'']);
+        let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        let name = &name[..name.find(|c| !is_part(c)).unwrap_or(name.len())];
+        match nearest(name, NAMED) {
+            Some(kind) => _ = lost.headers.insert(kind),
+            // It may be of any kind.
+            None if !is_key && !TOP.about.names().any(|known| known == name) => {
+                lost.headers.extend(NAMED);
+            }
+            None => {}
+        }
+    }
+    if let Some(header) = header {
+        lost.spoiled.push(start..start + header.len());
+    }
 }
 
 fn is_doubled(error: &Error) -> bool {
@@ -60,35 +99,34 @@ fn first_lines(text: &str) -> HashMap<&str, Line> {
     first
 }
 
-/// Describes a key or a table that is there already.
-fn twice(text: &str, span: Range<usize>, first: &HashMap<&str, Line>) -> Mistake {
+/// Reports a key or a table that is there already.
+fn twice(report: &mut Report, text: &str, span: Range<usize>, first: &HashMap<&str, Line>) {
     let line = line_at(text, span.start);
     let header = text[line.clone()].trim();
     if !header.starts_with('[') {
-        return Mistake::at(span.clone(), format!("`{}` is given twice", &text[span]))
-            .expected("each key once in a table")
+        let message = format!("`{}` is given twice", &text[span.clone()]);
+        (report.mistake(&span, message, "each key once in a table"))
             .hint("leave one of the two out");
+        return;
     }
     // The line itself may be the first that is written so: `[ a ]` after `[a]`.
     let hint = (first.get(header))
         .filter(|(start, _)| *start < line.start)
         .map(|(_, number)| format!("its first part is on line {number}; bring them together"));
-    Mistake::at(span, format!("`{header}` is there already"))
-        .expected("each table once")
-        .maybe_hint(hint)
+    let message = format!("`{header}` is there already");
+    (report.mistake(&span, message, "each table once")).maybe_hint(hint);
 }
 
-/// Describes an error, and finds the statement it spoils.
-fn unsound(error: &Error, text: &str) -> (Mistake, Range<usize>) {
+/// Reports an error, and finds the statement it spoils.
+fn unsound(report: &mut Report, error: &Error, text: &str, redacted: &str) -> Range<usize> {
     let message = error.message();
     let at = place(error, text);
     if message.starts_with("invalid multi-line")
         && let Some(open) = text.rfind("\"\"\"").max(text.rfind("'''"))
     {
-        let quotes = &text[open..open + 3];
-        let mistake = Mistake::at(open..open + 3, "this string is not closed")
-            .expected(format!("`{quotes}` after it"));
-        return (mistake, statement_start(text, open)..text.len());
+        let expected = format!("`{}` after it", &text[open..open + 3]);
+        report.mistake(&(open..open + 3), "this string is not closed", expected);
+        return statement_start(text, open)..text.len();
     }
     let line = line_at(text, at.start);
     let first = line.end - text[line.clone()].trim_start().len();
@@ -98,16 +136,13 @@ fn unsound(error: &Error, text: &str) -> (Mistake, Range<usize>) {
         || message.starts_with(UNQUOTED);
     if in_list && (is_header(lead) && at.start <= first + 2 || is_pair(lead) && at.start == first) {
         let end = text[..line.start].trim_end().len();
-        let mistake = Mistake::at(end..end, "this list is not closed").expected("`]`");
-        return (mistake, statement_start(text, end)..line.start);
+        report.mistake(&(end..end), "this list is not closed", "`]`");
+        return statement_start(text, end)..line.start;
     }
-    let mistake = describe(message, text, at);
+    describe(report, message, redacted, at);
     if lead.starts_with('[') {
         // What follows would seem to belong to the table before.
-        return (
-            mistake,
-            line.start..next_line(text, line.end, |line| line.trim_start().starts_with('[')),
-        );
+        return line.start..next_line(text, line.end, |line| line.trim_start().starts_with('['));
     }
     let start = if message.starts_with("key with no value") {
         line.start
@@ -123,64 +158,72 @@ fn unsound(error: &Error, text: &str) -> (Mistake, Range<usize>) {
     } else {
         line.end
     };
-    (mistake, start..end)
+    start..end
 }
 
 /// Puts the parser's words into those of this gateway's other mistakes.
-fn describe(message: &str, text: &str, at: Range<usize>) -> Mistake {
+fn describe(report: &mut Report, message: &str, text: &str, at: Range<usize>) {
     let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
-    match what {
+    let (message, expected, hint) = match what {
         UNQUOTED | "invalid boolean" | "invalid float" | "invalid integer"
-        | "invalid date-time" => no_value(text, at),
-        "key with no value" => Mistake::at(at, "a key without a value").expected("`=` and a value"),
+        | "invalid date-time" => return no_value(report, text, at),
+        "key with no value" => ("a key without a value", "`=` and a value", None),
         "invalid basic string" | "invalid literal string" if at.is_empty() => {
-            Mistake::at(at, "this string is not closed").expected(expected)
+            ("this string is not closed", expected, None)
         }
         "unclosed table" | "unclosed array table" => {
+            let hint = "a name with spaces stands in quotes: `[policies.\"per client\"]`";
             let spaced = text[at.start..].starts_with(' ');
-            let hint =
-                "a name with spaces stands in quotes: `[policies.\"per client\"]`".to_owned();
-            Mistake::at(at, "this table's name is not closed")
-                .expected(expected)
-                .maybe_hint(spaced.then_some(hint))
+            let hint = spaced.then(|| hint.to_owned());
+            ("this table's name is not closed", expected, hint)
         }
-        "unexpected key or value" => {
-            Mistake::at(at, "this line should have ended").expected("a new line")
-        }
-        _ => Mistake::at(at, what).expected(if expected == "nothing" { "" } else { expected }),
-    }
+        "unexpected key or value" => ("this line should have ended", "a new line", None),
+        _ => (what, expected.trim_start_matches("nothing"), None),
+    };
+    (report.mistake(&at, message, expected)).maybe_hint(hint);
 }
 
-/// Describes what stands where a value should.
-fn no_value(text: &str, at: Range<usize>) -> Mistake {
+/// Reports what stands where a value should.
+fn no_value(report: &mut Report, text: &str, at: Range<usize>) {
     let ends = |c: char| c.is_whitespace() || matches!(c, '=' | '[' | '{' | ',');
     let start = text[..at.start].rfind(ends).map_or(0, |end| end + 1);
     let at = start.min(at.start)..at.end;
     let raw = text[at.clone()].trim();
-    if raw.is_empty() {
-        return Mistake::at(at.end..at.end, "a value is missing").expected("a value after `=`");
-    }
-    if raw.starts_with(['“', '”', '‘', '’', '`']) {
-        return Mistake::at(at, "these are not the quotes of a string")
-            .expected("a string in `\"`")
-            .hint("typographic quotes and backticks do not delimit strings");
-    }
-    let boolean = match raw.to_lowercase().as_str() {
+    let (unquoted, string) = (format!("`{raw}` is not in quotes"), "a string in quotes");
+    let hint = |hint: &str| Some(hint.to_owned());
+    let (message, expected, hint) = match raw {
+        "" => ("a value is missing", "a value after `=`", None),
+        // What is overwritten is a secret.
+        _ if raw.contains('*') => ("this value is not in quotes", string, None),
+        _ if raw.starts_with(['“', '”', '‘', '’', '`']) => (
+            "these are not the quotes of a string",
+            "a string in `\"`",
+            hint("typographic quotes and backticks do not delimit strings"),
+        ),
+        _ => match boolean(raw) {
+            Some(boolean) => {
+                let hint = hint(&format!("did you mean `{boolean}`?"));
+                (&*unquoted, "`true`, `false`, or a string in quotes", hint)
+            }
+            None if raw.contains(['"', '\\']) => (&*unquoted, string, None),
+            None => (
+                &*unquoted,
+                string,
+                hint(&format!("did you mean `\"{raw}\"`?")),
+            ),
+        },
+    };
+    let at = if raw.is_empty() { at.end..at.end } else { at };
+    (report.mistake(&at, message, expected)).maybe_hint(hint);
+}
+
+/// Returns the boolean that was meant by a word.
+fn boolean(word: &str) -> Option<&'static str> {
+    match word.to_lowercase().as_str() {
         "yes" | "on" => Some("true"),
         "no" | "off" => Some("false"),
         other => nearest(other, ["true", "false"]),
-    };
-    let (expected, meant) = match boolean {
-        Some(boolean) => (
-            "`true`, `false`, or a string in quotes",
-            Some(boolean.to_owned()),
-        ),
-        None if raw.contains(['"', '\\']) => ("a string in quotes", None),
-        None => ("a string in quotes", Some(format!("\"{raw}\""))),
-    };
-    Mistake::at(at, format!("`{raw}` is not in quotes"))
-        .expected(expected)
-        .maybe_hint(meant.map(|meant| format!("did you mean `{meant}`?")))
+    }
 }
 
 /// Returns an error's place; what is wrong at the file's end is wrong after its last word.

@@ -4,24 +4,17 @@
 //! place of a mistake nor become keys of its own. What it stands for is not expanded again.
 
 use std::borrow::Cow;
-use std::fs;
-use std::io::Read as _;
+
+use crate::config::value::{Wrong, file};
 
 /// Looks a variable of the environment up.
 pub type Env<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
-/// A variable that stands for nothing.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Undefined {
-    /// As in the file: `${NAME}`.
-    pub(super) written: String,
-    pub(super) message: String,
-    pub(super) expected: &'static str,
-    pub(super) hint: Option<String>,
-}
+/// A variable that stands for nothing, as the file writes it, and why.
+pub(super) type Undefined<'t> = (&'t str, Wrong);
 
 /// Replaces the variables of `text`; `$${` stands for `${`. Borrowed if there are none.
-pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, Vec<Undefined>> {
+pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, Vec<Undefined<'t>>> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
     }
@@ -36,14 +29,15 @@ pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, V
         }
         out += &rest[..at];
         let Some(end) = rest[at..].find('}') else {
-            undefined.push(unclosed(&rest[at..]));
+            let wrong = Wrong::new("is not closed", "`}` after its name").hint(PLAIN);
+            undefined.push((&rest[at..], wrong));
             rest = "";
             break;
         };
         let written = &rest[at..=at + end];
-        match resolve(&written[2..end], written, env) {
+        match resolve(&written[2..end], env) {
             Ok(value) => out += &value,
-            Err(fault) => undefined.push(fault),
+            Err(wrong) => undefined.push((written, wrong)),
         }
         rest = &rest[at + end + 1..];
     }
@@ -55,79 +49,55 @@ pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, V
     }
 }
 
-fn resolve(inner: &str, written: &str, env: &Env<'_>) -> Result<String, Undefined> {
-    let undefined = |message: String, expected, hint| Undefined {
-        written: written.to_owned(),
-        message,
-        expected,
-        hint,
-    };
+fn resolve(inner: &str, env: &Env<'_>) -> Result<String, Wrong> {
     if let Some(path) = inner.strip_prefix("file:") {
-        return secret(path).map_err(|why| {
-            let message = format!("file `{path}` cannot be read: {why}");
-            undefined(message, "a file with the value", None)
-        });
+        let wrong = Wrong::new("cannot be read", "a file with the value");
+        return secret(path).map_err(|why| wrong.hint(why));
     }
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
     };
     if !is_name(name) {
-        return Err(undefined(
-            format!("`{written}` is not a variable"),
-            "`${NAME}`, `${NAME:-default}` or `${file:/path}`",
-            Some("for a plain `${` write `$${`".to_owned()),
-        ));
+        let expected = "`${NAME}`, `${NAME:-default}` or `${file:/path}`";
+        return Err(Wrong::new("is not a variable", expected).hint(PLAIN));
     }
     match (env(name), default) {
         // As in a shell, `:-` also stands in for an empty variable.
         (Some(value), Some(default)) if value.is_empty() => Ok(default.to_owned()),
         (Some(value), _) => Ok(value),
         (None, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(undefined(
-            format!("variable `{name}` is not defined"),
-            "a variable of the environment",
-            Some(format!("set it, or give a default: `${{{name}:-…}}`")),
-        )),
-    }
-}
-
-fn unclosed(written: &str) -> Undefined {
-    Undefined {
-        written: written.to_owned(),
-        message: "this variable is not closed".to_owned(),
-        expected: "`}` after its name",
-        hint: Some("for a plain `${` write `$${`".to_owned()),
+        (None, None) => Err(
+            Wrong::new("is not defined", "a variable of the environment")
+                .hint(format!("set it, or give a default: `${{{name}:-…}}`")),
+        ),
     }
 }
 
 fn is_name(name: &str) -> bool {
-    !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.starts_with(|c: char| !c.is_ascii_digit()) && name.bytes().all(is_part)
 }
 
 /// Reads a secret; a newline at its end is the editor's.
 fn secret(path: &str) -> Result<String, String> {
-    let file = fs::File::open(path).map_err(|error| error.kind().to_string())?;
-    let mut text = String::new();
-    let read = file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text);
-    if read.map_err(|error| error.kind().to_string())? as u64 > SECRET_BYTES_MAX {
-        return Err(format!("it is larger than {SECRET_BYTES_MAX} bytes"));
+    let text = String::from_utf8(file(path, SECRET_BYTES_MAX)?);
+    let mut text = text.map_err(|_| "it is not UTF-8".to_owned())?;
+    if text.ends_with('\n') {
+        text.truncate(text.len() - 1);
+        text.truncate(text.strip_suffix('\r').unwrap_or(&text).len());
     }
-    let end = text
-        .strip_suffix('\n')
-        .map(|text| text.strip_suffix('\r').unwrap_or(text));
-    Ok(end.unwrap_or(&text).to_owned())
+    Ok(text)
 }
 
+const PLAIN: &str = "for a plain `${` write `$${`";
 /// Largest file that a variable can stand for.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn env(name: &str) -> Option<String> {
@@ -163,32 +133,27 @@ mod tests {
         fs::write(&path, "a".repeat(65_537)).expect("a file");
         let text = format!("${{file:{}}}", path.display());
         let undefined = expand(&text, &env).expect_err("too large");
-        assert!(
-            undefined[0]
-                .message
-                .ends_with("it is larger than 65536 bytes")
-        );
+        let hint = undefined[0].1.hint.as_deref();
+        assert_eq!(hint, Some("it is larger than 65536 bytes"));
     }
 
     #[test]
     fn every_undefined_variable_is_said() {
         let undefined =
             expand("${NO} ${A} ${1x} ${file:/nonexistent} ${A", &env).expect_err("four");
-        let said: Vec<_> = undefined
+        let said = undefined
             .iter()
-            .map(|u| (u.written.as_str(), u.message.as_str()))
-            .collect();
+            .map(|(written, wrong)| (*written, wrong.problem));
         assert_eq!(
-            said,
+            said.collect::<Vec<_>>(),
             [
-                ("${NO}", "variable `NO` is not defined"),
-                ("${1x}", "`${1x}` is not a variable"),
-                (
-                    "${file:/nonexistent}",
-                    "file `/nonexistent` cannot be read: entity not found"
-                ),
-                ("${A", "this variable is not closed"),
+                ("${NO}", "is not defined"),
+                ("${1x}", "is not a variable"),
+                ("${file:/nonexistent}", "cannot be read"),
+                ("${A", "is not closed"),
             ]
         );
+        let hint = undefined[2].1.hint.as_deref();
+        assert_eq!(hint, Some("the system says: entity not found"));
     }
 }

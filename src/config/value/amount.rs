@@ -9,10 +9,8 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
         "is not a size",
         "a size such as `64KiB`, `10MB` or `1048576`",
     );
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, unit) = (&text[..end], text[end..].trim_start());
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let (digits, unit) = (&text[..text.len() - unit.len()], unit.trim_start());
     if unit.starts_with(['.', ',']) && !digits.is_empty() {
         return Err(wrong.hint("whole numbers only; take a smaller unit: `1536KiB`"));
     }

@@ -52,7 +52,6 @@ fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
             None if nearest(text, ["client", "address", "client-ip", "remote-addr"]).is_some() => {
                 "ip".to_owned()
             }
-
             None if text.contains('-') && header_name(text).is_ok() => format!("header:{text}"),
             None => return None,
         },
@@ -61,10 +60,8 @@ fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
 }
 
 fn is_param(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_part)
 }
 
 /// Parses a method; methods are case-sensitive (RFC 9110, section 9.1).

@@ -1,4 +1,4 @@
-//! Where counters live: `memory:`, or the servers of Redis and who to be there.
+//! Where counters live: `memory:`, or the servers of Redis and the user to be there.
 //!
 //! A URL may hold a password, so nothing that is said of one repeats any of it.
 
@@ -7,20 +7,22 @@ mod tests;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{Wrong, nearest};
 use crate::store::settings::{Address, Deployment, Secret};
 
 /// `[store] url`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StoreUrl {
     /// `memory:`
+    #[default]
     Memory,
     /// Any of the others.
     Redis(RedisUrl),
 }
 
-/// Which servers of Redis, and who to be there.
+/// Which servers of Redis, and which user to be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisUrl {
     /// The servers.
@@ -59,7 +61,7 @@ pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
         Some((kind, encryption, rest))
     });
     let Some((kind, encryption, rest)) = known else {
-        return Err(wrong("has no scheme that is known here").hint(meant(text)));
+        return Err(wrong("has no scheme that is known here").hint(scheme_hint(text)));
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if path.contains('@') {
@@ -84,7 +86,7 @@ pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
 }
 
 /// Checks what every key of the store begins with.
-pub fn prefix(text: &str) -> Result<Box<str>, Wrong> {
+pub fn prefix(text: &str) -> Result<Arc<str>, Wrong> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
     if (1..=PREFIX_LEN_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
         return Ok(text.into());
@@ -165,8 +167,8 @@ fn unix(text: &str) -> Result<RedisUrl, Wrong> {
     let path = match path.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,
         Some(_) => {
-            let hint = "a path follows, as in `unix:/run/redis.sock`; who to be there is said by \
-                        `username` and `password`";
+            let hint = "a path follows, as in `unix:/run/redis.sock`; `username` and `password` \
+                        are keys of their own";
             return Err(wrong("names a host").hint(hint));
         }
         None => path,
@@ -182,7 +184,9 @@ fn unix(text: &str) -> Result<RedisUrl, Wrong> {
         None if query.is_empty() => 0,
         Some(("db", number)) if !number.is_empty() => self::database(number)?,
         _ => {
-            return Err(wrong("has a query").hint("`?db=1` chooses a database; the rest is keys"));
+            return Err(
+                wrong("has a query").hint("`?db=1` chooses a database; other options are keys")
+            );
         }
     };
     Ok(RedisUrl {
@@ -261,7 +265,7 @@ fn address(text: &str, default_port: u16) -> Result<Address, Wrong> {
         Some(digits) if is_digits(digits) && digits.parse().is_ok_and(|port: u16| port > 0) => {
             digits.parse().unwrap_or(default_port)
         }
-        Some(_) => return Err(wrong("has a port that is no number from 1 to 65535")),
+        Some(_) => return Err(wrong("has a port that is not a number from 1 to 65535")),
     };
     let host = match host.parse::<Ipv6Addr>() {
         Ok(address) => address.to_string(),
@@ -293,7 +297,8 @@ fn database(text: &str) -> Result<u32, Wrong> {
     match number {
         Some(number @ 0..=DATABASE_MAX) => Ok(number),
         _ => {
-            Err(wrong("has a database that is no number").hint("as in `redis://127.0.0.1:6379/0`"))
+            Err(wrong("has a database that is not a number")
+                .hint("as in `redis://127.0.0.1:6379/0`"))
         }
     }
 }
@@ -317,15 +322,15 @@ fn decoded(text: &str) -> Result<String, Wrong> {
             .get(..2)
             .filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
         let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        let byte = byte.ok_or_else(|| wrong("has a `%` that is no escape").hint(ESCAPES))?;
+        let byte = byte.ok_or_else(|| wrong("has a `%` that is not an escape").hint(ESCAPES))?;
         bytes.push(byte);
         bytes.extend_from_slice(&part.as_bytes()[2..]);
     }
-    String::from_utf8(bytes).map_err(|_| wrong("has escapes that are no UTF-8"))
+    String::from_utf8(bytes).map_err(|_| wrong("has escapes that are not UTF-8"))
 }
 
 /// Guesses the scheme that was meant; never repeats what follows it.
-fn meant(text: &str) -> String {
+fn scheme_hint(text: &str) -> String {
     if matches!(text, "memory" | "memory:/" | "memory://") {
         return "did you mean `memory:`?".to_owned();
     }
@@ -333,26 +338,20 @@ fn meant(text: &str) -> String {
         return "it begins with a scheme, as `redis://127.0.0.1:6379` does".to_owned();
     };
     let names = SCHEMES.map(|(name, ..)| name);
-    let alias = ALIASES.into_iter().find(|(alias, _)| *alias == scheme);
-    match alias
-        .map(|(_, name)| name)
-        .or_else(|| nearest(scheme, names))
-    {
+    let mut aliases = ALIASES.into_iter().filter(|(alias, _)| *alias == scheme);
+    let alias = aliases.next().map(|(_, name)| name);
+    match alias.or_else(|| nearest(scheme, names)) {
         Some("unix") => "did you mean `unix:/PATH`?".to_owned(),
         Some(name) => format!("did you mean `{name}://`?"),
-        None => format!(
-            "schemes are `memory:`, `unix:`, `{}://`",
-            names.join("://`, `")
-        ),
+        None => {
+            let names = names.join("://`, `");
+            format!("schemes are `memory:`, `unix:`, `{names}://`")
+        }
     }
 }
 
 fn wrong(problem: &'static str) -> Wrong {
-    Wrong::new(
-        problem,
-        "`memory:`, or a URL such as `redis://127.0.0.1:6379`",
-    )
-    .unquoted("this URL")
+    Wrong::new(problem, STORES).unquoted("this URL")
 }
 
 const SCHEMES: [(&str, Kind, Encryption); 6] = [
@@ -376,6 +375,7 @@ const ALIASES: [(&str, &str); 8] = [
 ];
 const ESCAPES: &str = "in a user or a password write `@` as `%40`, `/` as `%2F`, `?` as `%3F`, `#` \
                        as `%23`, `%` as `%25`; or set `password` instead";
+const STORES: &str = "`memory:`, or a URL such as `redis://127.0.0.1:6379`";
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 /// Most hosts of a URL.

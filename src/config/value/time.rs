@@ -1,6 +1,5 @@
 //! Durations and quotas: sums of `[K]UNIT`, of which a quota's window is one.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{Wrong, nearest};
@@ -31,19 +30,6 @@ pub fn duration(text: &str) -> Result<Duration, Wrong> {
         Err(Fault::TooLong) => Err(Wrong::new("is too long", DURATIONS)),
         Err(Fault::Other) => Err(wrong),
     }
-}
-
-/// Spells a duration as the file would: `1m30s`.
-pub fn duration_text(duration: Duration) -> String {
-    let mut left = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let mut out = String::new();
-    for (short, us, _) in UNITS.iter().rev().filter(|(short, ..)| *short != "w") {
-        if left / us > 0 {
-            let _ = write!(out, "{}{short}", left / us);
-        }
-        left %= us;
-    }
-    if out.is_empty() { "0s".to_owned() } else { out }
 }
 
 /// Parses a quota such as `500 per 2s`, `100 per minute`, `5 per 10 minutes`.
@@ -214,12 +200,10 @@ fn quota_hint(text: &str) -> Option<String> {
 
 /// Returns the digits of a whole number without their underscores.
 fn whole(text: &str) -> Option<String> {
-    let plain = text.starts_with(|c: char| c.is_ascii_digit())
-        && text.ends_with(|c: char| c.is_ascii_digit())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'_');
-    plain.then(|| text.replace('_', ""))
+    let is_digit = |c: char| c.is_ascii_digit();
+    let is_plain = text.starts_with(is_digit) && text.ends_with(is_digit);
+    let is_whole = is_plain && text.chars().all(|c| is_digit(c) || c == '_');
+    is_whole.then(|| text.replace('_', ""))
 }
 
 fn split_while(text: &str, keep: impl Fn(char) -> bool) -> (&str, &str) {
@@ -263,7 +247,6 @@ mod tests {
         ] {
             assert_eq!(duration(text), Ok(Duration::from_micros(us)), "{text}");
         }
-        assert_eq!(duration_text(Duration::from_millis(90_050)), "1m30s50ms");
     }
 
     #[test]

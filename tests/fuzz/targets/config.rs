@@ -3,8 +3,8 @@
 use tollgate::cli::check::summary;
 use tollgate::config::changes::{Changes, changes, keep_until_restart};
 use tollgate::config::report::Report;
+use tollgate::config::spelling;
 use tollgate::config::value::{Encryption, StoreUrl, store_url};
-use tollgate::config::words;
 use tollgate::config::{Loaded, load};
 use tollgate::limit::plan::SeriesId;
 use tollgate::store::settings::{Location, RedisSettings, Secret};
@@ -76,17 +76,18 @@ fn accepted(text: &str, loaded: &Loaded) {
         Err(report) => panic!("{}", report.render("anew.toml", &anew, false)),
     };
     assert_eq!(summary("gateway.toml", &again), said);
-    let (one, other) = (&loaded.snapshot, again.snapshot);
-    assert_eq!(changes(one, &other), Changes::default(), "{anew}");
-    assert_eq!(changes(&other, one), Changes::default(), "{anew}");
+    let (one, other) = (&loaded.file, &again.file);
+    assert_eq!(changes(one, other), Changes::default(), "{anew}");
+    assert_eq!(changes(other, one), Changes::default(), "{anew}");
     let shipped = read(include_str!("../../../gateway.toml")).expect("a good file");
-    let from_shipped = changes(&shipped.snapshot, one);
+    let from_shipped = changes(&shipped.file, one);
     let lines = || (from_shipped.applied.iter()).chain(&from_shipped.needs_restart);
     for change in lines() {
         assert!(!change.contains(char::is_control), "{change:?}");
     }
-    if let Location::Redis(redis) = &one.store.location {
-        same_servers(redis, &words::store_url(&one.store.location));
+    let location = &loaded.snapshot.store.location;
+    if let Location::Redis(redis) = location {
+        same_servers(redis, &spelling::store_url(&one.store.value.url));
         // Said once and taken for a password, it is said nowhere else.
         let is_secret = |secret: &Secret| secret.0.contains(SECRET);
         if redis.password.as_ref().is_some_and(is_secret)
@@ -99,8 +100,8 @@ fn accepted(text: &str, loaded: &Loaded) {
             }
         }
     }
-    let kept = keep_until_restart(one, other);
-    assert_eq!(changes(one, &kept), Changes::default());
+    let kept = keep_until_restart(one, &loaded.snapshot, again);
+    assert_eq!(changes(one, &kept.file), Changes::default());
 }
 
 /// What is said of a store's servers names the same ones.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use http::header::HeaderMap;
 use http::{HeaderName, Method};
+use tollgate::config::spelling;
 use tollgate::config::value::part_choice;
-use tollgate::config::words;
 use tollgate::limit::plan::OnStoreFailure;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup, PathPattern, Router, Rule};
@@ -100,7 +100,7 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
     for names in [ClientNames::Short, ClientNames::Digest] {
         // A choice of several parts names the one that was taken.
         let text = redacted(&KEY, &policy.partition, &facts, names).to_string();
-        let of_file = words::partition(&policy.partition).len();
+        let of_file = spelling::partition(&policy.partition).len();
         let of_client = policy.partition.0.len() * VALUE_BYTES_MAX;
         assert!(text == "all" || text.len() <= of_file + of_client, "{text}");
         let is_named = policy.partition.0.iter().any(|choice| choice.0.len() > 1);

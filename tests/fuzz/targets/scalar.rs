@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use tollgate::config::file::Endpoint;
+use tollgate::config::spelling;
 use tollgate::config::value::{self, Wrong};
-use tollgate::config::words;
 use tollgate::request::Partition;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{HostPattern, PathPattern, PatternError};
@@ -14,11 +14,11 @@ pub fn holds(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         return;
     };
-    same(text, value::duration, |it| value::duration_text(*it));
+    same(text, value::duration, |it| format!("{}ms", it.as_millis()));
     same(text, value::size, |it| value::bytes_text(*it));
     same(text, value::network, ToString::to_string);
     same(text, value::socket_address, ToString::to_string);
-    same(text, value::client_address, words::address_source);
+    same(text, value::client_address, spelling::address_source);
     same(text, value::name, ToString::to_string);
     same(text, value::method, ToString::to_string);
     same(text, value::header_name, ToString::to_string);
@@ -26,7 +26,7 @@ pub fn holds(data: &[u8]) {
         format!("{} per {}", it.limit, it.window_text)
     });
     same(text, value::part_choice, |it| {
-        let list = words::partition(&Partition(vec![it.clone()]));
+        let list = spelling::partition(&Partition(vec![it.clone()]));
         list.trim_matches(['[', ']', '"']).to_owned()
     });
     same(text, value::endpoint, |it| match it {

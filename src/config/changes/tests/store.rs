@@ -3,9 +3,9 @@
 use super::*;
 
 /// The base file with a `[store]`, whose TLS trusts an authority of the tests.
-fn with_store(store: &str) -> Snapshot {
+fn with_store(store: &str) -> Loaded {
     let store = format!("[store]\n{store}\n[listeners.public]");
-    snapshot(
+    loaded(
         &BASE
             .replacen("[listeners.public]", &store, 1)
             .replace("CA.pem", "tests/config/tls/redis-ca.pem")
@@ -25,12 +25,12 @@ fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
         (
             "url = 'redis://h'",
             "url = 'redis://h'\nusername = 'me'\npassword = 'secret'",
-            &["store: username set", "store: password set"],
+            &["store: username none → me", "store: password set"],
         ),
         (
             "url = 'redis://me:secret@h'",
             "url = 'redis://h'",
-            &["store: username removed", "store: password removed"],
+            &["store: username me → none", "store: password removed"],
         ),
         (
             "url = 'redis://me:secret@h'",
@@ -45,7 +45,10 @@ fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
         (
             "url = 'rediss://h'\ntls = { ca = 'CA.pem' }",
             "url = 'rediss://h'\ntls = { ca = 'CA.pem', certificate = 'CERT.pem', key = 'CERT.key' }",
-            &["store: tls changed"],
+            &[
+                "store: tls.certificate none → tests/config/tls/gateway.pem",
+                "store: tls.key none → tests/config/tls/gateway.key",
+            ],
         ),
         (
             "key_secret = 'secret'",
@@ -60,9 +63,11 @@ fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
     ];
     for (old, new, lines) in cases {
         let (old, new) = (with_store(old), with_store(new));
-        assert_eq!(changes(&old, &new), applied(lines));
-        let settings = new.store.clone();
-        assert_eq!(keep_until_restart(&old, new).store, settings);
+        assert_eq!(changes(&old.file, &new.file), applied(lines));
+        let settings = new.snapshot.store.clone();
+        let (same, kept) = kept(&old, new);
+        assert_eq!(kept.snapshot.store, settings);
+        assert_eq!(same, applied(lines));
     }
 }
 
@@ -71,7 +76,7 @@ fn numbers_of_a_store_apply_at_once() {
     let new = "timeout = '100ms'\nmemory_max = '1GiB'\nrefusal_cache = '0s'\n\
                breaker = { failures = 9, failure_ratio = 0.25, window = '1m', cooldown = '500ms' }";
     assert_eq!(
-        changes(&with_store(""), &with_store(new)),
+        changes(&with_store("").file, &with_store(new).file),
         applied(&[
             "store: timeout 50ms → 100ms",
             "store: memory_max 256MiB → 1GiB",
@@ -105,7 +110,10 @@ fn servers_of_a_store_and_its_prefix_wait_for_a_restart() {
         (
             "url = 'redis://h'",
             "url = 'rediss://h'\ntls = { ca = 'CA.pem' }",
-            &["store: url redis://h:6379 → rediss://h:6379"],
+            &[
+                "store: url redis://h:6379 → rediss://h:6379",
+                "store: tls.ca the system's → tests/config/tls/redis-ca.pem",
+            ],
         ),
         (
             "url = 'redis+cluster://:secret@a'",
@@ -136,9 +144,10 @@ fn servers_of_a_store_and_its_prefix_wait_for_a_restart() {
     ];
     for (old, new, lines) in cases {
         let (old, new) = (with_store(old), with_store(new));
-        assert_eq!(changes(&old, &new), restart(lines));
-        let kept = keep_until_restart(&old, new);
-        assert_eq!(kept.store, old.store);
+        assert_eq!(changes(&old.file, &new.file), restart(lines));
+        let (changes, kept) = kept(&old, new);
+        assert_eq!(kept.snapshot.store, old.snapshot.store);
+        assert_eq!(changes, Changes::default());
     }
 }
 
@@ -146,11 +155,9 @@ fn servers_of_a_store_and_its_prefix_wait_for_a_restart() {
 fn a_prefix_that_waits_does_not_keep_a_password_waiting() {
     let old = with_store("url = 'redis://:secret@h'");
     let new = with_store("url = 'redis://:hidden@h'\nprefix = 'other'\ntimeout = '1s'");
-    let kept = keep_until_restart(&old, new);
-    assert_eq!(
-        kept.store,
-        with_store("url = 'redis://:hidden@h'\ntimeout = '1s'").store
-    );
+    let (_, kept) = kept(&old, new);
+    let expected = with_store("url = 'redis://:hidden@h'\ntimeout = '1s'");
+    assert_eq!(kept.snapshot.store, expected.snapshot.store);
 }
 
 #[test]
@@ -171,10 +178,10 @@ fn a_password_and_certificates_are_read_again_each_time() {
     };
     write("redis-ca.pem", "secret");
     let old = read();
-    assert_eq!(changes(&old, &read()), Changes::default());
+    assert_eq!(changes(&old.file, &read().file), Changes::default());
     write("other-ca.pem", "hidden\n");
     assert_eq!(
-        changes(&old, &read()),
-        applied(&["store: password changed", "store: tls changed"])
+        changes(&old.file, &read().file),
+        applied(&["store: password changed", "store: tls.ca changed"])
     );
 }

@@ -134,7 +134,7 @@ fn servers_that_cannot_be_are_refused() {
     let hosts: Vec<_> = (0..65).map(|n| format!("h{n}")).collect();
     let many = format!("redis+cluster://{}", hosts.join(","));
     let (no_port, no_host) = (
-        "has a port that is no number from 1 to 65535",
+        "has a port that is not a number from 1 to 65535",
         "has a host that cannot be one",
     );
     refused(&[
@@ -172,10 +172,13 @@ fn a_url_that_means_nothing_says_why() {
         ("memory://", "has no scheme that is known here"),
         ("redis:h", "has no scheme that is known here"),
         ("REDIS://h", "has no scheme that is known here"),
-        ("redis://h/x", "has a database that is no number"),
-        ("redis://h/-1", "has a database that is no number"),
-        ("redis://h/1/2", "has a database that is no number"),
-        ("redis://h/2147483648", "has a database that is no number"),
+        ("redis://h/x", "has a database that is not a number"),
+        ("redis://h/-1", "has a database that is not a number"),
+        ("redis://h/1/2", "has a database that is not a number"),
+        (
+            "redis://h/2147483648",
+            "has a database that is not a number",
+        ),
         ("redis+cluster://a/1", "has a database"),
         ("redis+sentinel://a", "lacks the name of the primary"),
         ("redis+sentinel://a//1", "lacks the name of the primary"),
@@ -189,10 +192,10 @@ fn a_url_that_means_nothing_says_why() {
         ("redis://:a#b@h", "has `/`, `?` or `#` before its `@`"),
         ("redis://:a@b@h", "has more than one `@`"),
         ("redis+cluster://u:p@a,u:p@b", "has more than one `@`"),
-        ("redis://:%zz@h", "has a `%` that is no escape"),
-        ("redis://:a%4@h", "has a `%` that is no escape"),
-        ("redis://:%é@h", "has a `%` that is no escape"),
-        ("redis://:%ff@h", "has escapes that are no UTF-8"),
+        ("redis://:%zz@h", "has a `%` that is not an escape"),
+        ("redis://:a%4@h", "has a `%` that is not an escape"),
+        ("redis://:%é@h", "has a `%` that is not an escape"),
+        ("redis://:%ff@h", "has escapes that are not UTF-8"),
         ("redis://:@h", "has an empty password"),
         ("redis://@h", "has nothing before its `@`"),
         ("redis://a%20b:c@h", "has a user that Redis cannot have"),
@@ -201,7 +204,7 @@ fn a_url_that_means_nothing_says_why() {
         ("unix://h/a", "names a host"),
         ("unix:/a?x=1", "has a query"),
         ("unix:/a?db=", "has a query"),
-        ("unix:/a?db=x", "has a database that is no number"),
+        ("unix:/a?db=x", "has a database that is not a number"),
         (&long, "has too long a path"),
     ]);
 }

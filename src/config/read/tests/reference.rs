@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::keys::{ROUTE, STORE, TABLES, TOP};
 use crate::config::changes::{Changes, changes};
+use crate::config::options::{Key, ROUTE, STORE, TABLES, TOP};
 use crate::config::{Loaded, load};
 use crate::limit::plan::SeriesId;
 
-const REFERENCE: &str = include_str!("../../../gateway.toml");
+const REFERENCE: &str = include_str!("../../../../gateway.toml");
 
 fn loaded(text: &str) -> Loaded {
     let loaded = load(text, &variable, &mut |_| SeriesId(0));
@@ -54,18 +54,16 @@ fn the_reference_loads_as_it_is() {
 
 #[test]
 fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none() {
-    let changes = changes(
-        &loaded(REFERENCE).snapshot,
-        &loaded(&uncommented()).snapshot,
-    );
+    let changes = changes(&loaded(REFERENCE).file, &loaded(&uncommented()).file);
     let applied = [
         "store: key_secret set, counters start afresh",
-        "log: format text on a terminal, else json → json",
+        "log: format text on a terminal, otherwise json → json",
         "log: file standard output → /var/log/tollgate.log",
         "listener public: max_body_bytes none → 16MiB",
+        "policy even: burst the quota → 10, counters kept",
         "route /* removed",
-        "route /shaped/*: strip_prefix none → /shaped",
         "route GET,POST api.example.com/* [x-version, x-api-key] added",
+        "route /shaped/*: strip_prefix none → /shaped",
     ];
     let expected = Changes {
         applied: applied.map(str::to_owned).into(),
@@ -80,7 +78,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
 #[test]
 fn the_reference_has_every_key_that_works() {
     let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    let mut title = TOP.title.to_owned();
+    let mut title = TOP.about.title.to_owned();
     for line in REFERENCE.lines() {
         if let Some(key) = key(line) {
             found.entry(title.clone()).or_default().insert(key);
@@ -88,10 +86,10 @@ fn the_reference_has_every_key_that_works() {
             let mut parts = line.trim_matches(['[', ']']).split('.');
             let (table, name, inner) = (parts.next(), parts.next(), parts.next());
             title = match (table, inner) {
-                (Some("routes"), _) => ROUTE.title.to_owned(),
+                (Some("routes"), _) => ROUTE.about.title.to_owned(),
                 (Some("store"), _) => {
                     found
-                        .entry(STORE.title.to_owned())
+                        .entry(STORE.about.title.to_owned())
                         .or_default()
                         .extend(name);
                     format!("[{line}]")
@@ -105,12 +103,92 @@ fn the_reference_has_every_key_that_works() {
                 }
                 (None, None) => unreachable!("split yields one part at least"),
             };
-            found.entry(TOP.title.to_owned()).or_default().extend(table);
+            found
+                .entry(TOP.about.title.to_owned())
+                .or_default()
+                .extend(table);
         }
     }
-    let working = TABLES.map(|table| {
-        let keys = table.working.iter().copied().collect::<BTreeSet<_>>();
-        (table.title.to_owned(), keys)
+    let working = TABLES.iter().map(|table| {
+        let keys = table.keys.iter().map(|key| key.name);
+        let keys = keys.chain(table.tables.iter().copied());
+        (table.title.to_owned(), keys.collect::<BTreeSet<_>>())
     });
-    assert_eq!(found, BTreeMap::from(working));
+    assert_eq!(found, working.collect());
+}
+
+/// What the table of options says of a key begins the comment above it.
+#[test]
+fn the_reference_says_of_each_key_what_its_option_says() {
+    let documented = |key: &Key| {
+        let lines: Vec<&str> = REFERENCE.lines().collect();
+        let places = (0..lines.len()).filter(|at| self::key(lines[*at]) == Some(key.name));
+        places
+            .map(|at| comment_above(&lines[..at]))
+            .any(|comment| comment.starts_with(key.doc))
+    };
+    for table in TABLES.iter() {
+        for key in &table.keys {
+            assert!(
+                !key.doc.is_empty(),
+                "{} of {} has no doc",
+                key.name,
+                table.title
+            );
+            assert!(
+                documented(key),
+                "{} of {}: {}",
+                key.name,
+                table.title,
+                key.doc
+            );
+        }
+    }
+}
+
+/// Joins the comment that ends above a line.
+fn comment_above(lines: &[&str]) -> String {
+    let is_comment =
+        |line: &&&str| line.starts_with("# ") && key(line).is_none() && title(line).is_none();
+    let mut comment: Vec<&str> = lines
+        .iter()
+        .rev()
+        .take_while(is_comment)
+        .map(|line| &line[2..])
+        .collect();
+    comment.reverse();
+    comment.join(" ")
+}
+
+/// The table of bounds says what the options say.
+#[test]
+fn the_documented_bounds_are_those_of_the_options() {
+    let document = include_str!("../../../../docs/configuration.md");
+    for table in TABLES.iter() {
+        for Key {
+            name, path, bounds, ..
+        } in &table.keys
+        {
+            let Some([least, most]) = bounds else {
+                continue;
+            };
+            let row = |line: &&str| {
+                let names = line.split('|').nth(1).unwrap_or_default();
+                let of_store = names.starts_with(&format!(" `{} ", table.title));
+                let is_timeout = name.ends_with("_timeout") && names.contains("`…_timeout`");
+                let is_named =
+                    names.contains(&format!("`{path}`")) || names.contains(&format!(" {path}`"));
+                (is_named || is_timeout) && of_store == (table.title == "[store]")
+            };
+            let found = document
+                .lines()
+                .filter(|line| line.starts_with("| "))
+                .find(row);
+            let Some(line) = found else {
+                panic!("{path} of {} has no bounds in the document", table.title)
+            };
+            let said: Vec<_> = line.split('|').map(str::trim).skip(2).take(2).collect();
+            assert_eq!(said, [least, most], "{path} of {}", table.title);
+        }
+    }
 }

@@ -1,21 +1,23 @@
-//! The file's words for compiled values: what `check`, the reload and the mistakes print.
+//! The file's words for values: what `check`, the reload and the mistakes print.
 //!
 //! Everything an operator reads about a value says it as the file would, so that it can be
-//! looked for there. Nothing here parses.
+//! looked for there. Where a key takes one of a few words, they stand here once, for reading too.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tracing::Level;
+
+use super::file::{AlgorithmName, At, Endpoint};
+use super::value::{Encryption, QuotaText, StoreUrl};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::limit::plan::{Mode, OnStoreFailure};
-use crate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use crate::limit::{Count, LeavingBucket, Quota};
 use crate::logging::LogFormat;
-use crate::request::{AddressSource, ClientNames, Missing, Part, Partition};
-use crate::snapshot::{
-    AppliedPolicy, EncodedSlash, Endpoint, RateLimitHeaders, Snapshot, UpstreamKind,
-};
-use crate::store::settings::{Address, Deployment, Location};
+use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
+use crate::snapshot::{AppliedPolicy, EncodedSlash, RateLimitHeaders, Snapshot};
+use crate::store::settings::{Address, Deployment};
 
 /// Writes a span of time: up to two minutes in seconds (`60s`, `1.8s`, `600ms`), above that in
 /// parts (`1h30m`).
@@ -73,68 +75,95 @@ pub fn window(window: Micros) -> String {
     name.to_owned()
 }
 
-/// Writes `algorithm`.
-pub fn algorithm(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::FixedWindow => "fixed-window",
-        Algorithm::SlidingWindow { .. } => "sliding-window",
-        Algorithm::SlidingLog => "sliding-log",
-        Algorithm::Gcra { .. } => "gcra",
-        Algorithm::LeakyBucket { .. } => "leaky-bucket",
-    }
+/// Writes a value as one of the words that the file has for it.
+pub fn word<V: PartialEq>(words: &[(&'static str, V)], value: &V) -> &'static str {
+    let found = words.iter().find(|(_, known)| known == value);
+    found.map_or("", |(word, _)| *word)
 }
 
-/// Writes `leaving`.
-pub fn leaving(leaving: LeavingBucket) -> &'static str {
-    match leaving {
-        LeavingBucket::Weighted => "weighted",
-        LeavingBucket::Whole => "whole",
-        LeavingBucket::Dropped => "dropped",
-    }
-}
-
-/// Writes `count`.
-pub fn count(count: Count) -> &'static str {
-    match count {
-        Count::Admitted => "admitted",
-        Count::All => "all",
-    }
-}
-
-/// Writes `mode`.
-pub fn mode(mode: Option<Mode>) -> &'static str {
-    match mode {
-        Some(Mode::Enforce) => "enforce",
-        Some(Mode::Shadow) => "shadow",
-        None => "off",
-    }
-}
-
-/// Writes `on_store_failure`.
-pub fn on_store_failure(action: OnStoreFailure) -> &'static str {
-    match action {
-        OnStoreFailure::Local => "local",
-        OnStoreFailure::Open => "open",
-        OnStoreFailure::Closed => "closed",
-    }
-}
-
-/// Writes `missing`.
-pub fn missing(missing: Missing) -> &'static str {
-    match missing {
-        Missing::Share => "share",
-        Missing::Skip => "skip",
-        Missing::Refuse => "refuse",
-    }
-}
+/// `algorithm`
+pub const ALGORITHMS: &[(&str, AlgorithmName)] = &[
+    ("sliding-window", AlgorithmName::SlidingWindow),
+    ("fixed-window", AlgorithmName::FixedWindow),
+    ("sliding-log", AlgorithmName::SlidingLog),
+    ("gcra", AlgorithmName::Gcra),
+    ("leaky-bucket", AlgorithmName::LeakyBucket),
+];
+/// `leaving`
+pub const LEAVING: &[(&str, LeavingBucket)] = &[
+    ("weighted", LeavingBucket::Weighted),
+    ("whole", LeavingBucket::Whole),
+    ("dropped", LeavingBucket::Dropped),
+];
+/// `count`
+pub const COUNTS: &[(&str, Count)] = &[("admitted", Count::Admitted), ("all", Count::All)];
+/// `mode`
+pub const MODES: &[(&str, Option<Mode>)] = &[
+    ("enforce", Some(Mode::Enforce)),
+    ("shadow", Some(Mode::Shadow)),
+    ("off", None),
+];
+/// `on_store_failure`
+pub const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] = &[
+    ("local", OnStoreFailure::Local),
+    ("open", OnStoreFailure::Open),
+    ("closed", OnStoreFailure::Closed),
+];
+/// `missing`
+pub const MISSING: &[(&str, Missing)] = &[
+    ("share", Missing::Share),
+    ("skip", Missing::Skip),
+    ("refuse", Missing::Refuse),
+];
+/// `ratelimit_headers`
+pub const RATELIMIT_HEADERS: &[(&str, RateLimitHeaders)] = &[
+    ("ietf", RateLimitHeaders::Ietf),
+    ("x", RateLimitHeaders::X),
+    ("both", RateLimitHeaders::Both),
+    ("off", RateLimitHeaders::Off),
+];
+/// `encoded_slash`
+pub const ENCODED_SLASH: &[(&str, EncodedSlash)] = &[
+    ("reject", EncodedSlash::Reject),
+    ("keep", EncodedSlash::Keep),
+];
+/// `[log] level`
+pub const LEVELS: &[(&str, Level)] = &[
+    ("info", Level::INFO),
+    ("error", Level::ERROR),
+    ("warn", Level::WARN),
+    ("debug", Level::DEBUG),
+    ("trace", Level::TRACE),
+];
+/// `[log] format`
+pub const LOG_FORMATS: &[(&str, LogFormat)] =
+    &[("text", LogFormat::Text), ("json", LogFormat::Json)];
+/// `[log] access`
+pub const ACCESS_LOGS: &[(&str, AccessLog)] = &[
+    ("all", AccessLog::All),
+    ("refused", AccessLog::Refused),
+    ("off", AccessLog::Off),
+];
+/// `[log] clients`
+pub const CLIENT_NAMES: &[(&str, ClientNames)] = &[
+    ("short", ClientNames::Short),
+    ("digest", ClientNames::Digest),
+];
 
 /// Writes `partition` as a list: `["header:x-api-key | ip"]`.
 pub fn partition(partition: &Partition) -> String {
-    let choices = partition.0.iter().map(|choice| {
-        let parts: Vec<String> = choice.0.iter().map(part).collect();
-        format!("\"{}\"", parts.join(" | "))
-    });
-    list(choices)
+    list(partition.0.iter().map(|it| format!("\"{}\"", choice(it))))
+}
+
+/// Writes one item of `partition`: `header:x-api-key | ip`.
+pub fn choice(choice: &Choice) -> String {
+    let parts: Vec<String> = choice.0.iter().map(part).collect();
+    parts.join(" | ")
+}
+
+/// Writes one quota of `quota`: `100 per minute`.
+pub fn quota(quota: &QuotaText) -> String {
+    format!("{} per {}", quota.limit, window(quota.window))
 }
 
 /// Writes one part of a partition.
@@ -160,62 +189,18 @@ pub fn address_source(source: &AddressSource) -> String {
     }
 }
 
-/// Writes `ratelimit_headers`.
-pub fn ratelimit_headers(headers: RateLimitHeaders) -> &'static str {
-    match headers {
-        RateLimitHeaders::Ietf => "ietf",
-        RateLimitHeaders::X => "x",
-        RateLimitHeaders::Both => "both",
-        RateLimitHeaders::Off => "off",
-    }
-}
-
-/// Writes `encoded_slash`.
-pub fn encoded_slash(slash: EncodedSlash) -> &'static str {
-    match slash {
-        EncodedSlash::Reject => "reject",
-        EncodedSlash::Keep => "keep",
-    }
-}
-
-/// Writes `[log] format`.
-pub fn log_format(format: Option<LogFormat>) -> &'static str {
-    match format {
-        Some(LogFormat::Text) => "text",
-        Some(LogFormat::Json) => "json",
-        None => "text on a terminal, else json",
-    }
-}
-
-/// Writes `[log] access`.
-pub fn access_log(access: AccessLog) -> &'static str {
-    match access {
-        AccessLog::All => "all",
-        AccessLog::Refused => "refused",
-        AccessLog::Off => "off",
-    }
-}
-
-/// Writes `[log] clients`.
-pub fn client_names(names: ClientNames) -> &'static str {
-    match names {
-        ClientNames::Short => "short",
-        ClientNames::Digest => "digest",
-    }
-}
-
 /// Writes `endpoints`: `[http://127.0.0.1:9000]`, `[builtin:echo]`.
-pub fn endpoints(kind: &UpstreamKind) -> String {
-    match kind {
-        UpstreamKind::Echo => "[builtin:echo]".to_owned(),
-        UpstreamKind::Status(status) => format!("[builtin:status/{}]", status.as_u16()),
-        UpstreamKind::Http(http) => origins(&http.endpoints),
-    }
+pub fn endpoints(endpoints: &[At<Endpoint>]) -> String {
+    list(endpoints.iter().map(|at| endpoint(&at.value)))
 }
 
-/// Writes the endpoints of origins.
-pub fn origins(endpoints: &[Endpoint]) -> String {
-    list((endpoints.iter()).map(|endpoint| format!("http://{}", endpoint.authority)))
+/// Writes one of `endpoints`.
+pub fn endpoint(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Http(origin) => format!("http://{}", origin.authority),
+        Endpoint::Echo => "builtin:echo".to_owned(),
+        Endpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
+    }
 }
 
 /// Writes a policy as a route applies it, with a cost that is not 1: `per-client at cost 5`.
@@ -228,16 +213,20 @@ pub fn applied(snapshot: &Snapshot, applied: &AppliedPolicy) -> String {
 }
 
 /// Writes `[store] url`, without credentials.
-pub fn store_url(location: &Location) -> String {
-    let Location::Redis(redis) = location else {
+pub fn store_url(url: &StoreUrl) -> String {
+    let StoreUrl::Redis(url) = url else {
         return "memory:".to_owned();
     };
-    let s = if redis.tls.is_some() { "s" } else { "" };
+    let s = if url.encryption == Encryption::Tls {
+        "s"
+    } else {
+        ""
+    };
     let joined = |hosts: &[Address]| {
         let hosts = hosts.iter().map(ToString::to_string);
         hosts.collect::<Vec<_>>().join(",")
     };
-    let mut text = match &redis.deployment {
+    let mut text = match &url.deployment {
         Deployment::Single(address) => format!("redis{s}://{address}"),
         Deployment::Unix(path) => format!("unix:{}", path.display()),
         Deployment::Cluster(hosts) => format!("redis{s}+cluster://{}", joined(hosts)),
@@ -245,19 +234,19 @@ pub fn store_url(location: &Location) -> String {
             format!("redis{s}+sentinel://{}/{name}", joined(sentinels))
         }
     };
-    if redis.database > 0 {
-        let mark = match &redis.deployment {
+    if url.database > 0 {
+        let mark = match &url.deployment {
             Deployment::Unix(_) => "?db=",
             _ => "/",
         };
-        let _ = write!(text, "{mark}{}", redis.database);
+        let _ = write!(text, "{mark}{}", url.database);
     }
     text
 }
 
 /// Joins what is written already: `[a, b]`.
-pub fn list(items: impl IntoIterator<Item = String>) -> String {
-    let items: Vec<String> = items.into_iter().collect();
+pub fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     format!("[{}]", items.join(", "))
 }
 

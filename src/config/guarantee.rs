@@ -1,11 +1,11 @@
-//! What a quota promises, in words: each algorithm's law from `limits.md`, with the quota's numbers.
+//! What a quota guarantees, in words: each algorithm's law from `limits.md`, with the quota's numbers.
 
-use super::words;
+use super::spelling;
 use crate::clock::Micros;
 use crate::limit::{Algorithm, Count, LeavingBucket, Quota};
 
 /// Says how much a quota can let through, and in which stretches of time.
-pub fn promise(quota: &Quota) -> String {
+pub fn guarantee(quota: &Quota) -> String {
     let mut text = law(quota);
     if quota.count == Count::All {
         text.push_str("; refused requests count too");
@@ -25,7 +25,7 @@ pub fn advice(quotas: &[Quota]) -> Option<String> {
         return None;
     }
     let laws = quotas.iter().map(|quota| {
-        let window = words::span(quota.window);
+        let window = spelling::span(quota.window);
         format!("{} in any {window}", quota.limit)
     });
     let laws = laws.collect::<Vec<_>>().join(", ");
@@ -36,25 +36,24 @@ pub fn advice(quotas: &[Quota]) -> Option<String> {
 
 fn law(quota: &Quota) -> String {
     let limit = quota.limit;
-    let window = words::span(quota.window);
+    let window = spelling::span(quota.window);
+    let interval_us = || quota.interval_us();
+    let interval = |units: u64| spelling::span(Micros(units.saturating_mul(interval_us())));
     match quota.algorithm {
         Algorithm::FixedWindow => fixed_window(quota),
         Algorithm::SlidingWindow { buckets, leaving } => sliding_window(quota, buckets, leaving),
         Algorithm::SlidingLog => format!("exact: at most {limit} in any {window}"),
         Algorithm::Gcra { burst } => {
-            let interval_us = quota.interval_us();
-            let most = burst.saturating_add(quota.window.0 / interval_us);
-            let interval = words::span(Micros(interval_us));
+            let most = burst.saturating_add(quota.window.0 / interval_us());
+            let interval = interval(1);
             format!("at most {burst} at once, then 1 per {interval}; {most} in any {window}")
         }
         Algorithm::LeakyBucket { queue: 0 } => {
-            let interval = words::span(Micros(quota.interval_us()));
+            let interval = interval(1);
             format!("1 per {interval}; none wait, what comes sooner is refused")
         }
         Algorithm::LeakyBucket { queue } => {
-            let interval_us = quota.interval_us();
-            let interval = words::span(Micros(interval_us));
-            let longest = words::span(Micros(queue.saturating_mul(interval_us)));
+            let (interval, longest) = (interval(1), interval(queue));
             format!(
                 "1 per {interval}, evenly; at most {queue} wait, for up to {longest}, more are refused"
             )
@@ -64,20 +63,20 @@ fn law(quota: &Quota) -> String {
 
 fn fixed_window(quota: &Quota) -> String {
     let limit = quota.limit;
-    let window = words::span(quota.window);
+    let window = spelling::span(quota.window);
     let double = limit.saturating_mul(2);
     format!("at most {limit} in each aligned {window}, {double} in any {window}")
 }
 
 fn sliding_window(quota: &Quota, buckets: u32, leaving: LeavingBucket) -> String {
     let limit = quota.limit;
-    let window = words::span(quota.window);
+    let window = spelling::span(quota.window);
     let bucket_us = quota.window.0 / u64::from(buckets);
     let double = limit.saturating_mul(2);
-    let inner = words::span(Micros(quota.window.0 - bucket_us));
+    let inner = spelling::span(Micros(quota.window.0 - bucket_us));
     match (leaving, buckets) {
         (LeavingBucket::Whole, _) => {
-            let paced = words::span(Micros(quota.window.0 + bucket_us));
+            let paced = spelling::span(Micros(quota.window.0 + bucket_us));
             format!("at most {limit} in any {window}; a steady client gets {limit} per {paced}")
         }
         (LeavingBucket::Weighted, 1) => {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_promises_what_its_law_says() {
+    fn every_algorithm_guarantees_what_its_law_says() {
         let cases = [
             (
                 quota(100, 60, sliding(10, LeavingBucket::Weighted)),
@@ -155,18 +154,18 @@ mod tests {
             ),
         ];
         for (quota, text) in cases {
-            assert_eq!(promise(&quota), text);
+            assert_eq!(guarantee(&quota), text);
         }
     }
 
     #[test]
-    fn counting_refused_requests_is_part_of_the_promise() {
+    fn counting_refused_requests_is_part_of_the_guarantee() {
         let all = Quota {
             count: Count::All,
             ..quota(5, 60, Algorithm::SlidingLog)
         };
         assert_eq!(
-            promise(&all),
+            guarantee(&all),
             "exact: at most 5 in any 60s; refused requests count too"
         );
     }

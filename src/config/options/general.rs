@@ -1,0 +1,103 @@
+//! What stands before the first table, `[admin]` and `[log]`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tracing::Level;
+
+use super::kind::{duration, free_text, list, number, text, word};
+use super::{Effect, Keys, UP_TO_A_DAY};
+use crate::access_log::AccessLog;
+use crate::config::file::Top;
+use crate::config::spelling;
+use crate::config::value::{Wrong, admin_address};
+use crate::request::ClientNames;
+use crate::snapshot::{Admin, Log, RateLimitHeaders};
+
+/// What stands before the first table.
+pub static TOP: LazyLock<Keys<Top>> = LazyLock::new(|| {
+    let headers = word(spelling::RATELIMIT_HEADERS, &[]).or(RateLimitHeaders::Ietf);
+    let seconds = |seconds| duration(UP_TO_A_DAY).or(Duration::from_secs(seconds));
+    Keys::<Top>::of("file", "the file's top level")
+        .key("workers", number(1..=1024).or_none("one per core"))
+        .sets(|top| &mut top.general.workers)
+        .doc("Worker threads; without it, one per core.")
+        .effect(Effect::NeedsRestart)
+        .key("default_policies", list(free_text("per-client")))
+        .sets(|top| &mut top.default_policies)
+        .doc("Policies of every route, before its own, unless it says `default_policies = false`.")
+        .key("ratelimit_headers", headers)
+        .sets(|top| &mut top.general.ratelimit_headers)
+        .doc("Limit headers of answers:")
+        .key("shutdown_delay", seconds(0))
+        .sets(|top| &mut top.general.shutdown_delay)
+        .doc("After SIGTERM, how long it is not ready but still accepts connections.")
+        .key("shutdown_grace", seconds(30))
+        .sets(|top| &mut top.general.shutdown_grace)
+        .doc("After that, how long requests under way may take.")
+        .tables("listeners upstreams policies routes store admin log")
+        .not_yet("watch request_id debug_from jwt")
+});
+
+/// `[admin]`
+pub static ADMIN: LazyLock<Keys<Admin>> = LazyLock::new(|| {
+    let off = |address: &Option<SocketAddr>| address.map_or("off".to_owned(), |it| it.to_string());
+    let address = text("127.0.0.1:8090", admin_address, off);
+    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8090));
+    Keys::<Admin>::of("table", "[admin]")
+        .key("address", address.or(Some(default)))
+        .sets(|admin| &mut admin.address)
+        .doc("Where it listens, or \"off\".")
+        .effect(Effect::NeedsRestart)
+        .not_yet("socket token")
+});
+
+/// `[log]`
+pub static LOG: LazyLock<Keys<Log>> = LazyLock::new(|| {
+    let path = |text: &str| match text {
+        "" => {
+            Err(Wrong::new("is not a path", "a path").hint("for standard output leave `file` out"))
+        }
+        path => Ok(PathBuf::from(path)),
+    };
+    let file = text("/var/log/tollgate.log", path, |path| {
+        path.display().to_string()
+    });
+    let format = word(spelling::LOG_FORMATS, &[]).or_none("text on a terminal, otherwise json");
+    Keys::<Log>::of("table", "[log]")
+        .key("level", word(spelling::LEVELS, &[]).or(Level::INFO))
+        .sets(|log| &mut log.level)
+        .doc("The least severe events:")
+        .key("format", format)
+        .sets(|log| &mut log.format)
+        .doc("\"text\" or \"json\"; without it, text on a terminal and JSON elsewhere.")
+        .key(
+            "access",
+            word(spelling::ACCESS_LOGS, &[]).or(AccessLog::All),
+        )
+        .sets(|log| &mut log.access)
+        .doc("Requests that get a line:")
+        .key("file", file.or_none("standard output"))
+        .sets(|log| &mut log.file)
+        .doc("Where lines go; without it, standard output. Opened again on SIGHUP.")
+        .key(
+            "clients",
+            word(spelling::CLIENT_NAMES, &[]).or(ClientNames::Short),
+        )
+        .sets(|log| &mut log.clients)
+        .doc("How a client's header shows:")
+});
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            level: Level::INFO,
+            format: None,
+            access: AccessLog::default(),
+            file: None,
+            clients: ClientNames::default(),
+        }
+    }
+}

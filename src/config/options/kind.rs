@@ -1,0 +1,273 @@
+//! What a value of the file may be: how it is read, what stands for it, and how it is spelled.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use http::HeaderName;
+
+use crate::config::file::At;
+use crate::config::read::{Form, OneItem, Scalar};
+use crate::config::spelling;
+use crate::config::value::{self, Wrong, bytes_text};
+use crate::store::settings::Secret;
+
+/// What a value may be, and what stands for one that the file leaves out.
+pub struct Kind<V> {
+    /// What stands for it; none: the file must give one.
+    pub(super) default: Option<V>,
+    /// An example, in TOML.
+    pub(super) example: String,
+    /// What it is at least and at most.
+    pub(super) bounds: Option<[String; 2]>,
+    read: Read<V>,
+    spell: Spell<V>,
+}
+
+type Read<V> = Box<dyn Fn(Scalar<'_, '_>) -> Option<V> + Send + Sync>;
+type Spell<V> = Box<dyn Fn(&V) -> String + Send + Sync>;
+
+impl<V: PartialEq + 'static> Kind<V> {
+    fn new(
+        example: &str,
+        read: impl Fn(Scalar<'_, '_>) -> Option<V> + Send + Sync + 'static,
+        spell: impl Fn(&V) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            default: None,
+            example: example.to_owned(),
+            bounds: None,
+            read: Box::new(read),
+            spell: Box::new(spell),
+        }
+    }
+
+    /// Says what stands for a value that is left out.
+    pub(super) fn or(mut self, default: V) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    /// Lets the value be left out: `spelled` is what that is called.
+    pub(super) fn or_none(self, spelled: &'static str) -> Kind<Option<V>> {
+        let (read, spell) = (self.read, self.spell);
+        Kind {
+            default: Some(None),
+            example: self.example,
+            bounds: self.bounds,
+            read: Box::new(move |scalar| read(scalar).map(Some)),
+            spell: Box::new(move |value| match value {
+                Some(value) => spell(value),
+                None => spelled.to_owned(),
+            }),
+        }
+    }
+
+    /// Keeps the place of the value beside it.
+    pub(super) fn at(self) -> Kind<At<V>> {
+        let (read, spell) = (self.read, self.spell);
+        let read = move |scalar: Scalar<'_, '_>| {
+            let span = scalar.span();
+            read(scalar).map(|value| At { value, span })
+        };
+        Kind::new(&self.example, read, move |at| spell(&at.value))
+    }
+
+    fn within(mut self, [least, most]: [String; 2]) -> Self {
+        self.bounds = Some([least, most]);
+        self
+    }
+
+    pub(super) fn read(&self, scalar: Scalar<'_, '_>) -> Option<V> {
+        (self.read)(scalar)
+    }
+
+    /// Says how two values differ, in the file's words; of secrets only that they do.
+    pub(super) fn change(&self, old: &V, new: &V) -> String {
+        let [was, is] = [old, new].map(|value| (self.spell)(value));
+        match (&*was, &*is) {
+            _ if was == is => "changed".to_owned(),
+            (_, SECRET) => "set".to_owned(),
+            (SECRET, _) => "removed".to_owned(),
+            _ => format!("{was} → {is}"),
+        }
+    }
+}
+
+/// A string that parses itself; `example` is one.
+pub(super) fn text<V: PartialEq + 'static>(
+    example: &'static str,
+    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    spell: impl Fn(&V) -> String + Send + Sync + 'static,
+) -> Kind<V> {
+    scalar(Form::Text(example), parse, spell)
+}
+
+fn scalar<V: PartialEq + 'static>(
+    form: Form,
+    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    spell: impl Fn(&V) -> String + Send + Sync + 'static,
+) -> Kind<V> {
+    let example = form.example();
+    Kind::new(&example, move |scalar| scalar.read(&form, &parse), spell)
+}
+
+/// A string that a later stage judges.
+pub(super) fn free_text(example: &'static str) -> Kind<String> {
+    let quoted = format!("\"{example}\"");
+    Kind::new(
+        &quoted,
+        move |scalar| scalar.free_text(example),
+        String::clone,
+    )
+}
+
+/// A string that is never shown.
+pub(super) fn secret(example: &'static str) -> Kind<Option<Secret>> {
+    scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
+}
+
+/// One of `words`; those of `to_come` are known, but not available.
+pub(super) fn word<V: Clone + PartialEq + Send + Sync + 'static>(
+    words: &'static [(&'static str, V)],
+    to_come: &'static [&'static str],
+) -> Kind<V> {
+    let parse = |text: &str| value::word(text, words, to_come);
+    let spell = |value: &V| spelling::word(words, value).to_owned();
+    text(words[0].0, parse, spell)
+}
+
+/// `true` or `false`.
+pub(super) fn boolean() -> Kind<bool> {
+    let parse = |text: &str| {
+        let wrong = |_| Wrong::new("is neither `true` nor `false`", "`true` or `false`");
+        text.trim().parse().map_err(wrong)
+    };
+    scalar(Form::Boolean, parse, ToString::to_string)
+}
+
+/// A whole number within `range`.
+pub(super) fn number<N: TryFrom<u64> + Display + PartialEq + 'static>(
+    range: RangeInclusive<u64>,
+) -> Kind<N> {
+    number_or(range, &[])
+}
+
+/// A whole number within `range`; strings that begin like this are known, but not available.
+pub(super) fn number_or<N: TryFrom<u64> + Display + PartialEq + 'static>(
+    range: RangeInclusive<u64>,
+    to_come: &'static [&'static str],
+) -> Kind<N> {
+    let bounds = [range.start(), range.end()].map(ToString::to_string);
+    let expected = format!("a number from {} to {}", bounds[0], bounds[1]);
+    let form = Form::Number {
+        expected: expected.clone(),
+        to_come,
+    };
+    let parse = move |text: &str| {
+        let digits = text.trim();
+        let number = digits.parse().ok().filter(|number| range.contains(number));
+        let is_digit = |c: char| c.is_ascii_digit();
+        let problem = match digits.trim_start_matches('-').trim_matches(is_digit) {
+            "" if !digits.is_empty() => "is out of range",
+            _ => "is not a number",
+        };
+        let number = number.and_then(|number| N::try_from(number).ok());
+        number.ok_or_else(|| Wrong::new(problem, expected.as_str()))
+    };
+    scalar(form, parse, ToString::to_string).within(bounds)
+}
+
+/// A share of a whole: a fraction above 0 and up to 1.
+pub(super) fn share() -> Kind<f64> {
+    let bounds = ["above 0", "1"].map(str::to_owned);
+    scalar(Form::Fraction, value::ratio, ToString::to_string).within(bounds)
+}
+
+/// A duration within `range`.
+pub(super) fn duration(range: RangeInclusive<Duration>) -> Kind<Duration> {
+    let spell = |duration: &Duration| spelling::duration(*duration);
+    bounded(Form::Text("30s"), "duration", range, value::duration, spell)
+}
+
+/// A size in bytes within `range`: a string, or a number of bytes.
+pub(super) fn size<N>(range: RangeInclusive<N>) -> Kind<N>
+where
+    N: Copy + PartialOrd + TryFrom<u64> + Send + Sync + 'static,
+    u64: TryFrom<N>,
+{
+    let spell = |size: &N| u64::try_from(*size).map_or_else(|_| String::new(), bytes_text);
+    let parse = |text: &str| {
+        let too_large = |_| Wrong::new("is too large", "a size such as `64KiB`");
+        N::try_from(value::size(text)?).map_err(too_large)
+    };
+    bounded(Form::NumberOrText("64KiB"), "size", range, parse, spell)
+}
+
+fn bounded<V: PartialOrd + Send + Sync + 'static>(
+    form: Form,
+    noun: &str,
+    range: RangeInclusive<V>,
+    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    spell: impl Fn(&V) -> String + Send + Sync + 'static,
+) -> Kind<V> {
+    let bounds = [range.start(), range.end()].map(&spell);
+    let expected = format!("a {noun} from {} to {}", bounds[0], bounds[1]);
+    let parse = move |text: &str| match parse(text)? {
+        value if range.contains(&value) => Ok(value),
+        _ => Err(Wrong::new("is out of range", expected.as_str())),
+    };
+    scalar(form, parse, spell).within(bounds)
+}
+
+/// A list of what `one` reads; `[]` if it is left out.
+pub(super) fn list<V: PartialEq + 'static>(one: Kind<V>) -> Kind<Vec<At<V>>> {
+    items(one, OneItem::InList).or(Vec::new())
+}
+
+/// A list of what `one` reads, or the one that would be in it; the file must give one.
+pub(super) fn list_or_one<V: PartialEq + 'static>(one: Kind<V>) -> Kind<Vec<At<V>>> {
+    items(one, OneItem::Plain)
+}
+
+fn items<V: PartialEq + 'static>(one: Kind<V>, how: OneItem) -> Kind<Vec<At<V>>> {
+    let (read, spell) = (one.read, one.spell);
+    let example = format!("[{}]", one.example);
+    let such_as = example.clone();
+    let read = move |scalar: Scalar<'_, '_>| scalar.items(&such_as, how, &read);
+    let spell = move |item: &At<V>| spell(&item.value);
+    Kind::new(&example, read, move |items| {
+        spelling::list(items.iter().map(&spell))
+    })
+}
+
+impl<V: PartialEq + 'static> Kind<Vec<At<V>>> {
+    /// Forgets where each item stands.
+    pub(super) fn plain<L: PartialEq + 'static>(
+        self,
+        make: fn(Vec<V>) -> L,
+        spell: impl Fn(&L) -> String + Send + Sync + 'static,
+    ) -> Kind<L> {
+        let read = self.read;
+        let read = move |scalar: Scalar<'_, '_>| {
+            let items = read(scalar)?;
+            Some(make(items.into_iter().map(|item| item.value).collect()))
+        };
+        Kind::new(&self.example, read, spell)
+    }
+}
+
+/// A table of a route's headers, each with the value that it must have.
+pub(super) fn headers() -> Kind<Vec<(HeaderName, Option<String>)>> {
+    let example = "{ x-version = \"2\" }";
+    Kind::new(
+        example,
+        |scalar| scalar.pairs(example, value::header_name, value::header_value),
+        // A value may be a secret.
+        |headers: &Vec<_>| spelling::list(headers.iter().map(|(name, _)| name)),
+    )
+    .or(Vec::new())
+}
+
+/// How every secret is spelled.
+const SECRET: &str = "***";

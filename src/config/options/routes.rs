@@ -1,0 +1,68 @@
+//! `[[routes]]`.
+
+use std::sync::LazyLock;
+
+use super::kind::{boolean, duration, free_text, headers, list, number, size, text, word};
+use super::{BODY_BYTES, Keys, TIMEOUTS};
+use crate::config::file::Route;
+use crate::config::spelling;
+use crate::config::value::method;
+use crate::limit::quota::COST_MAX;
+use crate::snapshot::EncodedSlash;
+
+/// `[[routes]]`
+pub static ROUTE: LazyLock<Keys<Route>> = LazyLock::new(|| {
+    let slash = word(spelling::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
+    let text_at = |example| free_text(example).at().or_none("none");
+    let timeout = || duration(TIMEOUTS).or_none("the upstream's");
+    Keys::<Route>::of("route", "[[routes]]")
+        .key("path", text_at("/v1/*"))
+        .sets(|it| &mut it.path)
+        .doc("\"/v1/product\" exactly, \"{id}\" is one segment, a last \"*\" the rest.")
+        .key("path_regex", text_at("/v[0-9]+/.*"))
+        .sets(|it| &mut it.path_regex)
+        .doc("A regular expression over the whole path, in Rust's syntax.")
+        .key("host", text_at("api.example.com"))
+        .sets(|it| &mut it.host)
+        .doc("Hosts that match: exactly, or \"*.example.com\"; without it, every host.")
+        .key("methods", list(text("GET", method, ToString::to_string)))
+        .sets(|it| &mut it.methods)
+        .doc("Methods that match; without it, all. \"GET\" includes \"HEAD\".")
+        .key("headers", headers())
+        .sets(|it| &mut it.headers)
+        .doc("Headers that must be there, with this value or, \"*\", with any.")
+        .key("upstream", text_at("api"))
+        .sets(|it| &mut it.upstream)
+        .doc("The name of an upstream.")
+        .key("policies", list(free_text("per-client")))
+        .sets(|it| &mut it.policies)
+        .doc("Names of policies; a request must satisfy all of them.")
+        .key("strip_prefix", text_at("/api"))
+        .sets(|it| &mut it.strip_prefix)
+        .doc("Literal segments that are taken off the path before it is forwarded.")
+        .key("preserve_host", boolean().or(true))
+        .sets(|it| &mut it.route.preserve_host)
+        .doc("Whether the upstream gets the client's Host, or its own.")
+        .key("cost", number(0..=COST_MAX).or_none("the policies' own"))
+        .sets(|it| &mut it.cost)
+        .doc("Units that a request spends here, whatever its policies say.")
+        .key("default_policies", boolean().or(true))
+        .sets(|it| &mut it.default_policies)
+        .doc("Whether the policies of `default_policies` apply here.")
+        .key("response_timeout", timeout())
+        .sets(|it| &mut it.response_timeout)
+        .doc("Until the head of the response; the upstream's unless set here.")
+        .key("body_timeout", timeout())
+        .sets(|it| &mut it.body_timeout)
+        .doc("Without a byte of its body; the upstream's unless set here.")
+        .key("max_body_bytes", size(BODY_BYTES).or_none("the listener's"))
+        .sets(|it| &mut it.route.max_body_bytes)
+        .doc("Most bytes of a request's body; the listener's unless set here.")
+        .key("encoded_slash", slash)
+        .sets(|it| &mut it.route.encoded_slash)
+        .doc("An encoded slash in the path:")
+        .key("case_insensitive", boolean().or(false))
+        .sets(|it| &mut it.case_insensitive)
+        .doc("Whether literal segments match in any case, and partitions by path ignore it.")
+        .not_yet("rewrite request_headers response_headers")
+});

@@ -1,0 +1,117 @@
+//! `[store]`, with what it is told of TLS and of failure.
+
+use std::fs;
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use super::kind::{duration, number, secret, share, size, text};
+use super::{Effect, Keys, Kind};
+use crate::config::file::{Pem, Store};
+use crate::config::spelling;
+use crate::config::value::{StoreUrl, Wrong, file, prefix, store_url, username};
+use crate::store::settings::Settings;
+
+/// `[store]`
+pub static STORE: LazyLock<Keys<Store>> = LazyLock::new(|| {
+    let url = text("memory:", store_url, spelling::store_url);
+    let username = text("tollgate", username, ToString::to_string);
+    let prefix = text("tollgate", prefix, ToString::to_string).or("tollgate".into());
+    let (redis, keys) = ("${file:/run/secrets/redis}", "${file:/run/secrets/keys}");
+    let sentinels = "${file:/run/secrets/sentinel}";
+    let default = Settings::default();
+    let memory = size(1 << 20..=1 << 40).or(default.memory_max);
+    let refusals = duration(REFUSALS).or(default.refusal_cache);
+    Keys::<Store>::of("table", "[store]")
+        .key("url", url.or(StoreUrl::Memory))
+        .sets(|store| &mut store.url)
+        .doc("\"memory:\" is this process's memory; a restart forgets it.")
+        .effect(Effect::NeedsRestart)
+        .key("username", username.or_none("none"))
+        .sets(|store| &mut store.username)
+        .doc("The user that the gateway is at Redis, unless the URL names one.")
+        .key("password", secret(redis))
+        .sets(|store| &mut store.password)
+        .doc("The password of that user.")
+        .key("sentinel_password", secret(sentinels))
+        .sets(|store| &mut store.sentinel_password)
+        .doc("The password of the sentinels, if they want one.")
+        .key("prefix", prefix)
+        .sets(|store| &mut store.prefix)
+        .doc("What every key in Redis begins with.")
+        .effect(Effect::NeedsRestart)
+        .key("key_secret", secret(keys))
+        .sets(|store| &mut store.settings.key_secret)
+        .doc("A secret of the whole fleet, 16 bytes or more:")
+        .effect(Effect::CountersAfresh)
+        .key("timeout", duration(TIMEOUT).or(default.timeout))
+        .sets(|store| &mut store.settings.timeout)
+        .doc("Until Redis has decided, 1ms to 10s; then a policy's `on_store_failure` does.")
+        .key("memory_max", memory)
+        .sets(|store| &mut store.settings.memory_max)
+        .doc("Most bytes that counters take here.")
+        .key("refusal_cache", refusals)
+        .sets(|store| &mut store.settings.refusal_cache)
+        .doc("How long a refusal is remembered here and repeated without asking Redis, at most.")
+        .table("breaker", breaker(&default))
+        .table("tls", tls())
+});
+
+fn breaker(default: &Settings) -> Keys<Store> {
+    let default = &default.breaker;
+    Keys::<Store>::of("table", "[store.breaker]")
+        .key("failures", number(1..=1000).or(default.failures))
+        .sets(|store| &mut store.settings.breaker.failures)
+        .doc("This many failures in a row open it.")
+        .key("failure_ratio", share().or(default.failure_ratio))
+        .sets(|store| &mut store.settings.breaker.failure_ratio)
+        .doc("A larger share of failures than this among 20 decisions or more opens it, too.")
+        .key("window", duration(BREAKER).or(default.window))
+        .sets(|store| &mut store.settings.breaker.window)
+        .doc("How far back that share looks.")
+        .key("cooldown", duration(BREAKER).or(default.cooldown))
+        .sets(|store| &mut store.settings.breaker.cooldown)
+        .doc("How long it stays open until one decision tries Redis again.")
+}
+
+fn tls() -> Keys<Store> {
+    let authorities = pem("/etc/tollgate/redis-ca.pem").or_none("the system's");
+    let certificate = pem("/etc/tollgate/gateway.pem").or_none("none");
+    Keys::<Store>::of("table", TLS)
+        .key("ca", authorities)
+        .sets(|store| &mut store.ca)
+        .doc("Authorities that vouch for the certificate of Redis; without it, the system's.")
+        .key("certificate", certificate)
+        .sets(|store| &mut store.certificate)
+        .doc("A certificate of the gateway's own.")
+        .key("key", pem("/etc/tollgate/gateway.key").or_none("none"))
+        .sets(|store| &mut store.key)
+        .doc("The private key of that certificate.")
+}
+
+/// A file of certificates or of a key, which is read here.
+fn pem(example: &'static str) -> Kind<Pem> {
+    text(example, pem_file, |pem| pem.path.display().to_string())
+}
+
+fn pem_file(path: &str) -> Result<Pem, Wrong> {
+    let wrong = |problem| Wrong::new(problem, "a PEM file").unquoted("this file");
+    // Opening a pipe would wait for whoever writes to it.
+    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
+        return Err(wrong("is not a regular file"));
+    }
+    let content = file(path, PEM_BYTES_MAX);
+    let content = content.map_err(|why| wrong("cannot be read").hint(why))?;
+    let path = path.into();
+    Ok(Pem { path, content })
+}
+
+/// The title of the table of certificates.
+pub const TLS: &str = "[store.tls]";
+/// A request waits this long at most; more than seconds would be an outage of its own.
+const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
+/// 0 remembers none.
+const REFUSALS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
+const BREAKER: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(10);
+/// Largest file of certificates; the authorities of a whole system are a quarter of that.
+const PEM_BYTES_MAX: u64 = 1 << 20;

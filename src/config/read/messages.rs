@@ -1,0 +1,83 @@
+//! The words for mistakes that more than one kind of value can have.
+
+use std::ops::Range;
+
+use crate::config::options::{About, TABLES};
+use crate::config::report::Report;
+use crate::config::secrets::redacted;
+use crate::config::value::{Wrong, did_you_mean, one_of};
+
+/// Says what is wrong with a text of the file that holds no variables.
+///
+/// A password in it is overwritten before the text becomes part of the sentence, and a hint, which
+/// may repeat the text, is left out then.
+pub(super) fn say(report: &mut Report, wrong: Wrong, text: &str, span: Range<usize>) {
+    let redacted = redacted(text);
+    let subject = match wrong.subject {
+        Some(subject) => subject.to_owned(),
+        None if redacted.chars().count() > QUOTED_LEN_MAX => {
+            let start: String = redacted.chars().take(QUOTED_LEN_MAX).collect();
+            format!("`{start}…`")
+        }
+        None => format!("`{redacted}`"),
+    };
+    let is_safe = wrong.subject.is_some() || redacted == text;
+    let hint = wrong.hint.filter(|_| is_safe);
+    let message = format!("{subject} {}", wrong.problem);
+    (report.mistake(&span, message, wrong.expected)).maybe_hint(hint);
+}
+
+/// Says what to do about a key that a table does not have.
+pub(super) fn unknown(report: &mut Report, about: &About, key: &str, span: Range<usize>) {
+    let hint = home_of(about, key)
+        .or_else(|| did_you_mean(key, about.names()))
+        .unwrap_or_else(|| {
+            let working = about.keys.iter().map(|key| key.name);
+            let working: Vec<_> = working.chain(about.tables.iter().copied()).collect();
+            format!(
+                "keys there are {}",
+                one_of(&working).replace(" or ", " and ")
+            )
+        });
+    let message = format!("unknown key `{}`", redacted(key));
+    let expected = format!("a key of {}", code(about.title));
+    (report.mistake(&span, message, expected)).hint(hint);
+}
+
+/// Says where a key that is unknown in the table `here` would be at home.
+///
+/// A table within another is looked for from there only: elsewhere its keys mean something else.
+fn home_of(here: &About, key: &str) -> Option<String> {
+    let homes: Vec<_> = (TABLES.iter())
+        .filter(|table| table.outer().is_none_or(|outer| outer == here.title))
+        .filter(|table| table.names().any(|known| known == key))
+        .map(|table| table.title)
+        .collect();
+    match homes[..] {
+        [] => None,
+        [home] if !home.starts_with('[') => Some(format!(
+            "`{key}` belongs at the top of the file, before the first table"
+        )),
+        _ => Some(format!("`{key}` belongs in {}", one_of(&homes))),
+    }
+}
+
+/// Says that a key stands where names do: `[listeners]` for `[listeners.NAME]`.
+pub(super) fn nameless(report: &mut Report, about: &About, key: &str, span: Range<usize>) {
+    let is_key = about.names().any(|known| known == key);
+    let title = code(about.title);
+    let hint = is_key.then(|| format!("`{key}` belongs in {title}, with a name of your choice"));
+    let message = format!("`{}` must be a table", redacted(key));
+    (report.mistake(&span, message, title)).maybe_hint(hint);
+}
+
+fn code(title: &str) -> String {
+    if title.starts_with('[') {
+        format!("`{title}`")
+    } else {
+        title.to_owned()
+    }
+}
+
+/// Most characters of a text that a message repeats.
+const QUOTED_LEN_MAX: usize = 60;

@@ -1,0 +1,198 @@
+//! Every key is read, and none is forgotten.
+
+mod reference;
+
+use std::fmt::Write as _;
+
+use super::*;
+use crate::config::options::{About, TABLES};
+
+#[test]
+fn every_working_key_takes_what_it_is_for() {
+    let (file, report) = read(EVERYTHING, &|name| (name == "W").then(|| "2".to_owned()));
+    assert_eq!(report.lines("", EVERYTHING), [""; 0]);
+    let read = format!("{file:?}");
+    assert!(!read.contains("hunter2"), "{read}");
+    let named = |title: &str| -> Vec<&str> {
+        let tables = TABLES.iter().filter(|table| table.title == title);
+        tables
+            .flat_map(|table| table.keys.iter().map(|key| &*key.path))
+            .collect()
+    };
+    let lacking = |title: &str, has: &dyn Fn(&str) -> bool| {
+        let mut keys = named(title);
+        keys.retain(|key| !has(key));
+        assert_eq!(keys, [""; 0], "of {title} are missing in the test");
+    };
+    lacking("the file's top level", &|key| file.top.has(key));
+    lacking("[listeners.NAME]", &|key| file.listeners[0].has(key));
+    lacking("[admin]", &|key| file.admin.has(key));
+    lacking("[log]", &|key| file.log.has(key));
+    for title in ["[store]", "[store.tls]", "[store.breaker]"] {
+        lacking(title, &|key| file.store.has(key));
+    }
+    for title in ["[upstreams.NAME]", "[upstreams.NAME.pool]"] {
+        lacking(title, &|key| file.upstreams[0].has(key));
+    }
+    lacking("[policies.NAME]", &|key| file.policies[0].has(key));
+    lacking("[[routes]]", &|key| file.routes[0].has(key));
+    assert_eq!(file.top.value.general.workers, Some(2));
+    assert_eq!(&*file.listeners[0].name, "public");
+    let upstreams: Vec<_> = file.upstreams.iter().map(|table| &*table.name).collect();
+    assert_eq!(upstreams, ["web", "api"]);
+    assert_eq!(&EVERYTHING[file.routes[0].span.clone()], "[[routes]]");
+    assert_eq!(file.upstreams[1].value.http.max_idle, 16);
+}
+
+const EVERYTHING: &str = r#"
+workers = "${W}"
+default_policies = ["per-client"]
+ratelimit_headers = "both"
+shutdown_delay = "0s"
+shutdown_grace = "1m30s"
+
+[listeners.public]
+address = "[::]:8080"
+trusted_proxies = ["10.0.0.0/8", "::1"]
+client_address = "header:x-real-ip"
+ipv6_prefix = 56
+max_connections = 10_000
+max_held = 0
+header_timeout = "10s"
+idle_timeout = "75s"
+body_timeout = "30s"
+max_header_bytes = 32768
+max_body_bytes = "10MB"
+
+[admin]
+address = "127.0.0.1:8090"
+
+[log]
+level = "debug"
+format = "json"
+access = "refused"
+file = "/var/log/tollgate.log"
+clients = "digest"
+
+[store]
+url = "rediss+sentinel://me:hunter2@10.0.0.1,10.0.0.2/main"
+username = "tollgate"
+password = "hunter2"
+sentinel_password = "hunter2"
+prefix = "tollgate"
+key_secret = "0123456789abcdef"
+timeout = "50ms"
+memory_max = "256MiB"
+refusal_cache = "0s"
+
+[store.tls]
+ca = "tests/config/tls/redis-ca.pem"
+certificate = "tests/config/tls/gateway.pem"
+key = "tests/config/tls/gateway.key"
+
+[store.breaker]
+failures = 5
+failure_ratio = "${HALF:-0.5}"
+window = "10s"
+cooldown = "2s"
+
+[upstreams.api.pool]
+max_idle = 16
+idle_timeout = "60s"
+
+[upstreams.web]
+endpoints = "builtin:echo"
+balance = "round-robin"
+connect_timeout = "3s"
+response_timeout = "30s"
+body_timeout = "60s"
+retries = 1
+pool = { max_idle = 1, idle_timeout = "1s" }
+
+[upstreams.api]
+endpoints = ["http://127.0.0.1:9000"]
+connect_timeout = "3s"
+response_timeout = "30s"
+body_timeout = "60s"
+retries = 0
+
+[policies.per-client]
+quota = ["500 per 2s", "2000 per minute"]
+algorithm = "gcra"
+buckets = 10
+leaving = "whole"
+burst = 5
+queue = 5
+partition = ["header:x-api-key | ip", "path:id"]
+missing = "refuse"
+cost = 0
+count = "all"
+mode = "shadow"
+on_store_failure = "closed"
+
+[[routes]]
+path = "/v1/{id}"
+path_regex = "/v[0-9]+"
+host = "*.example.com"
+methods = ["GET", "PURGE"]
+headers = { x-version = "2" }
+upstream = "api"
+policies = ["per-client"]
+strip_prefix = "/v1"
+preserve_host = "${FALSE:-false}"
+cost = 2
+default_policies = false
+response_timeout = "5s"
+body_timeout = "5s"
+max_body_bytes = 0
+encoded_slash = "keep"
+case_insensitive = true
+"#;
+
+/// Writes one line into the table of this title; the one that it stands in has what it needs.
+fn within(table: &About, line: &str) -> String {
+    let mut text = String::new();
+    for outer in TABLES
+        .iter()
+        .filter(|outer| table.outer() == Some(outer.title))
+    {
+        let _ = writeln!(text, "{}", outer.title);
+        for key in outer.keys.iter().filter(|key| key.is_required) {
+            let _ = writeln!(text, "{} = {}", key.name, key.example);
+        }
+    }
+    if table.title.starts_with('[') {
+        let _ = writeln!(text, "{}", table.title);
+    }
+    text + line + "\n"
+}
+
+/// No key wants a date, so each must say so.
+#[test]
+fn every_working_key_is_read() {
+    for table in TABLES.iter() {
+        let keys = table.keys.iter().map(|key| key.name);
+        for key in keys.chain(table.tables.iter().copied()) {
+            let text = within(table, &format!("{key} = 1979-05-27"));
+            let (_, report) = read(&text, &|_| None);
+            let said: Vec<_> = (report.mistakes().iter())
+                .map(|mistake| &text[mistake.span.clone()])
+                .collect();
+            assert_eq!(said, ["1979-05-27"], "{text}");
+        }
+    }
+}
+
+#[test]
+fn keys_to_come_say_so() {
+    for table in TABLES.iter() {
+        for key in &table.to_come {
+            let text = within(table, &format!("{key} = 1"));
+            let (_, report) = read(&text, &|_| None);
+            let said: Vec<_> = (report.mistakes().iter())
+                .map(|mistake| mistake.message.clone())
+                .collect();
+            assert_eq!(said, [format!("`{key}` is not available yet")], "{text}");
+        }
+    }
+}
