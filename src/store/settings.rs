@@ -19,6 +19,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Longest that a refusal is remembered; 0 means not at all.
     pub refusal_cache: Duration,
+    /// How many gateways share the store at least, while it cannot be asked.
+    pub nodes_min: u32,
     /// When a server that fails is no longer asked.
     pub breaker: BreakerSettings,
 }
@@ -123,6 +125,7 @@ impl Default for Settings {
             key_secret: None,
             timeout: Duration::from_millis(50),
             refusal_cache: Duration::from_secs(1),
+            nodes_min: 1,
             breaker: BreakerSettings {
                 failures: 5,
                 failure_ratio: 0.5,

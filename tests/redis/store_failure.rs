@@ -107,6 +107,17 @@ fn local_policy_limits_alone_while_redis_is_away() {
 }
 
 #[test]
+fn local_policy_takes_the_fleet_to_be_as_large_as_the_file_says_at_least() {
+    let redis = Server::start();
+    let store = format!("{TOUCHY}\nnodes_min = 4");
+    let running = start(&over(redis.address(), TEN, &store));
+    connected(&running);
+    redis.kill();
+    let statuses = [0; 4].map(|_| ask(&running).status);
+    assert_eq!(statuses, [200, 200, 429, 429]);
+}
+
+#[test]
 fn open_policy_admits_and_says_nothing_while_redis_is_away() {
     let redis = Server::start();
     let policy = format!("{TEN}\non_store_failure = 'open'");

@@ -7,7 +7,8 @@ use crate::config::file::{Pem, Store, Table};
 use crate::config::options::{STORE, TLS};
 use crate::config::report::Report;
 use crate::config::value::{Encryption, RedisUrl, StoreUrl};
-use crate::snapshot::Snapshot;
+use crate::limit::plan::{Mode, OnStoreFailure};
+use crate::snapshot::{Policy, Snapshot};
 use crate::store::settings::{
     Address, Deployment, Location, RedisSettings, Settings, Tls, TlsFault, TlsMaterial,
 };
@@ -162,7 +163,7 @@ pub(super) fn warnings(table: &Table<Store>, snapshot: &Snapshot, found: &mut Ve
         warn("`key_secret` is shorter than 16 bytes: whoever reads the keys can guess it");
     }
     let Location::Redis(redis) = &store.location else {
-        for key in ["prefix", "timeout", "refusal_cache"] {
+        for key in ["prefix", "timeout", "nodes_min", "refusal_cache"] {
             if table.has(key) {
                 let why = "has no effect while counters live in this process";
                 warn(&format!("`{key}` {why}"));
@@ -173,6 +174,14 @@ pub(super) fn warnings(table: &Table<Store>, snapshot: &Snapshot, found: &mut Ve
     if secret.is_none() {
         warn(
             "without `key_secret`, whoever reads the keys in Redis can find out which clients they are of",
+        );
+    }
+    let is_local = |policy: &Policy| {
+        policy.mode == Some(Mode::Enforce) && policy.on_store_failure == OnStoreFailure::Local
+    };
+    if store.nodes_min == 1 && snapshot.policies.iter().any(is_local) {
+        warn(
+            "a gateway that starts while Redis is away limits as if it were the only one: `nodes_min` says how many there are at least",
         );
     }
     let has_password = redis.password.is_some() || redis.sentinel_password.is_some();

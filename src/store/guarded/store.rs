@@ -50,6 +50,7 @@ pub(super) struct LiveSettings {
     breaker: BreakerSettings,
     pub(super) timeout: Duration,
     refusal_cache: Micros,
+    nodes_min: u32,
 }
 
 impl GuardedStore {
@@ -161,7 +162,7 @@ impl GuardedStore {
         Fallback {
             memory: &self.memory,
             partition_key: &self.secret,
-            nodes: self.fleet.count(),
+            nodes: self.fleet.count().max(self.settings().nodes_min),
             cooldown: self.cooldown(),
         }
     }
@@ -239,6 +240,7 @@ impl LiveSettings {
             breaker: settings.breaker,
             timeout: settings.timeout,
             refusal_cache: settings.refusal_cache.into(),
+            nodes_min: settings.nodes_min,
         }
     }
 }

@@ -83,6 +83,7 @@ prefix = "tollgate"
 key_secret = "0123456789abcdef"
 timeout = "50ms"
 memory_max = "256MiB"
+nodes_min = 3
 refusal_cache = "0s"
 
 [store.tls]
