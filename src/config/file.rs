@@ -77,13 +77,13 @@ pub struct File {
     /// `[log]`
     pub log: Table<Log>,
     /// `[store]`
-    pub store: Table<Store>,
+    pub store: Table<StoreTable>,
     /// `[upstreams.NAME]`
-    pub upstreams: Vec<Table<Upstream>>,
+    pub upstreams: Vec<Table<UpstreamTable>>,
     /// `[policies.NAME]`
-    pub policies: Vec<Table<Policy>>,
+    pub policies: Vec<Table<PolicyTable>>,
     /// `[[routes]]`
-    pub routes: Vec<Table<Route>>,
+    pub routes: Vec<Table<RouteTable>>,
     /// What could not be read at all.
     pub lost: Lost,
 }
@@ -130,7 +130,7 @@ pub struct Top {
 
 /// `[store]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Store {
+pub struct StoreTable {
     /// `url`
     pub url: StoreUrl,
     /// `username`, or the URL's
@@ -168,9 +168,9 @@ impl std::fmt::Debug for Pem {
 
 /// `[upstreams.NAME]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Upstream {
+pub struct UpstreamTable {
     /// `endpoints`
-    pub endpoints: Vec<At<Endpoint>>,
+    pub endpoints: Vec<At<EndpointEntry>>,
     /// `balance`: endpoints take turns, which is all there is.
     pub balance: (),
     /// What the snapshot has of it, but for the endpoints.
@@ -183,7 +183,7 @@ pub struct Upstream {
 
 /// One of `endpoints`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum EndpointEntry {
     /// `http://host:port`
     Http(snapshot::Endpoint),
     /// `builtin:echo`
@@ -194,7 +194,7 @@ pub enum Endpoint {
 
 /// `[policies.NAME]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Policy {
+pub struct PolicyTable {
     /// `quota`: one or several
     pub quota: Vec<At<QuotaText>>,
     /// `algorithm`
@@ -245,7 +245,7 @@ impl From<Algorithm> for AlgorithmName {
 
 /// `[[routes]]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Route {
+pub struct RouteTable {
     /// `path`, as written
     pub path: Option<At<String>>,
     /// `path_regex`, as written
@@ -276,7 +276,7 @@ pub struct Route {
     pub route: snapshot::Route,
 }
 
-impl Route {
+impl RouteTable {
     /// Returns `path` or `path_regex`, whichever the route has.
     pub fn pattern(&self) -> Option<&At<String>> {
         self.path.as_ref().or(self.path_regex.as_ref())

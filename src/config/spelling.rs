@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::file::{AlgorithmName, At, Endpoint};
+use super::file::{AlgorithmName, At, EndpointEntry};
 use super::value::{Encryption, QuotaText, StoreUrl};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
@@ -133,7 +133,6 @@ pub const LEVELS: &[(&str, Level)] = &[
     ("error", Level::ERROR),
     ("warn", Level::WARN),
     ("debug", Level::DEBUG),
-    ("trace", Level::TRACE),
 ];
 /// `[log] format`
 pub const LOG_FORMATS: &[(&str, LogFormat)] =
@@ -190,16 +189,16 @@ pub fn address_source(source: &AddressSource) -> String {
 }
 
 /// Writes `endpoints`: `[http://127.0.0.1:9000]`, `[builtin:echo]`.
-pub fn endpoints(endpoints: &[At<Endpoint>]) -> String {
+pub fn endpoints(endpoints: &[At<EndpointEntry>]) -> String {
     list(endpoints.iter().map(|at| endpoint(&at.value)))
 }
 
 /// Writes one of `endpoints`.
-pub fn endpoint(endpoint: &Endpoint) -> String {
+pub fn endpoint(endpoint: &EndpointEntry) -> String {
     match endpoint {
-        Endpoint::Http(origin) => format!("http://{}", origin.authority),
-        Endpoint::Echo => "builtin:echo".to_owned(),
-        Endpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
+        EndpointEntry::Http(origin) => format!("http://{}", origin.authority),
+        EndpointEntry::Echo => "builtin:echo".to_owned(),
+        EndpointEntry::Status(status) => format!("builtin:status/{}", status.as_u16()),
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) struct Routing {
     pub(super) router: Router,
 }
 
-fn is_incomplete(table: &Table<file::Route>) -> bool {
+fn is_incomplete(table: &Table<file::RouteTable>) -> bool {
     table.is_incomplete(ROUTE.about.title)
 }
 
@@ -81,7 +81,11 @@ struct Compiler<'f, 'r> {
 }
 
 impl Compiler<'_, '_> {
-    fn route(&mut self, table: &Table<file::Route>, path: Option<&PathPattern>) -> Option<Route> {
+    fn route(
+        &mut self,
+        table: &Table<file::RouteTable>,
+        path: Option<&PathPattern>,
+    ) -> Option<Route> {
         let route = &table.value;
         let upstream = self.upstream(table);
         let strip_prefix = strip_prefix(table, self.report);
@@ -99,7 +103,7 @@ impl Compiler<'_, '_> {
         })
     }
 
-    fn upstream(&mut self, table: &Table<file::Route>) -> Option<usize> {
+    fn upstream(&mut self, table: &Table<file::RouteTable>) -> Option<usize> {
         if let Some(name) = &table.value.upstream {
             return self.names.upstream(name, self.report);
         }
@@ -117,7 +121,7 @@ impl Compiler<'_, '_> {
     /// Returns the policies of a route: the default ones, then its own, each once, none that is off.
     fn applied(
         &mut self,
-        table: &Table<file::Route>,
+        table: &Table<file::RouteTable>,
         path: Option<&PathPattern>,
     ) -> Vec<AppliedPolicy> {
         let (route, file) = (&table.value, self.file);
@@ -155,7 +159,12 @@ impl Compiler<'_, '_> {
     }
 
     /// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.
-    fn check_params(&mut self, table: &Table<file::Route>, path: &PathPattern, use_: &PolicyUse) {
+    fn check_params(
+        &mut self,
+        table: &Table<file::RouteTable>,
+        path: &PathPattern,
+        use_: &PolicyUse,
+    ) {
         let policy = &self.file.policies[use_.policy];
         let name = &policy.name;
         let has = |part: &Part| match part {
@@ -182,7 +191,7 @@ impl Compiler<'_, '_> {
     }
 }
 
-fn rule(route: &file::Route, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {
+fn rule(route: &file::RouteTable, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {
     let host = route.host.as_ref().map(|host| {
         let parsed = HostPattern::parse(&host.value);
         parsed.map_err(|error| in_pattern(host, error, report))
@@ -196,7 +205,7 @@ fn rule(route: &file::Route, path: Option<PathPattern>, report: &mut Report) -> 
     })
 }
 
-fn path(table: &Table<file::Route>, report: &mut Report) -> Option<PathPattern> {
+fn path(table: &Table<file::RouteTable>, report: &mut Report) -> Option<PathPattern> {
     let route = &table.value;
     let (text, parsed) = match (&route.path, &route.path_regex) {
         (Some(_), Some(regex)) => {
@@ -227,13 +236,13 @@ fn path(table: &Table<file::Route>, report: &mut Report) -> Option<PathPattern> 
 }
 
 /// Returns where a route's path stands, or the route if it has none.
-fn pattern_place(table: &Table<file::Route>) -> &Range<usize> {
+fn pattern_place(table: &Table<file::RouteTable>) -> &Range<usize> {
     let pattern = table.value.pattern();
     pattern.map_or(&table.span, |at| &at.span)
 }
 
 /// What is stripped must be whole literal segments at the path's beginning.
-fn strip_prefix(table: &Table<file::Route>, report: &mut Report) -> Option<Box<str>> {
+fn strip_prefix(table: &Table<file::RouteTable>, report: &mut Report) -> Option<Box<str>> {
     let prefix = table.value.strip_prefix.as_ref()?;
     let stripped = prefix.value.trim_end_matches('/');
     let path = table.value.path.as_ref().map_or("", |path| &path.value);

@@ -7,7 +7,7 @@ use http::{HeaderName, StatusCode};
 use ipnet::IpNet;
 
 use super::{Wrong, header_after_prefix, nearest, word};
-use crate::config::file::Endpoint;
+use crate::config::file::EndpointEntry;
 use crate::request::AddressSource;
 use crate::request::route::HostPattern;
 use crate::snapshot;
@@ -115,7 +115,7 @@ pub fn client_address(text: &str) -> Result<AddressSource, Wrong> {
 }
 
 /// Parses an upstream's endpoint such as `http://127.0.0.1:9000`.
-pub fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
+pub fn endpoint(text: &str) -> Result<EndpointEntry, Wrong> {
     let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
     if let Some(builtin) = text.strip_prefix("builtin:") {
         return self::builtin(builtin);
@@ -148,7 +148,7 @@ pub fn endpoint(text: &str) -> Result<Endpoint, Wrong> {
     origin(authority)
 }
 
-fn origin(text: &str) -> Result<Endpoint, Wrong> {
+fn origin(text: &str) -> Result<EndpointEntry, Wrong> {
     let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
     let authority: Authority = text.parse().map_err(|_| wrong())?;
     // `Authority` takes a port that is no number for a part of it; `port_u16` tells them apart.
@@ -169,14 +169,14 @@ fn origin(text: &str) -> Result<Endpoint, Wrong> {
     } else {
         authority
     };
-    Ok(Endpoint::Http(snapshot::Endpoint {
+    Ok(EndpointEntry::Http(snapshot::Endpoint {
         authority,
         host,
         port,
     }))
 }
 
-fn builtin(name: &str) -> Result<Endpoint, Wrong> {
+fn builtin(name: &str) -> Result<EndpointEntry, Wrong> {
     let expected = "`builtin:echo` or `builtin:status/204`";
     if let Some(status) = name.strip_prefix("status/") {
         let status = status
@@ -184,7 +184,9 @@ fn builtin(name: &str) -> Result<Endpoint, Wrong> {
             .ok()
             .and_then(|code: u16| StatusCode::from_u16(code).ok());
         return match status {
-            Some(status) if (200..=599).contains(&status.as_u16()) => Ok(Endpoint::Status(status)),
+            Some(status) if (200..=599).contains(&status.as_u16()) => {
+                Ok(EndpointEntry::Status(status))
+            }
             _ => Err(Wrong::new(
                 "has no status that can be answered",
                 "a status from 200 to 599 such as `builtin:status/204`",
@@ -192,7 +194,7 @@ fn builtin(name: &str) -> Result<Endpoint, Wrong> {
         };
     }
     match name {
-        "echo" => Ok(Endpoint::Echo),
+        "echo" => Ok(EndpointEntry::Echo),
         "redirect-https" => Err(Wrong::to_come(expected)),
         other => {
             let meant = nearest(other, ["echo"]).map(|_| "did you mean `builtin:echo`?".to_owned());
@@ -222,17 +224,17 @@ mod tests {
             ("http://[::1]:81", "[::1]:81", "::1", 81),
             ("http://[::1]", "[::1]", "::1", 80),
         ] {
-            let expected = Endpoint::Http(snapshot::Endpoint {
+            let expected = EndpointEntry::Http(snapshot::Endpoint {
                 authority: authority.parse().expect("an authority"),
                 host: host.into(),
                 port,
             });
             assert_eq!(endpoint(text), Ok(expected), "{text}");
         }
-        assert_eq!(endpoint("builtin:echo"), Ok(Endpoint::Echo));
+        assert_eq!(endpoint("builtin:echo"), Ok(EndpointEntry::Echo));
         assert_eq!(
             endpoint("builtin:status/204"),
-            Ok(Endpoint::Status(StatusCode::NO_CONTENT))
+            Ok(EndpointEntry::Status(StatusCode::NO_CONTENT))
         );
     }
 

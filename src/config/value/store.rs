@@ -121,13 +121,13 @@ pub fn secret(text: &str) -> Result<Secret, Wrong> {
 
 /// How the servers of a URL belong together.
 #[derive(Clone, Copy)]
-enum Kind {
+enum UrlKind {
     Single,
     Cluster,
     Sentinel,
 }
 
-impl Kind {
+impl UrlKind {
     /// Reads the servers, and what follows the first `/` behind them.
     fn deployment(self, hosts: &str, path: &str) -> Result<(Deployment, u32), Wrong> {
         match self {
@@ -354,13 +354,13 @@ fn wrong(problem: &'static str) -> Wrong {
     Wrong::new(problem, STORES).unquoted("this URL")
 }
 
-const SCHEMES: [(&str, Kind, Encryption); 6] = [
-    ("redis", Kind::Single, Encryption::Plain),
-    ("rediss", Kind::Single, Encryption::Tls),
-    ("redis+cluster", Kind::Cluster, Encryption::Plain),
-    ("rediss+cluster", Kind::Cluster, Encryption::Tls),
-    ("redis+sentinel", Kind::Sentinel, Encryption::Plain),
-    ("rediss+sentinel", Kind::Sentinel, Encryption::Tls),
+const SCHEMES: [(&str, UrlKind, Encryption); 6] = [
+    ("redis", UrlKind::Single, Encryption::Plain),
+    ("rediss", UrlKind::Single, Encryption::Tls),
+    ("redis+cluster", UrlKind::Cluster, Encryption::Plain),
+    ("rediss+cluster", UrlKind::Cluster, Encryption::Tls),
+    ("redis+sentinel", UrlKind::Sentinel, Encryption::Plain),
+    ("rediss+sentinel", UrlKind::Sentinel, Encryption::Tls),
 ];
 /// How others write them.
 const ALIASES: [(&str, &str); 8] = [

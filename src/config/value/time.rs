@@ -22,13 +22,13 @@ pub fn duration(text: &str) -> Result<Duration, Wrong> {
     let wrong = Wrong::new("is not a duration", DURATIONS);
     match span(text) {
         Ok(span) => Ok(Duration::from_micros(span.us)),
-        Err(Fault::NoUnit) => {
+        Err(DurationFault::NoUnit) => {
             Err(wrong.hint(format!("did you mean `{0}s` or `{0}ms`?", text.trim())))
         }
-        Err(Fault::Unit(unit)) => Err(wrong.hint(unit_hint(unit))),
-        Err(Fault::Fraction) => Err(wrong.hint(FRACTION_HINT)),
-        Err(Fault::TooLong) => Err(Wrong::new("is too long", DURATIONS)),
-        Err(Fault::Other) => Err(wrong),
+        Err(DurationFault::Unit(unit)) => Err(wrong.hint(unit_hint(unit))),
+        Err(DurationFault::Fraction) => Err(wrong.hint(FRACTION_HINT)),
+        Err(DurationFault::TooLong) => Err(Wrong::new("is too long", DURATIONS)),
+        Err(DurationFault::Other) => Err(wrong),
     }
 }
 
@@ -66,11 +66,11 @@ pub fn quota(text: &str) -> Result<QuotaText, Wrong> {
             window: Micros(span.us),
             window_text: span.short,
         }),
-        Ok(_) | Err(Fault::TooLong) => Err(Wrong::new(
+        Ok(_) | Err(DurationFault::TooLong) => Err(Wrong::new(
             "has a window that is out of range",
             "a window from 1ms to 366d",
         )),
-        Err(Fault::Fraction) => Err(not_a_quota().hint(FRACTION_HINT)),
+        Err(DurationFault::Fraction) => Err(not_a_quota().hint(FRACTION_HINT)),
         Err(_) => Err(not_a_quota()),
     }
 }
@@ -82,7 +82,7 @@ struct Span {
 }
 
 /// Why a text is no such sum.
-enum Fault<'t> {
+enum DurationFault<'t> {
     /// A number without a unit.
     NoUnit,
     /// This unit is unknown.
@@ -98,7 +98,7 @@ enum Fault<'t> {
 /// A unit: its short form, its length in microseconds, its names.
 type Unit = (&'static str, u64, &'static [&'static str]);
 
-fn span(text: &str) -> Result<Span, Fault<'_>> {
+fn span(text: &str) -> Result<Span, DurationFault<'_>> {
     let mut rest = text.trim();
     let mut sum = Span {
         us: 0,
@@ -107,32 +107,32 @@ fn span(text: &str) -> Result<Span, Fault<'_>> {
     while !rest.is_empty() {
         let (digits, after) = split_while(rest, |c| c.is_ascii_digit());
         if digits.is_empty() {
-            return Err(Fault::Other);
+            return Err(DurationFault::Other);
         }
         let after = after.trim_start();
         if after.starts_with(['.', ',']) {
-            return Err(Fault::Fraction);
+            return Err(DurationFault::Fraction);
         }
         let (name, after) = split_while(after, char::is_alphabetic);
         if name.is_empty() {
             return Err(if after.is_empty() {
-                Fault::NoUnit
+                DurationFault::NoUnit
             } else {
-                Fault::Other
+                DurationFault::Other
             });
         }
-        let (short, us, _) = unit(name).ok_or(Fault::Unit(name))?;
+        let (short, us, _) = unit(name).ok_or(DurationFault::Unit(name))?;
         let us = digits.parse().ok().and_then(|k: u64| k.checked_mul(*us));
         sum.us = us
             .and_then(|us| sum.us.checked_add(us))
-            .ok_or(Fault::TooLong)?;
+            .ok_or(DurationFault::TooLong)?;
         let digits = digits.trim_start_matches('0');
         sum.short += if digits.is_empty() { "0" } else { digits };
         sum.short += short;
         rest = after.trim_start();
     }
     if sum.short.is_empty() {
-        Err(Fault::Other)
+        Err(DurationFault::Other)
     } else {
         Ok(sum)
     }

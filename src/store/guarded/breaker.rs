@@ -48,7 +48,7 @@ pub(super) struct Permit<'b> {
 
 /// What a success changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum StateChange {
     /// Nothing.
     None,
     /// It closed the breaker.
@@ -147,7 +147,7 @@ impl CircuitBreaker {
         self.record().slide(now, self.successes());
     }
 
-    fn succeeded(&self, permit: &Permit<'_>) -> Change {
+    fn succeeded(&self, permit: &Permit<'_>) -> StateChange {
         if permit.is_probe {
             return self.close(permit.period);
         }
@@ -155,7 +155,7 @@ impl CircuitBreaker {
         if self.failures_in_row.load(Relaxed) != 0 {
             self.failures_in_row.store(0, Relaxed);
         }
-        Change::None
+        StateChange::None
     }
 
     fn failed(&self, permit: &Permit<'_>, error: &dyn Display) {
@@ -184,10 +184,10 @@ impl CircuitBreaker {
         tracing::warn!(server, %error, "Redis fails and is not asked until the cooldown is over");
     }
 
-    fn close(&self, period: u32) -> Change {
+    fn close(&self, period: u32) -> StateChange {
         let mut record = self.record();
         if self.period.load(Relaxed) != period {
-            return Change::None;
+            return StateChange::None;
         }
         self.period.fetch_add(1, Relaxed);
         self.failures_in_row.store(0, Relaxed);
@@ -201,7 +201,7 @@ impl CircuitBreaker {
         self.probe_from_us.store(0, Relaxed);
         drop(record);
         tracing::info!(server = &*self.server, "Redis answers again");
-        Change::Closed
+        StateChange::Closed
     }
 
     fn successes(&self) -> u64 {
@@ -215,7 +215,7 @@ impl CircuitBreaker {
 
 impl Permit<'_> {
     /// Notes that the server answered.
-    pub(super) fn succeed(self) -> Change {
+    pub(super) fn succeed(self) -> StateChange {
         self.breaker.succeeded(&self)
     }
 

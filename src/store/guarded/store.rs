@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
 
-use super::breaker::{Change, CircuitBreaker};
+use super::breaker::{CircuitBreaker, StateChange};
 use super::counters::Counters;
 use super::fallback::Fallback;
 use super::fleet::Fleet;
@@ -203,8 +203,8 @@ impl GuardedStore {
     }
 
     /// Notes what a success changed of a breaker.
-    pub(super) fn note(&self, change: Change) {
-        if change == Change::Closed {
+    pub(super) fn note(&self, change: StateChange) {
+        if change == StateChange::Closed {
             self.is_troubled.store(true, Relaxed);
         }
     }

@@ -25,7 +25,7 @@ fn breaker() -> (CircuitBreaker, Clock) {
     (breaker, clock)
 }
 
-fn succeed(breaker: &CircuitBreaker) -> Change {
+fn succeed(breaker: &CircuitBreaker) -> StateChange {
     breaker.permit(0).expect("it may be asked").succeed()
 }
 
@@ -92,7 +92,7 @@ fn probe_that_succeeds_closes_it() {
     assert!(breaker.permit(0).is_none());
     clock.advance(Micros(1));
     assert_eq!(breaker.state(), BreakerState::HalfOpen);
-    assert_eq!(succeed(&breaker), Change::Closed);
+    assert_eq!(succeed(&breaker), StateChange::Closed);
     assert_eq!(breaker.state(), BreakerState::Closed);
     (0..4).for_each(|_| fail(&breaker));
     assert_eq!(breaker.state(), BreakerState::Closed, "it counts anew");
@@ -106,7 +106,7 @@ fn probe_that_fails_opens_it_for_another_cooldown() {
     fail(&breaker);
     assert_eq!(breaker.state(), BreakerState::Open);
     clock.advance(COOLDOWN);
-    assert_eq!(succeed(&breaker), Change::Closed);
+    assert_eq!(succeed(&breaker), StateChange::Closed);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn cancelled_probe_leaves_its_place_to_another() {
     let probe = breaker.permit(0);
     assert!(probe.is_some() && breaker.permit(0).is_none());
     drop(probe);
-    assert_eq!(succeed(&breaker), Change::Closed);
+    assert_eq!(succeed(&breaker), StateChange::Closed);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn what_was_asked_before_it_changed_says_nothing() {
     let late = [(); 6].map(|()| breaker.permit(0).expect("it is closed"));
     open(&breaker);
     clock.advance(COOLDOWN);
-    assert_eq!(succeed(&breaker), Change::Closed);
+    assert_eq!(succeed(&breaker), StateChange::Closed);
     for permit in late {
         permit.fail(&"a fault");
     }
@@ -138,7 +138,7 @@ fn success_of_a_call_from_before_does_not_close_it() {
     let (breaker, _) = breaker();
     let late = breaker.permit(0).expect("it is closed");
     open(&breaker);
-    assert_eq!(late.succeed(), Change::None);
+    assert_eq!(late.succeed(), StateChange::None);
     assert_eq!(breaker.state(), BreakerState::Open);
 }
 

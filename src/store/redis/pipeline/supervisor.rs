@@ -33,7 +33,7 @@ struct Supervisor {
 }
 
 /// Why there is no connection, or none any more.
-enum End {
+enum ConnectionEnd {
     /// It could not be made.
     Failed(DialError),
     /// It broke, or is of no use.
@@ -86,11 +86,11 @@ pub(super) async fn supervise(core: Rc<PipelineCore>) {
 
 impl Supervisor {
     /// Makes one connection and uses it until its end.
-    async fn connect_and_serve(&mut self) -> End {
+    async fn connect_and_serve(&mut self) -> ConnectionEnd {
         let decision_timeout = self.core.context.timeout;
         let attempt = tokio::select! {
             biased;
-            () = self.core.reconfigured.notified() => return End::Reconfigured,
+            () = self.core.reconfigured.notified() => return ConnectionEnd::Reconfigured,
             attempt = self.locator.connect(decision_timeout) => attempt,
         };
         match attempt {
@@ -100,14 +100,14 @@ impl Supervisor {
                 self.core.server.borrow_mut().take();
                 end
             }
-            Err(error) => End::Failed(error),
+            Err(error) => ConnectionEnd::Failed(error),
         }
     }
 
     /// Sends what waits, as long as the connection is of use.
     ///
     /// If the pipeline is to lead elsewhere, what was sent is answered first.
-    async fn serve(&mut self, connected: Connected) -> End {
+    async fn serve(&mut self, connected: Connected) -> ConnectionEnd {
         let (connection, mut driver) = (connected.connection, connected.driver);
         let core = Rc::clone(&self.core);
         let Self {
@@ -142,19 +142,19 @@ impl Supervisor {
                         Aftermath::Served => log_recovered(logged_reason, &core),
                         Aftermath::Erred => {}
                         Aftermath::Condemned(error) => {
-                            return leaving.unwrap_or(End::Broken(error.to_string()));
+                            return leaving.unwrap_or(ConnectionEnd::Broken(error.to_string()));
                         }
                     }
                 }
                 () = &mut driver => {
                     // Calls that were answered before the end get their answers; the others fail.
                     while in_flight.next().await.is_some() {}
-                    return leaving.unwrap_or(End::Broken("the connection was closed".to_owned()));
+                    return leaving.unwrap_or(ConnectionEnd::Broken("the connection was closed".to_owned()));
                 }
                 () = core.reconfigured.notified(), if leaving.is_none() => {
-                    leaving = Some(End::Reconfigured);
+                    leaving = Some(ConnectionEnd::Reconfigured);
                 }
-                () = &mut moved, if leaving.is_none() => leaving = Some(End::Moved),
+                () = &mut moved, if leaving.is_none() => leaving = Some(ConnectionEnd::Moved),
                 () = core.queue.filled(), if leaving.is_none() && has_room => {}
                 _ = inspect.tick() => {
                     if is_idle {
@@ -165,7 +165,7 @@ impl Supervisor {
                         Liveness::Answers => {}
                         Liveness::Silence => inspect.reset_after(INSPECT_AGAIN),
                         Liveness::Mute => {
-                            return leaving.unwrap_or(End::Broken("no answer".to_owned()));
+                            return leaving.unwrap_or(ConnectionEnd::Broken("no answer".to_owned()));
                         }
                     }
                     if detector.inspections == INSPECTIONS_PROVING {
@@ -206,20 +206,20 @@ impl Supervisor {
     }
 
     /// Logs why the connection ended, and waits until it is time for the next attempt.
-    async fn recover_from(&mut self, end: End) {
+    async fn recover_from(&mut self, end: ConnectionEnd) {
         self.log_failure(&end);
         let pause = match &end {
-            End::Reconfigured => return self.follow_resolver(),
-            End::Moved => {
+            ConnectionEnd::Reconfigured => return self.follow_resolver(),
+            ConnectionEnd::Moved => {
                 tracing::info!("the sentinels name another primary");
                 return self.core.state.set(PipelineState::Connecting);
             }
-            End::Broken(_) if self.failures == 0 => {
+            ConnectionEnd::Broken(_) if self.failures == 0 => {
                 self.failures = 1;
                 return self.core.state.set(PipelineState::Connecting);
             }
-            End::Failed(error) if error.is_refusal() => PAUSE_REFUSED,
-            End::Failed(_) | End::Broken(_) => pause(self.failures),
+            ConnectionEnd::Failed(error) if error.is_refusal() => PAUSE_REFUSED,
+            ConnectionEnd::Failed(_) | ConnectionEnd::Broken(_) => pause(self.failures),
         };
         self.failures = self.failures.saturating_add(1);
         self.core.state.set(PipelineState::Down);
@@ -240,11 +240,11 @@ impl Supervisor {
     }
 
     /// Logs why there is no connection, unless that was logged last.
-    fn log_failure(&mut self, end: &End) {
+    fn log_failure(&mut self, end: &ConnectionEnd) {
         let (reason, is_refusal) = match end {
-            End::Failed(error) => (error.to_string(), error.is_refusal()),
-            End::Broken(reason) => (reason.clone(), false),
-            End::Reconfigured | End::Moved => return,
+            ConnectionEnd::Failed(error) => (error.to_string(), error.is_refusal()),
+            ConnectionEnd::Broken(reason) => (reason.clone(), false),
+            ConnectionEnd::Reconfigured | ConnectionEnd::Moved => return,
         };
         if self.logged_reason.as_ref() == Some(&reason) {
             return;

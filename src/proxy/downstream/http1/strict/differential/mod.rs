@@ -37,12 +37,12 @@ use cases::{Draws, MESSAGES, PROBES, mutated};
 struct Seen {
     head: String,
     body: Vec<u8>,
-    end: End,
+    end: StreamEnd,
 }
 
 /// How far a request's body came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum End {
+enum StreamEnd {
     Missing,
     Broken,
     Whole { trailers: String },
@@ -50,7 +50,7 @@ enum End {
 
 /// The result of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Outcome {
+struct Observation {
     requests: Vec<Seen>,
     /// How the parser ended it, if it did.
     end: Option<Result<(), String>>,
@@ -151,8 +151,8 @@ fn compare(bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> bool {
 }
 
 /// Whether the parser ended the connection, or the body of a request.
-fn is_refused(outcome: &Outcome) -> bool {
-    let is_broken = |seen: &Seen| seen.end == End::Broken;
+fn is_refused(outcome: &Observation) -> bool {
+    let is_broken = |seen: &Seen| seen.end == StreamEnd::Broken;
     matches!(outcome.end, Some(Err(_))) || outcome.requests.iter().any(is_broken)
 }
 
@@ -164,15 +164,16 @@ fn is_beginning(short: &[Seen], long: &[Seen]) -> bool {
     let Some(whole) = long.get(before.len()) else {
         return false;
     };
-    let is_cut =
-        last.end == End::Broken && last.head == whole.head && whole.body.starts_with(&last.body);
+    let is_cut = last.end == StreamEnd::Broken
+        && last.head == whole.head
+        && whole.body.starts_with(&last.body);
     before == &long[..before.len()] && (last == whole || is_cut)
 }
 
 /// How many probes were taken.
-fn probes(outcome: &Outcome) -> usize {
+fn probes(outcome: &Observation) -> usize {
     let is_probe = |seen: &&Seen| {
-        let is_whole = matches!(seen.end, End::Whole { .. });
+        let is_whole = matches!(seen.end, StreamEnd::Whole { .. });
         seen.head.contains(" /probe/head ") || seen.head.contains(" /probe/body ") && is_whole
     };
     outcome.requests.iter().filter(is_probe).count()
@@ -227,7 +228,7 @@ fn is_behind_data(bytes: &[u8], at: usize) -> bool {
 fn outcome<I: AsyncRead + AsyncWrite + Unpin>(
     pieces: VecDeque<Vec<u8>>,
     wrap: impl Fn(Pieces) -> I,
-) -> Outcome {
+) -> Observation {
     let requests: Rc<RefCell<Vec<Seen>>> = Rc::default();
     let service = service_fn(|request| record(Rc::clone(&requests), request));
     let io = TokioIo::new(wrap(Pieces(pieces)));
@@ -246,7 +247,7 @@ fn outcome<I: AsyncRead + AsyncWrite + Unpin>(
             break None;
         }
     };
-    Outcome {
+    Observation {
         requests: requests.take(),
         end,
     }
@@ -265,7 +266,7 @@ async fn record(
             head.method, head.uri, head.version, head.headers
         ),
         body: Vec::new(),
-        end: End::Missing,
+        end: StreamEnd::Missing,
     });
     let mut trailers = String::new();
     let end = loop {
@@ -274,8 +275,8 @@ async fn record(
                 Ok(data) => requests.borrow_mut()[index].body.extend_from_slice(&data),
                 Err(frame) => trailers = format!("{:?}", frame.into_trailers()),
             },
-            Some(Err(_)) => break End::Broken,
-            None => break End::Whole { trailers },
+            Some(Err(_)) => break StreamEnd::Broken,
+            None => break StreamEnd::Whole { trailers },
         }
     };
     requests.borrow_mut()[index].end = end;
