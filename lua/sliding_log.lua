@@ -110,14 +110,17 @@ local function sliding_log()
 
   -- Brings the list to what the view shows, with one more entry if there is one.
   local function write(view, key, window, entry)
-    if view.is_over or view.sum == 0 then
+    if view.sum == 0 then
       call("DEL", key)
-      if view.sum == 0 then
-        return
-      end
+      return
     end
     local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units)
-    if view.is_ahead then
+    if view.is_over then
+      -- Not deleted first: while its slot moves to another node, a script cannot make a key again.
+      call("RPUSH", key, entry, head)
+      call("LTRIM", key, "-2", "-1")
+      entry, head = nil, nil
+    elseif view.is_ahead then
       -- Entries from ahead become entries of now: all are written again, behind the old ones.
       local length = call("LLEN", key)
       for first = view.aged, length - 2, 256 do
