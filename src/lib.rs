@@ -51,13 +51,12 @@
 pub mod clock;
 pub mod fault;
 pub mod logging;
-
-pub mod limit;
-pub mod store;
-
 pub mod metrics;
 
 pub mod access_log;
+
+pub mod limit;
+pub mod store;
 
 pub mod request;
 pub mod snapshot;

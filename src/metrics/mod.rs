@@ -11,6 +11,9 @@
 mod render;
 mod shard;
 mod store;
+mod usage;
+
+pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
 pub(crate) use render::CONTENT_TYPE;
 
@@ -21,7 +24,6 @@ use http::StatusCode;
 use prometheus_client::registry::Registry;
 
 use crate::fault::Reason;
-use crate::store::Usage;
 use shard::{ByName, Sharded};
 
 /// All metrics of the process.

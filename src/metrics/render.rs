@@ -215,7 +215,7 @@ const UNROUTED: &str = "none";
 mod tests {
     use super::super::{Reload, WorkerIndex};
     use super::*;
-    use crate::store::{BreakerState, RedisUsage, Usage};
+    use crate::metrics::{BreakerState, RedisUsage, Usage};
     use http::StatusCode;
     use std::sync::atomic::AtomicU64;
 

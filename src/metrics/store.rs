@@ -6,10 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::render::{count, counter, counters, gauge, gauges};
-use crate::store::BreakerState;
-use crate::store::ROUND_TRIP_BOUNDS_US;
-use crate::store::RedisUsage;
-use crate::store::Usage;
+use super::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
 /// Renders what a store says.
 pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Result<(), Error> {

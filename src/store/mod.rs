@@ -5,7 +5,7 @@
 //!
 //! `memory` keeps counters in this process. `redis` asks servers that a fleet shares, and `guarded`
 //! makes it bearable to lose them; neither of the two rooms below it knows the other. `charge`,
-//! `outcome`, `series`, `settings`, `tls` and `usage` are plain types for all of them.
+//! `outcome`, `series`, `settings` and `tls` are plain types for all of them.
 
 pub mod settings;
 mod tls;
@@ -13,7 +13,6 @@ mod tls;
 mod charge;
 mod outcome;
 mod series;
-mod usage;
 
 mod guarded;
 mod memory;
@@ -26,7 +25,6 @@ pub use outcome::Outcome;
 pub use series::{Series, Shape};
 pub use settings::Settings;
 pub use tls::Tls;
-pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,6 +34,7 @@ use smallvec::SmallVec;
 use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, Decision, PartitionId};
+use crate::metrics::Usage;
 use guarded::GuardedSession;
 use settings::Location;
 

@@ -13,7 +13,8 @@ use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
     Algorithm, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
 };
-use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store, Usage};
+use tollgate::metrics::Usage;
+use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
 
 /// A bound that no test reaches.
 pub const ROOMY: u64 = 1 << 30;

@@ -7,7 +7,8 @@ use tollgate::limit::plan::{Mode, OnStoreFailure};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{Algorithm, Check, LeavingBucket, PartitionId, Quota, State};
-use tollgate::store::{Charge, Outcome, Usage};
+use tollgate::metrics::Usage;
+use tollgate::store::{Charge, Outcome};
 
 use crate::in_memory::{Gateway, ROOMY, WINDOW, algorithms, check, partition_id, quota};
 

@@ -47,7 +47,7 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, Wrong> {
     }
     Err(match host {
         "" | "*" => wrong().hint(format!(
-            "for every interface write `0.0.0.0:{port}` or `[::]:{port}`"
+            "for every interface write `0.0.0.0:{port}` (IPv4) or `[::]:{port}` (IPv6)"
         )),
         "localhost" => wrong().hint(format!(
             "write `127.0.0.1:{port}`: names are not resolved here"
@@ -313,7 +313,7 @@ mod tests {
             ),
             (
                 ":8080",
-                "for every interface write `0.0.0.0:8080` or `[::]:8080`",
+                "for every interface write `0.0.0.0:8080` (IPv4) or `[::]:8080` (IPv6)",
             ),
             (
                 "localhost:80",

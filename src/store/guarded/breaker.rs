@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_utils::CachePadded;
 
 use crate::clock::{Clock, Micros, Timestamp};
+use crate::metrics::BreakerState;
 use crate::store::settings::BreakerSettings;
-use crate::store::usage::BreakerState;
 
 /// Decides whether a server is asked; shared by all workers.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::clock::Micros;
-use crate::store::usage::{ROUND_TRIP_BOUNDS_US, RedisUsage};
+use crate::metrics::{ROUND_TRIP_BOUNDS_US, RedisUsage};
 
 /// Why Redis did not decide a plan, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,11 +23,11 @@ use super::fleet::LIFETIME;
 use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId};
+use crate::metrics::BreakerState;
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::Outcome;
 use crate::store::redis::wire::Settlement;
 use crate::store::redis::{CallError, RedisSession};
-use crate::store::usage::BreakerState;
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
 #[derive(Debug)]

@@ -16,11 +16,11 @@ use super::refusals::{Interval, Refusals};
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, Verdict};
+use crate::metrics::{BreakerState, RedisUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{RedisSession, RedisShared};
 use crate::store::series::Series;
 use crate::store::settings::{BreakerSettings, Location, RedisSettings, Settings};
-use crate::store::usage::{BreakerState, RedisUsage, Usage};
 
 /// Counters in Redis, and what is needed to answer while they cannot be reached.
 #[derive(Debug)]

@@ -40,10 +40,10 @@ use self::table::with_partitions;
 use super::charge::Charge;
 use super::outcome::Outcome;
 use super::series::Series;
-use super::usage::Usage;
 use crate::clock::{Clock, Micros};
 use crate::limit::plan::{self, OnStoreFailure, SeriesId};
 use crate::limit::{Check, Decision, PartitionId};
+use crate::metrics::Usage;
 
 /// Counters in this process's memory, shared by its workers.
 #[derive(Debug)]
