@@ -77,13 +77,13 @@ pub struct File {
     /// `[log]`
     pub log: Table<Log>,
     /// `[store]`
-    pub store: Table<StoreTable>,
+    pub store: Table<RawStore>,
     /// `[upstreams.NAME]`
-    pub upstreams: Vec<Table<UpstreamTable>>,
+    pub upstreams: Vec<Table<RawUpstream>>,
     /// `[policies.NAME]`
-    pub policies: Vec<Table<PolicyTable>>,
+    pub policies: Vec<Table<RawPolicy>>,
     /// `[[routes]]`
-    pub routes: Vec<Table<RouteTable>>,
+    pub routes: Vec<Table<RawRoute>>,
     /// What could not be read at all.
     pub lost: Lost,
 }
@@ -130,7 +130,7 @@ pub struct Top {
 
 /// `[store]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct StoreTable {
+pub struct RawStore {
     /// `url`
     pub url: StoreUrl,
     /// `username`, or the URL's
@@ -168,9 +168,9 @@ impl std::fmt::Debug for Pem {
 
 /// `[upstreams.NAME]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct UpstreamTable {
+pub struct RawUpstream {
     /// `endpoints`
-    pub endpoints: Vec<At<EndpointEntry>>,
+    pub endpoints: Vec<At<RawEndpoint>>,
     /// `balance`: endpoints take turns, which is all there is.
     pub balance: (),
     /// What the snapshot has of it, but for the endpoints.
@@ -183,7 +183,7 @@ pub struct UpstreamTable {
 
 /// One of `endpoints`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EndpointEntry {
+pub enum RawEndpoint {
     /// `http://host:port`
     Http(snapshot::Endpoint),
     /// `builtin:echo`
@@ -194,7 +194,7 @@ pub enum EndpointEntry {
 
 /// `[policies.NAME]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PolicyTable {
+pub struct RawPolicy {
     /// `quota`: one or several
     pub quota: Vec<At<QuotaText>>,
     /// `algorithm`
@@ -245,7 +245,7 @@ impl From<Algorithm> for AlgorithmName {
 
 /// `[[routes]]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RouteTable {
+pub struct RawRoute {
     /// `path`, as written
     pub path: Option<At<String>>,
     /// `path_regex`, as written
@@ -276,7 +276,7 @@ pub struct RouteTable {
     pub route: snapshot::Route,
 }
 
-impl RouteTable {
+impl RawRoute {
     /// Returns `path` or `path_regex`, whichever the route has.
     pub fn pattern(&self) -> Option<&At<String>> {
         self.path.as_ref().or(self.path_regex.as_ref())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::file::{AlgorithmName, At, EndpointEntry};
+use super::file::{AlgorithmName, At, RawEndpoint};
 use super::value::{Encryption, QuotaText, StoreUrl};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
@@ -189,16 +189,16 @@ pub fn address_source(source: &AddressSource) -> String {
 }
 
 /// Writes `endpoints`: `[http://127.0.0.1:9000]`, `[builtin:echo]`.
-pub fn endpoints(endpoints: &[At<EndpointEntry>]) -> String {
+pub fn endpoints(endpoints: &[At<RawEndpoint>]) -> String {
     list(endpoints.iter().map(|at| endpoint(&at.value)))
 }
 
 /// Writes one of `endpoints`.
-pub fn endpoint(endpoint: &EndpointEntry) -> String {
+pub fn endpoint(endpoint: &RawEndpoint) -> String {
     match endpoint {
-        EndpointEntry::Http(origin) => format!("http://{}", origin.authority),
-        EndpointEntry::Echo => "builtin:echo".to_owned(),
-        EndpointEntry::Status(status) => format!("builtin:status/{}", status.as_u16()),
+        RawEndpoint::Http(origin) => format!("http://{}", origin.authority),
+        RawEndpoint::Echo => "builtin:echo".to_owned(),
+        RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::Loaded;
 use super::compile::listener;
-use super::file::{File, RouteTable, Table};
+use super::file::{File, RawRoute, Table};
 use super::options::{ADMIN, Change, Effect, LISTENER, LOG, ROUTE, TOP, UPSTREAM};
 use crate::snapshot::Snapshot;
 
@@ -131,9 +131,9 @@ impl Changes {
 }
 
 /// Says which regular expressions are tried in another order: the file's decides between them.
-fn another_order(old: &[Table<RouteTable>], new: &[Table<RouteTable>]) -> Option<String> {
-    let names = |routes: &[Table<RouteTable>]| -> Vec<Arc<str>> {
-        let is_regex = |route: &&Table<RouteTable>| route.value.path_regex.is_some();
+fn another_order(old: &[Table<RawRoute>], new: &[Table<RawRoute>]) -> Option<String> {
+    let names = |routes: &[Table<RawRoute>]| -> Vec<Arc<str>> {
+        let is_regex = |route: &&Table<RawRoute>| route.value.path_regex.is_some();
         let routes = routes.iter().filter(is_regex);
         routes.map(|route| Arc::clone(&route.name)).collect()
     };

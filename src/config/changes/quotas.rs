@@ -1,6 +1,6 @@
 //! What a reload changes about a policy, and which counters survive it.
 
-use crate::config::file::{At, PolicyTable};
+use crate::config::file::{At, RawPolicy};
 use crate::config::options::{Change, Effect, POLICY};
 use crate::config::spelling;
 use crate::config::value::QuotaText;
@@ -8,7 +8,7 @@ use crate::config::value::QuotaText;
 /// Says what changes between two policies of one name.
 ///
 /// What starts the counters afresh comes first; the quotas are told one by one.
-pub(super) fn changes(old: &PolicyTable, new: &PolicyTable) -> Vec<Change> {
+pub(super) fn changes(old: &RawPolicy, new: &RawPolicy) -> Vec<Change> {
     let mut changes = POLICY.changes(old, new);
     let is_another = |key| move |change: &Change| change.key == key;
     // What divided the window of another algorithm says nothing more.

@@ -3,14 +3,14 @@
 //! Which servers there are, and what keys begin with, is settled at the start. The credentials and
 //! the certificates belong to the servers: they apply while these stay, and wait with them.
 
-use crate::config::file::StoreTable;
+use crate::config::file::RawStore;
 use crate::config::options::{Change, Effect, STORE};
 use crate::config::spelling;
 use crate::config::value::StoreUrl;
 use crate::store::settings::Location;
 
 /// Says what changes between two tables of the store.
-pub(super) fn changes(old: &StoreTable, new: &StoreTable) -> Vec<Change> {
+pub(super) fn changes(old: &RawStore, new: &RawStore) -> Vec<Change> {
     let mut changes = STORE.changes(old, new);
     if names_same_servers(old, new) {
         // Its credentials may differ, and are told by themselves.
@@ -31,12 +31,12 @@ pub(super) fn changes(old: &StoreTable, new: &StoreTable) -> Vec<Change> {
 
 /// Gives a new table, and the location that it was compiled to, what waits for a restart.
 pub(super) fn keep(
-    (old, running): (&StoreTable, &Location),
-    (new, location): (&mut StoreTable, &mut Location),
+    (old, running): (&RawStore, &Location),
+    (new, location): (&mut RawStore, &mut Location),
 ) {
     if !names_same_servers(old, new) {
         let settings = new.settings.clone();
-        *new = StoreTable {
+        *new = RawStore {
             settings,
             ..old.clone()
         };
@@ -61,6 +61,6 @@ fn is_of_servers(key: &str) -> bool {
     ) || key.starts_with("tls.")
 }
 
-fn names_same_servers(old: &StoreTable, new: &StoreTable) -> bool {
+fn names_same_servers(old: &RawStore, new: &RawStore) -> bool {
     spelling::store_url(&old.url) == spelling::store_url(&new.url)
 }

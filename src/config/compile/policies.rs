@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::quotas;
-use crate::config::file::{self, AlgorithmName, File, Table};
+use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
 use crate::config::spelling;
@@ -17,7 +17,7 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
     compiled.collect()
 }
 
-fn one(table: &Table<file::PolicyTable>, report: &mut Report) -> Policy {
+fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
     check_keys(table, report);
     let compiled = quotas::compile(table, report);
     let several = compiled.len() > 1;
@@ -39,7 +39,7 @@ fn one(table: &Table<file::PolicyTable>, report: &mut Report) -> Policy {
 }
 
 /// Refuses keys that the policy's algorithm has no use for.
-fn check_keys(table: &Table<file::PolicyTable>, report: &mut Report) {
+fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
     if !table.has("algorithm") && table.is_incomplete(POLICY.about.title) {
         return;
     }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::clock::Micros;
-use crate::config::file::{self, AlgorithmName, At, Table};
+use crate::config::file::{AlgorithmName, At, RawPolicy, Table};
 use crate::config::options::{BUCKETS_MAX, POLICY};
 use crate::config::report::Report;
 use crate::config::spelling;
@@ -16,7 +16,7 @@ use crate::limit::{Algorithm, Quota};
 
 /// Compiles the quotas of a policy, each with its window as the operator wrote it.
 pub(super) fn compile<'f>(
-    table: &'f Table<file::PolicyTable>,
+    table: &'f Table<RawPolicy>,
     report: &mut Report,
 ) -> Vec<(Quota, &'f str)> {
     let policy = &table.value;
@@ -41,7 +41,7 @@ pub(super) fn compile<'f>(
     compiled.collect()
 }
 
-fn algorithm(policy: &file::PolicyTable, limit: u64) -> Algorithm {
+fn algorithm(policy: &RawPolicy, limit: u64) -> Algorithm {
     match policy.algorithm {
         AlgorithmName::FixedWindow => Algorithm::FixedWindow,
         AlgorithmName::SlidingWindow => Algorithm::SlidingWindow {
@@ -74,7 +74,7 @@ fn check_windows(quotas: &[At<QuotaText>], report: &mut Report) {
 }
 
 fn check_arithmetic(
-    table: &Table<file::PolicyTable>,
+    table: &Table<RawPolicy>,
     text: &At<QuotaText>,
     quota: &Quota,
     report: &mut Report,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::names::{Names, PolicyUse};
-use crate::config::file::{self, At, File, Table};
+use crate::config::file::{At, File, RawRoute, Table};
 use crate::config::options::ROUTE;
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
@@ -68,7 +68,7 @@ pub(super) struct Routing {
     pub(super) router: Router,
 }
 
-fn is_incomplete(table: &Table<file::RouteTable>) -> bool {
+fn is_incomplete(table: &Table<RawRoute>) -> bool {
     table.is_incomplete(ROUTE.about.title)
 }
 
@@ -81,11 +81,7 @@ struct Compiler<'f, 'r> {
 }
 
 impl Compiler<'_, '_> {
-    fn route(
-        &mut self,
-        table: &Table<file::RouteTable>,
-        path: Option<&PathPattern>,
-    ) -> Option<Route> {
+    fn route(&mut self, table: &Table<RawRoute>, path: Option<&PathPattern>) -> Option<Route> {
         let route = &table.value;
         let upstream = self.upstream(table);
         let strip_prefix = strip_prefix(table, self.report);
@@ -103,7 +99,7 @@ impl Compiler<'_, '_> {
         })
     }
 
-    fn upstream(&mut self, table: &Table<file::RouteTable>) -> Option<usize> {
+    fn upstream(&mut self, table: &Table<RawRoute>) -> Option<usize> {
         if let Some(name) = &table.value.upstream {
             return self.names.upstream(name, self.report);
         }
@@ -121,7 +117,7 @@ impl Compiler<'_, '_> {
     /// Returns the policies of a route: the default ones, then its own, each once, none that is off.
     fn applied(
         &mut self,
-        table: &Table<file::RouteTable>,
+        table: &Table<RawRoute>,
         path: Option<&PathPattern>,
     ) -> Vec<AppliedPolicy> {
         let (route, file) = (&table.value, self.file);
@@ -159,12 +155,7 @@ impl Compiler<'_, '_> {
     }
 
     /// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.
-    fn check_params(
-        &mut self,
-        table: &Table<file::RouteTable>,
-        path: &PathPattern,
-        use_: &PolicyUse,
-    ) {
+    fn check_params(&mut self, table: &Table<RawRoute>, path: &PathPattern, use_: &PolicyUse) {
         let policy = &self.file.policies[use_.policy];
         let name = &policy.name;
         let has = |part: &Part| match part {
@@ -191,7 +182,7 @@ impl Compiler<'_, '_> {
     }
 }
 
-fn rule(route: &file::RouteTable, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {
+fn rule(route: &RawRoute, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {
     let host = route.host.as_ref().map(|host| {
         let parsed = HostPattern::parse(&host.value);
         parsed.map_err(|error| in_pattern(host, error, report))
@@ -205,7 +196,7 @@ fn rule(route: &file::RouteTable, path: Option<PathPattern>, report: &mut Report
     })
 }
 
-fn path(table: &Table<file::RouteTable>, report: &mut Report) -> Option<PathPattern> {
+fn path(table: &Table<RawRoute>, report: &mut Report) -> Option<PathPattern> {
     let route = &table.value;
     let (text, parsed) = match (&route.path, &route.path_regex) {
         (Some(_), Some(regex)) => {
@@ -236,13 +227,13 @@ fn path(table: &Table<file::RouteTable>, report: &mut Report) -> Option<PathPatt
 }
 
 /// Returns where a route's path stands, or the route if it has none.
-fn pattern_place(table: &Table<file::RouteTable>) -> &Range<usize> {
+fn pattern_place(table: &Table<RawRoute>) -> &Range<usize> {
     let pattern = table.value.pattern();
     pattern.map_or(&table.span, |at| &at.span)
 }
 
 /// What is stripped must be whole literal segments at the path's beginning.
-fn strip_prefix(table: &Table<file::RouteTable>, report: &mut Report) -> Option<Box<str>> {
+fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<Box<str>> {
     let prefix = table.value.strip_prefix.as_ref()?;
     let stripped = prefix.value.trim_end_matches('/');
     let path = table.value.path.as_ref().map_or("", |path| &path.value);

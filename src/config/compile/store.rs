@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use crate::config::file::{Pem, StoreTable, Table};
+use crate::config::file::{Pem, RawStore, Table};
 use crate::config::options::{STORE, TLS};
 use crate::config::report::Report;
 use crate::config::value::{Encryption, RedisUrl, StoreUrl};
@@ -14,14 +14,14 @@ use crate::store::settings::{
 };
 
 /// Compiles `[store]`; with a mistake in the report, what comes back is of no use.
-pub(super) fn compile(table: &Table<StoreTable>, report: &mut Report) -> Settings {
+pub(super) fn compile(table: &Table<RawStore>, report: &mut Report) -> Settings {
     Settings {
         location: location(table, report),
         ..table.value.settings.clone()
     }
 }
 
-fn location(table: &Table<StoreTable>, report: &mut Report) -> Location {
+fn location(table: &Table<RawStore>, report: &mut Report) -> Location {
     let store = &table.value;
     let (StoreUrl::Redis(url), Some(place)) = (&store.url, table.place("url")) else {
         if table.has("url") || !table.is_incomplete(STORE.about.title) {
@@ -45,7 +45,7 @@ fn location(table: &Table<StoreTable>, report: &mut Report) -> Location {
 }
 
 /// Whoever gives credentials means a server, and would not want to learn later that there is none.
-fn only_for_redis(table: &Table<StoreTable>, report: &mut Report) {
+fn only_for_redis(table: &Table<RawStore>, report: &mut Report) {
     for key in ["username", "password", "sentinel_password", "tls"] {
         if let Some(place) = table.place(key) {
             let message = format!("`{key}` is for Redis, and counters live in this process");
@@ -55,12 +55,7 @@ fn only_for_redis(table: &Table<StoreTable>, report: &mut Report) {
     }
 }
 
-fn credentials(
-    table: &Table<StoreTable>,
-    url: &RedisUrl,
-    place: &Range<usize>,
-    report: &mut Report,
-) {
+fn credentials(table: &Table<RawStore>, url: &RedisUrl, place: &Range<usize>, report: &mut Report) {
     let in_url = [url.username.is_some(), url.password.is_some()];
     for (key, is_in_url) in ["username", "password"].into_iter().zip(in_url) {
         if let (Some(place), true) = (table.place(key), is_in_url) {
@@ -87,7 +82,7 @@ fn credentials(
 }
 
 fn encryption(
-    table: &Table<StoreTable>,
+    table: &Table<RawStore>,
     encryption: Encryption,
     url: &Range<usize>,
     report: &mut Report,
@@ -111,7 +106,7 @@ fn encryption(
 }
 
 /// Makes TLS of the files that the table names; `place` is where the system's lack is said.
-fn tls(table: &Table<StoreTable>, place: &Range<usize>, report: &mut Report) -> Option<Tls> {
+fn tls(table: &Table<RawStore>, place: &Range<usize>, report: &mut Report) -> Option<Tls> {
     if table.is_incomplete(TLS) {
         return None;
     }
@@ -160,7 +155,7 @@ fn tls(table: &Table<StoreTable>, place: &Range<usize>, report: &mut Report) -> 
 }
 
 /// Adds what of a good store is valid but probably not what was meant.
-pub(super) fn warnings(table: &Table<StoreTable>, snapshot: &Snapshot, found: &mut Vec<String>) {
+pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut Vec<String>) {
     let store = &snapshot.store;
     let mut warn = |text: &str| found.push(format!("store: {text}"));
     let secret = store.key_secret.as_ref();

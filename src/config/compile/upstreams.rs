@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::file::{self, EndpointEntry, File, Table};
+use crate::config::file::{File, RawEndpoint, RawUpstream, Table};
 use crate::config::options::UPSTREAM;
 use crate::config::report::Report;
 use crate::snapshot::{HttpUpstream, Upstream, UpstreamKind};
@@ -16,17 +16,17 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Upstream>> {
     compiled.collect()
 }
 
-fn kind(table: &Table<file::UpstreamTable>, report: &mut Report) -> UpstreamKind {
+fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
     let upstream = &table.value;
     let mut endpoints = Vec::new();
     for endpoint in &upstream.endpoints {
         let builtin = match &endpoint.value {
-            EndpointEntry::Http(origin) => {
+            RawEndpoint::Http(origin) => {
                 endpoints.push(origin.clone());
                 continue;
             }
-            EndpointEntry::Echo => UpstreamKind::Echo,
-            EndpointEntry::Status(status) => UpstreamKind::Status(*status),
+            RawEndpoint::Echo => UpstreamKind::Echo,
+            RawEndpoint::Status(status) => UpstreamKind::Status(*status),
         };
         if upstream.endpoints.len() == 1 {
             return builtin;

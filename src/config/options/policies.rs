@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::kind::{list, list_or_one, number, number_or, text, word};
 use super::{Effect, Keys};
-use crate::config::file::{AlgorithmName, PolicyTable};
+use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::spelling;
 use crate::config::value::{part_choice, quota};
 use crate::limit::plan::{Mode, OnStoreFailure};
@@ -13,7 +13,7 @@ use crate::limit::{Count, LeavingBucket};
 use crate::request::{Choice, Missing, Part, Partition};
 
 /// `[policies.NAME]`
-pub static POLICY: LazyLock<Keys<PolicyTable>> = LazyLock::new(|| {
+pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
     let per_address = Partition(vec![Choice(vec![Part::Ip])]);
     let partition =
         list(text("ip", part_choice, spelling::choice)).plain(Partition, spelling::partition);
@@ -23,7 +23,7 @@ pub static POLICY: LazyLock<Keys<PolicyTable>> = LazyLock::new(|| {
     let quota = text("100 per minute", quota, spelling::quota);
     let cost = number_or(0..=COST_MAX, &["request-header:", "response-header:"]);
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
-    Keys::<PolicyTable>::of("policy", "[policies.NAME]")
+    Keys::<RawPolicy>::of("policy", "[policies.NAME]")
         .key("quota", list_or_one(quota))
         .sets(|it| &mut it.quota)
         .doc("Units per window, or a list that must all hold:")

@@ -4,18 +4,18 @@ use std::sync::LazyLock;
 
 use super::kind::{boolean, duration, free_text, headers, list, number, size, text, word};
 use super::{BODY_BYTES, Keys, TIMEOUTS};
-use crate::config::file::RouteTable;
+use crate::config::file::RawRoute;
 use crate::config::spelling;
 use crate::config::value::method;
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
 /// `[[routes]]`
-pub static ROUTE: LazyLock<Keys<RouteTable>> = LazyLock::new(|| {
+pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
     let slash = word(spelling::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
     let text_at = |example| free_text(example).at().or_none("none");
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
-    Keys::<RouteTable>::of("route", "[[routes]]")
+    Keys::<RawRoute>::of("route", "[[routes]]")
         .key("path", text_at("/v1/*"))
         .sets(|it| &mut it.path)
         .doc("\"/v1/product\" exactly, \"{id}\" is one segment, a last \"*\" the rest.")

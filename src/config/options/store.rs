@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::kind::{duration, number, secret, share, size, text};
 use super::{Effect, Keys, Kind};
-use crate::config::file::{Pem, StoreTable};
+use crate::config::file::{Pem, RawStore};
 use crate::config::spelling;
 use crate::config::value::{StoreUrl, Wrong, file, prefix, store_url, username};
 use crate::store::settings::Settings;
 
 /// `[store]`
-pub static STORE: LazyLock<Keys<StoreTable>> = LazyLock::new(|| {
+pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
     let url = text("memory:", store_url, spelling::store_url);
     let username = text("tollgate", username, ToString::to_string);
     let prefix = text("tollgate", prefix, ToString::to_string).or("tollgate".into());
@@ -22,7 +22,7 @@ pub static STORE: LazyLock<Keys<StoreTable>> = LazyLock::new(|| {
     let default = Settings::default();
     let memory = size(1 << 20..=1 << 40).or(default.memory_max);
     let refusals = duration(REFUSALS).or(default.refusal_cache);
-    Keys::<StoreTable>::of("table", "[store]")
+    Keys::<RawStore>::of("table", "[store]")
         .key("url", url.or(StoreUrl::Memory))
         .sets(|store| &mut store.url)
         .doc("\"memory:\" is this process's memory; a restart forgets it.")
@@ -60,9 +60,9 @@ pub static STORE: LazyLock<Keys<StoreTable>> = LazyLock::new(|| {
         .table("tls", tls())
 });
 
-fn breaker(default: &Settings) -> Keys<StoreTable> {
+fn breaker(default: &Settings) -> Keys<RawStore> {
     let default = &default.breaker;
-    Keys::<StoreTable>::of("table", "[store.breaker]")
+    Keys::<RawStore>::of("table", "[store.breaker]")
         .key("failures", number(1..=1000).or(default.failures))
         .sets(|store| &mut store.settings.breaker.failures)
         .doc("This many failures in a row open it.")
@@ -77,10 +77,10 @@ fn breaker(default: &Settings) -> Keys<StoreTable> {
         .doc("How long it stays open until one decision tries Redis again.")
 }
 
-fn tls() -> Keys<StoreTable> {
+fn tls() -> Keys<RawStore> {
     let authorities = pem("/etc/tollgate/redis-ca.pem").or_none("the system's");
     let certificate = pem("/etc/tollgate/gateway.pem").or_none("none");
-    Keys::<StoreTable>::of("table", TLS)
+    Keys::<RawStore>::of("table", TLS)
         .key("ca", authorities)
         .sets(|store| &mut store.ca)
         .doc("Authorities that vouch for the certificate of Redis; without it, the system's.")

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::kind::{duration, list_or_one, number, text, word};
 use super::{Keys, TIMEOUTS};
-use crate::config::file::UpstreamTable;
+use crate::config::file::RawUpstream;
 use crate::config::spelling;
 use crate::config::value::endpoint;
 
 /// `[upstreams.NAME]`
-pub static UPSTREAM: LazyLock<Keys<UpstreamTable>> = LazyLock::new(|| {
+pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
     let endpoint = text("http://127.0.0.1:9000", endpoint, spelling::endpoint);
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
     let balance = word(&[("round-robin", ())], &["least-requests", "hash"]);
-    Keys::<UpstreamTable>::of("upstream", "[upstreams.NAME]")
+    Keys::<RawUpstream>::of("upstream", "[upstreams.NAME]")
         .key("endpoints", list_or_one(endpoint))
         .sets(|it| &mut it.endpoints)
         .doc("URLs of origins, taken in turn:")
@@ -37,8 +37,8 @@ pub static UPSTREAM: LazyLock<Keys<UpstreamTable>> = LazyLock::new(|| {
         .not_yet("hash retry_budget max_requests health eject resolve_every tls")
 });
 
-fn pool() -> Keys<UpstreamTable> {
-    Keys::<UpstreamTable>::of("table", "[upstreams.NAME.pool]")
+fn pool() -> Keys<RawUpstream> {
+    Keys::<RawUpstream>::of("table", "[upstreams.NAME.pool]")
         .key("max_idle", number(0..=65_536).or(256))
         .sets(|it| &mut it.http.max_idle)
         .doc("Most idle ones per endpoint and worker.")

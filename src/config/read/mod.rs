@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 pub use scalar::{Form, OneItem, Scalar};
 pub use variables::Env;
 
-use super::file::{File, Lost, StoreTable, Table};
+use super::file::{File, Lost, RawStore, Table};
 use super::options::{ADMIN, LISTENER, LOG, POLICY, ROUTE, STORE, TOP, UPSTREAM};
 use super::report::Report;
 use super::secrets::overwritten;
@@ -84,7 +84,7 @@ fn lose_unnamed(top: &DeTable<'_>, lost: &mut Lost) {
 }
 
 /// Gives a store the credentials of its URL where it has none of its own.
-fn credentials(mut table: Table<StoreTable>) -> Table<StoreTable> {
+fn credentials(mut table: Table<RawStore>) -> Table<RawStore> {
     let store = &mut table.value;
     if let StoreUrl::Redis(url) = &store.url {
         store.username = store.username.take().or_else(|| url.username.clone());

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::config::file::{RouteTable, Table};
+use crate::config::file::{RawRoute, Table};
 use crate::config::spelling;
 
 /// Names each route by what it matches, no two the same.
-pub(super) fn named(mut routes: Vec<Table<RouteTable>>) -> Vec<Table<RouteTable>> {
+pub(super) fn named(mut routes: Vec<Table<RawRoute>>) -> Vec<Table<RawRoute>> {
     for route in &mut routes {
         route.name = name(&route.value).into();
     }
@@ -18,7 +18,7 @@ pub(super) fn named(mut routes: Vec<Table<RouteTable>>) -> Vec<Table<RouteTable>
 
 /// Names a route in log and metrics: methods, host and path as the file has them, but for control
 /// characters, which an expression may have.
-fn name(route: &RouteTable) -> String {
+fn name(route: &RawRoute) -> String {
     let mut name = String::new();
     let methods: Vec<&str> = route.methods.iter().map(|at| at.value.as_str()).collect();
     if !methods.is_empty() {
@@ -43,7 +43,7 @@ fn name(route: &RouteTable) -> String {
 }
 
 /// Tells routes apart that differ only in what a name leaves out: `/a [x-version] #2`.
-fn number_equal_names(routes: &mut [Table<RouteTable>]) {
+fn number_equal_names(routes: &mut [Table<RawRoute>]) {
     let mut taken: HashSet<Arc<str>> = HashSet::with_capacity(routes.len());
     let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
     for route in routes {

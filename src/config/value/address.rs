@@ -7,7 +7,7 @@ use http::{HeaderName, StatusCode};
 use ipnet::IpNet;
 
 use super::{Wrong, header_after_prefix, nearest, word};
-use crate::config::file::EndpointEntry;
+use crate::config::file::RawEndpoint;
 use crate::request::AddressSource;
 use crate::request::route::HostPattern;
 use crate::snapshot;
@@ -115,7 +115,7 @@ pub fn client_address(text: &str) -> Result<AddressSource, Wrong> {
 }
 
 /// Parses an upstream's endpoint such as `http://127.0.0.1:9000`.
-pub fn endpoint(text: &str) -> Result<EndpointEntry, Wrong> {
+pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
     let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
     if let Some(builtin) = text.strip_prefix("builtin:") {
         return self::builtin(builtin);
@@ -148,7 +148,7 @@ pub fn endpoint(text: &str) -> Result<EndpointEntry, Wrong> {
     origin(authority)
 }
 
-fn origin(text: &str) -> Result<EndpointEntry, Wrong> {
+fn origin(text: &str) -> Result<RawEndpoint, Wrong> {
     let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
     let authority: Authority = text.parse().map_err(|_| wrong())?;
     // `Authority` takes a port that is no number for a part of it; `port_u16` tells them apart.
@@ -169,14 +169,14 @@ fn origin(text: &str) -> Result<EndpointEntry, Wrong> {
     } else {
         authority
     };
-    Ok(EndpointEntry::Http(snapshot::Endpoint {
+    Ok(RawEndpoint::Http(snapshot::Endpoint {
         authority,
         host,
         port,
     }))
 }
 
-fn builtin(name: &str) -> Result<EndpointEntry, Wrong> {
+fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
     let expected = "`builtin:echo` or `builtin:status/204`";
     if let Some(status) = name.strip_prefix("status/") {
         let status = status
@@ -185,7 +185,7 @@ fn builtin(name: &str) -> Result<EndpointEntry, Wrong> {
             .and_then(|code: u16| StatusCode::from_u16(code).ok());
         return match status {
             Some(status) if (200..=599).contains(&status.as_u16()) => {
-                Ok(EndpointEntry::Status(status))
+                Ok(RawEndpoint::Status(status))
             }
             _ => Err(Wrong::new(
                 "has no status that can be answered",
@@ -194,7 +194,7 @@ fn builtin(name: &str) -> Result<EndpointEntry, Wrong> {
         };
     }
     match name {
-        "echo" => Ok(EndpointEntry::Echo),
+        "echo" => Ok(RawEndpoint::Echo),
         "redirect-https" => Err(Wrong::to_come(expected)),
         other => {
             let meant = nearest(other, ["echo"]).map(|_| "did you mean `builtin:echo`?".to_owned());
@@ -224,17 +224,17 @@ mod tests {
             ("http://[::1]:81", "[::1]:81", "::1", 81),
             ("http://[::1]", "[::1]", "::1", 80),
         ] {
-            let expected = EndpointEntry::Http(snapshot::Endpoint {
+            let expected = RawEndpoint::Http(snapshot::Endpoint {
                 authority: authority.parse().expect("an authority"),
                 host: host.into(),
                 port,
             });
             assert_eq!(endpoint(text), Ok(expected), "{text}");
         }
-        assert_eq!(endpoint("builtin:echo"), Ok(EndpointEntry::Echo));
+        assert_eq!(endpoint("builtin:echo"), Ok(RawEndpoint::Echo));
         assert_eq!(
             endpoint("builtin:status/204"),
-            Ok(EndpointEntry::Status(StatusCode::NO_CONTENT))
+            Ok(RawEndpoint::Status(StatusCode::NO_CONTENT))
         );
     }
 

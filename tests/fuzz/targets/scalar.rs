@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use tollgate::config::file::EndpointEntry;
+use tollgate::config::file::RawEndpoint;
 use tollgate::config::spelling;
 use tollgate::config::value::{self, Wrong};
 use tollgate::request::Partition;
@@ -30,11 +30,11 @@ pub fn holds(data: &[u8]) {
         list.trim_matches(['[', ']', '"']).to_owned()
     });
     same(text, value::endpoint, |it| match it {
-        EndpointEntry::Echo => "builtin:echo".to_owned(),
-        EndpointEntry::Status(status) => format!("builtin:status/{}", status.as_u16()),
-        EndpointEntry::Http(origin) => format!("http://{}", origin.authority),
+        RawEndpoint::Echo => "builtin:echo".to_owned(),
+        RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
+        RawEndpoint::Http(origin) => format!("http://{}", origin.authority),
     });
-    if let Ok(EndpointEntry::Http(origin)) = value::endpoint(text) {
+    if let Ok(RawEndpoint::Http(origin)) = value::endpoint(text) {
         let (host, authority) = (&*origin.host, origin.authority.as_str());
         assert_ne!(origin.port, 0);
         if authority.starts_with('[') {
