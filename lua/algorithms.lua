@@ -15,7 +15,7 @@ local function make(number)
   elseif number >= WEIGHTED and number <= DROPPED then
     algorithm = sliding_window(number)
   else
-    error("an ask without an algorithm", 0)
+    error("a check without an algorithm", 0)
   end
   made[number] = algorithm
   return algorithm

@@ -1,10 +1,11 @@
+#!lua flags=allow-oom
 -- Notes that a node of the fleet is alive, and counts those that are.
 --
 -- KEYS[1]  a sorted set: nodes by the time in ms until which each counts.
 -- ARGV[1]  the node.
 -- ARGV[2]  how long it counts, in ms, 1 or more.
 -- Reply    the number of nodes that count, this one among them.
--- Redis    7.0 or later.
+-- Redis    7.0 or later; one that is full too, since there is one key, which the fleet bounds.
 -- Work     O(log(nodes) + nodes that have gone).
 
 local lifetime = tonumber(ARGV[2])

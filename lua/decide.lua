@@ -1,57 +1,64 @@
 
--- Decides plans, each all or nothing, or looks at what they would be answered.
+-- Decides plans, each all or nothing, or peeks at what they would be answered.
 --
--- KEYS      the keys of all asks of all plans, in order.
+-- KEYS      the keys of all checks of all plans, in order.
 -- ARGV[1]   the time in µs since 1970, in digits; empty: the server's TIME.
--- ARGV[1+i] plan i: flags (1 byte; 1 = look only), asks (1), then each ask (prelude.lua).
+-- ARGV[1+i] plan i: flags (1 byte; 1 = peek only), checks (1), then each check (prelude.lua).
 -- Reply     per plan a string, or an error if it could not be decided, which leaves the other plans
---           alone: time in µs (7 bytes), admitted (1), then per ask: whether its cost fits (1),
+--           alone: time in µs (7 bytes), admitted (1), then per check: whether its cost fits (1),
 --           length of its facts (2), facts: its value after the step, gcra its tat in µs (7), a log
 --           what `facts` in sliding_log.lua says.
+--           The form for a full server does not decide a check that has no key: 2 instead of whether
+--           its cost fits, and no facts. The plan is decided as if it were not part of it.
 -- Redis     7.0 or later.
--- Work      per ask as its algorithm says. All keys of a plan are read before the first is written.
+-- Work      per check as its algorithm says. All keys of a plan are read before the first is written.
 
--- What the looks of the plan at hand found; the tables are used again by the next plan.
+local UNDECIDED = 2
+
+-- What the peeks of the plan at hand found; the tables are used again by the next plan.
 local fits, views = {}, {}
 
 -- Decides a plan whose first key is the one after `before`.
-local function decide(plan, before, asks)
+local function decide(plan, before, checks)
   local is_admitted, position = 1, 3
   local number, flags, cost, room, x, y
-  for ask = 1, asks do
-    number, flags, cost, room, x, y, position = unpack(ASK, plan, position)
-    local view = views[ask]
+  for check = 1, checks do
+    number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
+    local view = views[check]
     if not view then
       view = {}
-      views[ask] = view
+      views[check] = view
     end
-    local does_fit = (made[number] or make(number)).look(view, KEYS[before + ask], room, x, y)
-    fits[ask] = does_fit
-    if not does_fit and flags % 2 == 0 then
+    local does_fit = (made[number] or make(number)).peek(view, KEYS[before + check], room, x, y)
+    fits[check] = does_fit
+    if does_fit == false and flags % 2 == 0 then
       is_admitted = 0
     end
   end
 
-  local is_look, facts = byte(plan) == 1, nil
-  local reply = asks == 0 and pack(">I7B", now, 1)
+  local is_peek = byte(plan) == 1
+  local reply = checks == 0 and pack(">I7B", now, 1)
   position = 3
-  for ask = 1, asks do
-    if asks > 1 then
-      number, flags, cost, room, x, y, position = unpack(ASK, plan, position)
+  for check = 1, checks do
+    if checks > 1 then
+      number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
     end
-    local does_fit = fits[ask]
-    if is_look then
-      facts = made[number].show(views[ask], KEYS[before + ask], room, y)
-    else
-      if flags < COUNTS_ALL and (is_admitted == 0 or not does_fit) then
-        cost = 0
+    local does_fit, fit, facts = fits[check], UNDECIDED, ""
+    if does_fit ~= nil then
+      fit = does_fit and 1 or 0
+      if is_peek then
+        facts = made[number].show(views[check], KEYS[before + check], room, y)
+      else
+        if flags < COUNTS_ALL and (is_admitted == 0 or not does_fit) then
+          cost = 0
+        end
+        facts = made[number].commit(views[check], KEYS[before + check], cost, room, x, y, flags)
       end
-      facts = made[number].commit(views[ask], KEYS[before + ask], cost, room, x, y, flags)
     end
-    if ask == 1 then
-      reply = pack(">I7BBI2c0", now, is_admitted, does_fit and 1 or 0, #facts, facts)
+    if check == 1 then
+      reply = pack(">I7BBI2c0", now, is_admitted, fit, #facts, facts)
     else
-      reply = reply .. pack(">BI2c0", does_fit and 1 or 0, #facts, facts)
+      reply = reply .. pack(">BI2c0", fit, #facts, facts)
     end
   end
   return reply
@@ -59,9 +66,9 @@ end
 
 local replies, before = {}, 0
 for plan = 2, #ARGV do
-  local asks = byte(ARGV[plan], 2) or 0
-  local is_decided, reply = pcall(decide, ARGV[plan], before, asks)
+  local checks = byte(ARGV[plan], 2) or 0
+  local is_decided, reply = pcall(decide, ARGV[plan], before, checks)
   replies[plan - 1] = is_decided and reply or failed(reply)
-  before = before + asks
+  before = before + checks
 end
 return replies

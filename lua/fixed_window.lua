@@ -6,11 +6,13 @@
 -- x = window in µs. Work: one read and at most one write.
 
 local function fixed_window()
-  local function look(view, key, room, window)
+  local function peek(view, key, room, window)
     local start, used, old = now - now % window, 0, nil
     local value = call("GET", key)
     view.at, view.is_changed = now, false
-    if value then
+    if not value and not CREATES_KEYS then
+      return nil
+    elseif value then
       old, used = unpack(">I7I7", value)
       if old > now and old - now <= window then
         view.at, start = old, old
@@ -55,5 +57,5 @@ local function fixed_window()
     return view.value
   end
 
-  return { look = look, commit = commit, release = release, show = show }
+  return { peek = peek, commit = commit, release = release, show = show }
 end

@@ -6,8 +6,11 @@
 -- ahead (2 * burst), in µs. Work: one read and at most one write.
 
 local function gcra()
-  local function look(view, key, room, ahead_max)
+  local function peek(view, key, room, ahead_max)
     local value = call("GET", key)
+    if not value and not CREATES_KEYS then
+      return nil
+    end
     local ahead = value and unpack(">I7", value) - now or -now
     view.is_changed = ahead > ahead_max
     if ahead > ahead_max then
@@ -44,5 +47,5 @@ local function gcra()
     return pack(">I7", view.tat)
   end
 
-  return { look = look, commit = commit, release = release, show = show }
+  return { peek = peek, commit = commit, release = release, show = show }
 end

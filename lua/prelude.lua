@@ -3,10 +3,16 @@
 -- Numbers are doubles: integers stay at or below 2^53 or are divided by limbs, and none is made of
 -- text by `..` or tostring, which print 14 digits.
 --
--- Each algorithm has a look, which reads a key into a view and says whether the cost fits; a commit,
--- which spends a cost or none, writes what has changed and returns the facts; a release, which gives
--- back; and a show, which returns the facts of a view and writes nothing. The facts of an empty
--- state are "". What aged or was from far ahead is written back even if nothing is spent.
+-- The first line of a script is `#!lua`: Redis then refuses a call with OOM before it executes
+-- anything of it, and no plan can make a key after another one's DEL. Each script that writes counters
+-- has a second form, with `flags=allow-oom`, for a server that is full: it updates keys that exist and
+-- makes none. CREATES_KEYS says which form this is; it is set on the second line.
+--
+-- Each algorithm has a peek, which reads a key into a view and says whether the cost fits, or nil if
+-- there is no key and none may be made; a commit, which spends a cost or none, writes what has changed
+-- and returns the facts; a release, which gives back; and a show, which returns the facts of a view and
+-- writes nothing. The facts of an empty state are "". What aged or was from far ahead is written back
+-- even if nothing is spent.
 
 local KEYS, ARGV, call, unpack_list = KEYS, ARGV, redis.call, unpack
 local byte, format, sub = string.byte, string.format, string.sub
@@ -15,9 +21,9 @@ local floor, min, max, frexp = math.floor, math.min, math.max, math.frexp
 
 -- Counters saturate here.
 local COUNT_MAX = 4503599627370496
--- One ask: algorithm (1 byte), flags (1), cost (7), room (8, signed), x (7), y (7), big-endian.
+-- One check: algorithm (1 byte), flags (1), cost (7), room (8, signed), x (7), y (7), big-endian.
 -- The room is how much may be in use for the cost to fit, -1 if it never fits.
-local ASK = ">BBI7i8I7I7"
+local CHECK = ">BBI7i8I7I7"
 -- Flags: 1 = shadow, 2 = counts refused requests too.
 local COUNTS_ALL = 2
 -- Algorithms; 2 to 4 are sliding-window: leaving weighted, whole, dropped.

@@ -3,11 +3,12 @@
 --
 -- KEYS[i]   the key of entry i.
 -- ARGV[1]   the time in µs since 1970, in digits; empty: the server's TIME.
--- ARGV[1+i] entry i: step (1 byte: 1 = release, 2 = spend, 3 = reset), an ask (prelude.lua) whose
---           cost is the amount and whose room is that of a look, then of the charge that a release
+-- ARGV[1+i] entry i: step (1 byte: 1 = release, 2 = spend, 3 = reset), a check (prelude.lua) whose
+--           cost is the amount and whose room is that of a peek, then of the charge that a release
 --           gives back: its time in µs (7) and the units that still stand (7).
 -- Reply     per entry a string, or an error if it could not be settled, which leaves the others
---           alone: time in µs (7 bytes), then facts as in decide.lua.
+--           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
+--           leaves alone what has no key.
 -- Redis     7.0 or later.
 -- Work      as decide; a release from a log looks at the entries that are newer than its own.
 
@@ -19,8 +20,7 @@ local function settle(key, entry)
   local algorithm, view, facts = made[number] or make(number), {}, ""
   if step == RESET then
     call("DEL", key)
-  else
-    algorithm.look(view, key, room, x, y)
+  elseif algorithm.peek(view, key, room, x, y) ~= nil then
     if step == RELEASE then
       facts = algorithm.release(view, key, amount, charged_at, charged, room, x, y)
     else

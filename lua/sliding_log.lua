@@ -82,11 +82,13 @@ local function sliding_log()
     view.sum, view.aged = sum, aged
   end
 
-  local function look(view, key, room, window)
+  local function peek(view, key, room, window)
     local head = call("LINDEX", key, "-1")
     view.at, view.sum, view.aged, view.newest = now, 0, 0, 0
     view.is_kept, view.is_over, view.is_ahead = false, false, false
-    if not head then
+    if not head and not CREATES_KEYS then
+      return nil
+    elseif not head then
       return room >= 0
     end
     local sum, newest, oldest, units = unpack(HEAD, head)
@@ -243,5 +245,5 @@ local function sliding_log()
     return facts(view, key, view.aged, room, limit)
   end
 
-  return { look = look, commit = commit, release = release, show = show }
+  return { peek = peek, commit = commit, release = release, show = show }
 end

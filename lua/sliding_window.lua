@@ -47,10 +47,12 @@ local function sliding_window(leaves)
     view.newest, view.total, view.is_changed = 0, 0, is_changed
   end
 
-  local function look(view, key, room, width, buckets)
+  local function peek(view, key, room, width, buckets)
     local value = call("GET", key)
     view.value, view.gathered = value or "", 0
-    if not value then
+    if not value and not CREATES_KEYS then
+      return nil
+    elseif not value then
       clear(view, false)
       return room >= 0
     end
@@ -181,5 +183,5 @@ local function sliding_window(leaves)
     return view.value
   end
 
-  return { look = look, commit = commit, release = release, show = show }
+  return { peek = peek, commit = commit, release = release, show = show }
 end

@@ -73,8 +73,8 @@ pub struct Verdict {
 /// The answer of one check of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What the quota says; none if it admits without being counted, because its state cannot be kept
-    /// and its policy is `open`.
+    /// What the quota says; none if it takes no part and is not counted: its state cannot be kept and
+    /// its policy is `open`, or a full Redis has no key of it.
     pub decision: Option<Decision>,
     /// What was charged, if it can be given back.
     pub charged: Option<Charged>,

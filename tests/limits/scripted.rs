@@ -33,6 +33,8 @@ pub struct Scripted {
     pub partition_id: PartitionId,
     /// What each decision charged.
     pub charges: Vec<Vec<Option<Charged>>>,
+    /// Whether the scripts for a full server are called.
+    pub is_full: bool,
 }
 
 impl Scripted {
@@ -82,6 +84,7 @@ impl Scripted {
             quotas,
             partition_id: PartitionId::new(PARTITIONS.fetch_add(1, Relaxed).into()),
             charges: Vec::new(),
+            is_full: false,
         }
     }
 
@@ -109,7 +112,13 @@ impl Scripted {
         verdict
     }
 
+    /// Peeks at quotas all of which have to be decided.
     pub fn peek(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Decision; 4]> {
+        let peeks = self.peeks(now, cost).into_iter();
+        peeks.map(|peek| peek.expect("decided")).collect()
+    }
+
+    pub fn peeks(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Option<Decision>; 4]> {
         let quotas = self.quotas.clone();
         let plan = self.plan(&quotas, cost);
         let packed = wire::pack(&plan, &self.names, Intent::Peek);
@@ -164,12 +173,14 @@ impl Scripted {
             step,
         };
         let settlements: Vec<_> = steps.iter().map(settlement).collect();
-        let call = wire::settle(&settlements, &self.names, Some(now));
+        let mut call = wire::settle(&settlements, &self.names, Some(now));
+        call.script = self.form(call.script);
         let entries = self.call(&call).list().to_vec();
         assert_eq!(entries.len(), steps.len());
-        let peeks = self.peek(now, 0);
+        let peeks = self.peeks(now, 0);
         let described = |(&(index, _), entry): (&(usize, _), Value)| {
-            self.described(quotas, index, peeks[index].admit, &entry)
+            let admit = peeks[index].is_none_or(|peek| peek.admit);
+            self.described(quotas, index, admit, &entry)
         };
         steps.iter().zip(entries).map(described).collect()
     }
@@ -190,7 +201,8 @@ impl Scripted {
         let fits = [1, u8::from(admit)];
         let reply = [at, &fits, &length.to_be_bytes(), state].concat();
         let plan = [self.plan(quotas, 0)[index]];
-        wire::peeks(&plan, &Reply(reply)).expect("a state")[0]
+        let peeks = wire::peeks(&plan, &Reply(reply)).expect("a state");
+        peeks[0].expect("decided")
     }
 
     /// Has one plan decided, which must not fail.
@@ -206,7 +218,7 @@ impl Scripted {
         let mut arguments = vec![time_argument(now)];
         arguments.extend(plans.iter().map(|packed| packed.argument.clone()));
         let call = Call {
-            script: Script::Decide,
+            script: self.form(Script::Decide),
             keys: plans
                 .iter()
                 .flat_map(|packed| packed.keys.clone())
@@ -216,14 +228,28 @@ impl Scripted {
         self.call(&call).list().to_vec()
     }
 
+    /// Returns the script that is called instead of one.
+    fn form(&self, script: Script) -> Script {
+        match script.when_full() {
+            Some(existing) if self.is_full => existing,
+            _ => script,
+        }
+    }
+
+    /// Calls a script, which must not fail.
     pub fn call(&mut self, call: &Call) -> Value {
+        let value = self.answer(call);
+        assert_eq!(value.error(), None);
+        value
+    }
+
+    /// Calls a script.
+    pub fn answer(&mut self, call: &Call) -> Value {
         let mut words = vec![b"EVALSHA".to_vec(), call.script.sha().into()];
         words.push(call.keys.len().to_string().into_bytes());
         words.extend(call.keys.iter().map(|key| key.to_vec()));
         words.extend(call.arguments.iter().cloned());
-        let value = self.connection.ask(&words).expect("the server answers");
-        assert_eq!(value.error(), None);
-        value
+        self.connection.ask(&words).expect("the server answers")
     }
 
     /// Sends a command as the tests themselves, which must not fail.

@@ -9,7 +9,7 @@ use super::call_error::CallError;
 use super::cluster::slots::slot_of;
 use super::primaries::Primaries;
 use super::shared::RedisShared;
-use super::wire::{self, Intent, KeyNames, Settlement};
+use super::wire::{self, BadReply, Intent, KeyNames, Settlement};
 use crate::clock::Micros;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -89,7 +89,8 @@ impl RedisSession {
     ) -> Result<SmallVec<[Decision; 4]>, CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Peek);
         let reply = self.primaries.decide(packed).await?;
-        Ok(wire::peeks(plan, &reply)?)
+        let peeks = wire::peeks(plan, &reply)?;
+        Ok(peeks.into_iter().collect::<Option<_>>().ok_or(BadReply)?)
     }
 
     /// Settles what one step can settle.

@@ -32,7 +32,7 @@ enum Spend {
 
 /// Where the clock goes before an event.
 #[derive(Clone, Copy, Debug)]
-enum Tick {
+pub(super) enum Tick {
     On(Gap),
     /// On by so many microseconds.
     OnBy(u64),
@@ -171,7 +171,7 @@ fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), Tes
 }
 
 /// Says whether a key expires, and what its value says of all units is what its parts hold.
-fn is_sound(lua: &mut Scripted, index: usize) -> bool {
+pub(super) fn is_sound(lua: &mut Scripted, index: usize) -> bool {
     let key = lua.key(index);
     let lifetime_ms = lua.command(&[b"PTTL".as_slice(), &key]).integer();
     match lua.quotas[index].0.algorithm {
@@ -208,7 +208,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// Returns what each quota would answer, and spends nothing.
-fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
+pub(super) fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
     let mut rust = rust.clone();
     let peek = |((quota, _), counter): (&(Quota, Mode), &mut crate::ledger::Counter)| {
         let at = counter.arrive(quota, now);
@@ -220,7 +220,7 @@ fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
 }
 
 impl Tick {
-    fn from(self, now: Timestamp, quota: &Quota) -> Timestamp {
+    pub(super) fn from(self, now: Timestamp, quota: &Quota) -> Timestamp {
         match self {
             Self::On(gap) => now + gap.of(quota),
             Self::OnBy(us) => now + Micros(us),
@@ -239,7 +239,7 @@ impl Spend {
     }
 }
 
-fn tick() -> impl Strategy<Value = Tick> {
+pub(super) fn tick() -> impl Strategy<Value = Tick> {
     prop_oneof![
         30 => any::<Gap>().prop_map(Tick::On),
         2 => (0..1000_u64).prop_map(Tick::Back),
@@ -284,7 +284,7 @@ fn steady_event() -> impl Strategy<Value = Event> {
 }
 
 /// Makes plans of one to three quotas.
-fn plans() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
+pub(super) fn plans() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
     let mode = prop_oneof![3 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
     proptest::collection::vec((quota(), mode), 1..4)
 }

@@ -1,5 +1,6 @@
 //! The scripts of `lua/` on a real server: in step with the pure functions, whatever is asked.
 
 mod batches;
+mod full;
 mod lockstep;
 mod state;

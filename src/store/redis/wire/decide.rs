@@ -37,6 +37,9 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
 }
 
 /// Reads the reply to a plan that was to be decided.
+///
+/// A check that a full server did not decide, because it has no key, has neither decision nor charge,
+/// and the plan is decided as if it were not part of it.
 pub fn verdict(plan: &[Check<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
     let mut answers = Answers::read(plan, reply)?;
     let verdict = plan::decide(&mut answers, plan);
@@ -47,13 +50,16 @@ pub fn verdict(plan: &[Check<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
     Ok(verdict)
 }
 
-/// Reads the reply to a plan that was to be peeked at.
-pub fn peeks(plan: &[Check<'_>], reply: &Reply) -> Result<SmallVec<[Decision; 4]>, BadReply> {
+/// Reads the reply to a plan that was to be peeked at; none for a check that a full server did not
+/// decide, because it has no key.
+pub fn peeks(
+    plan: &[Check<'_>],
+    reply: &Reply,
+) -> Result<SmallVec<[Option<Decision>; 4]>, BadReply> {
     let mut answers = Answers::read(plan, reply)?;
     let peek = |(index, check): (usize, &Check<'_>)| {
         let peek = answers.peek(index, check);
-        let (state, _) = &answers.checks[index];
-        state.decision(check.quota, check.cost, peek.at, peek.admit)
+        answers.commit(index, check, peek, Step::Leave)
     };
     Ok(plan.iter().enumerate().map(peek).collect())
 }
@@ -101,7 +107,13 @@ pub(super) fn put_number(argument: &mut Vec<u8>, number: u64) {
 struct Answers {
     now: Timestamp,
     is_admitted: bool,
-    checks: SmallVec<[(StateReply, bool); 4]>,
+    checks: SmallVec<[Option<CheckReply>; 4]>,
+}
+
+/// What a script said of a check that it decided.
+struct CheckReply {
+    state: StateReply,
+    fits: bool,
 }
 
 impl Answers {
@@ -111,9 +123,17 @@ impl Answers {
         let is_admitted = boolean(&mut reader)?;
         let mut checks = SmallVec::new();
         for check in plan {
-            let fits = boolean(&mut reader)?;
+            let fits = reader.number(1)?;
             let length = usize::try_from(reader.number(2)?).expect("two bytes fit");
-            checks.push((StateReply::read(check.quota, reader.bytes(length)?)?, fits));
+            let facts = reader.bytes(length)?;
+            checks.push(match fits {
+                0 | 1 => Some(CheckReply {
+                    state: StateReply::read(check.quota, facts)?,
+                    fits: fits == 1,
+                }),
+                UNDECIDED if facts.is_empty() => None,
+                _ => return Err(BadReply),
+            });
         }
         reader.end()?;
         Ok(Self {
@@ -126,10 +146,15 @@ impl Answers {
 
 impl Ledger for Answers {
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
-        let (state, fits) = &mut self.checks[index];
-        Peek {
-            at: state.arrive(check.quota, self.now),
-            admit: *fits,
+        match &mut self.checks[index] {
+            Some(reply) => Peek {
+                at: reply.state.arrive(check.quota, self.now),
+                admit: reply.fits,
+            },
+            None => Peek {
+                at: self.now,
+                admit: true,
+            },
         }
     }
 
@@ -140,7 +165,7 @@ impl Ledger for Answers {
         peek: Peek,
         step: Step,
     ) -> Option<Decision> {
-        let (state, _) = &self.checks[index];
+        let CheckReply { state, .. } = self.checks[index].as_ref()?;
         let wait = match step {
             Step::Charge => state.wait(check.quota, check.cost, peek.at),
             Step::Leave => Micros(0),
@@ -158,6 +183,8 @@ fn boolean(reader: &mut ReplyReader<'_>) -> Result<bool, BadReply> {
     }
 }
 
+/// What a script says of a check instead of whether its cost fits.
+const UNDECIDED: u64 = 2;
 /// Bytes of one check.
 const CHECK_BYTES: usize = 31;
 /// The largest number that is sent, which a double just holds. Any larger one means the same.

@@ -110,7 +110,7 @@ impl Bench {
         let part = wire::pack(&plan, &self.names, Intent::Peek);
         let reply = self.cluster.decide(&part).await.expect("an answer");
         let peeks = wire::peeks(&plan, &reply).expect("what is left");
-        [0, 1].map(|index| QUOTA - peeks[index].remaining)
+        [0, 1].map(|index| QUOTA - peeks[index].expect("decided").remaining)
     }
 
     fn key(&self, partition_id: u128) -> Box<[u8]> {

@@ -1,0 +1,339 @@
+//! A server whose memory is full: it goes on counting whom it counts, and nobody else.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock};
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use tollgate::clock::{Micros, Timestamp};
+use tollgate::limit::plan::{Mode, SeriesId};
+use tollgate::limit::{Algorithm, Answer, Quota, Retry, Verdict};
+use tollgate::store::redis::wire::{
+    self, Call, Intent, Reply, Script, Settlement, SettlementStep, time_argument,
+};
+
+use super::lockstep::{Tick, is_sound, peeks, plans, tick};
+use crate::ledger::Quotas;
+use crate::scripted::{Scripted, algorithms, quota_of};
+use crate::support::redis::{Server, Value};
+use crate::traffic::{Cost, START};
+
+/// One thing that happens to a plan.
+#[derive(Clone, Debug)]
+enum Event {
+    Decide(Cost),
+    Peek(Cost),
+    /// Gives back a share of an earlier charge.
+    Release(proptest::sample::Index, Cost),
+    Spend(Cost),
+    Reset,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// What has a key on a full server is decided and settled as the pure functions say, to the
+    /// microsecond, as if the plan were that alone; what has none stays without.
+    #[test]
+    fn full_server_decides_exactly_what_it_knows(
+        quotas in plans(),
+        events in proptest::collection::vec((full(), tick(), event()), 1..50),
+    ) {
+        let server = server().lock();
+        agree(&server.expect("no other test uses it"), &quotas, events)?;
+    }
+}
+
+fn agree(
+    server: &Server,
+    quotas: &[(Quota, Mode)],
+    events: Vec<(bool, Tick, Event)>,
+) -> Result<(), TestCaseError> {
+    let mut lua = Scripted::on(server, quotas.to_vec());
+    let mut rust = Quotas::new(quotas.to_vec());
+    let (mut now, first) = (START, &quotas[0].0);
+    for (is_full, tick, event) in events {
+        now = tick.from(now, first);
+        set_full(&mut lua, is_full);
+        let known = known(&mut lua);
+        let takes_part: Vec<bool> = known.iter().map(|&known| known || !is_full).collect();
+        let mut part = part(&rust, &takes_part);
+        match event {
+            Event::Decide(cost) => {
+                let cost = cost.of(first);
+                let verdict = spread(part.decide(now, cost), &takes_part);
+                prop_assert_eq!(lua.decide(now, cost), verdict);
+            }
+            Event::Peek(cost) => {
+                let cost = cost.of(first);
+                let peeks = peeks(&rust, now, cost).into_iter().zip(&takes_part);
+                let peeks = peeks.map(|(peek, takes_part)| takes_part.then_some(peek));
+                prop_assert_eq!(lua.peeks(now, cost).to_vec(), peeks.collect::<Vec<_>>());
+            }
+            Event::Release(index, amount) if !lua.charges.is_empty() => {
+                let decision = index.index(lua.charges.len());
+                let amount = amount.of(first);
+                let charges = lua.charges[decision].iter().zip(&takes_part);
+                let mut charges: Vec<_> = charges
+                    .filter_map(|(charged, takes_part)| takes_part.then_some(*charged))
+                    .collect();
+                part.release(now, &mut charges, amount);
+                lua.release(now, decision, amount);
+            }
+            Event::Release(..) => {}
+            Event::Spend(amount) => {
+                part.spend(now, amount.of(first));
+                lua.spend(now, amount.of(first));
+            }
+            Event::Reset => {
+                part = Quotas::new(part.asked);
+                lua.reset(now);
+            }
+        }
+        put_back(&mut rust, part, &takes_part);
+        let after = self::known(&mut lua);
+        for (index, (&known, &after)) in known.iter().zip(&after).enumerate() {
+            prop_assert!(known || !after || !is_full, "a key was made, quota {index}");
+            prop_assert!(is_sound(&mut lua, index), "quota {index}");
+        }
+        let left = peeks(&rust, now, 0).into_iter().zip(after);
+        let left = left.map(|(peek, known)| (known || !is_full).then_some(peek));
+        prop_assert_eq!(lua.peeks(now, 0).to_vec(), left.collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
+/// Says of each quota whether it has a key.
+fn known(lua: &mut Scripted) -> Vec<bool> {
+    let keys: Vec<_> = (0..lua.quotas.len()).map(|index| lua.key(index)).collect();
+    let exists = |key: Box<[u8]>| lua.command(&[b"EXISTS".as_slice(), &key]).integer() == 1;
+    keys.into_iter().map(exists).collect()
+}
+
+/// Returns the quotas that take part.
+fn part(rust: &Quotas, takes_part: &[bool]) -> Quotas {
+    let mut part = rust.clone();
+    let mut kept = takes_part.iter();
+    part.asked.retain(|_| *kept.next().expect("one per quota"));
+    let mut kept = takes_part.iter();
+    part.counters
+        .retain(|_| *kept.next().expect("one per quota"));
+    part
+}
+
+fn put_back(rust: &mut Quotas, part: Quotas, takes_part: &[bool]) {
+    let mut counters = part.counters.into_iter();
+    for (counter, &takes_part) in rust.counters.iter_mut().zip(takes_part) {
+        if takes_part {
+            *counter = counters.next().expect("one per quota that takes part");
+        }
+    }
+}
+
+/// Gives quotas that take no part an answer without decision.
+fn spread(verdict: Verdict, takes_part: &[bool]) -> Verdict {
+    let mut answers = verdict.answers.into_iter();
+    let mut answer = |&takes_part: &bool| {
+        let answer = takes_part.then(|| answers.next().expect("one per quota that takes part"));
+        answer.unwrap_or(UNDECIDED)
+    };
+    Verdict {
+        answers: takes_part.iter().map(&mut answer).collect(),
+        ..verdict
+    }
+}
+
+#[test]
+fn full_server_refuses_a_call_before_it_executes_anything() {
+    let server = Server::start();
+    for algorithm in algorithms() {
+        let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        let newcomer = Scripted::on(&server, known.quotas.clone());
+        known.decide(START, 3);
+        set_full(&mut known, true);
+        let aged = START + Micros(600_000_000);
+        // The first plan would delete its key, after which Redis lets a script without `#!lua` write
+        // what it likes.
+        let decide = decide(Script::Decide, aged, &[(&known, 0), (&newcomer, 1)]);
+        for call in [decide, spend(Script::Settle, &newcomer)] {
+            let before = executed(&server);
+            let answer = known.answer(&call);
+            let error = answer.error().expect("a full server refuses");
+            assert!(error.starts_with("OOM "), "{error}");
+            assert_eq!(executed(&server), before, "{algorithm:?}");
+        }
+        set_full(&mut known, false);
+    }
+}
+
+#[test]
+fn plan_that_deletes_its_key_lets_no_newcomer_in() {
+    let server = Server::start();
+    for algorithm in algorithms() {
+        let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        let newcomer = Scripted::on(&server, known.quotas.clone());
+        known.decide(START, 3);
+        set_full(&mut known, true);
+        let aged = START + Micros(600_000_000);
+        // Once its key is deleted, the client is a newcomer too.
+        let plans = [(&known, 0), (&newcomer, 1), (&known, 1)];
+        let call = decide(Script::DecideExisting, aged, &plans);
+        let replies = known.answer(&call).list().to_vec();
+        // A bucket that is full again is no change: its key stays until it expires.
+        let stays = matches!(
+            algorithm,
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+        );
+        let is_decided: Vec<_> = ([0, 1, 1].into_iter().zip(&replies))
+            .map(|(cost, reply)| answer(&newcomer, cost, reply).decision.is_some())
+            .collect();
+        assert_eq!(is_decided, [true, false, stays], "{algorithm:?}");
+        assert_eq!(self::known(&mut known), [stays], "{algorithm:?}");
+        known.partition_id = newcomer.partition_id;
+        assert_eq!(self::known(&mut known), [false], "{algorithm:?}");
+        set_full(&mut known, false);
+    }
+}
+
+#[test]
+fn plan_on_a_full_server_is_decided_by_what_it_knows() {
+    let server = Server::start();
+    for algorithm in algorithms() {
+        let quota = (quota_of(algorithm, 2), Mode::Enforce);
+        let mut plan = Scripted::on(&server, vec![quota, quota]);
+        plan.decide(START, 1);
+        let gone = plan.key(0);
+        plan.command(&[b"DEL".as_slice(), &gone]);
+        set_full(&mut plan, true);
+        for (admit, remaining) in [(true, 0), (false, 0)] {
+            let verdict = plan.decide(START, 1);
+            assert_eq!(verdict.admit, admit, "{algorithm:?}");
+            assert_eq!(verdict.retry == Retry::NOW, admit, "{algorithm:?}");
+            assert_eq!(verdict.answers[0], UNDECIDED, "{algorithm:?}");
+            let decision = verdict.answers[1].decision.expect("it is known");
+            assert_eq!((decision.admit, decision.remaining), (admit, remaining));
+            assert_eq!(verdict.answers[1].charged.is_some(), admit);
+        }
+        assert_eq!(known(&mut plan), [false, true], "{algorithm:?}");
+        set_full(&mut plan, false);
+    }
+}
+
+#[test]
+fn newcomer_on_a_full_server_is_never_counted() {
+    let server = Server::start();
+    for algorithm in algorithms() {
+        let mut newcomer = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        newcomer.decide(START, 1);
+        newcomer.reset(START);
+        set_full(&mut newcomer, true);
+        for _ in 0..5 {
+            let verdict = newcomer.decide(START, 1);
+            assert!(
+                verdict.admit && verdict.retry == Retry::NOW,
+                "{algorithm:?}"
+            );
+            assert_eq!(verdict.answers[..], [UNDECIDED], "{algorithm:?}");
+            newcomer.spend(START, 1);
+            newcomer.release(START, 0, 1);
+            assert_eq!(newcomer.peeks(START, 1)[..], [None], "{algorithm:?}");
+            assert_eq!(known(&mut newcomer), [false], "{algorithm:?}");
+        }
+        set_full(&mut newcomer, false);
+    }
+}
+
+#[test]
+fn node_announces_itself_to_a_full_server() {
+    let server = Server::start();
+    let mut client = Scripted::on(&server, Vec::new());
+    set_full(&mut client, true);
+    let names = wire::KeyNames::new("test");
+    for (node, nodes) in [("one", 1), ("another", 2)] {
+        let call = wire::announce(&names, node, Micros::from_secs(15));
+        assert_eq!(client.call(&call).integer(), nodes);
+    }
+}
+
+/// Makes a call that decides a plan of a client's first quota each, with a cost.
+fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
+    let packed = plans.iter().map(|(client, cost)| {
+        wire::pack(
+            &client.plan(&client.quotas, *cost),
+            &client.names,
+            Intent::Decide,
+        )
+    });
+    let (keys, arguments): (Vec<_>, Vec<_>) = packed
+        .map(|packed| (packed.keys.into_vec(), packed.argument))
+        .unzip();
+    Call {
+        script,
+        keys: keys.concat(),
+        arguments: [vec![time_argument(Some(now))], arguments].concat(),
+    }
+}
+
+/// Makes a call that spends a unit of a client's first quota.
+fn spend(script: Script, client: &Scripted) -> Call {
+    let settlement = Settlement {
+        quota: &client.quotas[0].0,
+        series_id: SeriesId(0),
+        partition_id: client.partition_id,
+        step: SettlementStep::Spend(1),
+    };
+    let call = wire::settle(&[settlement], &client.names, Some(START));
+    Call { script, ..call }
+}
+
+/// Reads the answer to a plan of one check.
+fn answer(client: &Scripted, cost: u64, reply: &Value) -> Answer {
+    let Value::Bytes(reply) = reply else {
+        panic!("no reply: {reply:?}");
+    };
+    let plan = client.plan(&client.quotas, cost);
+    let verdict = wire::verdict(&plan, &Reply(reply.clone()));
+    verdict.expect("a reply").answers[0]
+}
+
+/// Says how often the server has executed what scripts execute.
+fn executed(server: &Server) -> BTreeMap<String, String> {
+    let mut stats = server.info("commandstats");
+    stats.retain(|name, _| name != "cmdstat_info" && !name.starts_with("cmdstat_eval"));
+    stats
+}
+
+/// Makes the server full, or not any more.
+fn set_full(client: &mut Scripted, is_full: bool) {
+    let bytes = if is_full { "1" } else { "0" };
+    client.command(&["CONFIG", "SET", "maxmemory", bytes]);
+    client.is_full = is_full;
+}
+
+/// Returns the server that is filled again and again.
+fn server() -> &'static Mutex<Server> {
+    static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
+    SERVER.get_or_init(|| Mutex::new(Server::start()))
+}
+
+/// Says whether the server is full; mostly it is.
+fn full() -> impl Strategy<Value = bool> {
+    prop_oneof![3 => Just(true), 1 => Just(false)]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        12 => any::<Cost>().prop_map(Event::Decide),
+        2 => any::<Cost>().prop_map(Event::Peek),
+        4 => any::<(proptest::sample::Index, Cost)>()
+            .prop_map(|(index, amount)| Event::Release(index, amount)),
+        2 => any::<Cost>().prop_map(Event::Spend),
+        1 => Just(Event::Reset),
+    ]
+}
+
+/// The answer of a check that takes no part.
+const UNDECIDED: Answer = Answer {
+    decision: None,
+    charged: None,
+};
