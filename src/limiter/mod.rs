@@ -74,7 +74,7 @@ impl<'l> Limiter<'l> {
                 is_degraded,
             } => {
                 decided.is_degraded |= is_degraded;
-                planned.note(verdict, decided);
+                planned.note(verdict, is_degraded, decided);
                 if !verdict.admit {
                     return Admission::Refused {
                         retry: verdict.retry,
@@ -142,12 +142,12 @@ impl<'l> Limiter<'l> {
 
 impl Planned<'_> {
     /// Notes what each policy did, and what its quotas tell the client.
-    fn note(&self, verdict: &Verdict, decided: &mut Decided) {
+    fn note(&self, verdict: &Verdict, is_degraded: bool, decided: &mut Decided) {
         let mut answers = verdict.answers.iter().zip(&self.checks);
         for owners in self.owners.chunk_by(|a, b| a.0 == b.0) {
             let mut outcome = PolicyOutcome::Admitted;
             for (&(policy, quota), (answer, check)) in owners.iter().zip(&mut answers) {
-                outcome = worse(outcome, answer, check.mode);
+                outcome = worse(outcome, answer, check.mode, is_degraded);
                 if let (Some(decision), Mode::Enforce) = (answer.decision, check.mode) {
                     decided.note(policy, quota, decision);
                 }
@@ -159,9 +159,11 @@ impl Planned<'_> {
 }
 
 /// Returns what a policy did, after one more of its answers.
-fn worse(so_far: PolicyOutcome, answer: &Answer, mode: Mode) -> PolicyOutcome {
+fn worse(so_far: PolicyOutcome, answer: &Answer, mode: Mode, is_degraded: bool) -> PolicyOutcome {
     match (answer.decision, mode) {
-        (None, _) => PolicyOutcome::Unanswered,
+        (None, _) if is_degraded => PolicyOutcome::Unanswered,
+        (None, _) if so_far == PolicyOutcome::Admitted => PolicyOutcome::NotAsked,
+        (None, _) => so_far,
         (Some(decision), _) if decision.admit => so_far,
         (Some(_), Mode::Enforce) => PolicyOutcome::Refused,
         (Some(_), Mode::Shadow) => PolicyOutcome::ShadowRefused,

@@ -79,6 +79,8 @@ pub enum PolicyOutcome {
     Skipped,
     /// The store could not answer, and the policy is `open` or `closed`.
     Unanswered,
+    /// It was not asked, because a remembered refusal of another policy refused the request.
+    NotAsked,
     /// It refused: the request lacks a part of its partition.
     Unidentified,
 }
@@ -302,12 +304,13 @@ impl UpstreamMetrics {
 
 impl PolicyOutcome {
     /// Every outcome, in the order of the counters.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Admitted,
         Self::Refused,
         Self::ShadowRefused,
         Self::Skipped,
         Self::Unanswered,
+        Self::NotAsked,
         Self::Unidentified,
     ];
 
@@ -319,6 +322,7 @@ impl PolicyOutcome {
             Self::ShadowRefused => "shadow_refused",
             Self::Skipped => "skipped",
             Self::Unanswered => "unanswered",
+            Self::NotAsked => "not_asked",
             Self::Unidentified => "unidentified",
         }
     }

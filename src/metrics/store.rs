@@ -29,18 +29,22 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, usage: &Usage) -> Resu
 
 fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Result<(), Error> {
     let help = "Plans, or parts of plans, by who decided: the store, a remembered refusal, or \
-                nobody because the store was late, failed, or was not asked while it fails.";
+                nobody because the store was late, failed, could not be sent anything, or was not \
+                asked while it fails.";
     let mut family = counters(encoder, "store_decisions", help)?;
     for (result, value) in [
         ("answered", redis.answered),
         ("remembered", redis.remembered),
         ("late", redis.late),
         ("failed", redis.failed),
+        ("unsent", redis.unsent),
         ("unasked", redis.unasked),
     ] {
         count(&mut family, &[("result", result)], value)?;
     }
-    let help = "Charges that stay spent because too many waited to be given back.";
+    let help = "Calls that a server of the store had no memory for.";
+    counter(encoder, "store_full", help, redis.full)?;
+    let help = "Charges that stay spent because they could not be given back in time.";
     counter(
         encoder,
         "settlements_dropped",

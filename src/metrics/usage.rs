@@ -30,9 +30,13 @@ pub struct RedisUsage {
     pub late: u64,
     /// Plans, or parts of one, that failed.
     pub failed: u64,
+    /// Plans, or parts of one, that could not be sent: the worker has no connection, or too many wait.
+    pub unsent: u64,
     /// Plans, or parts of one, that were not sent because the server fails.
     pub unasked: u64,
-    /// Charges that stay spent because too many waited to be given back.
+    /// Calls that a server had no memory for.
+    pub full: u64,
+    /// Charges that stay spent because they could not be given back in time.
     pub settlements_dropped: u64,
     /// Refusals that are remembered.
     pub refusals_remembered: u64,

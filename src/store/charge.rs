@@ -45,11 +45,8 @@ pub(super) struct ChargeEntry {
 /// Who keeps what was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
-    /// The memory store. What it has been cleared of cannot be given back.
-    Memory {
-        /// How often it had been cleared when the quota was charged.
-        clearings: u32,
-    },
+    /// The memory store.
+    Memory,
     /// Redis.
     Redis,
 }

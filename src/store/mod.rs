@@ -35,7 +35,7 @@ use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, Decision, PartitionId};
 use crate::metrics::Usage;
-use guarded::GuardedSession;
+use guarded::{GuardedSession, Recalled};
 use settings::Location;
 
 /// What the workers of a process share of their store. The stores are a closed set.
@@ -62,9 +62,10 @@ impl Session {
     pub async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         match self {
             Self::Memory(memory) => memory.decide(plan),
-            Self::Redis(session) => match session.remembered(plan) {
-                Some(outcome) => outcome,
-                None => Box::pin(session.decide(plan)).await,
+            Self::Redis(session) => match session.recall(plan) {
+                Recalled::Refused(verdict) => Outcome::refused(verdict),
+                Recalled::Due => Box::pin(session.decide_due(plan)).await,
+                Recalled::Nothing => Box::pin(session.decide(plan)).await,
             },
         }
     }

@@ -17,7 +17,8 @@ pub enum Outcome {
         verdict: Verdict,
         /// What it spent.
         charge: Charge,
-        /// Whether a quota was decided without the store it lives in.
+        /// Whether a quota was decided without the store it lives in. If not, a check without a decision
+        /// was not asked about, because the plan is refused in any case.
         is_degraded: bool,
     },
     /// The store could not answer, and a policy of the plan is `closed`.
@@ -25,4 +26,15 @@ pub enum Outcome {
         /// When to try again.
         retry: Micros,
     },
+}
+
+impl Outcome {
+    /// Returns the outcome of a plan that is refused and spends nothing.
+    pub(super) fn refused(verdict: Verdict) -> Self {
+        Self::Decided {
+            verdict,
+            charge: Charge::default(),
+            is_degraded: false,
+        }
+    }
 }

@@ -3,10 +3,11 @@
 //! A closed breaker lets every call pass. Too many failures in a row, or too large a share of failures
 //! within the window, open it: no call passes. After the cooldown it is half-open: one call at a time
 //! passes as a probe. A probe that succeeds closes it; one that fails opens it for another cooldown.
-//! Only a probe can close it: a call that began before the breaker changed is not counted any more.
+//! Only a probe can close it.
 //!
-//! There is one per process and server. While it is closed, a success costs one uncontended add; what
-//! is needed only when a call fails is behind a lock.
+//! There is one per process and server. It is told of events of the server, not of decisions: a call
+//! may carry many. While it is closed, a success costs one uncontended add; what is needed only when a
+//! call fails is behind a lock.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -27,8 +28,6 @@ pub(super) struct CircuitBreaker {
     clock: Clock,
     /// When it may be probed, in microseconds since 1970; 0 while it is closed.
     probe_from_us: AtomicU64,
-    /// Counts its changes: calls of an earlier period are not counted any more.
-    period: AtomicU32,
     is_probed: AtomicBool,
     failures_in_row: AtomicU32,
     /// Successes since the start, by worker.
@@ -36,23 +35,20 @@ pub(super) struct CircuitBreaker {
     record: Mutex<FailureRecord>,
 }
 
-/// Permission for one call. The caller says how the call ended; dropped, it counts as neither.
+/// Permission for one call.
 #[derive(Debug)]
-#[must_use = "the breaker goes by what becomes of the call"]
-pub(super) struct Permit<'b> {
-    breaker: &'b CircuitBreaker,
-    period: u32,
-    lane: usize,
-    is_probe: bool,
+pub(super) enum Permit<'b> {
+    /// The breaker is closed.
+    Pass,
+    /// The breaker is half-open and goes by what becomes of this call.
+    Probe(Probe<'b>),
 }
 
-/// What a success changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StateChange {
-    /// Nothing.
-    None,
-    /// It closed the breaker.
-    Closed,
+/// The one call that a half-open breaker lets pass. Dropped, it counts as neither success nor failure.
+#[derive(Debug)]
+#[must_use = "the breaker goes by what becomes of the call"]
+pub(super) struct Probe<'b> {
+    breaker: &'b CircuitBreaker,
 }
 
 /// The failures, and what they are judged by.
@@ -84,7 +80,6 @@ impl CircuitBreaker {
             server,
             clock,
             probe_from_us: AtomicU64::new(0),
-            period: AtomicU32::new(0),
             is_probed: AtomicBool::new(false),
             failures_in_row: AtomicU32::new(0),
             successes: Default::default(),
@@ -97,25 +92,18 @@ impl CircuitBreaker {
     }
 
     /// Returns permission for a call, unless the server is not to be asked now.
-    ///
-    /// `worker` is any number. Threads that pass different numbers do not slow each other down.
-    pub(super) fn permit(&self, worker: usize) -> Option<Permit<'_>> {
-        let period = self.period.load(Relaxed);
-        let is_probe = match self.probe_from_us.load(Relaxed) {
-            0 => false,
-            from_us if self.clock.now() < Timestamp(from_us) => return None,
-            _ if self.is_probed.swap(true, Relaxed) => return None,
-            _ => true,
-        };
-        let permit = Permit {
-            breaker: self,
-            period,
-            lane: worker % LANES,
-            is_probe,
-        };
-        // Another probe may have ended since `probe_from_us` was read; what it found stands.
-        let is_stale = is_probe && self.state() != BreakerState::HalfOpen;
-        (!is_stale).then_some(permit)
+    pub(super) fn permit(&self) -> Option<Permit<'_>> {
+        match self.state() {
+            BreakerState::Closed => return Some(Permit::Pass),
+            BreakerState::Open => return None,
+            BreakerState::HalfOpen => {}
+        }
+        if self.is_probed.swap(true, Relaxed) {
+            return None;
+        }
+        let probe = Probe { breaker: self };
+        // Another probe may have ended meanwhile; what it found stands.
+        (self.state() == BreakerState::HalfOpen).then_some(Permit::Probe(probe))
     }
 
     /// Returns what it lets pass.
@@ -147,26 +135,24 @@ impl CircuitBreaker {
         self.record().slide(now, self.successes());
     }
 
-    fn succeeded(&self, permit: &Permit<'_>) -> StateChange {
-        if permit.is_probe {
-            return self.close(permit.period);
+    /// Notes that the server answered a call.
+    ///
+    /// `worker` is any number. Threads that pass different numbers do not slow each other down.
+    pub(super) fn succeeded(&self, worker: usize) {
+        if self.probe_from_us.load(Relaxed) != 0 {
+            return;
         }
-        self.successes[permit.lane].fetch_add(1, Relaxed);
+        self.successes[worker % LANES].fetch_add(1, Relaxed);
         if self.failures_in_row.load(Relaxed) != 0 {
             self.failures_in_row.store(0, Relaxed);
         }
-        StateChange::None
     }
 
-    fn failed(&self, permit: &Permit<'_>, error: &dyn Display) {
+    /// Notes that the server failed. Unless the breaker is closed, only what becomes of a probe counts.
+    pub(super) fn failed(&self, error: &dyn Display) {
         let now = self.clock.now();
         let mut record = self.record();
-        if self.period.load(Relaxed) != permit.period {
-            return;
-        }
-        if permit.is_probe {
-            let cooldown = Micros::from(record.settings.cooldown);
-            self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
+        if self.probe_from_us.load(Relaxed) != 0 {
             return;
         }
         let in_row = self.failures_in_row.fetch_add(1, Relaxed) + 1;
@@ -176,20 +162,19 @@ impl CircuitBreaker {
         if in_row < record.settings.failures && !is_share_too_large {
             return;
         }
-        let cooldown = Micros::from(record.settings.cooldown);
-        self.period.fetch_add(1, Relaxed);
-        self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
+        self.open(&record, now);
         drop(record);
         let server = &*self.server;
         tracing::warn!(server, %error, "Redis fails and is not asked until the cooldown is over");
     }
 
-    fn close(&self, period: u32) -> StateChange {
+    fn open(&self, record: &FailureRecord, now: Timestamp) {
+        let cooldown = Micros::from(record.settings.cooldown);
+        self.probe_from_us.store((now + cooldown).0.max(1), Relaxed);
+    }
+
+    fn close(&self) {
         let mut record = self.record();
-        if self.period.load(Relaxed) != period {
-            return StateChange::None;
-        }
-        self.period.fetch_add(1, Relaxed);
         self.failures_in_row.store(0, Relaxed);
         let start = Mark {
             at: self.clock.now(),
@@ -201,7 +186,6 @@ impl CircuitBreaker {
         self.probe_from_us.store(0, Relaxed);
         drop(record);
         tracing::info!(server = &*self.server, "Redis answers again");
-        StateChange::Closed
     }
 
     fn successes(&self) -> u64 {
@@ -213,23 +197,22 @@ impl CircuitBreaker {
     }
 }
 
-impl Permit<'_> {
+impl Probe<'_> {
     /// Notes that the server answered.
-    pub(super) fn succeed(self) -> StateChange {
-        self.breaker.succeeded(&self)
+    pub(super) fn succeed(self) {
+        self.breaker.close();
     }
 
     /// Notes that the server did not answer, or only with an error.
-    pub(super) fn fail(self, error: &dyn Display) {
-        self.breaker.failed(&self, error);
+    pub(super) fn fail(self) {
+        let record = self.breaker.record();
+        self.breaker.open(&record, self.breaker.clock.now());
     }
 }
 
-impl Drop for Permit<'_> {
+impl Drop for Probe<'_> {
     fn drop(&mut self) {
-        if self.is_probe {
-            self.breaker.is_probed.store(false, Relaxed);
-        }
+        self.breaker.is_probed.store(false, Relaxed);
     }
 }
 

@@ -16,6 +16,10 @@ pub(super) enum Unanswered {
     Unsent,
     /// The server was not asked, because it fails.
     Unasked,
+    /// The server is well, but a key of the plan holds what no script of this version wrote.
+    BadKey,
+    /// The server does not decide several partitions in one call, and has executed nothing.
+    CrossSlot,
 }
 
 /// What one worker counts; nobody else writes it.
@@ -23,7 +27,8 @@ pub(super) enum Unanswered {
 pub(super) struct Counters {
     answered: AtomicU64,
     remembered: AtomicU64,
-    unanswered: [AtomicU64; 4],
+    unanswered: [AtomicU64; 6],
+    full: AtomicU64,
     settlements_dropped: AtomicU64,
     /// Connections that stand now.
     connections: AtomicU64,
@@ -50,7 +55,12 @@ impl Counters {
         add(&self.unanswered[why as usize], 1);
     }
 
-    /// Counts a charge that stays spent because too many wait to be given back.
+    /// Counts a call that the server had no memory for.
+    pub(super) fn found_full(&self) {
+        add(&self.full, 1);
+    }
+
+    /// Counts a charge that stays spent because it could not be given back in time.
     pub(super) fn settlement_dropped(&self) {
         add(&self.settlements_dropped, 1);
     }
@@ -62,12 +72,15 @@ impl Counters {
 
     /// Adds what was counted to what other workers counted.
     pub(super) fn add_to(&self, usage: &mut RedisUsage) {
-        let [late, failed, unsent, unasked] = &self.unanswered;
+        // After a `CROSSSLOT` the plan is decided in parts, which are counted.
+        let [late, failed, unsent, unasked, bad_key, _] = &self.unanswered;
         usage.answered += self.answered.load(Relaxed);
         usage.remembered += self.remembered.load(Relaxed);
         usage.late += late.load(Relaxed);
-        usage.failed += failed.load(Relaxed) + unsent.load(Relaxed);
+        usage.failed += failed.load(Relaxed) + bad_key.load(Relaxed);
+        usage.unsent += unsent.load(Relaxed);
         usage.unasked += unasked.load(Relaxed);
+        usage.full += self.full.load(Relaxed);
         usage.settlements_dropped += self.settlements_dropped.load(Relaxed);
         usage.connections += self.connections.load(Relaxed);
         usage.round_trips_us += self.round_trips_us.load(Relaxed);

@@ -1,39 +1,42 @@
-//! Plans whose partitions are in several slots of a Cluster.
+//! Plans whose partitions are in several slots of a Cluster, so that no one step decides them.
 //!
-//! Each part is decided by itself, all at the same time. If one refuses, what the others spent is
-//! given back. Until then other requests may be refused early; none is admitted late.
+//! First all partitions are peeked at, at the same time. Only if every one admits are they charged, at
+//! the same time again; so a request that is refused takes nothing from others, not even for a moment.
+//! If another request came between peek and charge, a charge may still refuse: then what the others
+//! spent is given back. Peek and charge share one `timeout`.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::fallback::{UNCOUNTED, is_closed};
+use super::joined::{JoinedPlan, PlanPart, unavailable};
 use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
-use crate::clock::Micros;
-use crate::limit::after_release::after_release;
-use crate::limit::{Check, Count, Plan, Retry, Verdict};
-use crate::store::charge::{Charge, ChargeEntry};
+use crate::clock::{Micros, Timestamp};
+use crate::limit::plan::{Mode, OnStoreFailure};
+use crate::limit::{Answer, Check, Count, Decision, Retry, Verdict};
+use crate::store::charge::Charge;
 use crate::store::outcome::Outcome;
 
-/// The checks of a plan that are in one slot.
-pub(super) struct PlanPart<'s> {
-    pub(super) checks: Plan<'s>,
-    /// The places of these checks in the plan.
-    pub(super) places: SmallVec<[usize; 4]>,
-}
-
-/// A part that was decided.
-struct DecidedPart<'p, 's> {
-    part: &'p PlanPart<'s>,
-    verdict: Verdict,
-    charge: Charge,
+/// What a plan would be answered, part by part.
+struct PeekedPlan<'p, 's> {
+    plan: &'p [Check<'s>],
+    parts: Vec<PlanPart<'s>>,
+    /// Whether Redis answered for each part.
+    is_answered: Vec<bool>,
+    /// By place in the plan; nothing for a check that nobody counts.
+    decisions: SmallVec<[Option<Decision>; 4]>,
+    /// Whether Redis did not say what some check would be answered.
     is_degraded: bool,
+    /// Whether a check cannot be decided without Redis, which did not answer.
+    is_lost: bool,
 }
 
-/// Says whether a plan is in several slots, so that no one step can decide it.
+/// Says whether a plan is in several slots.
 pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
     plan.split_first().is_some_and(|(first, rest)| {
         (rest.iter()).any(|check| remote.is_cross_slot(first.partition_id, check.partition_id))
@@ -57,111 +60,150 @@ pub(super) async fn decide(
     deciding.await.unwrap_or_else(|_| unavailable(remote))
 }
 
-/// Decides all parts at the same time, and joins their answers.
+/// Peeks at all parts, and charges them if all admit.
 async fn decide_parts(
     remote: &Remote,
     settlements: &SettlementQueue,
     plan: &[Check<'_>],
 ) -> Outcome {
+    let began = remote.store().clock.now();
     let parts = parts(remote, plan);
     let is_lost = |part: &PlanPart<'_>| {
         part.checks.iter().any(is_closed) && remote.is_barred(&part.checks[0])
     };
     if parts.iter().any(is_lost) {
-        // The plan is lost, so the other parts need not be charged.
+        // The plan is lost, so the other parts need not be asked.
         return unavailable(remote);
     }
-    let now = remote.store().clock.now();
-    let deciding = (parts.iter()).map(|part| remote.decide(&part.checks, now));
-    let outcomes = join_all(deciding).await;
-    let mut decided = Vec::with_capacity(parts.len());
-    for (part, outcome) in parts.iter().zip(outcomes) {
-        if let Outcome::Decided {
-            verdict,
-            charge,
-            is_degraded,
-        } = outcome
-        {
-            decided.push(DecidedPart {
-                part,
-                verdict,
-                charge,
-                is_degraded,
-            });
-        }
-    }
-    if decided.len() < parts.len() {
-        for part in decided {
-            settlements.release(remote, part.charge, u64::MAX);
-        }
+    let mut peeked = PeekedPlan::peek(remote, plan, parts).await;
+    let timeout = remaining(remote, began);
+    if peeked.is_lost {
         return unavailable(remote);
     }
-    if !decided.iter().all(|part| part.verdict.admit) {
-        for part in &mut decided {
-            part.undo(remote, settlements);
+    if !peeked.admits() {
+        peeked.count_refused(remote, timeout).await;
+        return peeked.refuse();
+    }
+    let charging = peeked.parts.iter().zip(&peeked.is_answered);
+    let charging = charging.map(async |(part, is_answered)| match is_answered {
+        true => remote.charge(&part.checks, timeout).await.ok(),
+        false => None,
+    });
+    let verdicts = join_all(charging).await;
+    let mut joined = JoinedPlan::new(plan);
+    for (part, verdict) in peeked.parts.into_iter().zip(verdicts) {
+        match verdict {
+            Some(verdict) => joined.add_redis(remote, part, verdict),
+            None => joined.add_own(remote, part),
         }
     }
-    join(plan, decided)
+    joined.finish(remote, settlements)
 }
 
-impl DecidedPart<'_, '_> {
-    /// Gives back what this part spent, because another part refuses. A quota that counts refused
-    /// requests stays charged.
-    fn undo(&mut self, remote: &Remote, settlements: &SettlementQueue) {
-        let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
-        let mut entries = self.charge.entries.iter();
-        for answer in &mut self.verdict.answers {
-            let charged = answer.charged.take();
-            if let (Some(decision), Some(entry)) = (&mut answer.decision, entries.next()) {
-                decision.wait = Micros(0);
-                if let Some(charged) = charged.filter(|_| comes_back(entry)) {
-                    *decision = after_release(*decision, &entry.quota, charged.amount);
-                }
+impl<'p, 's> PeekedPlan<'p, 's> {
+    async fn peek(remote: &Remote, plan: &'p [Check<'s>], parts: Vec<PlanPart<'s>>) -> Self {
+        let peeks = join_all(parts.iter().map(|part| remote.peek(&part.checks))).await;
+        let mut peeked = Self {
+            plan,
+            is_answered: peeks.iter().map(Result::is_ok).collect(),
+            decisions: plan.iter().map(|_| None).collect(),
+            is_degraded: false,
+            is_lost: false,
+            parts,
+        };
+        for (part, peeks) in peeked.parts.iter().zip(peeks) {
+            let own = remote.store().fallback().peek(&part.checks);
+            for (index, (&place, check)) in part.places.iter().zip(&part.checks).enumerate() {
+                let peek = peeks.as_ref().ok().and_then(|peeks| peeks[index]);
+                peeked.is_degraded |= peek.is_none();
+                peeked.is_lost |= peek.is_none() && is_closed(check);
+                let is_local = check.on_store_failure == OnStoreFailure::Local;
+                peeked.decisions[place] = peek.or(is_local.then_some(own[index]));
             }
         }
-        if was_admitted {
-            let entries = std::mem::take(&mut self.charge.entries);
-            let (back, mut stays): (SmallVec<_>, SmallVec<_>) =
-                entries.into_iter().partition(comes_back);
-            settlements.release(remote, Charge { entries: back }, u64::MAX);
-            stays.iter_mut().for_each(|entry| entry.charged = None);
-            self.charge.entries = stays;
+        peeked
+    }
+
+    fn admits(&self) -> bool {
+        let admits = |(check, decision): (&Check<'_>, &Option<Decision>)| {
+            check.mode == Mode::Shadow || decision.is_none_or(|decision| decision.admit)
+        };
+        self.plan.iter().zip(&self.decisions).all(admits)
+    }
+
+    /// Charges the quotas that count refused requests too.
+    async fn count_refused(&mut self, remote: &Remote, timeout: Duration) {
+        let mut counting = Vec::new();
+        for (part, is_answered) in self.parts.iter().zip(&self.is_answered) {
+            let mut counted = PlanPart::default();
+            for (&place, check) in part.places.iter().zip(&part.checks) {
+                if check.quota.count == Count::All {
+                    counted.push(place, *check);
+                }
+            }
+            if !counted.checks.is_empty() {
+                counting.push((counted, *is_answered));
+            }
+        }
+        let charging = counting
+            .iter()
+            .map(async |(part, is_answered)| match is_answered {
+                true => remote.charge(&part.checks, timeout).await.ok(),
+                false => None,
+            });
+        let verdicts = join_all(charging).await;
+        for ((part, _), verdict) in counting.into_iter().zip(verdicts) {
+            let own = || match remote.store().fallback().decide(&part.checks) {
+                Outcome::Decided { verdict, .. } => Some(verdict),
+                Outcome::Unavailable { .. } => None,
+            };
+            let Some(verdict) = verdict.or_else(own) else {
+                continue;
+            };
+            for (&place, answer) in part.places.iter().zip(verdict.answers) {
+                self.decisions[place] = answer.decision.or(self.decisions[place]);
+            }
+        }
+    }
+
+    /// Returns the outcome of a plan that is refused, of which nothing can come back.
+    fn refuse(self) -> Outcome {
+        let mut verdict = Verdict {
+            admit: false,
+            retry: Retry::NOW,
+            wait: Micros(0),
+            answers: self.plan.iter().map(|_| UNCOUNTED).collect(),
+        };
+        let answers = self
+            .plan
+            .iter()
+            .zip(self.decisions)
+            .zip(&mut verdict.answers);
+        for ((check, decision), answer) in answers {
+            let Some(decision) = decision else { continue };
+            if check.mode == Mode::Enforce && !decision.admit {
+                verdict.retry = verdict.retry.max(decision.retry);
+            }
+            *answer = Answer {
+                decision: Some(Decision {
+                    wait: Micros(0),
+                    ..decision
+                }),
+                charged: None,
+            };
+        }
+        Outcome::Decided {
+            verdict,
+            charge: Charge::default(),
+            is_degraded: self.is_degraded,
         }
     }
 }
 
-/// Says whether what a quota was charged comes back if the plan is refused.
-fn comes_back(entry: &ChargeEntry) -> bool {
-    entry.quota.count == Count::Admitted
-}
-
-/// Joins the answers of all parts in the plan's order.
-fn join(plan: &[Check<'_>], parts: Vec<DecidedPart<'_, '_>>) -> Outcome {
-    let admit = parts.iter().all(|part| part.verdict.admit);
-    let mut joined = Verdict {
-        admit,
-        retry: Retry::NOW,
-        wait: Micros(0),
-        answers: plan.iter().map(|_| UNCOUNTED).collect(),
-    };
-    let (mut charge, mut is_any_degraded) = (Charge::default(), false);
-    for decided in parts {
-        joined.retry = joined.retry.max(decided.verdict.retry);
-        joined.wait = joined.wait.max(decided.verdict.wait);
-        for (&place, answer) in decided.part.places.iter().zip(decided.verdict.answers) {
-            joined.answers[place] = answer;
-        }
-        charge.entries.extend(decided.charge.entries);
-        is_any_degraded |= decided.is_degraded;
-    }
-    if !admit {
-        joined.wait = Micros(0);
-    }
-    Outcome::Decided {
-        verdict: joined,
-        charge,
-        is_degraded: is_any_degraded,
-    }
+/// Returns what is left of the time for a decision that began then.
+fn remaining(remote: &Remote, began: Timestamp) -> Duration {
+    let elapsed = Duration::from_micros(remote.store().clock.now().since(began).0);
+    remote.store().settings().timeout.saturating_sub(elapsed)
 }
 
 /// Splits a plan by slot; each part is in the plan's order.
@@ -171,22 +213,13 @@ pub(super) fn parts<'s>(remote: &Remote, plan: &[Check<'s>]) -> Vec<PlanPart<'s>
         let is_of = |part: &&mut PlanPart<'_>| {
             !remote.is_cross_slot(part.checks[0].partition_id, check.partition_id)
         };
-        match parts.iter_mut().find(is_of) {
-            Some(part) => {
-                part.checks.push(*check);
-                part.places.push(place);
-            }
-            None => parts.push(PlanPart {
-                checks: smallvec![*check],
-                places: smallvec![place],
-            }),
+        if let Some(part) = parts.iter_mut().find(is_of) {
+            part.push(place, *check);
+        } else {
+            let mut part = PlanPart::default();
+            part.push(place, *check);
+            parts.push(part);
         }
     }
     parts
-}
-
-fn unavailable(remote: &Remote) -> Outcome {
-    Outcome::Unavailable {
-        retry: remote.store().cooldown(),
-    }
 }

@@ -3,21 +3,23 @@
 //!
 //! [`GuardedStore`] is the process's part: refusals, breakers, this node's own counts for when Redis
 //! is away, and the fleet's size. [`GuardedSession`] is a worker's part. A plan that is in one slot is
-//! decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]). Nothing is
-//! ever sent twice: a decision that got no answer in time may have been counted, and stays so.
+//! decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]). A decision that
+//! got no answer in time may have been counted; it stays so, and is not sent again.
 
-mod abandoned;
 mod breaker;
 mod counters;
 mod cross_slot;
 mod fallback;
 mod fleet;
+mod joined;
 mod owned_plan;
 mod refusals;
 mod remote;
+mod servers;
 mod settlements;
 mod store;
 
+pub(crate) use refusals::Recalled;
 pub use store::GuardedStore;
 
 use std::rc::Rc;
@@ -26,7 +28,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 
-use self::abandoned::Abandoned;
+use self::counters::Unanswered;
+use self::joined::{JoinedPlan, PlanPart, decided};
 use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
@@ -40,7 +43,6 @@ use crate::limit::{Check, Decision, PartitionId};
 #[derive(Debug)]
 pub struct GuardedSession {
     remote: Rc<Remote>,
-    abandoned: Rc<Abandoned>,
     settlements: Rc<SettlementQueue>,
 }
 
@@ -48,47 +50,60 @@ impl GuardedSession {
     /// Opens the worker's connections, on its runtime.
     pub(super) fn open(store: &Arc<GuardedStore>) -> Self {
         let remote = Rc::new(Remote::open(store));
-        let abandoned: Rc<Abandoned> = Rc::default();
-        tokio::task::spawn_local(Rc::clone(&abandoned).attend(Rc::downgrade(&remote)));
         let settlements: Rc<SettlementQueue> = Rc::default();
         tokio::task::spawn_local(Rc::clone(&settlements).attend(Rc::downgrade(&remote)));
         Self {
             remote,
-            abandoned,
             settlements,
         }
     }
 
-    /// Answers a plan from a remembered refusal, if there is one.
-    pub(super) fn remembered(&self, plan: &[Check<'_>]) -> Option<Outcome> {
+    /// Says what is remembered of a plan.
+    pub(super) fn recall(&self, plan: &[Check<'_>]) -> Recalled {
         let store = self.remote.store();
-        let verdict = store.refusals.find(plan, || store.clock.now())?;
-        self.remote.counters().remembered();
-        Some(Outcome::Decided {
-            verdict,
-            charge: Charge::default(),
-            is_degraded: false,
-        })
+        let recalled = store.refusals.recall(plan, || store.clock.now());
+        if let Recalled::Refused(_) = recalled {
+            self.remote.counters().remembered();
+        }
+        recalled
     }
 
-    /// Decides a plan for which nothing is [`remembered`](Self::remembered), all or nothing.
+    /// Decides a plan that is not refused by what is remembered, all or nothing.
     pub(super) async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        let store = self.remote.store();
-        let sent = store.clock.now();
-        let question = self.abandoned.ask(plan);
-        let outcome = if cross_slot::is_cross_slot(&self.remote, plan) {
-            cross_slot::decide(&self.remote, &self.settlements, plan).await
-        } else {
-            self.remote.decide(plan, sent).await
-        };
-        question.answered();
+        if cross_slot::is_cross_slot(&self.remote, plan) {
+            return cross_slot::decide(&self.remote, &self.settlements, plan).await;
+        }
+        match self.remote.decide(plan).await {
+            Ok(verdict)
+                if verdict
+                    .answers
+                    .iter()
+                    .all(|answer| answer.decision.is_some()) =>
+            {
+                decided(plan, verdict)
+            }
+            Ok(verdict) => {
+                let mut joined = JoinedPlan::new(plan);
+                joined.add_redis(&self.remote, PlanPart::whole(plan), verdict);
+                joined.finish(&self.remote, &self.settlements)
+            }
+            Err(Unanswered::CrossSlot) => {
+                cross_slot::decide(&self.remote, &self.settlements, plan).await
+            }
+            Err(_) => self.remote.store().fallback().decide(plan),
+        }
+    }
+
+    /// Decides a plan that must be refused as far as this node knows, and forgets what is not so.
+    pub(super) async fn decide_due(&self, plan: &[Check<'_>]) -> Outcome {
+        let outcome = self.decide(plan).await;
         if let Outcome::Decided {
             verdict,
             is_degraded: false,
             ..
         } = &outcome
         {
-            store.remember(plan, verdict, sent);
+            (self.remote.store().refusals).forget_admitted(plan, verdict);
         }
         outcome
     }

@@ -2,17 +2,19 @@
 //! answer may be another.
 //!
 //! A refusal says when the same cost would be admitted with no other traffic, and other traffic
-//! only makes it later: until then the same plan, at that cost or a higher one, must be refused.
-//! A refusal is remembered because of one quota, the one that refuses longest. The rest of the answer
-//! is repeated as it was, with its times counted down. If units come back early (by a reset or a
-//! release), clients notice when the refusal is forgotten, so it is remembered no longer than the
-//! configuration says.
+//! only makes it later: until then the same quota of the same partition must refuse that cost and
+//! higher ones, whatever else is in the plan. So each quota that refused is remembered by itself, and a
+//! plan that contains one is refused. The answer says what is remembered, its times counted down.
 //!
-//! Plans with a quota that counts refused requests are not remembered: Redis must count each request.
+//! If units come back early (by a reset or a release), clients must notice. So after `cap` one request
+//! asks Redis again, while the others are still refused: however many ask, Redis has one call for each
+//! refused quota, partition and `cap`.
+//!
+//! Plans with a quota that counts refused requests are not answered from here: Redis must count each.
 //!
 //! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +22,7 @@ use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
+use super::fallback::UNCOUNTED;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Mode, SeriesId};
 use crate::limit::quota::Count;
@@ -29,11 +32,26 @@ use crate::limit::{Answer, Check, Decision, PartitionId, Quota, Retry, Verdict};
 #[derive(Debug)]
 pub(super) struct Refusals {
     shards: Box<[CachePadded<Mutex<RefusalShard>>]>,
-    /// Checks of all remembered plans, which are bounded.
-    checks: AtomicUsize,
+    /// How many refusals are remembered.
+    len: AtomicUsize,
     /// The shard that is swept next.
     next_sweep: AtomicUsize,
     hasher: RandomState,
+}
+
+/// What is remembered of a plan.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it becomes the outcome of the request at once"
+)]
+#[derive(Debug)]
+pub(crate) enum Recalled {
+    /// Nothing that refuses it.
+    Nothing,
+    /// It must still be refused.
+    Refused(Verdict),
+    /// It must still be refused, as far as this node knows, and the caller is to ask whether that is so.
+    Due,
 }
 
 /// When a plan was sent and when its answer arrived: it was decided in between.
@@ -48,27 +66,25 @@ struct RefusalShard {
     entries: HashTable<RememberedRefusal>,
 }
 
+/// One quota of one partition that refused a cost.
 #[derive(Debug)]
 struct RememberedRefusal {
     hash: u64,
-    /// One per check of the plan, in order.
-    checks: Box<[RememberedCheck]>,
-    /// Which check refuses longest, and its quota and cost as they were.
-    binding: usize,
-    quota: Quota,
-    cost: u64,
-    retry: Retry,
-    /// When the answer arrived; its times count from then.
-    received: Timestamp,
-    /// When it is forgotten.
-    until: Timestamp,
-}
-
-#[derive(Debug)]
-struct RememberedCheck {
     series_id: SeriesId,
     partition_id: PartitionId,
-    decision: Option<Decision>,
+    /// The quota as it was then.
+    quota: Quota,
+    cost: u64,
+    decision: Decision,
+    /// When the answer arrived; its times count from then.
+    received: Timestamp,
+    /// Until when it is repeated without asking.
+    fresh_until: Timestamp,
+    /// After that, until when it is repeated because a request asks.
+    asked_until: Timestamp,
+    /// When the cost may fit again.
+    over: Timestamp,
+    cap: Micros,
 }
 
 impl Refusals {
@@ -76,155 +92,188 @@ impl Refusals {
     pub(super) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
-            checks: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
             next_sweep: AtomicUsize::new(0),
             hasher: RandomState::new(),
         }
     }
 
-    /// Returns the answer of a plan if it must still be refused.
-    pub(super) fn find(
-        &self,
-        plan: &[Check<'_>],
-        now: impl FnOnce() -> Timestamp,
-    ) -> Option<Verdict> {
-        if self.checks.load(Relaxed) == 0 || plan.iter().any(counts_refused) {
-            return None;
+    /// Says whether a plan must still be refused. If nobody has asked for a while, the caller is to ask.
+    pub(super) fn recall(&self, plan: &[Check<'_>], now: impl FnOnce() -> Timestamp) -> Recalled {
+        if self.len.load(Relaxed) == 0 || plan.iter().any(counts_refused) {
+            return Recalled::Nothing;
         }
-        let hash = self.hash(plan);
-        let shard = self.lock(hash);
-        let entry = (shard.entries).find(hash, |entry| entry.is_of(hash, plan))?;
-        let check = &plan[entry.binding];
-        let is_binding =
-            check.mode == Mode::Enforce && *check.quota == entry.quota && check.cost >= entry.cost;
-        let now = is_binding.then(now)?;
-        (now < entry.until).then(|| entry.verdict(plan, now))
+        let now = now();
+        let (mut refused, mut due) = (Recollection::new(), Recollection::new());
+        for (place, check) in plan.iter().enumerate() {
+            self.with(check, |entry| {
+                if now < entry.over {
+                    let found = if entry.is_repeated(now) {
+                        &mut refused
+                    } else {
+                        &mut due
+                    };
+                    found.push((place, entry.aged(check, now)));
+                }
+            });
+        }
+        match (refused.is_empty(), due.is_empty()) {
+            (true, true) => return Recalled::Nothing,
+            (true, false) if self.claim(plan, &due, now) => return Recalled::Due,
+            _ => {}
+        }
+        refused.extend(due);
+        Recalled::Refused(refusal(plan, &refused))
     }
 
-    /// Remembers that Redis refused a plan, for at most `cap`.
+    /// Remembers those quotas of a plan that refused it, for at most `cap` without asking.
     pub(super) fn remember(
         &self,
         plan: &[Check<'_>],
-        verdict: &Verdict,
+        decisions: impl Iterator<Item = Option<Decision>>,
         asked: Interval,
         cap: Micros,
     ) {
-        if cap == Micros(0) || verdict.admit || plan.iter().any(counts_refused) {
+        if cap == Micros(0) || plan.iter().any(counts_refused) {
             return;
         }
-        let Some((binding, decision)) = binding(plan, verdict) else {
-            return;
-        };
-        let lifetime = match decision.retry {
-            // The server's clock may be a little faster than this node's.
-            Retry::After(retry) => Micros(retry.0 - retry.0 / DRIFT_SHARE).min(cap),
-            Retry::Never => cap,
-        };
-        let until = asked.sent + lifetime;
-        if until <= asked.received {
-            return;
+        for (check, decision) in plan.iter().zip(decisions) {
+            if let Some(decision) = decision.filter(|decision| !decision.admit)
+                && check.mode == Mode::Enforce
+            {
+                self.insert(check, decision, asked, cap);
+            }
         }
-        let hash = self.hash(plan);
-        let check = &plan[binding];
-        let entry = RememberedRefusal {
-            hash,
-            checks: (plan.iter().zip(&verdict.answers))
-                .map(|(check, answer)| RememberedCheck {
-                    series_id: check.series_id,
-                    partition_id: check.partition_id,
-                    decision: answer.decision,
-                })
-                .collect(),
-            binding,
-            quota: *check.quota,
-            cost: check.cost,
-            retry: decision.retry,
-            received: asked.received,
-            until,
-        };
-        self.insert(entry, plan);
     }
 
-    /// Forgets the refusals of plans that contain one partition's quota.
+    /// Forgets what was remembered of quotas that admit now.
+    pub(super) fn forget_admitted(&self, plan: &[Check<'_>], verdict: &Verdict) {
+        for (check, answer) in plan.iter().zip(&verdict.answers) {
+            if answer.decision.is_some_and(|decision| decision.admit) {
+                self.forget(check.series_id, check.partition_id);
+            }
+        }
+    }
+
+    /// Forgets the refusal of one partition's quota.
     pub(super) fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
-        let is_of = |asked: &RememberedCheck| {
-            (asked.series_id, asked.partition_id) == (series_id, partition_id)
-        };
-        self.retain(|entry| !entry.checks.iter().any(is_of));
+        if self.len.load(Relaxed) == 0 {
+            return;
+        }
+        let hash = self.hash(series_id, partition_id);
+        let mut shard = self.lock(hash);
+        let is_it = |entry: &RememberedRefusal| entry.is_of(series_id, partition_id);
+        if let Ok(found) = shard.entries.find_entry(hash, is_it) {
+            found.remove();
+            self.len.fetch_sub(1, Relaxed);
+        }
     }
 
-    /// Forgets all.
-    pub(super) fn clear(&self) {
-        self.retain(|_| false);
+    /// Forgets the refusals of series that are not among `live`.
+    pub(super) fn retain(&self, live: &[SeriesId]) {
+        for index in 0..SHARDS {
+            self.retain_in(index, |entry| live.contains(&entry.series_id));
+        }
     }
 
     /// Forgets what is over, a few shards at a time. To be called several times a second.
     pub(super) fn sweep(&self, now: Timestamp) {
-        if self.checks.load(Relaxed) == 0 {
+        if self.len.load(Relaxed) == 0 {
             return;
         }
         let first = self.next_sweep.fetch_add(SHARDS_PER_SWEEP, Relaxed);
         for index in first..first + SHARDS_PER_SWEEP {
-            self.retain_in(index % SHARDS, |entry| now < entry.until);
+            // What nobody has asked about for as long as it was fresh is of little use.
+            self.retain_in(index % SHARDS, |entry| {
+                let last = entry.fresh_until.max(entry.asked_until);
+                now < entry.over && now < last + entry.cap
+            });
         }
     }
 
     /// Counts the refusals.
     pub(super) fn len(&self) -> u64 {
-        let len = |shard: &CachePadded<Mutex<RefusalShard>>| lock(shard).entries.len() as u64;
-        self.shards.iter().map(len).sum()
+        self.len.load(Relaxed) as u64
     }
 
-    fn insert(&self, entry: RememberedRefusal, plan: &[Check<'_>]) {
-        let hash = entry.hash;
+    /// Lets the caller ask about refusals that are due, unless somebody does already.
+    fn claim(&self, plan: &[Check<'_>], due: &Recollection, now: Timestamp) -> bool {
+        let mut is_first = true;
+        for &(place, _) in due {
+            self.with(&plan[place], |entry| {
+                is_first &= !entry.is_repeated(now);
+                entry.asked_until = now + entry.cap;
+            });
+        }
+        is_first
+    }
+
+    /// Calls `act` with what is remembered of a check, if it refuses it.
+    fn with(&self, check: &Check<'_>, act: impl FnOnce(&mut RememberedRefusal)) {
+        let hash = self.hash(check.series_id, check.partition_id);
         let mut shard = self.lock(hash);
-        let known = (shard.entries).find_mut(hash, |other| other.is_of(hash, plan));
-        if let Some(known) = known {
-            // The refusal of the lowest cost answers for higher costs too.
-            let is_better = entry.until > known.until || entry.cost < known.cost;
+        let is_it = |entry: &RememberedRefusal| entry.is_of(check.series_id, check.partition_id);
+        if let Some(entry) = shard.entries.find_mut(hash, is_it)
+            && entry.refuses(check)
+        {
+            act(entry);
+        }
+    }
+
+    fn insert(&self, check: &Check<'_>, decision: Decision, asked: Interval, cap: Micros) {
+        let fresh_until = asked.sent + cap;
+        let over = match decision.retry {
+            // The server's clock may be a little faster than this node's.
+            Retry::After(retry) => asked.sent + Micros(retry.0 - retry.0 / DRIFT_SHARE),
+            Retry::Never => Timestamp(u64::MAX),
+        };
+        if fresh_until.min(over) <= asked.received {
+            return;
+        }
+        let hash = self.hash(check.series_id, check.partition_id);
+        let entry = RememberedRefusal {
+            hash,
+            series_id: check.series_id,
+            partition_id: check.partition_id,
+            quota: *check.quota,
+            cost: check.cost,
+            decision,
+            received: asked.received,
+            fresh_until,
+            asked_until: Timestamp(0),
+            over,
+            cap,
+        };
+        let mut shard = self.lock(hash);
+        let is_it = |known: &RememberedRefusal| known.is_of(check.series_id, check.partition_id);
+        if let Some(known) = shard.entries.find_mut(hash, is_it) {
+            // The refusal of a lower cost answers for this one too, as long as it is fresh.
+            let is_better = entry.cost <= known.cost || known.fresh_until <= entry.received;
             if is_better || known.quota != entry.quota {
                 *known = entry;
             }
-            return;
-        }
-        let checks = entry.checks.len();
-        if self.checks.fetch_add(checks, Relaxed) + checks > CHECKS_MAX {
-            self.checks.fetch_sub(checks, Relaxed);
-            return;
-        }
-        (shard.entries).insert_unique(hash, entry, |entry| entry.hash);
-    }
-
-    fn retain(&self, stays: impl Fn(&RememberedRefusal) -> bool) {
-        for index in 0..SHARDS {
-            self.retain_in(index, &stays);
+        } else if self.len.fetch_add(1, Relaxed) < ENTRIES_MAX {
+            shard.entries.insert_unique(hash, entry, |entry| entry.hash);
+        } else {
+            self.len.fetch_sub(1, Relaxed);
         }
     }
 
     fn retain_in(&self, index: usize, stays: impl Fn(&RememberedRefusal) -> bool) {
         let mut shard = lock(&self.shards[index]);
-        let mut dropped = 0;
-        shard.entries.retain(|entry| {
-            let is_kept = stays(entry);
-            if !is_kept {
-                dropped += entry.checks.len();
-            }
-            is_kept
-        });
+        let before = shard.entries.len();
+        shard.entries.retain(|entry| stays(entry));
+        let dropped = before - shard.entries.len();
         if shard.entries.len() < shard.entries.capacity() / 4 {
             shard.entries.shrink_to_fit(|entry| entry.hash);
         }
-        self.checks.fetch_sub(dropped, Relaxed);
+        self.len.fetch_sub(dropped, Relaxed);
     }
 
-    /// Hashes what a plan asks for. Nobody outside knows the key of the hash, so nobody can choose
-    /// partitions whose hashes collide.
-    fn hash(&self, plan: &[Check<'_>]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        for check in plan {
-            (check.series_id, check.partition_id).hash(&mut hasher);
-        }
-        hasher.finish()
+    /// Hashes which quota it is, and whose. Nobody outside knows the key of the hash, so nobody can
+    /// choose partitions whose hashes collide.
+    fn hash(&self, series_id: SeriesId, partition_id: PartitionId) -> u64 {
+        self.hasher.hash_one((series_id, partition_id))
     }
 
     fn lock(&self, hash: u64) -> MutexGuard<'_, RefusalShard> {
@@ -234,71 +283,61 @@ impl Refusals {
 }
 
 impl RememberedRefusal {
-    fn is_of(&self, hash: u64, plan: &[Check<'_>]) -> bool {
-        self.hash == hash
-            && self.checks.len() == plan.len()
-            && (self.checks.iter().zip(plan)).all(|(asked, check)| {
-                (asked.series_id, asked.partition_id) == (check.series_id, check.partition_id)
-            })
+    fn is_of(&self, series_id: SeriesId, partition_id: PartitionId) -> bool {
+        (self.series_id, self.partition_id) == (series_id, partition_id)
     }
 
-    /// Returns the answer as of `now`: its times are counted down.
-    fn verdict(&self, plan: &[Check<'_>], now: Timestamp) -> Verdict {
+    /// Says whether a check of the same series and partition must be refused too.
+    fn refuses(&self, check: &Check<'_>) -> bool {
+        check.mode == Mode::Enforce && check.cost >= self.cost && *check.quota == self.quota
+    }
+
+    /// Says whether it is repeated without asking.
+    fn is_repeated(&self, now: Timestamp) -> bool {
+        now < self.fresh_until.max(self.asked_until)
+    }
+
+    /// Returns what a check is answered as of `now`: the times are counted down.
+    fn aged(&self, check: &Check<'_>, now: Timestamp) -> Decision {
         let elapsed = now.since(self.received);
-        let is_beyond = plan[self.binding].cost > self.quota.capacity();
-        let mut answers: SmallVec<[Answer; 4]> = (self.checks.iter())
-            .map(|asked| Answer {
-                decision: asked.decision.map(|decision| aged(decision, elapsed)),
-                charged: None,
-            })
-            .collect();
-        let mut retry = aged_retry(self.retry, elapsed);
-        if is_beyond {
-            retry = Retry::Never;
-            if let Some(decision) = &mut answers[self.binding].decision {
-                decision.retry = retry;
+        let retry = match self.decision.retry {
+            Retry::After(retry) if check.cost <= self.quota.capacity() => {
+                Retry::After(counted_down(retry, elapsed))
             }
-        }
-        Verdict {
-            admit: false,
+            _ => Retry::Never,
+        };
+        Decision {
+            next: (self.decision.next).map(|next| counted_down(next, elapsed)),
+            reset: counted_down(self.decision.reset, elapsed),
             retry,
-            wait: Micros(0),
-            answers,
+            ..self.decision
         }
     }
 }
 
-/// Returns the check whose enforced quota refuses longest, if any does.
-fn binding(plan: &[Check<'_>], verdict: &Verdict) -> Option<(usize, Decision)> {
-    (plan.iter().zip(&verdict.answers).enumerate())
-        .filter(|(_, (check, _))| check.mode == Mode::Enforce)
-        .filter_map(|(index, (_, answer))| Some((index, answer.decision?)))
-        .filter(|(_, decision)| !decision.admit)
-        .max_by_key(|(_, decision)| decision.retry)
+/// What is remembered of the checks of a plan, by their places.
+type Recollection = SmallVec<[(usize, Decision); 2]>;
+
+/// Refuses a plan because of what is remembered. Nothing is said of the other checks: they were not asked.
+fn refusal(plan: &[Check<'_>], refused: &Recollection) -> Verdict {
+    let mut verdict = Verdict {
+        admit: false,
+        retry: Retry::NOW,
+        wait: Micros(0),
+        answers: plan.iter().map(|_| UNCOUNTED).collect(),
+    };
+    for &(place, decision) in refused {
+        verdict.retry = verdict.retry.max(decision.retry);
+        verdict.answers[place] = Answer {
+            decision: Some(decision),
+            charged: None,
+        };
+    }
+    verdict
 }
 
 fn counts_refused(check: &Check<'_>) -> bool {
     check.quota.count == Count::All
-}
-
-fn aged(decision: Decision, elapsed: Micros) -> Decision {
-    Decision {
-        next: decision.next.map(|next| counted_down(next, elapsed)),
-        reset: counted_down(decision.reset, elapsed),
-        retry: if decision.admit {
-            decision.retry
-        } else {
-            aged_retry(decision.retry, elapsed)
-        },
-        ..decision
-    }
-}
-
-fn aged_retry(retry: Retry, elapsed: Micros) -> Retry {
-    match retry {
-        Retry::After(retry) => Retry::After(counted_down(retry, elapsed)),
-        Retry::Never => Retry::Never,
-    }
 }
 
 /// Counts a span down, though not to 0: only Redis says when it is over.
@@ -314,9 +353,9 @@ fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {
 const SHARDS: usize = 64;
 /// Shards that one sweep passes over; all are swept within 0.8 s.
 const SHARDS_PER_SWEEP: usize = 8;
-/// Most checks of all remembered plans; with the tables they take 24 MB at most. A refusal that does
-/// not fit is not remembered.
-const CHECKS_MAX: usize = 1 << 16;
+/// Most refusals that are remembered; with the tables they take 32 MB at most. One that does not fit is
+/// not remembered.
+const ENTRIES_MAX: usize = 1 << 16;
 /// A refusal is remembered for this part (0.8 %) less than it says, in case the server's clock runs
 /// faster than this node's, which is corrected by at most 0.5 %.
 const DRIFT_SHARE: u64 = 128;

@@ -17,47 +17,46 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
-use super::breaker::CircuitBreaker;
+use super::breaker::Permit;
 use super::counters::{Counters, Unanswered};
 use super::fleet::LIFETIME;
+use super::owned_plan::OwnedPlan;
+use super::servers::{Server, WorkerServers};
 use super::store::GuardedStore;
 use crate::clock::Timestamp;
-use crate::limit::{Check, Decision, PartitionId};
+use crate::limit::{Check, Count, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
-use crate::store::charge::{Charge, ChargeEntry, Keeper};
-use crate::store::outcome::Outcome;
-use crate::store::redis::wire::Settlement;
-use crate::store::redis::{CallError, RedisSession};
+use crate::store::redis::wire::{self, Settlement};
+use crate::store::redis::{CallError, Caller, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
 #[derive(Debug)]
 pub(super) struct Remote {
     store: Arc<GuardedStore>,
     redis: RedisSession,
-    /// The breakers of the servers that were asked, by the names that `redis` gives the servers.
-    breakers: RefCell<HashMap<Rc<str>, Rc<WorkerBreaker>>>,
-    /// Which worker this is, for what is counted by worker.
-    worker: usize,
+    /// The servers that were asked, by the names that `redis` gives them.
+    servers: RefCell<HashMap<Rc<str>, Rc<HeldServer>>>,
     counters: Arc<CachePadded<Counters>>,
     /// The change of the settings that was applied last.
     applied: Cell<u64>,
 }
 
-/// A breaker of the process. Workers clone the `Rc` around it, not the `Arc`, whose count they would
+/// A server of the process. Workers clone the `Rc` around it, not the `Arc`, whose count they would
 /// contend for.
 #[derive(Debug)]
-struct WorkerBreaker(Arc<CircuitBreaker>);
+struct HeldServer(Arc<Server>);
 
 impl Remote {
     /// Opens the worker's connections, on its runtime.
     pub(super) fn open(store: &Arc<GuardedStore>) -> Self {
         let applied = Cell::new(store.changes());
         let (worker, counters) = store.open_counters();
+        let observers =
+            WorkerServers::new(Arc::clone(&store.servers), worker, Arc::clone(&counters));
         Self {
             store: Arc::clone(store),
-            redis: store.open_redis(),
-            breakers: RefCell::default(),
-            worker,
+            redis: store.open_redis(Rc::new(observers)),
+            servers: RefCell::default(),
             counters,
             applied,
         }
@@ -79,45 +78,72 @@ impl Remote {
     /// Says whether Redis would not be asked about this check now.
     pub(super) fn is_barred(&self, check: &Check<'_>) -> bool {
         let server = self.redis.server(check.partition_id);
-        self.breaker(server).state() == BreakerState::Open
+        self.server(server).breaker.state() == BreakerState::Open
     }
 
-    /// Decides a plan that one step can decide, in Redis or in its place. `now` is when that began.
-    pub(super) async fn decide(&self, plan: &[Check<'_>], now: Timestamp) -> Outcome {
-        let deciding = pin!(self.redis.decide(plan));
-        let Ok(verdict) = self.ask(plan, now, deciding).await else {
-            return self.store.fallback().decide(plan);
+    /// Lets Redis decide a plan that one step can decide. If it refuses, that is remembered, whether or
+    /// not the caller still waits.
+    pub(super) async fn decide(&self, plan: &[Check<'_>]) -> Result<Verdict, Unanswered> {
+        let sent = self.store.clock.now();
+        let read = |plan: &[Check<'_>], reply: &wire::Reply| {
+            let verdict = wire::verdict(plan, reply).ok()?;
+            Some(
+                verdict
+                    .answers
+                    .iter()
+                    .map(|answer| answer.decision)
+                    .collect(),
+            )
         };
-        let entries = (plan.iter().zip(&verdict.answers))
-            .map(|(check, answer)| ChargeEntry {
-                quota: *check.quota,
-                series_id: check.series_id,
-                partition_id: check.partition_id,
-                charged: answer.charged,
-                keeper: Keeper::Redis,
-            })
-            .collect();
-        Outcome::Decided {
-            verdict,
-            charge: Charge { entries },
-            is_degraded: false,
+        let late_reader = || self.late_reader(plan, sent, read);
+        let caller = Caller::new(&late_reader);
+        let deciding = pin!(self.redis.decide(plan, &caller));
+        let timeout = self.store.settings().timeout;
+        let verdict = self.ask(plan, sent, timeout, &caller, deciding).await?;
+        if !verdict.admit {
+            let decisions = verdict.answers.iter().map(|answer| answer.decision);
+            self.store.remember(plan, decisions, sent);
         }
+        Ok(verdict)
     }
 
-    /// Returns what Redis would answer a plan that one step can decide.
+    /// As [`decide`](Self::decide), within `timeout`; a refusal is not remembered.
+    pub(super) async fn charge(
+        &self,
+        plan: &[Check<'_>],
+        timeout: Duration,
+    ) -> Result<Verdict, Unanswered> {
+        let caller = Caller::new(&|| None);
+        let deciding = pin!(self.redis.decide(plan, &caller));
+        let sent = self.store.clock.now();
+        self.ask(plan, sent, timeout, &caller, deciding).await
+    }
+
+    /// Returns what Redis would answer a plan that one step can decide: nothing for a check that it has
+    /// no memory for. If a check refuses, that is remembered.
     pub(super) async fn peek(
         &self,
         plan: &[Check<'_>],
-    ) -> Result<SmallVec<[Decision; 4]>, Unanswered> {
-        let peeking = pin!(self.redis.peek(plan));
-        self.ask(plan, self.store.clock.now(), peeking).await
+    ) -> Result<SmallVec<[Option<Decision>; 4]>, Unanswered> {
+        let sent = self.store.clock.now();
+        let read = |plan: &[Check<'_>], reply: &wire::Reply| wire::peeks(plan, reply).ok();
+        let late_reader = || self.late_reader(plan, sent, read);
+        let caller = Caller::new(&late_reader);
+        let peeking = pin!(self.redis.peek(plan, &caller));
+        let timeout = self.store.settings().timeout;
+        let peeks = self.ask(plan, sent, timeout, &caller, peeking).await?;
+        self.store.remember(plan, peeks.iter().copied(), sent);
+        Ok(peeks)
     }
 
     /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
     pub(super) async fn peek_anywhere(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+        let own = self.store.fallback().peek(plan);
         match self.peek(plan).await {
-            Ok(decisions) => decisions,
-            Err(_) => self.store.fallback().peek(plan),
+            Ok(peeks) => (peeks.iter().zip(own))
+                .map(|(peek, own)| peek.unwrap_or(own))
+                .collect(),
+            Err(_) => own,
         }
     }
 
@@ -126,8 +152,11 @@ impl Remote {
         let Some(first) = settlements.first() else {
             return Ok(());
         };
-        let settling = pin!(self.redis.settle(settlements));
-        self.call(first.partition_id, settling).await
+        let caller = Caller::new(&|| None);
+        let settling = pin!(self.redis.settle(settlements, &caller));
+        let timeout = self.store.settings().timeout;
+        self.call(first.partition_id, timeout, &caller, settling)
+            .await
     }
 
     /// Does what is needed a few times a second, and not for each request.
@@ -137,14 +166,14 @@ impl Remote {
             self.redis.reconfigure(&self.store.settings().redis);
         }
         // If the server is gone, only this map still holds its name.
-        (self.breakers.borrow_mut()).retain(|server, _| Rc::strong_count(server) > 1);
+        (self.servers.borrow_mut()).retain(|name, _| Rc::strong_count(name) > 1);
         self.counters.connected(self.redis.connections());
         if !self.redis.is_known() {
             return;
         }
         // A call for which no request waits is the best probe.
-        let breaker = self.breaker(self.redis.nodes_server());
-        let is_probe = breaker.state() == BreakerState::HalfOpen;
+        let server = self.server(self.redis.nodes_server());
+        let is_probe = server.breaker.state() == BreakerState::HalfOpen;
         if is_probe || self.store.fleet.take_turn(self.store.clock.now()) {
             tokio::task::spawn_local(Rc::clone(self).announce());
         }
@@ -153,12 +182,34 @@ impl Remote {
     /// Announces this node, and notes how many there are.
     async fn announce(self: Rc<Self>) {
         let fleet = &self.store.fleet;
-        let breaker = self.breaker(self.redis.nodes_server());
-        let announcing = pin!(self.redis.announce(fleet.id(), LIFETIME));
-        if let Ok(count) = self.guard(&breaker, announcing).await {
+        let server = self.server(self.redis.nodes_server());
+        let caller = Caller::new(&|| None);
+        let announcing = pin!(self.redis.announce(fleet.id(), LIFETIME, &caller));
+        let timeout = self.store.settings().timeout;
+        if let Ok(count) = self.guard(&server, timeout, &caller, announcing).await {
             let now = self.store.clock.now();
             fleet.saw(u32::try_from(count).unwrap_or(u32::MAX), now);
         }
+    }
+
+    /// Returns who remembers what a late reply refuses, if anything is remembered of this plan.
+    fn late_reader(
+        &self,
+        plan: &[Check<'_>],
+        sent: Timestamp,
+        read: impl Fn(&[Check<'_>], &wire::Reply) -> Option<SmallVec<[Option<Decision>; 4]>> + 'static,
+    ) -> Option<LateReader> {
+        let counts_all = |check: &Check<'_>| check.quota.count == Count::All;
+        if !self.store.remembers_refusals() || plan.iter().any(counts_all) {
+            return None;
+        }
+        let (owned, store) = (OwnedPlan::of(plan), Arc::clone(&self.store));
+        Some(Box::new(move |reply| {
+            let plan = owned.plan();
+            if let Some(decisions) = read(&plan, &reply) {
+                store.remember(&plan, decisions.into_iter(), sent);
+            }
+        }))
     }
 
     /// Asks about a plan, and counts how it went.
@@ -166,12 +217,14 @@ impl Remote {
         &self,
         plan: &[Check<'_>],
         began: Timestamp,
+        timeout: Duration,
+        caller: &Caller<'_>,
         asking: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, Unanswered> {
         let Some(first) = plan.first() else {
             return Err(Unanswered::Unsent);
         };
-        let answer = self.call(first.partition_id, asking).await;
+        let answer = self.call(first.partition_id, timeout, caller, asking).await;
         match &answer {
             Ok(_) => self.counters.answered(self.store.clock.now().since(began)),
             Err(unanswered) => self.counters.unanswered(*unanswered),
@@ -183,59 +236,66 @@ impl Remote {
     async fn call<T>(
         &self,
         partition_id: PartitionId,
+        timeout: Duration,
+        caller: &Caller<'_>,
         call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, Unanswered> {
-        let breaker = self.breaker(self.redis.server(partition_id));
-        let answer = self.guard(&breaker, call).await;
+        let server = self.server(self.redis.server(partition_id));
+        let answer = self.guard(&server, timeout, caller, call).await;
         if matches!(answer, Err(Unanswered::Late)) {
             self.redis.suspect(partition_id);
         }
         answer
     }
 
-    /// Makes a call if its server may be asked, waits for it no longer than a decision may take,
-    /// and tells the breaker how it went.
+    /// Makes a call if its server may be asked, and waits for it no longer than `timeout`.
+    ///
+    /// The server's observer hears of failures from the connection. Only of a probe does the breaker
+    /// hear from here.
     async fn guard<T>(
         &self,
-        breaker: &CircuitBreaker,
+        server: &Server,
+        timeout: Duration,
+        caller: &Caller<'_>,
         call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, Unanswered> {
-        let timeout = self.store.settings().timeout;
-        let permit = breaker.permit(self.worker).ok_or(Unanswered::Unasked)?;
-        match within(timeout, call).await {
-            Some(Ok(answer)) => {
-                self.store.note(permit.succeed());
-                Ok(answer)
-            }
-            Some(Err(error)) if error.is_of_the_plan() => {
-                self.store.note(permit.succeed());
-                Err(Unanswered::Failed)
-            }
-            Some(Err(error)) => {
-                permit.fail(&error);
-                Err(match error {
-                    CallError::Unsent | CallError::Overloaded => Unanswered::Unsent,
-                    _ => Unanswered::Failed,
-                })
-            }
-            None => {
-                permit.fail(&"no answer in time");
-                Err(Unanswered::Late)
+        let permit = server.breaker.permit().ok_or(Unanswered::Unasked)?;
+        let answer = within(timeout, call).await;
+        caller.is_late.set(answer.is_none());
+        let answer = answer.map_or(Err(Unanswered::Late), |answer| {
+            answer.map_err(|error| unanswered(&error))
+        });
+        if let Permit::Probe(probe) = permit {
+            match &answer {
+                Err(Unanswered::Late | Unanswered::Failed) => probe.fail(),
+                Err(Unanswered::Unsent | Unanswered::Unasked) => {}
+                Ok(_) | Err(Unanswered::BadKey | Unanswered::CrossSlot) => probe.succeed(),
             }
         }
+        answer
     }
 
-    /// Returns the breaker of a server.
-    fn breaker(&self, server: Rc<str>) -> Rc<WorkerBreaker> {
-        let mut breakers = self.breakers.borrow_mut();
-        let open = |server: &Rc<str>| Rc::new(WorkerBreaker(self.store.breaker(server)));
-        Rc::clone(breakers.entry(server).or_insert_with_key(open))
+    /// Returns a server by its name.
+    fn server(&self, name: Rc<str>) -> Rc<HeldServer> {
+        let mut servers = self.servers.borrow_mut();
+        let hold = |name: &Rc<str>| Rc::new(HeldServer(self.store.servers.server(name)));
+        Rc::clone(servers.entry(name).or_insert_with_key(hold))
     }
 }
 
-impl Deref for WorkerBreaker {
-    type Target = CircuitBreaker;
-    fn deref(&self) -> &CircuitBreaker {
+/// Returns what an error means to whoever asked.
+fn unanswered(error: &CallError) -> Unanswered {
+    match error {
+        CallError::Unsent | CallError::Overloaded => Unanswered::Unsent,
+        CallError::CrossSlot => Unanswered::CrossSlot,
+        error if error.is_of_the_plan() => Unanswered::BadKey,
+        _ => Unanswered::Failed,
+    }
+}
+
+impl Deref for HeldServer {
+    type Target = Server;
+    fn deref(&self) -> &Server {
         &self.0
     }
 }

@@ -1,26 +1,41 @@
 //! Settling what was charged: in this node's memory, and in Redis with one call per slot.
 //!
 //! Often it turns out where nothing can wait, such as in a drop, that a charge is to come back. So it
-//! can be put into a queue, which a task of the worker works off.
+//! can be put into a queue, which a task of the worker works off. What cannot be sent waits there until
+//! it can, or until the charge has aged out by itself. What was sent is never sent again: Redis may have
+//! executed it although no answer came.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::counters::Unanswered;
 use super::remote::Remote;
+use crate::clock::{Micros, Timestamp};
+use crate::limit::{Algorithm, Quota};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
 /// Charges that are to come back, at most [`SETTLEMENTS_MAX`]. What does not fit stays spent.
 #[derive(Debug, Default)]
 pub(super) struct SettlementQueue {
-    due: RefCell<VecDeque<(Charge, u64)>>,
+    due: RefCell<VecDeque<Release>>,
+    /// What could not be sent, until the next attempt.
+    unsent: RefCell<Vec<Release>>,
     filled: Notify,
+}
+
+/// What is to come back from Redis.
+#[derive(Debug)]
+struct Release {
+    entries: SmallVec<[ChargeEntry; 2]>,
+    amount: u64,
 }
 
 impl SettlementQueue {
@@ -29,42 +44,77 @@ impl SettlementQueue {
     pub(super) fn release(&self, remote: &Remote, charge: Charge, amount: u64) {
         let (here, there) = split(charge);
         drop(remote.store().memory.release(here, amount));
-        if there.iter().all(|entry| entry.charged.is_none()) {
+        let is_charged = |entry: &ChargeEntry| entry.charged.is_some();
+        let entries: SmallVec<_> = there.into_iter().filter(is_charged).collect();
+        if entries.is_empty() {
             return;
         }
-        let mut due = self.due.borrow_mut();
-        if due.len() >= SETTLEMENTS_MAX {
+        if self.len() >= SETTLEMENTS_MAX {
             remote.counters().settlement_dropped();
             return;
         }
-        due.push_back((Charge { entries: there }, amount));
+        self.due.borrow_mut().push_back(Release { entries, amount });
         self.filled.notify_one();
     }
 
     /// Works the queue off as long as the worker's session lives.
     pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
         loop {
-            self.filled.notified().await;
+            if self.unsent.borrow().is_empty() {
+                self.filled.notified().await;
+            } else if timeout(RETRY_EVERY, self.filled.notified()).await.is_err() {
+                let unsent = self.unsent.take();
+                self.due.borrow_mut().extend(unsent);
+            }
             let Some(remote) = remote.upgrade() else {
                 return;
             };
-            loop {
-                let due = self.take();
-                if due.is_empty() {
-                    break;
+            self.work_off(&remote).await;
+        }
+    }
+
+    /// Sends what is due. What cannot be sent and still counts is kept for the next attempt.
+    async fn work_off(&self, remote: &Remote) {
+        loop {
+            let due = self.take();
+            if due.is_empty() {
+                return;
+            }
+            let now = remote.store().clock.now();
+            let unsent = join_all(due.into_iter().map(|due| due.send(remote))).await;
+            for mut unsent in unsent
+                .into_iter()
+                .filter(|unsent| !unsent.entries.is_empty())
+            {
+                unsent.entries.retain(|entry| counts(entry, now));
+                if unsent.entries.is_empty() {
+                    remote.counters().settlement_dropped();
+                } else {
+                    self.unsent.borrow_mut().push(unsent);
                 }
-                let releasing = due.into_iter();
-                let releasing = releasing.map(|(charge, amount)| release(&remote, charge, amount));
-                join_all(releasing).await;
             }
         }
     }
 
     /// Takes the charges that are settled next, at the same time.
-    fn take(&self) -> Vec<(Charge, u64)> {
+    fn take(&self) -> Vec<Release> {
         let mut due = self.due.borrow_mut();
         let count = due.len().min(SETTLED_TOGETHER_MAX);
         due.drain(..count).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.due.borrow().len() + self.unsent.borrow().len()
+    }
+}
+
+impl Release {
+    /// Tells Redis; returns what could not be sent.
+    async fn send(mut self, remote: &Remote) -> Self {
+        let settled = settle(remote, &self.entries, release_step(self.amount)).await;
+        let mut settled = settled.into_iter();
+        (self.entries).retain(|_| settled.next() == Some(Settled::Unsent));
+        self
     }
 }
 
@@ -83,25 +133,45 @@ enum Settled {
 pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Charge {
     let (here, mut there) = split(charge);
     let mut charge = remote.store().memory.release(here, amount);
-    let step = |entry: &ChargeEntry| {
-        let charged = entry.charged?;
-        let amount = amount.min(charged.amount);
-        Some(SettlementStep::Release { charged, amount })
-    };
-    let settled = settle(remote, &there, step).await;
+    let settled = settle(remote, &there, release_step(amount)).await;
     for (entry, settled) in there.iter_mut().zip(settled) {
-        let Some(charged) = entry
-            .charged
-            .as_mut()
-            .filter(|_| settled != Settled::Unsent)
-        else {
-            continue;
-        };
-        charged.amount = charged.amount.saturating_sub(amount);
-        entry.charged = entry.charged.filter(|charged| charged.amount > 0);
+        if let Some(charged) = entry.charged.as_mut()
+            && settled == Settled::Sent
+        {
+            charged.amount = charged.amount.saturating_sub(amount);
+            entry.charged = entry.charged.filter(|charged| charged.amount > 0);
+        }
     }
     charge.entries.extend(there);
     charge
+}
+
+/// Returns the step that gives back up to `amount` of an entry, if it was charged.
+fn release_step(amount: u64) -> impl Fn(&ChargeEntry) -> Option<SettlementStep> {
+    move |entry| {
+        let charged = entry.charged?;
+        let amount = amount.min(charged.amount);
+        Some(SettlementStep::Release { charged, amount })
+    }
+}
+
+/// Says whether a charge may still count, so that giving it back makes a difference.
+fn counts(entry: &ChargeEntry, now: Timestamp) -> bool {
+    let lifetime = lifetime(&entry.quota);
+    (entry.charged).is_some_and(|charged| now < charged.at + lifetime)
+}
+
+/// Returns how long a charge counts at most: a window and a bucket, or until a bucket is full again.
+fn lifetime(quota: &Quota) -> Micros {
+    match quota.algorithm {
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+            Micros(quota.capacity() * quota.interval_us())
+        }
+        Algorithm::SlidingWindow { buckets, .. } => {
+            Micros(quota.window.0 + quota.window.0 / u64::from(buckets))
+        }
+        Algorithm::FixedWindow | Algorithm::SlidingLog => quota.window,
+    }
 }
 
 /// Spends `amount` more in every quota of the plan, without asking.
@@ -152,10 +222,15 @@ async fn settle(
         remote.settle(&settlements).await
     });
     for (group, result) in groups.iter().zip(join_all(calls).await) {
-        if !matches!(result, Err(Unanswered::Unasked | Unanswered::Unsent)) {
-            for &index in group {
-                settled[index] = Settled::Sent;
-            }
+        let is_unsent = matches!(
+            result,
+            Err(Unanswered::Unasked | Unanswered::Unsent | Unanswered::CrossSlot)
+        );
+        for &index in group.iter().filter(|_| !is_unsent) {
+            let entry = &entries[index];
+            settled[index] = Settled::Sent;
+            // Units may have come back, so it may admit again.
+            (remote.store().refusals).forget(entry.series_id, entry.partition_id);
         }
     }
     settled
@@ -173,3 +248,5 @@ fn split(charge: Charge) -> (Charge, SmallVec<[ChargeEntry; 2]>) {
 const SETTLEMENTS_MAX: usize = 4_096;
 /// Most charges that are given back at the same time, so that decisions need not wait behind them.
 const SETTLED_TOGETHER_MAX: usize = 64;
+/// How often it is tried to send what could not be sent.
+const RETRY_EVERY: Duration = Duration::from_millis(250);

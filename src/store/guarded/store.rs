@@ -1,24 +1,24 @@
 //! What the workers of a process share of a store over Redis: refusals, breakers, own counts.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
 
-use super::breaker::{CircuitBreaker, StateChange};
 use super::counters::Counters;
 use super::fallback::Fallback;
 use super::fleet::Fleet;
 use super::refusals::{Interval, Refusals};
+use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, Verdict};
-use crate::metrics::{BreakerState, RedisUsage, Usage};
+use crate::limit::{Check, Decision};
+use crate::metrics::{RedisUsage, Usage};
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{RedisSession, RedisShared};
+use crate::store::redis::{Observers, RedisSession, RedisShared};
 use crate::store::series::Series;
 use crate::store::settings::{BreakerSettings, Location, RedisSettings, Settings};
 
@@ -33,14 +33,12 @@ pub struct GuardedStore {
     /// This node's own counts, for what Redis does not decide. It numbers the series, too.
     pub(super) memory: Arc<MemoryStore>,
     pub(super) refusals: Refusals,
-    breakers: Mutex<BTreeMap<Arc<str>, Weak<CircuitBreaker>>>,
+    pub(super) servers: Arc<Servers>,
     pub(super) fleet: Fleet,
     /// The key of the partition ids in `memory`; nobody outside knows it.
     secret: [u8; 32],
     /// What each worker counts.
     counters: Mutex<Vec<Arc<CachePadded<Counters>>>>,
-    /// Whether a breaker was not closed at the last sweep, or has closed since.
-    is_troubled: AtomicBool,
 }
 
 /// The settings that may change while the process runs.
@@ -69,6 +67,7 @@ impl GuardedStore {
         for (series_id, series) in (0..).map(SeriesId).zip(memory.series()) {
             shared.note(series_id, &series);
         }
+        let servers = Servers::new(settings.breaker, clock.clone());
         Self {
             clock,
             settings: ArcSwap::from_pointee(LiveSettings::new(redis, settings)),
@@ -76,14 +75,13 @@ impl GuardedStore {
             redis: shared,
             memory,
             refusals: Refusals::new(),
-            breakers: Mutex::default(),
+            servers: Arc::new(servers),
             fleet: Fleet::new(secret),
             secret: blake3::derive_key(
                 "tollgate 2026-11 partition_ids of this node's own counts",
                 secret,
             ),
             counters: Mutex::default(),
-            is_troubled: AtomicBool::new(false),
         }
     }
 
@@ -92,9 +90,7 @@ impl GuardedStore {
         self.memory.set_bytes_max(settings.memory_max);
         if let Location::Redis(redis) = &settings.location {
             let live = LiveSettings::new(redis, settings);
-            for breaker in self.breakers() {
-                breaker.set(live.breaker);
-            }
+            self.servers.set(live.breaker);
             self.settings.store(Arc::new(live));
             self.changes.fetch_add(1, Relaxed);
         }
@@ -110,8 +106,8 @@ impl GuardedStore {
         drop(counters);
         usage.refusals_remembered = self.refusals.len();
         usage.nodes = self.fleet.count();
-        usage.breakers = (self.breakers().iter())
-            .map(|breaker| (Arc::clone(breaker.server()), breaker.state()))
+        usage.breakers = (self.servers.all().iter())
+            .map(|server| (Arc::clone(server.breaker.server()), server.breaker.state()))
             .collect();
         Usage {
             redis: Some(Box::new(usage)),
@@ -130,21 +126,12 @@ impl GuardedStore {
     pub(crate) fn sweep(&self) {
         self.memory.sweep();
         self.refusals.sweep(self.clock.now());
-        let breakers = self.breakers();
-        for breaker in &breakers {
-            breaker.sweep();
-        }
-        // The breaker of a primary that was replaced never closes; it is dropped.
-        if !breakers.iter().all(is_closed) {
-            self.is_troubled.store(true, Relaxed);
-        } else if self.is_troubled.swap(false, Relaxed) {
-            self.memory.clear();
-        }
+        self.servers.sweep();
     }
 
-    /// Forgets all refusals, and the states of series that are not live.
+    /// Forgets the refusals and the states of series that are not live.
     pub(crate) fn retain(&self, live: &[SeriesId]) {
-        self.refusals.clear();
+        self.refusals.retain(live);
         self.memory.retain(live);
     }
 
@@ -177,42 +164,23 @@ impl GuardedStore {
         self.settings().refusal_cache > Micros(0)
     }
 
-    /// Remembers that Redis, asked at `sent`, refused a plan, if it did.
-    pub(super) fn remember(&self, plan: &[Check<'_>], verdict: &Verdict, sent: Timestamp) {
-        if !verdict.admit {
-            let received = self.clock.now();
-            let asked = Interval { sent, received };
-            let cap = self.settings().refusal_cache;
-            self.refusals.remember(plan, verdict, asked, cap);
-        }
-    }
-
-    /// Returns the breaker of a server, which lives as long as a session uses it.
-    pub(super) fn breaker(&self, server: &str) -> Arc<CircuitBreaker> {
-        let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(breaker) = breakers.get(server).and_then(Weak::upgrade) {
-            return breaker;
-        }
-        breakers.retain(|_, breaker| breaker.strong_count() > 0);
-        let name: Arc<str> = server.into();
-        let settings = self.settings().breaker;
-        let breaker = CircuitBreaker::new(Arc::clone(&name), settings, self.clock.clone());
-        let breaker = Arc::new(breaker);
-        breakers.insert(name, Arc::downgrade(&breaker));
-        breaker
-    }
-
-    /// Notes what a success changed of a breaker.
-    pub(super) fn note(&self, change: StateChange) {
-        if change == StateChange::Closed {
-            self.is_troubled.store(true, Relaxed);
-        }
+    /// Remembers which checks Redis, asked at `sent`, refused.
+    pub(super) fn remember(
+        &self,
+        plan: &[Check<'_>],
+        decisions: impl Iterator<Item = Option<Decision>>,
+        sent: Timestamp,
+    ) {
+        let received = self.clock.now();
+        let asked = Interval { sent, received };
+        let cap = self.settings().refusal_cache;
+        self.refusals.remember(plan, decisions, asked, cap);
     }
 
     /// Opens a worker's connections, on its runtime.
-    pub(super) fn open_redis(&self) -> RedisSession {
+    pub(super) fn open_redis(&self, observers: Rc<dyn Observers>) -> RedisSession {
         let settings = self.settings();
-        RedisSession::open(&self.redis, &settings.redis, settings.timeout)
+        RedisSession::open(&self.redis, &settings.redis, settings.timeout, observers)
     }
 
     /// Returns a number and counters for one more worker.
@@ -222,15 +190,6 @@ impl GuardedStore {
         all.push(Arc::clone(&counters));
         (all.len() - 1, counters)
     }
-
-    fn breakers(&self) -> Vec<Arc<CircuitBreaker>> {
-        let breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
-        breakers.values().filter_map(Weak::upgrade).collect()
-    }
-}
-
-fn is_closed(breaker: &Arc<CircuitBreaker>) -> bool {
-    breaker.state() == BreakerState::Closed
 }
 
 impl LiveSettings {

@@ -28,8 +28,6 @@ pub(super) struct LockedShards<'s> {
     places: SmallVec<[CheckPlace; 4]>,
     /// Read when the locks are held, so that no partition ever sees an earlier time than before.
     pub(super) now: Timestamp,
-    /// Read when the locks are held, too: a clearing is counted before it locks what it clears.
-    clearings: u32,
 }
 
 /// A locked shard.
@@ -77,7 +75,6 @@ impl<'s> LockedShards<'s> {
             shards,
             places: SmallVec::new(),
             now: all.clock.now(),
-            clearings: all.clearings(),
         }
     }
 
@@ -135,7 +132,6 @@ impl<'s> LockedShards<'s> {
     /// Unlocks the shards, and returns what the decided plan spent and where.
     pub(super) fn close(&mut self, plan: &[Check<'_>], answers: &[Answer]) -> Charge {
         self.shards.clear();
-        let clearings = self.clearings;
         let entries = (plan.iter().zip(answers).zip(&self.places))
             .filter_map(|((check, answer), place)| {
                 let (_, spot) = place.spot(check)?;
@@ -144,7 +140,7 @@ impl<'s> LockedShards<'s> {
                     series_id: check.series_id,
                     partition_id: spot.partition_id,
                     charged: answer.charged,
-                    keeper: Keeper::Memory { clearings },
+                    keeper: Keeper::Memory,
                 })
             })
             .collect();
@@ -157,14 +153,6 @@ impl<'s> LockedShards<'s> {
             return;
         };
         let amount = amount.min(charged.amount);
-        if (entry.keeper)
-            != (Keeper::Memory {
-                clearings: self.clearings,
-            })
-        {
-            entry.charged = None;
-            return;
-        }
         let (now, held) = (self.now, self.held(entry.partition_id));
         if let Some(table) = self.shards[held].shard.table(entry.series_id) {
             let budget = &self.all.budget;

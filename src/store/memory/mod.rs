@@ -202,14 +202,6 @@ impl MemoryStore {
         }
     }
 
-    /// Drops every state. What was charged before cannot be given back.
-    pub(super) fn clear(&self) {
-        self.shards.note_clearing();
-        self.retain(&[]);
-        // What was charged meanwhile may be gone too, so it cannot be given back either.
-        self.shards.note_clearing();
-    }
-
     /// Returns every series that has an id, in the order of the ids.
     pub(super) fn series(&self) -> Vec<Series> {
         let series_ids = self

@@ -1,6 +1,6 @@
 //! All shards of the store, and what they share: the clock, the memory budget and the counters.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
@@ -18,8 +18,6 @@ pub(super) struct Shards {
     /// Checks that found no room.
     overflowed: AtomicU64,
     all: Box<[CachePadded<Mutex<Shard>>]>,
-    /// How often all states were dropped.
-    clearings: AtomicU32,
 }
 
 impl Shards {
@@ -32,7 +30,6 @@ impl Shards {
             all: (0..=OVERFLOW_SHARD)
                 .map(|_| CachePadded::default())
                 .collect(),
-            clearings: AtomicU32::new(0),
         }
     }
 
@@ -52,14 +49,5 @@ impl Shards {
 
     pub(super) fn overflowed(&self) -> u64 {
         self.overflowed.load(Relaxed)
-    }
-
-    /// Counts that all states are dropped.
-    pub(super) fn note_clearing(&self) {
-        self.clearings.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn clearings(&self) -> u32 {
-        self.clearings.load(Relaxed)
     }
 }

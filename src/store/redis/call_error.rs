@@ -28,6 +28,9 @@ pub(crate) enum CallError {
     /// Some of the keys are on their way elsewhere.
     #[error("keys are being moved")]
     TryAgain,
+    /// The keys are in several slots, and the server keeps slots apart: nothing was executed.
+    #[error("keys in several slots")]
+    CrossSlot,
     /// A replica: it takes no writes.
     #[error("read only")]
     ReadOnly,
@@ -52,6 +55,7 @@ impl CallError {
             Some(Kind::Ask) => Self::Ask(place()),
             Some(Kind::TryAgain) => Self::TryAgain,
             Some(Kind::ReadOnly) => Self::ReadOnly,
+            Some(Kind::CrossSlot) => Self::CrossSlot,
             _ => Self::Server(one_line(&format!("{} {details}", error.code()))),
         }
     }
@@ -68,8 +72,14 @@ impl CallError {
             | Self::Moved(_)
             | Self::Ask(_)
             | Self::TryAgain
+            | Self::CrossSlot
             | Self::Unreadable(_) => false,
         }
+    }
+
+    /// Says whether the server is not well: it answered, but no call to it would be executed.
+    pub(super) fn is_of_the_server(&self) -> bool {
+        matches!(self, Self::ReadOnly | Self::BadReply | Self::Server(_)) && !self.is_of_the_plan()
     }
 
     /// Says whether the server is well and only this plan cannot be decided there, because one of its

@@ -11,6 +11,7 @@
 mod call_error;
 mod cluster;
 mod connect;
+mod observer;
 mod one_line;
 mod pipeline;
 mod primaries;
@@ -23,5 +24,7 @@ mod shared;
 pub mod wire;
 
 pub(super) use call_error::CallError;
+pub(super) use observer::{Observer, Observers, ServerEvent};
+pub(super) use pipeline::{Caller, LateReader};
 pub(super) use session::RedisSession;
 pub(super) use shared::RedisShared;

@@ -1,7 +1,6 @@
 //! Where a worker's calls go: to the one server, or to the primary of a Cluster that has the keys.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -9,7 +8,8 @@ use redis::Value;
 use super::call_error::CallError;
 use super::cluster::Cluster;
 use super::connect::{DialEndpoint, DialTarget};
-use super::pipeline::{Grouping, Pipeline, PipelineContext, PipelineState};
+use super::observer::Observers;
+use super::pipeline::{Caller, Grouping, Pipeline, PipelineContext, PipelineState};
 use super::sentinel::{Resolver, Sentinels};
 use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply};
@@ -29,20 +29,30 @@ pub(super) enum Primaries {
 
 impl Primaries {
     /// Opens the connections, on the runtime of this thread.
-    pub(super) fn open(shared: &RedisShared, settings: &RedisSettings, timeout: Duration) -> Self {
-        let context = |grouping| PipelineContext {
-            clock: shared.clock.clone(),
+    pub(super) fn open(
+        shared: &RedisShared,
+        settings: &RedisSettings,
+        timeout: Duration,
+        observers: Rc<dyn Observers>,
+    ) -> Self {
+        let context = |grouping, server| PipelineContext {
+            shared: shared.clone(),
             grouping,
             timeout,
-            is_eviction_logged: Arc::clone(&shared.is_eviction_logged),
+            server,
+            observers,
         };
         match resolver(settings) {
-            Ok((resolver, name)) => Self::One {
-                pipeline: Pipeline::open(resolver, context(Grouping::OneCall)),
-                name: name.into(),
-            },
+            Ok((resolver, name)) => {
+                let name: Rc<str> = name.into();
+                let context = context(Grouping::OneCall, Rc::clone(&name));
+                Self::One {
+                    pipeline: Pipeline::open(resolver, context),
+                    name,
+                }
+            }
             Err(seeds) => {
-                let context = context(Grouping::CallEach);
+                let context = context(Grouping::CallEach, "cluster".into());
                 Self::Cluster(Cluster::open(seeds, settings.clone(), context))
             }
         }
@@ -51,18 +61,22 @@ impl Primaries {
     /// Lets the server of a plan's keys decide it.
     ///
     /// The Cluster's future is boxed, so that plans of a single server need no room for it.
-    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, CallError> {
+    pub(super) async fn decide(
+        &self,
+        packed: Packed,
+        caller: &Caller<'_>,
+    ) -> Result<Reply, CallError> {
         match self {
-            Self::One { pipeline, .. } => pipeline.decide(packed).await,
-            Self::Cluster(cluster) => Box::pin(cluster.decide(&packed)).await,
+            Self::One { pipeline, .. } => pipeline.decide(packed, caller).await,
+            Self::Cluster(cluster) => Box::pin(cluster.decide(&packed, caller)).await,
         }
     }
 
     /// Calls a script on the server of its keys.
-    pub(super) async fn call(&self, call: Call) -> Result<Value, CallError> {
+    pub(super) async fn call(&self, call: Call, caller: &Caller<'_>) -> Result<Value, CallError> {
         match self {
-            Self::One { pipeline, .. } => pipeline.call(call, false).await,
-            Self::Cluster(cluster) => cluster.call(&call).await,
+            Self::One { pipeline, .. } => pipeline.call(call, false, caller).await,
+            Self::Cluster(cluster) => cluster.call(&call, caller).await,
         }
     }
 

@@ -1,15 +1,18 @@
 //! A worker's way to Redis: what can be asked, and which server answers.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::call_error::CallError;
 use super::cluster::slots::slot_of;
+use super::observer::Observers;
+use super::pipeline::Caller;
 use super::primaries::Primaries;
 use super::shared::RedisShared;
-use super::wire::{self, BadReply, Intent, KeyNames, Settlement};
+use super::wire::{self, Intent, KeyNames, Settlement};
 use crate::clock::Micros;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -23,10 +26,18 @@ pub(crate) struct RedisSession {
 
 impl RedisSession {
     /// Opens the worker's connections, on its runtime; a decision may take `timeout`.
-    pub(crate) fn open(shared: &RedisShared, settings: &RedisSettings, timeout: Duration) -> Self {
+    ///
+    /// The observers hear what happens to the servers under the names that [`server`](Self::server)
+    /// gives them.
+    pub(crate) fn open(
+        shared: &RedisShared,
+        settings: &RedisSettings,
+        timeout: Duration,
+        observers: Rc<dyn Observers>,
+    ) -> Self {
         Self {
             shared: shared.clone(),
-            primaries: Primaries::open(shared, settings, timeout),
+            primaries: Primaries::open(shared, settings, timeout, observers),
         }
     }
 
@@ -50,7 +61,8 @@ impl RedisSession {
 
     /// Says whether two partitions are in different slots, so that no one step decides both.
     pub(crate) fn is_cross_slot(&self, one: PartitionId, other: PartitionId) -> bool {
-        one != other && !self.primaries.is_one_server()
+        let is_split = || !self.primaries.is_one_server() || self.shared.is_split.load(Relaxed);
+        one != other && is_split()
     }
 
     /// Says whether there is a server to ask.
@@ -73,9 +85,13 @@ impl RedisSession {
     ///
     /// # Errors
     /// How the call ended. Unless the error says otherwise, the plan may have been charged.
-    pub(crate) async fn decide(&self, plan: &[Check<'_>]) -> Result<Verdict, CallError> {
+    pub(crate) async fn decide(
+        &self,
+        plan: &[Check<'_>],
+        caller: &Caller<'_>,
+    ) -> Result<Verdict, CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Decide);
-        let reply = self.primaries.decide(packed).await?;
+        let reply = self.primaries.decide(packed, caller).await?;
         Ok(wire::verdict(plan, &reply)?)
     }
 
@@ -86,30 +102,39 @@ impl RedisSession {
     pub(crate) async fn peek(
         &self,
         plan: &[Check<'_>],
-    ) -> Result<SmallVec<[Decision; 4]>, CallError> {
+        caller: &Caller<'_>,
+    ) -> Result<SmallVec<[Option<Decision>; 4]>, CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Peek);
-        let reply = self.primaries.decide(packed).await?;
-        let peeks = wire::peeks(plan, &reply)?;
-        Ok(peeks.into_iter().collect::<Option<_>>().ok_or(BadReply)?)
+        let reply = self.primaries.decide(packed, caller).await?;
+        Ok(wire::peeks(plan, &reply)?)
     }
 
     /// Settles what one step can settle.
     ///
     /// # Errors
     /// How the call ended.
-    pub(crate) async fn settle(&self, settlements: &[Settlement<'_>]) -> Result<(), CallError> {
+    pub(crate) async fn settle(
+        &self,
+        settlements: &[Settlement<'_>],
+        caller: &Caller<'_>,
+    ) -> Result<(), CallError> {
         let now = self.shared.clock.manual_now();
         let call = wire::settle(settlements, &self.shared.names, now);
-        self.primaries.call(call).await.map(drop)
+        self.primaries.call(call, caller).await.map(drop)
     }
 
     /// Announces a node, which counts for `lifetime`; returns how many nodes there are.
     ///
     /// # Errors
     /// How the call ended.
-    pub(crate) async fn announce(&self, node: &str, lifetime: Micros) -> Result<u64, CallError> {
+    pub(crate) async fn announce(
+        &self,
+        node: &str,
+        lifetime: Micros,
+        caller: &Caller<'_>,
+    ) -> Result<u64, CallError> {
         let call = wire::announce(&self.shared.names, node, lifetime);
-        let reply = self.primaries.call(call).await?;
+        let reply = self.primaries.call(call, caller).await?;
         Ok(wire::nodes(&reply)?)
     }
 }

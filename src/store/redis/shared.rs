@@ -15,6 +15,9 @@ pub(crate) struct RedisShared {
     pub(super) names: Arc<KeyNames>,
     /// Whether the process has logged that the server may evict keys.
     pub(super) is_eviction_logged: Arc<AtomicBool>,
+    /// Whether the one server that was named keeps slots apart, so that no call has keys of several
+    /// partitions.
+    pub(super) is_split: Arc<AtomicBool>,
 }
 
 impl RedisShared {
@@ -24,6 +27,7 @@ impl RedisShared {
             clock,
             names: Arc::new(KeyNames::new(prefix)),
             is_eviction_logged: Arc::default(),
+            is_split: Arc::default(),
         }
     }
 

@@ -25,12 +25,20 @@ fn breaker() -> (CircuitBreaker, Clock) {
     (breaker, clock)
 }
 
-fn succeed(breaker: &CircuitBreaker) -> StateChange {
-    breaker.permit(0).expect("it may be asked").succeed()
+/// A call that is answered.
+fn succeed(breaker: &CircuitBreaker) {
+    match breaker.permit().expect("it may be asked") {
+        Permit::Pass => breaker.succeeded(0),
+        Permit::Probe(probe) => probe.succeed(),
+    }
 }
 
+/// A call that fails.
 fn fail(breaker: &CircuitBreaker) {
-    breaker.permit(0).expect("it may be asked").fail(&"a fault");
+    match breaker.permit().expect("it may be asked") {
+        Permit::Pass => breaker.failed(&"a fault"),
+        Permit::Probe(probe) => probe.fail(),
+    }
 }
 
 fn open(breaker: &CircuitBreaker) {
@@ -47,7 +55,7 @@ fn failures_in_a_row_open_it() {
     assert_eq!(breaker.state(), BreakerState::Closed);
     fail(&breaker);
     assert_eq!(breaker.state(), BreakerState::Open);
-    assert!(breaker.permit(0).is_none());
+    assert!(breaker.permit().is_none());
 }
 
 #[test]
@@ -89,10 +97,11 @@ fn probe_that_succeeds_closes_it() {
     let (breaker, clock) = breaker();
     open(&breaker);
     clock.advance(Micros(COOLDOWN.0 - 1));
-    assert!(breaker.permit(0).is_none());
+    assert!(breaker.permit().is_none());
     clock.advance(Micros(1));
     assert_eq!(breaker.state(), BreakerState::HalfOpen);
-    assert_eq!(succeed(&breaker), StateChange::Closed);
+    succeed(&breaker);
+    assert_eq!(breaker.state(), BreakerState::Closed);
     assert_eq!(breaker.state(), BreakerState::Closed);
     (0..4).for_each(|_| fail(&breaker));
     assert_eq!(breaker.state(), BreakerState::Closed, "it counts anew");
@@ -106,7 +115,8 @@ fn probe_that_fails_opens_it_for_another_cooldown() {
     fail(&breaker);
     assert_eq!(breaker.state(), BreakerState::Open);
     clock.advance(COOLDOWN);
-    assert_eq!(succeed(&breaker), StateChange::Closed);
+    succeed(&breaker);
+    assert_eq!(breaker.state(), BreakerState::Closed);
 }
 
 #[test]
@@ -114,32 +124,26 @@ fn cancelled_probe_leaves_its_place_to_another() {
     let (breaker, clock) = breaker();
     open(&breaker);
     clock.advance(COOLDOWN);
-    let probe = breaker.permit(0);
-    assert!(probe.is_some() && breaker.permit(0).is_none());
+    let probe = breaker.permit();
+    assert!(probe.is_some() && breaker.permit().is_none());
     drop(probe);
-    assert_eq!(succeed(&breaker), StateChange::Closed);
-}
-
-#[test]
-fn what_was_asked_before_it_changed_says_nothing() {
-    let (breaker, clock) = breaker();
-    let late = [(); 6].map(|()| breaker.permit(0).expect("it is closed"));
-    open(&breaker);
-    clock.advance(COOLDOWN);
-    assert_eq!(succeed(&breaker), StateChange::Closed);
-    for permit in late {
-        permit.fail(&"a fault");
-    }
+    succeed(&breaker);
     assert_eq!(breaker.state(), BreakerState::Closed);
 }
 
 #[test]
-fn success_of_a_call_from_before_does_not_close_it() {
-    let (breaker, _) = breaker();
-    let late = breaker.permit(0).expect("it is closed");
+fn only_a_probe_counts_while_it_is_not_closed() {
+    let (breaker, clock) = breaker();
     open(&breaker);
-    assert_eq!(late.succeed(), StateChange::None);
+    breaker.succeeded(0);
     assert_eq!(breaker.state(), BreakerState::Open);
+    clock.advance(COOLDOWN);
+    breaker.succeeded(0);
+    (0..9).for_each(|_| breaker.failed(&"a fault from before"));
+    assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    succeed(&breaker);
+    (0..4).for_each(|_| fail(&breaker));
+    assert_eq!(breaker.state(), BreakerState::Closed);
 }
 
 #[test]
@@ -182,13 +186,13 @@ fn one_probe_at_a_time_passes_however_many_ask() {
     clock.advance(COOLDOWN);
     let begin = Barrier::new(THREADS);
     std::thread::scope(|scope| {
-        for worker in 0..THREADS {
+        for _ in 0..THREADS {
             let (breaker, begin) = (&breaker, &begin);
             let (probing, most, passed) = (&probing, &most, &passed);
             scope.spawn(move || {
                 begin.wait();
                 for _ in 0..2_000 {
-                    let Some(permit) = breaker.permit(worker) else {
+                    let Some(permit) = breaker.permit() else {
                         continue;
                     };
                     most.fetch_max(probing.fetch_add(1, Relaxed) + 1, Relaxed);

@@ -25,7 +25,7 @@ use tokio::time::sleep;
 
 use super::call_error::CallError;
 use super::connect::{DialEndpoint, DialTarget};
-use super::pipeline::{Pipeline, PipelineContext, PipelineState};
+use super::pipeline::{Caller, Pipeline, PipelineContext, PipelineState};
 use super::sentinel::Resolver;
 use super::wire::{Call, Packed, Reply, Script, time_argument};
 use crate::store::settings::{Address, RedisSettings};
@@ -103,19 +103,23 @@ impl Cluster {
     /// Decides a plan whose keys are all in one slot.
     ///
     /// If the future is dropped before the plan was sent, the plan is never sent.
-    pub(super) async fn decide(&self, part: &Packed) -> Result<Reply, CallError> {
+    pub(super) async fn decide(
+        &self,
+        part: &Packed,
+        caller: &Caller<'_>,
+    ) -> Result<Reply, CallError> {
         let slot = part.keys.first().map_or(0, |key| slots::slot_of(key));
-        let time = self.view.context.clock.manual_now();
+        let time = self.view.context.shared.clock.manual_now();
         let follow = self.follow(slot, async |pipeline, is_asking| {
             if !is_asking {
-                return pipeline.decide(part.clone()).await;
+                return pipeline.decide(part.clone(), caller).await;
             }
             let call = Call {
                 script: Script::Decide,
                 keys: part.keys.to_vec(),
                 arguments: vec![time_argument(time), part.argument.clone()],
             };
-            match pipeline.call(call, true).await? {
+            match pipeline.call(call, true, caller).await? {
                 Value::Array(mut answers) if answers.len() == 1 => match answers.pop() {
                     Some(Value::BulkString(bytes)) => Ok(Reply(bytes)),
                     Some(Value::ServerError(error)) => Err(CallError::from_server(&error)),
@@ -128,10 +132,11 @@ impl Cluster {
     }
 
     /// Calls a script on the node that has the slot of the first key.
-    pub(super) async fn call(&self, call: &Call) -> Result<Value, CallError> {
+    pub(super) async fn call(&self, call: &Call, caller: &Caller<'_>) -> Result<Value, CallError> {
         let slot = call.keys.first().map_or(0, |key| slots::slot_of(key));
-        let send =
-            async |pipeline: &Pipeline, is_asking| pipeline.call(call.clone(), is_asking).await;
+        let send = async |pipeline: &Pipeline, is_asking| {
+            pipeline.call(call.clone(), is_asking, caller).await
+        };
         self.follow(slot, send).await
     }
 
@@ -276,6 +281,7 @@ impl ClusterView {
             CallError::Overloaded
             | CallError::Server(_)
             | CallError::BadReply
+            | CallError::CrossSlot
             | CallError::Unreadable(_) => return Err(error),
         }
         Ok(NextHop::Owner)
@@ -301,7 +307,14 @@ impl ClusterView {
     fn pipeline(&self, node: &ClusterNode) -> Rc<Pipeline> {
         let open = || {
             let resolver = resolver(&node.address, &self.settings.borrow());
-            Pipeline::open(resolver, self.context.clone())
+            let server = Rc::clone(&node.name);
+            Pipeline::open(
+                resolver,
+                PipelineContext {
+                    server,
+                    ..self.context.clone()
+                },
+            )
         };
         Rc::clone(node.pipeline.get_or_init(open))
     }

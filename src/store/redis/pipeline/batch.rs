@@ -1,14 +1,19 @@
 //! One exchange with the server: a batch goes out, and its answers come back in order.
 //!
-//! A script is called by `EVALSHA`. If the server answers NOSCRIPT, it has executed nothing, so the
-//! same is sent once more by `EVAL` and nothing counts twice.
+//! Plans that the server can decide in one step share a call; other jobs have a call each, and the
+//! calls are pipelined. Some errors say that nothing was executed, so the jobs are sent once more:
+//! after NOSCRIPT with the script's text, after OOM to the script that adds no keys, after CROSSSLOT
+//! in a call each.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, RedisResult, Value};
 
 use super::queue::{Batch, Job, Work};
-use super::{Grouping, PipelineContext};
+use super::{Grouping, PipelineCore};
 use crate::store::redis::call_error::CallError;
+use crate::store::redis::observer::ServerEvent;
 use crate::store::redis::wire::{Call, Packed, Script};
 
 /// What an exchange says about the connection.
@@ -22,221 +27,291 @@ pub(super) enum Aftermath {
     Condemned(CallError),
 }
 
+/// Jobs that one call of a script does.
+struct JobCall {
+    jobs: Vec<Job>,
+    script: Script,
+    by: By,
+}
+
 /// How a script is named to the server.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Sha,
     Source,
 }
 
-/// Sends a batch and hands out its answers; a manual clock replaces the server's.
+/// Sends a batch, hands out its answers, and tells the observer how it went.
 pub(super) async fn exchange(
-    connection: MultiplexedConnection,
+    mut connection: MultiplexedConnection,
     batch: Batch,
-    context: &PipelineContext,
+    core: &PipelineCore,
 ) -> Aftermath {
     let mut digits = itoa::Buffer::new();
-    let now = context.clock.manual_now();
+    let now = core.context.shared.clock.manual_now();
     let time = now.map_or("", |now| digits.format(now.0));
-    match (batch, context.grouping) {
-        (Batch::Plans(jobs), Grouping::OneCall) => one_call(connection, jobs, time).await,
-        (Batch::Plans(jobs), Grouping::CallEach) => call_each(connection, jobs, time).await,
-        (Batch::Call(job), _) => call_each(connection, vec![job], time).await,
-    }
-}
-
-/// Sends all plans in one call, whose reply has one answer per plan.
-async fn one_call(
-    mut connection: MultiplexedConnection,
-    mut jobs: Vec<Job>,
-    time: &str,
-) -> Aftermath {
-    let command = decide(By::Sha, &jobs, time);
-    let mut reply = connection.send_packed_command(&command).await;
-    if reply.as_ref().is_ok_and(is_no_script) {
-        jobs.retain(|job| !job.is_given_up());
-        if jobs.is_empty() {
-            return Aftermath::Erred;
-        }
-        let command = decide(By::Source, &jobs, time);
-        reply = connection.send_packed_command(&command).await;
-    }
+    let mut calls = calls_of(batch.jobs, core);
     let mut delivery = Delivery::default();
-    match reply {
-        Ok(Value::Array(values)) if values.len() == jobs.len() => {
-            for (job, value) in jobs.into_iter().zip(values) {
-                delivery.answer(job, value);
-            }
-        }
-        Ok(Value::ServerError(error)) => {
-            for job in jobs {
-                delivery.answer(job, Value::ServerError(error.clone()));
-            }
-        }
-        Ok(_) => delivery.fail(jobs, &CallError::BadReply),
-        Err(_) => delivery.fail(jobs, &CallError::Disconnected),
-    }
-    delivery.aftermath()
-}
-
-/// Sends each job in a call of its own, pipelined.
-async fn call_each(
-    mut connection: MultiplexedConnection,
-    mut jobs: Vec<Job>,
-    time: &str,
-) -> Aftermath {
-    let mut delivery = Delivery::default();
-    for by in [By::Sha, By::Source] {
-        let replies = pipelined(&mut connection, by, &jobs, time).await;
-        let replies = match replies {
-            Ok(replies) if replies.len() == jobs.len() => replies,
-            Ok(_) => {
-                delivery.fail(jobs, &CallError::BadReply);
-                break;
-            }
-            Err(_) => {
-                delivery.fail(jobs, &CallError::Disconnected);
+    while !calls.is_empty() {
+        let replies = match send(&mut connection, &calls, time).await {
+            Ok(replies) if replies.len() == calls.len() => replies,
+            failed => {
+                let error = if failed.is_ok() {
+                    CallError::BadReply
+                } else {
+                    CallError::Disconnected
+                };
+                let jobs = calls.into_iter().flat_map(|call| call.jobs);
+                jobs.for_each(|job| delivery.answer(job, Err(error.clone())));
                 break;
             }
         };
-        let mut unknown = Vec::new();
-        for (job, reply) in jobs.into_iter().zip(replies) {
-            match by {
-                By::Sha if is_no_script(&reply) && !job.is_given_up() => unknown.push(job),
-                _ => match (&job.work, reply) {
-                    (Work::Plan(_), Value::Array(mut answers)) if answers.len() == 1 => {
-                        delivery.answer(job, answers.pop().unwrap_or_default());
-                    }
-                    (Work::Plan(_), Value::ServerError(error)) => {
-                        delivery.answer(job, Value::ServerError(error));
-                    }
-                    (Work::Plan(_), _) => delivery.fail(vec![job], &CallError::BadReply),
-                    (Work::Call { .. }, value) => delivery.answer(job, value),
-                },
+        for (call, reply) in std::mem::take(&mut calls).into_iter().zip(replies) {
+            match call.after(&reply, core) {
+                Ok(again) => calls.extend(again),
+                Err(call) => delivery.hand_out(call, reply),
             }
         }
-        jobs = unknown;
-        if jobs.is_empty() {
-            break;
-        }
     }
+    delivery.tell(core, batch.number);
     delivery.aftermath()
 }
 
-/// Sends one call per job; returns one reply per job, those of `ASKING` left out.
-async fn pipelined(
-    connection: &mut MultiplexedConnection,
-    by: By,
-    jobs: &[Job],
-    time: &str,
-) -> RedisResult<Vec<Value>> {
-    let mut pipeline = redis::Pipeline::with_capacity(jobs.len());
-    let mut asking = 0;
-    for job in jobs {
-        match &job.work {
-            Work::Plan(_) => {
-                pipeline.add_command(decide(by, std::slice::from_ref(job), time));
-            }
-            Work::Call { call, is_asking } => {
-                if *is_asking {
-                    pipeline.cmd("ASKING");
-                    asking += 1;
-                }
-                pipeline.add_command(called(by, call));
-            }
+/// Groups jobs into calls: plans together if the server takes them so.
+fn calls_of(jobs: Vec<Job>, core: &PipelineCore) -> Vec<JobCall> {
+    let context = &core.context;
+    let is_shared = context.grouping == Grouping::OneCall && !context.shared.is_split.load(Relaxed);
+    if is_shared {
+        vec![JobCall::new(jobs)]
+    } else {
+        split(jobs)
+    }
+}
+
+/// Gives each job a call of its own.
+fn split(jobs: Vec<Job>) -> Vec<JobCall> {
+    let alone = |job| JobCall::new(vec![job]);
+    jobs.into_iter().map(alone).collect()
+}
+
+impl JobCall {
+    /// Makes the call that does `jobs`: any number of plans, or one call of a script.
+    fn new(jobs: Vec<Job>) -> Self {
+        let script = match jobs.first().map(|job| &job.work) {
+            Some(Work::Call { call, .. }) => call.script,
+            _ => Script::Decide,
+        };
+        Self {
+            jobs,
+            script,
+            by: By::Sha,
         }
     }
-    // Only a single call is preceded by `ASKING`, so the replies to skip are the first.
-    connection
-        .send_packed_commands(&pipeline, asking, jobs.len())
-        .await
-}
 
-/// Writes the call that decides the plans among `jobs`.
-fn decide(by: By, jobs: &[Job], time: &str) -> Cmd {
-    let plans = || {
-        jobs.iter().filter_map(|job| match &job.work {
-            Work::Plan(packed) => Some(packed),
-            Work::Call { .. } => None,
+    /// Returns the calls that are sent in place of this one if the server says that it has executed
+    /// nothing and another call may do; otherwise returns this call. Jobs whose callers have given up
+    /// are not sent again.
+    fn after(mut self, reply: &Value, core: &PipelineCore) -> Result<Vec<Self>, Self> {
+        let Value::ServerError(error) = reply else {
+            return Err(self);
+        };
+        match (error.code(), self.by, self.script.when_full()) {
+            ("NOSCRIPT", By::Sha, _) => self.by = By::Source,
+            ("OOM", _, Some(script)) => {
+                core.observer.note(ServerEvent::Full);
+                (self.script, self.by) = (script, By::Sha);
+            }
+            ("CROSSSLOT", ..) => {
+                if !core.context.shared.is_split.swap(true, Relaxed) {
+                    let server = &*core.context.server;
+                    tracing::warn!(
+                        server,
+                        "Redis does not decide several partitions in one call: each has a call of its own from now on"
+                    );
+                }
+                if self.jobs.len() == 1 {
+                    return Err(self);
+                }
+                self.jobs.retain(|job| !job.is_given_up());
+                return Ok(split(self.jobs));
+            }
+            _ => return Err(self),
+        }
+        self.jobs.retain(|job| !job.is_given_up());
+        Ok(if self.jobs.is_empty() {
+            vec![]
+        } else {
+            vec![self]
         })
-    };
-    let keys: usize = plans().map(|plan| plan.keys.len()).sum();
-    let bytes: usize = plans().map(bytes_of).sum();
-    let mut command = begin(by, Script::Decide, keys, 1 + jobs.len(), bytes);
-    for key in plans().flat_map(|plan| &plan.keys) {
-        command.arg(&**key);
     }
-    command.arg(time);
-    for plan in plans() {
-        command.arg(&*plan.argument);
-    }
-    command
-}
 
-/// Writes a call as it is.
-fn called(by: By, call: &Call) -> Cmd {
-    let Call {
-        script,
-        keys,
-        arguments,
-    } = call;
-    let parts = || (keys.iter().map(|key| &**key)).chain(arguments.iter().map(Vec::as_slice));
-    let bytes = parts().map(<[u8]>::len).sum();
-    let mut command = begin(by, *script, keys.len(), arguments.len(), bytes);
-    for part in parts() {
-        command.arg(part);
+    /// Says whether `ASKING` goes before it.
+    fn is_asking(&self) -> bool {
+        matches!(
+            self.jobs[..],
+            [Job {
+                work: Work::Call {
+                    is_asking: true,
+                    ..
+                },
+                ..
+            }]
+        )
     }
-    command
-}
 
-fn begin(by: By, script: Script, keys: usize, args: usize, bytes: usize) -> Cmd {
-    let (name, body) = match by {
-        By::Sha => ("EVALSHA", script.sha()),
-        By::Source => ("EVAL", script.source()),
-    };
-    let mut command = Cmd::with_capacity(3 + keys + args, NAMES_BYTES + body.len() + bytes);
-    command.arg(name).arg(body).arg(keys);
-    command
+    fn command(&self, time: &str) -> Cmd {
+        match &self.jobs[..] {
+            [
+                Job {
+                    work: Work::Call { call, .. },
+                    ..
+                },
+            ] => self.called(call),
+            _ => self.decide(time),
+        }
+    }
+
+    /// Writes the call that decides the plans.
+    fn decide(&self, time: &str) -> Cmd {
+        let plans = || {
+            self.jobs.iter().filter_map(|job| match &job.work {
+                Work::Plan(packed) => Some(packed),
+                Work::Call { .. } => None,
+            })
+        };
+        let keys: usize = plans().map(|plan| plan.keys.len()).sum();
+        let bytes: usize = plans().map(bytes_of).sum();
+        let mut command = self.begin(keys, 1 + self.jobs.len(), bytes);
+        for key in plans().flat_map(|plan| &plan.keys) {
+            command.arg(&**key);
+        }
+        command.arg(time);
+        for plan in plans() {
+            command.arg(&*plan.argument);
+        }
+        command
+    }
+
+    /// Writes a call as it is.
+    fn called(&self, call: &Call) -> Cmd {
+        let Call {
+            keys, arguments, ..
+        } = call;
+        let parts = || (keys.iter().map(|key| &**key)).chain(arguments.iter().map(Vec::as_slice));
+        let bytes = parts().map(<[u8]>::len).sum();
+        let mut command = self.begin(keys.len(), arguments.len(), bytes);
+        for part in parts() {
+            command.arg(part);
+        }
+        command
+    }
+
+    fn begin(&self, keys: usize, args: usize, bytes: usize) -> Cmd {
+        let (name, body) = match self.by {
+            By::Sha => ("EVALSHA", self.script.sha()),
+            By::Source => ("EVAL", self.script.source()),
+        };
+        let mut command = Cmd::with_capacity(3 + keys + args, NAMES_BYTES + body.len() + bytes);
+        command.arg(name).arg(body).arg(keys);
+        command
+    }
 }
 
 fn bytes_of(plan: &Packed) -> usize {
     plan.keys.iter().map(|key| key.len()).sum::<usize>() + plan.argument.len()
 }
 
-fn is_no_script(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+/// Sends calls together; returns one reply for each, those of `ASKING` left out.
+async fn send(
+    connection: &mut MultiplexedConnection,
+    calls: &[JobCall],
+    time: &str,
+) -> RedisResult<Vec<Value>> {
+    if let [call] = calls
+        && !call.is_asking()
+    {
+        let reply = connection.send_packed_command(&call.command(time)).await?;
+        return Ok(vec![reply]);
+    }
+    let mut pipeline = redis::Pipeline::with_capacity(calls.len());
+    let mut asking = 0;
+    for call in calls {
+        if call.is_asking() {
+            pipeline.cmd("ASKING");
+            asking += 1;
+        }
+        pipeline.add_command(call.command(time));
+    }
+    // Only a single call is preceded by `ASKING`, so the replies to skip are the first.
+    connection
+        .send_packed_commands(&pipeline, asking, calls.len())
+        .await
 }
 
-/// Hands out the answers of a batch, and notes what they say about the connection.
+/// Hands out the answers of a batch, and notes what they say about the server.
 #[derive(Default)]
 struct Delivery {
+    is_answered: bool,
     is_served: bool,
+    /// An error that is the server's fault.
+    failure: Option<CallError>,
     condemned: Option<CallError>,
 }
 
 impl Delivery {
-    fn answer(&mut self, job: Job, value: Value) {
-        let answer = match value {
-            Value::ServerError(error) => Err(CallError::from_server(&error)),
-            value => Ok(value),
-        };
+    /// Hands out the reply to a call: one answer for each plan, or the reply itself.
+    fn hand_out(&mut self, call: JobCall, reply: Value) {
+        let is_plan = matches!(call.jobs[0].work, Work::Plan(_));
+        match reply {
+            Value::ServerError(error) => {
+                let error = CallError::from_server(&error);
+                let answer = |job| self.answer(job, Err(error.clone()));
+                call.jobs.into_iter().for_each(answer);
+            }
+            Value::Array(values) if is_plan && values.len() == call.jobs.len() => {
+                for (job, value) in call.jobs.into_iter().zip(values) {
+                    self.answer(
+                        job,
+                        match value {
+                            Value::ServerError(error) => Err(CallError::from_server(&error)),
+                            value => Ok(value),
+                        },
+                    );
+                }
+            }
+            _ if is_plan => {
+                let answer = |job| self.answer(job, Err(CallError::BadReply));
+                call.jobs.into_iter().for_each(answer);
+            }
+            value => {
+                let answer = |job| self.answer(job, Ok(value.clone()));
+                call.jobs.into_iter().for_each(answer);
+            }
+        }
+    }
+
+    fn answer(&mut self, job: Job, answer: Result<Value, CallError>) {
         match &answer {
-            Ok(_) => self.is_served = true,
-            Err(error) => self.note(error),
+            Ok(_) => (self.is_served, self.is_answered) = (true, true),
+            Err(error) if error.condemns_connection() => self.condemned = Some(error.clone()),
+            Err(error) if error.is_of_the_server() => self.failure = Some(error.clone()),
+            // The connection's end is told by whoever finds it.
+            Err(CallError::Disconnected) => {}
+            Err(_) => self.is_answered = true,
         }
         job.answer(answer);
     }
 
-    fn fail(&mut self, jobs: Vec<Job>, error: &CallError) {
-        self.note(error);
-        for job in jobs {
-            job.answer(Err(error.clone()));
+    /// Tells the observer how the batch went, unless it was told that the reply is late or will be told
+    /// that the connection ended.
+    fn tell(&self, core: &PipelineCore, batch: u64) {
+        if core.queue.is_late(batch) || self.condemned.is_some() {
+            return;
         }
-    }
-
-    fn note(&mut self, error: &CallError) {
-        if error.condemns_connection() {
-            self.condemned = Some(error.clone());
+        match &self.failure {
+            _ if self.is_answered => core.observer.note(ServerEvent::Answered),
+            Some(error) => core.observer.note(ServerEvent::Failed(error)),
+            None => {}
         }
     }
 

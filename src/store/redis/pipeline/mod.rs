@@ -16,7 +16,6 @@ mod tests;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::Value;
@@ -24,10 +23,13 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::call_error::CallError;
+use super::observer::{Observer, Observers};
 use super::sentinel::Resolver;
+use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply};
-use crate::clock::Clock;
 use queue::{PendingReply, Queue, Work};
+
+pub(crate) use queue::{Caller, LateReader};
 
 /// One worker's way to one server; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
@@ -39,14 +41,15 @@ pub(super) struct Pipeline {
 /// What a pipeline needs to know besides its server.
 #[derive(Clone, Debug)]
 pub(super) struct PipelineContext {
-    /// A manual clock replaces the server's.
-    pub(super) clock: Clock,
+    pub(super) shared: RedisShared,
     /// Whether plans share a call.
     pub(super) grouping: Grouping,
     /// How long a decision may take; the network is given a multiple of it.
     pub(super) timeout: Duration,
-    /// Whether the process has logged that the server may evict keys.
-    pub(super) is_eviction_logged: Arc<AtomicBool>,
+    /// The name by which callers know the server.
+    pub(super) server: Rc<str>,
+    /// Who hears what happens to servers.
+    pub(super) observers: Rc<dyn Observers>,
 }
 
 /// Whether plans share a call of the script.
@@ -73,6 +76,7 @@ pub(super) enum PipelineState {
 #[derive(Debug)]
 struct PipelineCore {
     context: PipelineContext,
+    observer: Rc<dyn Observer>,
     queue: Queue,
     state: Cell<PipelineState>,
     /// Where the pipeline leads to. The task reads it when `reconfigured` is notified.
@@ -87,9 +91,11 @@ struct PipelineCore {
 impl Pipeline {
     /// Opens a pipeline, which connects in a task of its own on this thread's runtime.
     pub(super) fn open(resolver: Resolver, context: PipelineContext) -> Rc<Self> {
+        let observer = context.observers.of(&context.server);
         let core = Rc::new(PipelineCore {
             context,
-            queue: Queue::default(),
+            queue: Queue::new(Rc::clone(&observer)),
+            observer,
             state: Cell::new(PipelineState::Connecting),
             resolver: RefCell::new(resolver),
             reconfigured: Notify::new(),
@@ -106,16 +112,25 @@ impl Pipeline {
     /// Decides a plan, or the part of it that this server keeps.
     ///
     /// If the future is dropped before the plan was sent, the plan is never sent.
-    pub(super) async fn decide(&self, packed: Packed) -> Result<Reply, CallError> {
-        match self.ask(Work::Plan(packed))?.await? {
+    pub(super) async fn decide(
+        &self,
+        packed: Packed,
+        caller: &Caller<'_>,
+    ) -> Result<Reply, CallError> {
+        match self.ask(Work::Plan(packed), caller)?.await? {
             Value::BulkString(bytes) => Ok(Reply(bytes)),
             _ => Err(CallError::BadReply),
         }
     }
 
     /// Calls a script as it is, after `ASKING` if the keys are on their way here.
-    pub(super) async fn call(&self, call: Call, is_asking: bool) -> Result<Value, CallError> {
-        self.ask(Work::Call { call, is_asking })?.await
+    pub(super) async fn call(
+        &self,
+        call: Call,
+        is_asking: bool,
+        caller: &Caller<'_>,
+    ) -> Result<Value, CallError> {
+        self.ask(Work::Call { call, is_asking }, caller)?.await
     }
 
     /// Leads the pipeline to another server, or to the same with other credentials, once the calls that
@@ -144,10 +159,14 @@ impl Pipeline {
         self.core.server.borrow().clone()
     }
 
-    fn ask(&self, work: Work) -> Result<PendingReply<'_>, CallError> {
+    fn ask<'c>(
+        &'c self,
+        work: Work,
+        caller: &'c Caller<'c>,
+    ) -> Result<PendingReply<'c>, CallError> {
         match self.state() {
             PipelineState::Down => Err(CallError::Unsent),
-            PipelineState::Connecting | PipelineState::Up => self.core.queue.push(work),
+            PipelineState::Connecting | PipelineState::Up => self.core.queue.push(work, caller),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Jobs that wait to be sent, and the answers for which their callers wait.
 //!
-//! If a caller gives up while its job waits, the job is never sent. All of it lives on one thread.
+//! If a caller gives up while its job waits, the job is never sent. If it gives up later, it leaves
+//! behind who reads the reply in its place. All of it lives on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,14 +13,20 @@ use std::task::{Context, Poll, Waker};
 use redis::Value;
 
 use crate::store::redis::call_error::CallError;
-use crate::store::redis::wire::{Call, Packed};
+use crate::store::redis::observer::{Observer, ServerEvent};
+use crate::store::redis::wire::{Call, Packed, Reply};
 
 /// Jobs in the order in which they came; at most [`QUEUE_MAX`] have a caller that still waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Queue {
     jobs: RefCell<VecDeque<Job>>,
     /// How many of `jobs` have a caller that still waits.
     waiting: Cell<usize>,
+    /// The number of the batch that was taken last.
+    taken: Cell<u64>,
+    /// The number of the last batch that was late; the observer was told.
+    late: Cell<u64>,
+    observer: Rc<dyn Observer>,
     /// The task that sends them, while there is nothing to send.
     sender: RefCell<Option<Waker>>,
 }
@@ -47,40 +54,76 @@ pub(super) enum Work {
 
 /// What is sent together.
 #[derive(Debug)]
-pub(super) enum Batch {
-    /// Plans only; at least one.
-    Plans(Vec<Job>),
-    /// One call.
-    Call(Job),
+pub(super) struct Batch {
+    /// Counts the batches of this queue, from 1.
+    pub(super) number: u64,
+    /// Plans, or one call; at least one.
+    pub(super) jobs: Vec<Job>,
 }
 
+/// Who waits for a reply. If it gives up, this says why, and who reads the reply then.
+pub(crate) struct Caller<'c> {
+    /// Whether the caller gives up because the reply is late.
+    pub(crate) is_late: Cell<bool>,
+    /// Returns who reads the reply to a plan when it comes, if anybody does.
+    pub(crate) late_reader: &'c dyn Fn() -> Option<LateReader>,
+}
+
+impl<'c> Caller<'c> {
+    pub(crate) fn new(late_reader: &'c dyn Fn() -> Option<LateReader>) -> Self {
+        Self {
+            is_late: Cell::new(false),
+            late_reader,
+        }
+    }
+}
+
+/// Reads the reply to a plan whose caller has given up.
+pub(crate) type LateReader = Box<dyn FnOnce(Reply)>;
+
 /// The caller's side of a job.
-#[derive(Debug)]
-pub(super) struct PendingReply<'queue> {
-    queue: &'queue Queue,
+pub(super) struct PendingReply<'c> {
+    queue: &'c Queue,
     waiter: Rc<Waiter>,
+    caller: &'c Caller<'c>,
 }
 
 /// What a job and its caller share: where the answer goes.
 #[derive(Debug)]
 struct Waiter {
-    is_queued: Cell<bool>,
+    /// The number of the job's batch; 0 while it waits for its turn.
+    batch: Cell<u64>,
     answer: RefCell<ReplyState>,
 }
 
-#[derive(Debug)]
 enum ReplyState {
     Due(Option<Waker>),
     Here(Result<Value, CallError>),
+    GivenUp(LateReader),
     Taken,
 }
 
 impl Queue {
+    pub(super) fn new(observer: Rc<dyn Observer>) -> Self {
+        Self {
+            jobs: RefCell::default(),
+            waiting: Cell::new(0),
+            taken: Cell::new(0),
+            late: Cell::new(0),
+            observer,
+            sender: RefCell::default(),
+        }
+    }
+
     /// Lets `work` wait for its turn.
     ///
     /// # Errors
     /// [`CallError::Overloaded`] if [`QUEUE_MAX`] jobs wait already; nothing is sent.
-    pub(super) fn push(&self, work: Work) -> Result<PendingReply<'_>, CallError> {
+    pub(super) fn push<'c>(
+        &'c self,
+        work: Work,
+        caller: &'c Caller<'c>,
+    ) -> Result<PendingReply<'c>, CallError> {
         if self.waiting.get() >= QUEUE_MAX {
             return Err(CallError::Overloaded);
         }
@@ -89,7 +132,7 @@ impl Queue {
             jobs.retain(|job| !job.is_given_up());
         }
         let waiter = Rc::new(Waiter {
-            is_queued: Cell::new(true),
+            batch: Cell::new(0),
             answer: RefCell::new(ReplyState::Due(None)),
         });
         jobs.push_back(Job {
@@ -103,22 +146,43 @@ impl Queue {
         Ok(PendingReply {
             queue: self,
             waiter,
+            caller,
         })
     }
 
     /// Takes what is sent next: one call, or up to `plans_max` plans that wait in a row.
     pub(super) fn take(&self, plans_max: usize) -> Option<Batch> {
-        let mut plans = Vec::new();
-        while plans.len() < plans_max {
-            let Some(job) = self.next(!plans.is_empty()) else {
+        let (number, mut jobs) = (self.taken.get() + 1, Vec::new());
+        while jobs.len() < plans_max {
+            let Some(job) = self.next(!jobs.is_empty()) else {
                 break;
             };
-            match job.work {
-                Work::Call { .. } => return Some(Batch::Call(job)),
-                Work::Plan(_) => plans.push(job),
+            job.waiter.batch.set(number);
+            let is_call = matches!(job.work, Work::Call { .. });
+            jobs.push(job);
+            if is_call {
+                break;
             }
         }
-        (!plans.is_empty()).then_some(Batch::Plans(plans))
+        if jobs.is_empty() {
+            return None;
+        }
+        self.taken.set(number);
+        Some(Batch { number, jobs })
+    }
+
+    /// Says whether a caller of this batch has found its reply late.
+    pub(super) fn is_late(&self, batch: u64) -> bool {
+        batch <= self.late.get()
+    }
+
+    /// Notes that the reply to a batch is late. The observer is told once for each batch.
+    fn note_late(&self, batch: u64) {
+        if !self.is_late(batch) {
+            self.late.set(batch);
+            self.observer
+                .note(ServerEvent::Failed(&"no answer in time"));
+        }
     }
 
     /// Waits until there is something to send.
@@ -137,7 +201,6 @@ impl Queue {
         self.waiting.set(0);
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
         for job in jobs {
-            job.waiter.is_queued.set(false);
             job.answer(Err(CallError::Unsent));
         }
     }
@@ -152,7 +215,6 @@ impl Queue {
             return None;
         }
         let job = jobs.pop_front()?;
-        job.waiter.is_queued.set(false);
         self.waiting.set(self.waiting.get() - 1);
         Some(job)
     }
@@ -180,13 +242,35 @@ impl Waiter {
     /// Takes the answer, unless there was one already.
     fn give(&self, answer: Result<Value, CallError>) {
         let mut place = self.answer.borrow_mut();
-        if let ReplyState::Due(caller) = &mut *place {
-            let caller = caller.take();
-            *place = ReplyState::Here(answer);
-            if let Some(caller) = caller {
-                caller.wake();
+        match &mut *place {
+            ReplyState::Due(caller) => {
+                let caller = caller.take();
+                *place = ReplyState::Here(answer);
+                if let Some(caller) = caller {
+                    caller.wake();
+                }
             }
+            ReplyState::GivenUp(_) => {
+                let given_up = std::mem::replace(&mut *place, ReplyState::Taken);
+                let (ReplyState::GivenUp(read), Ok(Value::BulkString(bytes))) = (given_up, answer)
+                else {
+                    return;
+                };
+                read(Reply(bytes));
+            }
+            ReplyState::Here(_) | ReplyState::Taken => {}
         }
+    }
+}
+
+impl std::fmt::Debug for ReplyState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Due(_) => "Due",
+            Self::Here(_) => "Here",
+            Self::GivenUp(_) => "GivenUp",
+            Self::Taken => "Taken",
+        })
     }
 }
 
@@ -203,20 +287,30 @@ impl Future for PendingReply<'_> {
                 }
                 Poll::Pending
             }
-            ReplyState::Here(_) | ReplyState::Taken => {
-                match std::mem::replace(&mut *place, ReplyState::Taken) {
-                    ReplyState::Here(answer) => Poll::Ready(answer),
-                    ReplyState::Due(_) | ReplyState::Taken => Poll::Pending,
-                }
-            }
+            _ => match std::mem::replace(&mut *place, ReplyState::Taken) {
+                ReplyState::Here(answer) => Poll::Ready(answer),
+                _ => Poll::Pending,
+            },
         }
     }
 }
 
 impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
-        if self.waiter.is_queued.get() {
-            self.queue.waiting.set(self.queue.waiting.get() - 1);
+        let mut place = self.waiter.answer.borrow_mut();
+        if !matches!(*place, ReplyState::Due(_)) {
+            return;
+        }
+        let (queue, batch) = (self.queue, self.waiter.batch.get());
+        if batch == 0 {
+            queue.waiting.set(queue.waiting.get() - 1);
+            return;
+        }
+        if self.caller.is_late.get() {
+            queue.note_late(batch);
+        }
+        if let Some(reader) = (self.caller.late_reader)() {
+            *place = ReplyState::GivenUp(reader);
         }
     }
 }

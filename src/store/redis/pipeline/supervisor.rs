@@ -20,6 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use super::batch::{Aftermath, exchange};
 use super::{PLANS_PER_CALL, PipelineCore, PipelineState};
 use crate::store::redis::connect::{Connected, DialError};
+use crate::store::redis::observer::{ServerEvent, StandingConnection};
 use crate::store::redis::sentinel::Locator;
 
 /// What is remembered from one connection to the next.
@@ -96,7 +97,9 @@ impl Supervisor {
         match attempt {
             Ok(connected) => {
                 self.mark_up(&connected);
+                let standing = StandingConnection::new(Rc::clone(&self.core.observer));
                 let end = self.serve(connected).await;
+                drop(standing);
                 self.core.server.borrow_mut().take();
                 end
             }
@@ -127,7 +130,7 @@ impl Supervisor {
                 let Some(batch) = core.queue.take(PLANS_PER_CALL) else {
                     break;
                 };
-                in_flight.push(exchange(connection.clone(), batch, &core.context));
+                in_flight.push(exchange(connection.clone(), batch, &core));
             }
             let (is_idle, has_room) = (in_flight.is_empty(), in_flight.len() < IN_FLIGHT_MAX);
             if is_idle && let Some(end) = leaving {
@@ -188,7 +191,7 @@ impl Supervisor {
         } = &*self.core;
         let name: Arc<str> = self.locator.server().into();
         if let Some(policy) = &connected.eviction
-            && !context.is_eviction_logged.swap(true, Relaxed)
+            && !context.shared.is_eviction_logged.swap(true, Relaxed)
         {
             tracing::warn!(
                 server = &*name,
@@ -208,6 +211,15 @@ impl Supervisor {
     /// Logs why the connection ended, and waits until it is time for the next attempt.
     async fn recover_from(&mut self, end: ConnectionEnd) {
         self.log_failure(&end);
+        match &end {
+            ConnectionEnd::Failed(error) => {
+                self.core.observer.note(ServerEvent::ConnectFailed(error));
+            }
+            ConnectionEnd::Broken(reason) => {
+                self.core.observer.note(ServerEvent::Failed(reason));
+            }
+            ConnectionEnd::Reconfigured | ConnectionEnd::Moved => {}
+        }
         let pause = match &end {
             ConnectionEnd::Reconfigured => return self.follow_resolver(),
             ConnectionEnd::Moved => {

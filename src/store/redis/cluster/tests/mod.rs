@@ -6,7 +6,6 @@ mod moving;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use tokio::task::spawn_local;
@@ -16,6 +15,8 @@ use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
+use crate::store::redis::RedisShared;
+use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::Grouping;
 use crate::store::redis::servers::{self, Authority, Encryption, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames};
@@ -67,11 +68,13 @@ impl Bench {
             names.note(series_id, &series);
         }
         // A clock that stands still, so that no window ends.
+        let clock = Clock::manual(Timestamp(1_700_000_000_000_000));
         let context = PipelineContext {
-            clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
+            shared: RedisShared::new("tollgate", clock),
             grouping: Grouping::CallEach,
             timeout: Duration::from_millis(50),
-            is_eviction_logged: Arc::new(AtomicBool::new(false)),
+            server: "cluster".into(),
+            observers: Rc::new(Unobserved),
         };
         Rc::new(Self {
             cluster: Cluster::open(seeds, settings, context),
@@ -98,7 +101,7 @@ impl Bench {
     async fn decide(&self, partition_id: u128, quotas: usize) -> Result<(), CallError> {
         let plan = self.plan(partition_id, quotas, 1);
         let part = wire::pack(&plan, &self.names, Intent::Decide);
-        let reply = self.cluster.decide(&part).await?;
+        let reply = self.cluster.decide(&part, &Caller::new(&|| None)).await?;
         let verdict = wire::verdict(&plan, &reply).expect("a verdict");
         assert!(verdict.admit);
         Ok(())
@@ -108,7 +111,11 @@ impl Bench {
     async fn spent(&self, partition_id: u128) -> [u64; 2] {
         let plan = self.plan(partition_id, 2, 0);
         let part = wire::pack(&plan, &self.names, Intent::Peek);
-        let reply = self.cluster.decide(&part).await.expect("an answer");
+        let reply = self
+            .cluster
+            .decide(&part, &Caller::new(&|| None))
+            .await
+            .expect("an answer");
         let peeks = wire::peeks(&plan, &reply).expect("what is left");
         [0, 1].map(|index| QUOTA - peeks[index].expect("decided").remaining)
     }

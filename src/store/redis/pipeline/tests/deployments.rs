@@ -70,7 +70,7 @@ async fn user_with_the_documented_rights_suffices() {
         };
         for amount in [0, 1, 9, 10, 1, 1] {
             let plan = plan_of(&quota, &key, amount);
-            pipeline.decide(plan).await.expect("an answer");
+            pipeline.asked(plan).await.expect("an answer");
         }
         let charged = Charged {
             at: Timestamp(1),
@@ -84,7 +84,7 @@ async fn user_with_the_documented_rights_suffices() {
         }
     }
     let call = wire::announce(&KeyNames::new("tollgate"), "node", Micros::from_secs(1));
-    let announced = pipeline.call(call, false).await;
+    let announced = pipeline.call(call, false, &Caller::new(&|| None)).await;
     assert_eq!(announced, Ok(Value::Int(1)));
     let denied = server.command(&["ACL", "LOG"]);
     assert!(denied.list().is_empty(), "{denied:?}");
@@ -93,8 +93,8 @@ async fn user_with_the_documented_rights_suffices() {
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
     let again = plan_of(&QUOTA, "tollgate:again", 1);
     // The first may be sent on the connection that is gone.
-    let _ = pipeline.decide(again.clone()).await;
-    pipeline.decide(again).await.expect("an answer");
+    let _ = pipeline.asked(again.clone()).await;
+    pipeline.asked(again).await.expect("an answer");
 }
 
 #[tokio::test(flavor = "local")]
@@ -103,9 +103,9 @@ async fn server_that_may_evict_keys_is_told_of_once() {
         let server = Server::start_with(&[&format!("maxmemory-policy {policy}")]);
         let context = context();
         let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context.clone());
-        pipeline.decide(plan("k", 1)).await.expect("an answer");
+        pipeline.asked(plan("k", 1)).await.expect("an answer");
         assert_eq!(
-            context.is_eviction_logged.load(Relaxed),
+            context.shared.is_eviction_logged.load(Relaxed),
             is_told,
             "{policy}"
         );
@@ -142,7 +142,7 @@ async fn failover_is_followed_and_the_old_primary_left() {
     let group = Sentinels::start();
     let resolver = Resolver::Sentinel(sentinels(&group, None));
     let pipeline = Pipeline::open(resolver, context());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
     assert_eq!(
         pipeline.server().as_deref(),
@@ -153,7 +153,7 @@ async fn failover_is_followed_and_the_old_primary_left() {
         pipeline.server().as_deref() == Some(&*new.address().to_string())
     })
     .await;
-    pipeline.decide(plan("after", 1)).await.expect("an answer");
+    pipeline.asked(plan("after", 1)).await.expect("an answer");
     assert_eq!(spent(new, "after"), 1);
     new.kill();
     let newest = group.wait_for_another_than(new);
@@ -161,7 +161,7 @@ async fn failover_is_followed_and_the_old_primary_left() {
         pipeline.server().as_deref() == Some(&*newest.address().to_string())
     })
     .await;
-    pipeline.decide(plan("newest", 1)).await.expect("an answer");
+    pipeline.asked(plan("newest", 1)).await.expect("an answer");
     assert_eq!(spent(newest, "newest"), 1);
 }
 
@@ -169,7 +169,7 @@ async fn failover_is_followed_and_the_old_primary_left() {
 async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
     let group = Sentinels::start();
     let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&group, None)), context());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
     // Cut off from the sentinels, it goes on as a primary.
     let successor = group
@@ -204,20 +204,20 @@ async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
     group.sentinels[0].kill();
     let resolver = Resolver::Sentinel(sentinels(&group, Some("secret")));
     let pipeline = Pipeline::open(resolver, context());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     group.sentinels[1].kill();
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
 }
 
 async fn decides_at(target: DialTarget) {
     let pipeline = Pipeline::open(Resolver::Fixed(target), context());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
 }
 
 /// Sees that a pipeline to `target` comes to nothing, and that the server was asked nothing.
 async fn refuses(server: &Server, target: DialTarget) {
     let pipeline = Pipeline::open(Resolver::Fixed(target), context());
-    let refused = pipeline.decide(plan("k", 1)).await;
+    let refused = pipeline.asked(plan("k", 1)).await;
     assert_eq!(refused, Err(CallError::Unsent));
     let asked = server.info("commandstats");
     let strange = ["hello", "script|load", "evalsha"];

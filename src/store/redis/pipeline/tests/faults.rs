@@ -15,7 +15,7 @@ async fn killed_server_ends_what_was_sent_and_the_pipeline_heals() {
     let pipeline = connected(&server).await;
     server.stop();
     let mut asked: Vec<_> = (0..8)
-        .map(|_| Box::pin(pipeline.decide(plan("k", 1))))
+        .map(|_| Box::pin(pipeline.asked(plan("k", 1))))
         .collect();
     sent(&mut asked).await;
     server.kill();
@@ -25,14 +25,14 @@ async fn killed_server_ends_what_was_sent_and_the_pipeline_heals() {
         pipeline.state() == PipelineState::Down
     })
     .await;
-    let refused = polled(&mut Box::pin(pipeline.decide(plan("k", 1)))).await;
+    let refused = polled(&mut Box::pin(pipeline.asked(plan("k", 1)))).await;
     assert_eq!(refused, Poll::Ready(Err(CallError::Unsent)));
     server.restart();
     until("the pipeline is up", || {
         pipeline.state() == PipelineState::Up
     })
     .await;
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(spent(&server, "k"), 1);
 }
 
@@ -41,7 +41,7 @@ async fn server_that_is_absent_at_first_is_found_later() {
     let server = Server::start();
     server.kill();
     let pipeline = open(server.address());
-    let failed = pipeline.decide(plan("k", 1)).await;
+    let failed = pipeline.asked(plan("k", 1)).await;
     assert_eq!(failed, Err(CallError::Unsent));
     server.restart();
     until("the pipeline is up", || {
@@ -94,11 +94,11 @@ async fn connection_that_is_reset_is_replaced_without_a_call_that_fails_later() 
     let server = Server::start();
     let proxy = Proxy::to(server.address());
     let pipeline = open(proxy.address());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     let accepted = proxy.accepted();
     proxy.reset_all();
     until("another connection is made", || proxy.accepted() > accepted).await;
-    let decided = join_all((0..8).map(|_| pipeline.decide(plan("k", 1)))).await;
+    let decided = join_all((0..8).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok), "{decided:?}");
 }
 
@@ -106,23 +106,18 @@ async fn connection_that_is_reset_is_replaced_without_a_call_that_fails_later() 
 async fn late_replies_answer_their_own_callers() {
     let server = Server::start();
     let context = PipelineContext {
-        clock: Clock::manual(Timestamp(1_700_000_000_000_000)),
+        shared: RedisShared::new("tollgate", Clock::manual(Timestamp(1_700_000_000_000_000))),
         ..context()
     };
     let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
     let mut expected = Vec::new();
     for amount in 1..=40 {
         let key = format!("expected {amount}");
-        expected.push(
-            pipeline
-                .decide(plan(&key, amount))
-                .await
-                .expect("an answer"),
-        );
+        expected.push(pipeline.asked(plan(&key, amount)).await.expect("an answer"));
     }
     server.stop();
     let mut asked: Vec<_> = (1..=40)
-        .map(|amount| Box::pin(pipeline.decide(plan(&format!("late {amount}"), amount))))
+        .map(|amount| Box::pin(pipeline.asked(plan(&format!("late {amount}"), amount))))
         .collect();
     sent(&mut asked).await;
     // Half of the callers give up; others come meanwhile.
@@ -137,7 +132,7 @@ async fn late_replies_answer_their_own_callers() {
     }
     drop(given_up);
     let mut others: Vec<_> = (1..=40)
-        .map(|amount| Box::pin(pipeline.decide(plan(&format!("other {amount}"), amount))))
+        .map(|amount| Box::pin(pipeline.asked(plan(&format!("other {amount}"), amount))))
         .collect();
     sent(&mut others).await;
     server.resume();
@@ -160,7 +155,7 @@ async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
         let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
         let load = join_all((0..20).map(|_| async {
             for _ in 0..50 {
-                pipeline.decide(plan("k", 1)).await.expect("an answer");
+                pipeline.asked(plan("k", 1)).await.expect("an answer");
             }
         }));
         let flushing = async {
@@ -183,11 +178,11 @@ async fn mute_server_is_left_for_another_connection() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
     let pipeline = open(proxy.address());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     for is_suspected in [false, true] {
         let accepted = proxy.accepted();
         proxy.set(Fault::BlackHole);
-        let mut asked = [Box::pin(pipeline.decide(plan("k", 1)))];
+        let mut asked = [Box::pin(pipeline.asked(plan("k", 1)))];
         sent(&mut asked).await;
         if is_suspected {
             pipeline.suspect();
@@ -200,7 +195,7 @@ async fn mute_server_is_left_for_another_connection() {
         })
         .await;
         assert!(proxy.accepted() > accepted, "another connection");
-        pipeline.decide(plan("k", 1)).await.expect("an answer");
+        pipeline.asked(plan("k", 1)).await.expect("an answer");
     }
 }
 
@@ -209,7 +204,7 @@ async fn slow_server_is_not_taken_for_a_mute_one() {
     let server = Server::start();
     let proxy = Proxy::to(server.address());
     let pipeline = open(proxy.address());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     let accepted = proxy.accepted();
     proxy.set(Fault::Latency {
         by: context().timeout + Duration::from_millis(10),
@@ -217,7 +212,7 @@ async fn slow_server_is_not_taken_for_a_mute_one() {
     });
     for _ in 0..4 {
         pipeline.suspect();
-        pipeline.decide(plan("k", 1)).await.expect("an answer");
+        pipeline.asked(plan("k", 1)).await.expect("an answer");
     }
     assert_eq!(proxy.accepted(), accepted);
 }
@@ -228,14 +223,14 @@ async fn errors_of_the_server_are_told_and_the_connection_is_kept() {
     let pipeline = connected(&server).await;
     let accepted = || server.figure("stats", "total_connections_received");
     let before = accepted();
-    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    let refused = pipeline.decide(plan("k", 1)).await;
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let refused = pipeline.asked(plan("k", 1)).await;
     assert!(
-        matches!(&refused, Err(CallError::Server(text)) if text.starts_with("OOM ")),
+        matches!(&refused, Err(CallError::Server(text)) if text.starts_with("NOREPLICAS ")),
         "{refused:?}"
     );
-    server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(accepted(), before);
 }
 
@@ -245,7 +240,7 @@ async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
     let pipeline = connected(&server).await;
     let port = other.port().to_string();
     server.command(&["REPLICAOF", "127.0.0.1", &port]);
-    let refused = pipeline.decide(plan("k", 1)).await;
+    let refused = pipeline.asked(plan("k", 1)).await;
     assert!(
         matches!(
             refused,
@@ -255,7 +250,7 @@ async fn primary_that_became_a_replica_is_left_until_it_is_one_again() {
     );
     server.command(&["REPLICAOF", "NO", "ONE"]);
     loop {
-        if pipeline.decide(plan("k", 1)).await.is_ok() {
+        if pipeline.asked(plan("k", 1)).await.is_ok() {
             break;
         }
         sleep(Duration::from_millis(5)).await;
@@ -268,9 +263,9 @@ async fn server_that_answers_and_breaks_in_turn_is_not_dialled_without_a_pause()
     let pipeline = connected(&server).await;
     for _ in 0..2 {
         server.command(&["REPLICAOF", "NO", "ONE"]);
-        pipeline.decide(plan("k", 1)).await.expect("an answer");
+        pipeline.asked(plan("k", 1)).await.expect("an answer");
         server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-        let failed = pipeline.decide(plan("k", 1)).await;
+        let failed = pipeline.asked(plan("k", 1)).await;
         assert_eq!(failed, Err(CallError::ReadOnly));
     }
     until("the pipeline is down", || {
@@ -295,13 +290,13 @@ async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
         pipeline.state() == PipelineState::Down
     })
     .await;
-    assert_eq!(pipeline.decide(plan("k", 1)).await, Err(CallError::Unsent));
+    assert_eq!(pipeline.asked(plan("k", 1)).await, Err(CallError::Unsent));
     pipeline.reconfigure(with("right"));
     until("the pipeline is up", || {
         pipeline.state() == PipelineState::Up
     })
     .await;
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
 }
 
 #[tokio::test(flavor = "local")]
@@ -309,10 +304,10 @@ async fn pipeline_led_elsewhere_finishes_what_was_sent_first() {
     let (old, new) = (Server::start(), Server::start());
     let pipeline = connected(&old).await;
     old.stop();
-    let mut asked = [Box::pin(pipeline.decide(plan("k", 1)))];
+    let mut asked = [Box::pin(pipeline.asked(plan("k", 1)))];
     sent(&mut asked).await;
     pipeline.reconfigure(Resolver::Fixed(target(new.address())));
-    let mut later = [Box::pin(pipeline.decide(plan("k", 2)))];
+    let mut later = [Box::pin(pipeline.asked(plan("k", 2)))];
     sent(&mut later).await;
     old.resume();
     let ([asked], [later]) = (asked, later);

@@ -13,10 +13,10 @@ use crate::store::settings::Secret;
 
 #[tokio::test(flavor = "local")]
 async fn error_has_the_words_of_the_server() {
-    let server = Server::start_with(&["maxmemory 1"]);
+    let server = Server::start_with(&["min-replicas-to-write 1"]);
     let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context());
-    let error = pipeline.decide(plan("k", 1)).await.expect_err("no room");
-    let words = "OOM command not allowed when used memory > 'maxmemory'.";
+    let error = pipeline.asked(plan("k", 1)).await.expect_err("no replica");
+    let words = "NOREPLICAS Not enough good replicas to write.";
     assert_eq!(error.to_string(), words);
 }
 
@@ -39,7 +39,7 @@ async fn each_change_is_logged_once_and_no_secret_is() {
         })
     };
     let pipeline = Pipeline::open(with("right"), context());
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     server.kill();
     until("an attempt fails", || {
         pipeline.state() == PipelineState::Down
@@ -52,7 +52,7 @@ async fn each_change_is_logged_once_and_no_secret_is() {
         pipeline.state() == PipelineState::Up
     })
     .await;
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     pipeline.reconfigure(with("wrong-secret"));
     until("the server refuses", || {
         pipeline.state() == PipelineState::Down

@@ -1,6 +1,7 @@
 //! Pipelines to real servers.
 
 mod deployments;
+mod events;
 mod faults;
 mod messages;
 
@@ -22,6 +23,7 @@ use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Check, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
+use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
 use crate::store::series::Series;
@@ -40,7 +42,7 @@ const SERIES: SeriesId = SeriesId(0);
 async fn decisions_that_are_ready_together_share_a_call() {
     let server = Server::start();
     let pipeline = connected(&server).await;
-    let decided = join_all((0..64).map(|_| pipeline.decide(plan("k", 1)))).await;
+    let decided = join_all((0..64).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
     assert_eq!((spent(&server, "k"), calls(&server)), (64, 2));
 }
@@ -53,7 +55,7 @@ async fn plans_kept_apart_have_a_call_each() {
         ..context()
     };
     let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
-    let decided = join_all((0..64).map(|_| pipeline.decide(plan("k", 1)))).await;
+    let decided = join_all((0..64).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
     assert_eq!((spent(&server, "k"), calls(&server)), (64, 64));
 }
@@ -63,13 +65,13 @@ async fn plan_given_up_before_it_was_sent_is_never_executed() {
     let server = Server::start();
     let pipeline = connected(&server).await;
     let mut given_up: Vec<_> = (0..40)
-        .map(|_| Box::pin(pipeline.decide(plan("given up", 1))))
+        .map(|_| Box::pin(pipeline.asked(plan("given up", 1))))
         .collect();
     for waiting in &mut given_up {
         assert!(polled(waiting).await.is_pending());
     }
     drop(given_up);
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!((spent(&server, "given up"), spent(&server, "k")), (0, 1));
 }
 
@@ -78,7 +80,7 @@ async fn calls_wait_for_the_first_connection() {
     let server = Server::start();
     let pipeline = open(server.address());
     assert_eq!(pipeline.state(), PipelineState::Connecting);
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(pipeline.state(), PipelineState::Up);
     assert_eq!(
         pipeline.server().as_deref(),
@@ -102,7 +104,7 @@ async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
     let pipeline = connected(&server).await;
     let fill = |count: usize| {
         (0..count)
-            .map(|_| Box::pin(pipeline.decide(plan("k", 1))))
+            .map(|_| Box::pin(pipeline.asked(plan("k", 1))))
             .collect::<Vec<_>>()
     };
     let mut refused = 0;
@@ -116,7 +118,7 @@ async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
         }
     }
     assert_eq!(refused, 4);
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(spent(&server, "k"), 1);
 }
 
@@ -124,13 +126,13 @@ async fn more_calls_than_may_wait_are_refused_and_room_is_made_by_giving_up() {
 async fn manual_clock_stands_in_place_of_the_servers() {
     let server = Server::start();
     let context = PipelineContext {
-        clock: Clock::manual(Timestamp(1_234_567)),
+        shared: RedisShared::new("tollgate", Clock::manual(Timestamp(1_234_567))),
         ..context()
     };
     let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
     let mut watching = server.connect().expect("a connection");
     watching.ask(&["MONITOR"]).expect("an answer");
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     let seen = std::iter::repeat_with(|| watching.read().expect("a line").text())
         .find(|line| line.contains("EVALSHA"))
         .expect("the call");
@@ -150,20 +152,29 @@ async fn one_bad_plan_does_not_fail_the_others_of_its_batch() {
     let server = Server::start();
     let pipeline = connected(&server).await;
     server.command(&["RPUSH", "bad", "entry"]);
-    let (bad, good) = tokio::join!(
-        pipeline.decide(plan("bad", 1)),
-        pipeline.decide(plan("k", 1))
-    );
+    let (bad, good) = tokio::join!(pipeline.asked(plan("bad", 1)), pipeline.asked(plan("k", 1)));
     assert!(matches!(bad, Err(CallError::Server(_))), "{bad:?}");
     assert!(good.is_ok(), "{good:?}");
 }
 
+/// Asks as somebody who waits for any time.
+trait Asked {
+    async fn asked(&self, plan: Packed) -> Result<Reply, CallError>;
+}
+
+impl Asked for Pipeline {
+    async fn asked(&self, plan: Packed) -> Result<Reply, CallError> {
+        self.decide(plan, &Caller::new(&|| None)).await
+    }
+}
+
 fn context() -> PipelineContext {
     PipelineContext {
-        clock: Clock::system(),
+        shared: RedisShared::new("tollgate", Clock::system()),
         grouping: Grouping::OneCall,
         timeout: Duration::from_millis(50),
-        is_eviction_logged: Arc::default(),
+        server: "a server".into(),
+        observers: Rc::new(Unobserved),
     }
 }
 
@@ -237,7 +248,7 @@ async fn settle_step(
         keys: vec![key.as_bytes().into()],
         ..wire::settle(&[settlement], &names(), None)
     };
-    pipeline.call(call, false).await
+    pipeline.call(call, false, &Caller::new(&|| None)).await
 }
 
 fn names() -> KeyNames {

@@ -1,0 +1,210 @@
+//! The parts of a plan that were decided apart, in Redis or in its place, joined all or nothing.
+//!
+//! If one part refuses, what the others spent is given back. Until then other requests may be refused
+//! early; none is admitted late.
+
+use smallvec::SmallVec;
+
+use super::fallback::UNCOUNTED;
+use super::remote::Remote;
+use super::settlements::SettlementQueue;
+use crate::clock::Micros;
+use crate::limit::after_release::after_release;
+use crate::limit::{Check, Count, Plan, Retry, Verdict};
+use crate::store::charge::{Charge, ChargeEntry, Keeper};
+use crate::store::outcome::Outcome;
+
+/// Some checks of a plan.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlanPart<'s> {
+    pub(super) checks: Plan<'s>,
+    /// The places of these checks in the plan.
+    pub(super) places: SmallVec<[usize; 4]>,
+}
+
+/// A plan whose parts are decided one by one.
+pub(super) struct JoinedPlan<'p, 's> {
+    plan: &'p [Check<'s>],
+    parts: Vec<DecidedPart>,
+    /// Whether a part cannot be decided.
+    is_unavailable: bool,
+}
+
+/// A part that was decided.
+struct DecidedPart {
+    places: SmallVec<[usize; 4]>,
+    verdict: Verdict,
+    charge: Charge,
+    is_degraded: bool,
+}
+
+impl<'s> PlanPart<'s> {
+    /// Returns a whole plan as one part.
+    pub(super) fn whole(plan: &[Check<'s>]) -> Self {
+        Self {
+            checks: plan.iter().copied().collect(),
+            places: (0..plan.len()).collect(),
+        }
+    }
+
+    pub(super) fn push(&mut self, place: usize, check: Check<'s>) {
+        self.places.push(place);
+        self.checks.push(check);
+    }
+}
+
+/// Makes the outcome of a plan that Redis decided whole.
+pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> Outcome {
+    Outcome::Decided {
+        charge: charge(plan, &verdict),
+        verdict,
+        is_degraded: false,
+    }
+}
+
+/// Returns what Redis charged.
+fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
+    let entry = |(check, answer): (&Check<'_>, &crate::limit::Answer)| ChargeEntry {
+        quota: *check.quota,
+        series_id: check.series_id,
+        partition_id: check.partition_id,
+        charged: answer.charged,
+        keeper: Keeper::Redis,
+    };
+    Charge {
+        entries: plan.iter().zip(&verdict.answers).map(entry).collect(),
+    }
+}
+
+impl<'p, 's> JoinedPlan<'p, 's> {
+    pub(super) fn new(plan: &'p [Check<'s>]) -> Self {
+        Self {
+            plan,
+            parts: Vec::new(),
+            is_unavailable: false,
+        }
+    }
+
+    /// Adds a part that Redis decided. What it has no memory for is decided here.
+    pub(super) fn add_redis(&mut self, remote: &Remote, part: PlanPart<'_>, verdict: Verdict) {
+        let Verdict {
+            admit,
+            retry,
+            wait,
+            answers,
+        } = verdict;
+        let (mut there, mut here) = (PlanPart::default(), PlanPart::default());
+        let mut kept = SmallVec::new();
+        for ((&place, check), answer) in part.places.iter().zip(part.checks).zip(answers) {
+            if answer.decision.is_some() {
+                there.push(place, check);
+                kept.push(answer);
+            } else {
+                here.push(place, check);
+            }
+        }
+        let verdict = Verdict {
+            admit,
+            retry,
+            wait,
+            answers: kept,
+        };
+        self.parts.push(DecidedPart {
+            charge: charge(&there.checks, &verdict),
+            places: there.places,
+            verdict,
+            is_degraded: false,
+        });
+        if !here.checks.is_empty() {
+            self.add_own(remote, here);
+        }
+    }
+
+    /// Adds a part that is decided here, in place of Redis.
+    pub(super) fn add_own(&mut self, remote: &Remote, part: PlanPart<'_>) {
+        match remote.store().fallback().decide(&part.checks) {
+            Outcome::Decided {
+                verdict, charge, ..
+            } => self.parts.push(DecidedPart {
+                places: part.places,
+                verdict,
+                charge,
+                is_degraded: true,
+            }),
+            Outcome::Unavailable { .. } => self.is_unavailable = true,
+        }
+    }
+
+    /// Returns the outcome of the whole plan. If it is not admitted, what its parts spent comes back.
+    pub(super) fn finish(mut self, remote: &Remote, settlements: &SettlementQueue) -> Outcome {
+        if self.is_unavailable {
+            for part in self.parts {
+                settlements.release(remote, part.charge, u64::MAX);
+            }
+            return unavailable(remote);
+        }
+        let admit = self.parts.iter().all(|part| part.verdict.admit);
+        let mut joined = Verdict {
+            admit,
+            retry: Retry::NOW,
+            wait: Micros(0),
+            answers: self.plan.iter().map(|_| UNCOUNTED).collect(),
+        };
+        let (mut charge, mut is_any_degraded) = (Charge::default(), false);
+        for part in &mut self.parts {
+            if admit {
+                joined.wait = joined.wait.max(part.verdict.wait);
+            } else {
+                part.undo(remote, settlements);
+            }
+            joined.retry = joined.retry.max(part.verdict.retry);
+            for (&place, answer) in part.places.iter().zip(&part.verdict.answers) {
+                joined.answers[place] = *answer;
+            }
+            charge.entries.append(&mut part.charge.entries);
+            is_any_degraded |= part.is_degraded;
+        }
+        Outcome::Decided {
+            verdict: joined,
+            charge,
+            is_degraded: is_any_degraded,
+        }
+    }
+}
+
+impl DecidedPart {
+    /// Gives back what this part spent, because another part refuses. A quota that counts refused
+    /// requests stays charged.
+    fn undo(&mut self, remote: &Remote, settlements: &SettlementQueue) {
+        let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
+        let mut entries = self.charge.entries.iter();
+        for answer in &mut self.verdict.answers {
+            let charged = answer.charged.take();
+            if let (Some(decision), Some(entry)) = (&mut answer.decision, entries.next()) {
+                decision.wait = Micros(0);
+                if let Some(charged) = charged.filter(|_| comes_back(entry)) {
+                    *decision = after_release(*decision, &entry.quota, charged.amount);
+                }
+            }
+        }
+        if was_admitted {
+            let entries = std::mem::take(&mut self.charge.entries);
+            let (back, mut stays): (SmallVec<_>, SmallVec<_>) =
+                entries.into_iter().partition(comes_back);
+            settlements.release(remote, Charge { entries: back }, u64::MAX);
+            stays.iter_mut().for_each(|entry| entry.charged = None);
+            self.charge.entries = stays;
+        }
+    }
+}
+
+/// Says whether what a quota was charged comes back if the plan is refused.
+fn comes_back(entry: &ChargeEntry) -> bool {
+    entry.quota.count == Count::Admitted
+}
+
+pub(super) fn unavailable(remote: &Remote) -> Outcome {
+    Outcome::Unavailable {
+        retry: remote.store().cooldown(),
+    }
+}

@@ -1,0 +1,312 @@
+mod oracle;
+
+use super::*;
+use crate::limit::Algorithm;
+use crate::limit::plan::OnStoreFailure;
+
+const START: Timestamp = Timestamp(1_700_006_400_000_000);
+const CAP: Micros = Micros::from_secs(1);
+const PARTITION: PartitionId = PartitionId::new(7);
+
+const fn quota(limit: u64, seconds: u64) -> Quota {
+    Quota {
+        limit,
+        window: Micros::from_secs(seconds),
+        algorithm: Algorithm::FixedWindow,
+        count: Count::Admitted,
+    }
+}
+
+const QUOTA: Quota = quota(5, 10);
+
+fn check(quota: &Quota, cost: u64) -> Check<'_> {
+    Check {
+        quota,
+        series_id: SeriesId(0),
+        partition_id: PARTITION,
+        cost,
+        mode: Mode::Enforce,
+        on_store_failure: OnStoreFailure::Local,
+    }
+}
+
+fn decision(retry: Retry) -> Decision {
+    Decision {
+        admit: retry == Retry::NOW,
+        remaining: 0,
+        next: Some(Micros(900_000)),
+        reset: Micros(5_000_000),
+        retry,
+        wait: Micros(0),
+    }
+}
+
+/// A refusal that says of each check when its cost fits, or nothing.
+fn verdict(retries: &[Option<Retry>]) -> Verdict {
+    let answer = |retry: &Option<Retry>| Answer {
+        decision: retry.map(decision),
+        charged: None,
+    };
+    Verdict {
+        admit: false,
+        retry: retries.iter().flatten().copied().max().expect("one"),
+        wait: Micros(0),
+        answers: retries.iter().map(answer).collect(),
+    }
+}
+
+/// Remembers what each check of a plan was told.
+fn remember(refusals: &Refusals, plan: &[Check<'_>], retries: &[Retry], cap: Micros) {
+    let decisions = retries.iter().map(|retry| Some(decision(*retry)));
+    refusals.remember(plan, decisions, AT_ONCE, cap);
+}
+
+fn after(us: u64) -> Retry {
+    Retry::After(Micros(us))
+}
+
+const AT_ONCE: Interval = Interval {
+    sent: START,
+    received: START,
+};
+
+/// What a plan is answered from memory; nothing if the caller is to ask.
+fn find(refusals: &Refusals, plan: &[Check<'_>], after: Micros) -> Option<Verdict> {
+    match refusals.recall(plan, || START + after) {
+        Recalled::Refused(verdict) => Some(verdict),
+        Recalled::Due | Recalled::Nothing => None,
+    }
+}
+
+fn is_due(refusals: &Refusals, plan: &[Check<'_>], after: Micros) -> bool {
+    matches!(refusals.recall(plan, || START + after), Recalled::Due)
+}
+
+const LATER: Retry = Retry::After(Micros(5_000_000));
+
+/// A check of another partition of the same series.
+fn of_partition(number: u128) -> Check<'static> {
+    Check {
+        partition_id: PartitionId::new(number),
+        ..check(&QUOTA, 1)
+    }
+}
+
+/// A check of another series of the same partition.
+fn of_series(number: u32) -> Check<'static> {
+    Check {
+        series_id: SeriesId(number),
+        ..check(&QUOTA, 1)
+    }
+}
+
+#[test]
+fn refusal_is_shown_as_it_was_counted_down() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 1)];
+    remember(&refusals, &plan, &[LATER], CAP);
+    let mut expected = verdict(&[Some(after(4_600_000))]);
+    expected.answers[0].decision = Some(Decision {
+        next: Some(Micros(500_000)),
+        reset: Micros(4_600_000),
+        ..decision(after(4_600_000))
+    });
+    assert_eq!(find(&refusals, &plan, Micros(400_000)), Some(expected));
+}
+
+#[test]
+fn every_plan_that_contains_what_refused_is_refused_and_told_of_nothing_else() {
+    let refusals = Refusals::new();
+    let (mine, other) = (check(&QUOTA, 1), of_series(1));
+    remember(&refusals, &[mine, other], &[LATER, Retry::NOW], CAP);
+    assert_eq!(refusals.len(), 1);
+    let alone = Some(verdict(&[Some(LATER)]));
+    assert_eq!(find(&refusals, &[mine], Micros(0)), alone);
+    let beside = Some(verdict(&[None, Some(LATER), None]));
+    let plan = [of_partition(8), mine, of_series(2)];
+    assert_eq!(find(&refusals, &plan, Micros(0)), beside);
+    assert_eq!(find(&refusals, &[other], Micros(0)), None);
+    remember(&refusals, &[other], &[after(9_000_000)], CAP);
+    let both = find(&refusals, &[mine, other], Micros(0)).expect("it is refused");
+    assert_eq!(both, verdict(&[Some(LATER), Some(after(9_000_000))]));
+}
+
+#[test]
+fn when_the_cap_ends_one_request_asks_and_the_others_stay_refused() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 1), of_partition(8)];
+    remember(&refusals, &plan, &[LATER, Retry::NOW], CAP);
+    assert!(find(&refusals, &plan, Micros(CAP.0 - 1)).is_some());
+    assert!(is_due(&refusals, &plan, CAP));
+    let varied = [check(&QUOTA, 1), of_partition(9)];
+    assert!(find(&refusals, &varied, CAP).is_some(), "somebody asks");
+    assert!(find(&refusals, &varied, Micros(2 * CAP.0 - 1)).is_some());
+    assert!(
+        is_due(&refusals, &varied, Micros(2 * CAP.0)),
+        "it never answered"
+    );
+    let answered = Interval {
+        sent: START + Micros(2 * CAP.0),
+        received: START + Micros(2 * CAP.0),
+    };
+    let refused = [Some(decision(after(3_000_000))), Some(decision(Retry::NOW))];
+    refusals.remember(&varied, refused.into_iter(), answered, CAP);
+    assert!(find(&refusals, &plan, Micros(3 * CAP.0 - 1)).is_some());
+    assert!(is_due(&refusals, &plan, Micros(3 * CAP.0)));
+    let admitted = Verdict {
+        admit: true,
+        ..verdict(&[Some(Retry::NOW), Some(Retry::NOW)])
+    };
+    refusals.forget_admitted(&plan, &admitted);
+    assert_eq!(find(&refusals, &plan, Micros(3 * CAP.0)), None);
+    assert_eq!(refusals.len(), 0);
+}
+
+#[test]
+fn nobody_asks_while_another_quota_of_the_plan_refuses() {
+    let refusals = Refusals::new();
+    let (old, young) = (check(&QUOTA, 1), of_series(1));
+    remember(&refusals, &[old], &[LATER], Micros(CAP.0 / 2));
+    remember(&refusals, &[young], &[LATER], CAP);
+    let plan = [old, young];
+    assert!(find(&refusals, &plan, Micros(CAP.0 - 1)).is_some());
+    assert!(is_due(&refusals, &plan, CAP), "asking was not put off");
+}
+
+#[test]
+fn refusal_ends_before_its_retry() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 1)];
+    remember(&refusals, &plan, &[after(500_000)], CAP);
+    assert!(find(&refusals, &plan, Micros(496_000)).is_some());
+    assert!(matches!(
+        refusals.recall(&plan, || START + Micros(500_000)),
+        Recalled::Nothing
+    ));
+}
+
+#[test]
+fn retry_counts_from_when_the_plan_was_sent() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 1)];
+    let asked = Interval {
+        sent: START,
+        received: START + Micros(40_000),
+    };
+    let refused = [Some(decision(after(50_000)))];
+    refusals.remember(&plan, refused.into_iter(), asked, CAP);
+    assert!(find(&refusals, &plan, Micros(45_000)).is_some());
+    assert!(find(&refusals, &plan, Micros(50_000)).is_none());
+}
+
+#[test]
+fn never_is_asked_again_after_each_cap() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 9)];
+    remember(&refusals, &plan, &[Retry::Never], CAP);
+    let found = find(&refusals, &plan, Micros(CAP.0 - 1)).expect("it is remembered");
+    assert_eq!(found.retry, Retry::Never);
+    assert!(is_due(&refusals, &plan, CAP));
+}
+
+#[test]
+fn higher_cost_is_refused_too_and_a_lower_one_is_asked_for() {
+    let refusals = Refusals::new();
+    remember(&refusals, &[check(&QUOTA, 3)], &[LATER], CAP);
+    let retry = |cost| find(&refusals, &[check(&QUOTA, cost)], Micros(0)).map(|found| found.retry);
+    assert_eq!(retry(2), None);
+    assert_eq!(retry(4), Some(LATER));
+    assert_eq!(retry(6), Some(Retry::Never), "more than it can ever hold");
+    remember(&refusals, &[check(&QUOTA, 4)], &[LATER], CAP);
+    assert_eq!(retry(3), Some(LATER), "the lower cost stays remembered");
+}
+
+#[test]
+fn another_partition_series_quota_or_mode_is_asked_for() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 1)];
+    remember(&refusals, &plan, &[LATER], CAP);
+    let changed = quota(6, 10);
+    let others = [
+        of_partition(8),
+        of_series(1),
+        Check {
+            quota: &changed,
+            ..plan[0]
+        },
+        Check {
+            mode: Mode::Shadow,
+            ..plan[0]
+        },
+    ];
+    for other in others {
+        assert_eq!(find(&refusals, &[other], Micros(0)), None, "{other:?}");
+    }
+}
+
+#[test]
+fn quota_that_counts_refused_requests_is_asked_every_time() {
+    let refusals = Refusals::new();
+    let all = Quota {
+        count: Count::All,
+        ..QUOTA
+    };
+    let counting = Check {
+        quota: &all,
+        ..of_series(1)
+    };
+    let plan = [check(&QUOTA, 1), counting];
+    remember(&refusals, &plan, &[LATER, Retry::NOW], CAP);
+    assert_eq!(refusals.len(), 0);
+    // Nor if the other quota refused in another plan.
+    remember(&refusals, &plan[..1], &[LATER], CAP);
+    assert_eq!(find(&refusals, &plan, Micros(0)), None);
+}
+
+#[test]
+fn only_quotas_that_enforce_and_refuse_are_remembered() {
+    let refusals = Refusals::new();
+    let shadow = Check {
+        mode: Mode::Shadow,
+        ..check(&QUOTA, 1)
+    };
+    remember(
+        &refusals,
+        &[shadow, of_series(1)],
+        &[LATER, Retry::NOW],
+        CAP,
+    );
+    remember(&refusals, &[check(&QUOTA, 1)], &[LATER], Micros(0));
+    assert_eq!(refusals.len(), 0);
+}
+
+#[test]
+fn what_came_back_is_forgotten_and_nothing_else() {
+    let refusals = Refusals::new();
+    for plan in [[check(&QUOTA, 1)], [of_partition(8)], [of_series(1)]] {
+        remember(&refusals, &plan, &[LATER], CAP);
+    }
+    refusals.forget(SeriesId(0), PARTITION);
+    assert_eq!(find(&refusals, &[check(&QUOTA, 1)], Micros(0)), None);
+    assert!(find(&refusals, &[of_partition(8)], Micros(0)).is_some());
+    refusals.retain(&[SeriesId(0)]);
+    assert!(find(&refusals, &[of_partition(8)], Micros(0)).is_some());
+    assert_eq!(find(&refusals, &[of_series(1)], Micros(0)), None);
+    assert_eq!(refusals.len(), 1);
+}
+
+#[test]
+fn flood_of_refused_clients_is_remembered_within_the_bound() {
+    let refusals = Refusals::new();
+    for client in 0..u128::try_from(ENTRIES_MAX + 1_000).expect("a few") {
+        remember(&refusals, &[of_partition(client)], &[LATER], CAP);
+    }
+    assert_eq!(refusals.len(), ENTRIES_MAX as u64);
+    let sweep = |after: Micros| {
+        (0..SHARDS / SHARDS_PER_SWEEP).for_each(|_| refusals.sweep(START + after));
+    };
+    sweep(Micros(2 * CAP.0 - 1));
+    assert_eq!(refusals.len(), ENTRIES_MAX as u64);
+    sweep(Micros(2 * CAP.0));
+    assert_eq!(refusals.len(), 0);
+}

@@ -1,0 +1,217 @@
+//! The servers as the process sees them: for each a breaker, the workers' connections to it, and
+//! whether it has memory for more keys.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crossbeam_utils::CachePadded;
+
+use super::breaker::CircuitBreaker;
+use super::counters::Counters;
+use crate::clock::{Clock, Micros, Timestamp};
+use crate::store::redis::{Observer, Observers, ServerEvent};
+use crate::store::settings::BreakerSettings;
+
+/// The servers of a process, by name. A server is forgotten when no session uses it.
+#[derive(Debug)]
+pub(super) struct Servers {
+    clock: Clock,
+    settings: Mutex<BreakerSettings>,
+    known: Mutex<BTreeMap<Arc<str>, Weak<Server>>>,
+}
+
+/// One server, shared by all workers.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) breaker: CircuitBreaker,
+    clock: Clock,
+    /// How many workers have a connection.
+    connections: AtomicU32,
+    /// When it had no memory last, in microseconds since 1970; 0 if that is over.
+    full_at_us: AtomicU64,
+}
+
+/// What one worker's sessions tell of the servers.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerServers {
+    servers: Arc<Servers>,
+    worker: usize,
+    counters: Arc<CachePadded<Counters>>,
+}
+
+/// What one worker's connection tells of its server.
+#[derive(Debug)]
+struct WorkerServer {
+    server: Arc<Server>,
+    worker: usize,
+    counters: Arc<CachePadded<Counters>>,
+}
+
+impl Servers {
+    pub(super) fn new(settings: BreakerSettings, clock: Clock) -> Self {
+        Self {
+            clock,
+            settings: Mutex::new(settings),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Returns a server, which is known as long as somebody holds it.
+    pub(super) fn server(&self, name: &str) -> Arc<Server> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = known.get(name).and_then(Weak::upgrade) {
+            return server;
+        }
+        known.retain(|_, server| server.strong_count() > 0);
+        let name: Arc<str> = name.into();
+        let settings = *(self.settings.lock()).unwrap_or_else(PoisonError::into_inner);
+        let server = Arc::new(Server {
+            breaker: CircuitBreaker::new(Arc::clone(&name), settings, self.clock.clone()),
+            clock: self.clock.clone(),
+            connections: AtomicU32::new(0),
+            full_at_us: AtomicU64::new(0),
+        });
+        known.insert(name, Arc::downgrade(&server));
+        server
+    }
+
+    /// Returns the servers that somebody holds.
+    pub(super) fn all(&self) -> Vec<Arc<Server>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Judges by other settings from now on.
+    pub(super) fn set(&self, settings: BreakerSettings) {
+        *(self.settings.lock()).unwrap_or_else(PoisonError::into_inner) = settings;
+        for server in self.all() {
+            server.breaker.set(settings);
+        }
+    }
+
+    /// Lets time pass. To be called several times a second.
+    pub(super) fn sweep(&self) {
+        for server in self.all() {
+            server.breaker.sweep();
+            server.note_room();
+        }
+    }
+}
+
+impl Server {
+    fn note(&self, event: ServerEvent<'_>, worker: usize) {
+        match event {
+            ServerEvent::Connected => drop(self.connections.fetch_add(1, Relaxed)),
+            ServerEvent::Disconnected => drop(self.connections.fetch_sub(1, Relaxed)),
+            // A worker that finds no connection takes Redis from no other.
+            ServerEvent::ConnectFailed(_) if self.connections.load(Relaxed) > 0 => {}
+            ServerEvent::ConnectFailed(error) | ServerEvent::Failed(error) => {
+                self.breaker.failed(error);
+            }
+            ServerEvent::Answered => self.breaker.succeeded(worker),
+            ServerEvent::Full => self.note_full(),
+        }
+    }
+
+    fn note_full(&self) {
+        let now = self.clock.now();
+        if self.full_at_us.swap(now.0, Relaxed) == 0 {
+            let server = &**self.breaker.server();
+            tracing::warn!(
+                server,
+                "Redis is full: it counts whom it counts already, others are decided as on_store_failure says"
+            );
+        }
+    }
+
+    /// Notes that the server has memory again, if it had none and that was a while ago.
+    fn note_room(&self) {
+        let full_at = Timestamp(self.full_at_us.load(Relaxed));
+        if full_at.0 > 0 && self.clock.now().since(full_at) >= FULL_FOR {
+            self.full_at_us.store(0, Relaxed);
+            let server = &**self.breaker.server();
+            tracing::info!(server, "Redis takes new keys again");
+        }
+    }
+}
+
+impl WorkerServers {
+    pub(super) fn new(
+        servers: Arc<Servers>,
+        worker: usize,
+        counters: Arc<CachePadded<Counters>>,
+    ) -> Self {
+        Self {
+            servers,
+            worker,
+            counters,
+        }
+    }
+}
+
+impl Observers for WorkerServers {
+    fn of(&self, server: &str) -> Rc<dyn Observer> {
+        Rc::new(WorkerServer {
+            server: self.servers.server(server),
+            worker: self.worker,
+            counters: Arc::clone(&self.counters),
+        })
+    }
+}
+
+impl Observer for WorkerServer {
+    fn note(&self, event: ServerEvent<'_>) {
+        if matches!(event, ServerEvent::Full) {
+            self.counters.found_full();
+        }
+        self.server.note(event, self.worker);
+    }
+}
+
+/// A server has room again if it did not lack any for this long.
+const FULL_FOR: Micros = Micros::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::metrics::BreakerState;
+    use crate::store::settings::Settings;
+
+    const START: Timestamp = Timestamp(1_700_000_000_000_000);
+
+    #[test]
+    fn attempts_to_connect_count_only_while_no_worker_has_a_connection() {
+        let servers = Servers::new(Settings::default().breaker, Clock::manual(START));
+        let server = servers.server("a.test:6379");
+        let refuse = |times: u32| {
+            (0..times).for_each(|_| server.note(ServerEvent::ConnectFailed(&"refused"), 0));
+        };
+        server.note(ServerEvent::Connected, 1);
+        refuse(100);
+        assert_eq!(server.breaker.state(), BreakerState::Closed);
+        server.note(ServerEvent::Disconnected, 1);
+        refuse(4);
+        assert_eq!(server.breaker.state(), BreakerState::Closed);
+        refuse(1);
+        assert_eq!(server.breaker.state(), BreakerState::Open);
+    }
+
+    #[test]
+    fn server_without_memory_is_no_failure_and_has_room_again_after_a_while() {
+        let clock = Clock::manual(START);
+        let servers = Servers::new(Settings::default().breaker, clock.clone());
+        let server = servers.server("a.test:6379");
+        let is_full = || server.full_at_us.load(Relaxed) > 0;
+        (0..100).for_each(|_| server.note(ServerEvent::Full, 0));
+        assert_eq!(server.breaker.state(), BreakerState::Closed);
+        clock.advance(Micros(FULL_FOR.0 - 1));
+        servers.sweep();
+        assert!(is_full());
+        clock.advance(Micros(1));
+        servers.sweep();
+        assert!(!is_full());
+    }
+}
