@@ -178,8 +178,12 @@ fn placed(config: &Config, public: SocketAddr, admin: SocketAddr) -> String {
 }
 
 /// Returns `tollgate run --config FILE`, not yet started, with an environment of its own.
+///
+/// `TOLLGATE` names another binary, for example one without the change that a test is about.
 pub fn command(file: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    let binary = std::env::var_os("TOLLGATE");
+    let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_tollgate").into());
+    let mut command = Command::new(binary);
     command.arg("run").arg("--config").arg(file);
     command.env("NO_COLOR", "1").stdin(Stdio::null());
     command

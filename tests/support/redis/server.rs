@@ -19,7 +19,8 @@ use super::{PATIENCE, documented_rights, wait_for};
 
 /// Who the tests are to the server, whatever they do to the default user and its password.
 pub const HARNESS: (&str, &str) = ("harness", "a-password-of-the-tests");
-const PACKAGE: &str = "redis-server";
+/// Names another program that serves, `valkey-server` for example.
+const PROGRAM: &str = "TOLLGATE_TEST_REDIS";
 /// What a server is told that a sentinel does not understand.
 const SERVER_LINES: &str =
     "save \"\"\nappendonly no\nrepl-diskless-sync-delay 0\nenable-debug-command yes\n";
@@ -80,7 +81,7 @@ impl Server {
             match server.launch() {
                 Ok(()) => return server,
                 Err(log) if log.contains("Address already in use") => {}
-                Err(log) => panic!("redis-server ends at once:\n{log}"),
+                Err(log) => panic!("the server ends at once:\n{log}"),
             }
         }
         panic!("{STARTS_MAX} times the ports were taken");
@@ -140,14 +141,16 @@ impl Server {
 
     /// Starts the process and waits until it serves; returns its log if it ends at once.
     fn launch(&self) -> Result<(), String> {
-        let mut command = dependent("redis-server");
+        let program = program();
+        let mut command = dependent(&program);
         command.arg(self.file()).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::inherit());
         if self.sentinel {
             command.arg("--sentinel");
         }
-        let mut child = spawn(command, "redis-server", PACKAGE);
-        let began = wait_for("redis-server answers PING", || {
+        // Its Debian package has the same name.
+        let mut child = spawn(command, &program, &program);
+        let began = wait_for("the server answers PING", || {
             if child
                 .try_wait()
                 .expect("a child can be waited for")
@@ -240,7 +243,7 @@ impl Server {
     pub fn restart(&self) {
         self.kill();
         let started = self.launch();
-        started.unwrap_or_else(|log| panic!("redis-server does not come back:\n{log}"));
+        started.unwrap_or_else(|log| panic!("the server does not come back:\n{log}"));
     }
 
     fn signal(&self, name: &str) {
@@ -336,6 +339,11 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+/// Returns the program that serves.
+fn program() -> String {
+    std::env::var(PROGRAM).unwrap_or_else(|_| "redis-server".to_owned())
 }
 
 fn tls_lines(port: u16, certificate: &Certificate, wants_clients: &str) -> String {

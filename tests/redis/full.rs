@@ -1,0 +1,170 @@
+//! A Redis that is full and evicts nothing goes on counting whom it counts already; newcomers have
+//! this node's share.
+
+use tollgate::clock::Micros;
+use tollgate::limit::{Algorithm, Count, Quota};
+
+use crate::gate::{CLIENT, Gate};
+use crate::support::fleet::algorithms;
+use crate::support::ratelimit::remaining;
+use crate::support::redis::{Server, Value};
+use crate::support::{Config, Fleet, get};
+
+const QUOTA: i64 = 10;
+/// What a client spends before the server is full.
+const EARLIER: i64 = 3;
+
+#[track_caller]
+fn gate(server: &Server, policies: &[(&str, &str)]) -> Gate {
+    let mut config = Config::to("builtin:echo");
+    for (name, partition) in policies {
+        let lines = format!("quota = '{QUOTA} per hour'\npartition = ['{partition}']");
+        config = config.policy(name, &lines);
+    }
+    let names: Vec<&str> = policies.iter().map(|(name, _)| *name).collect();
+    let url = format!("url = 'redis://{}'\ntimeout = '5s'", server.address());
+    Gate::start(config.route("/*", &format!("policies = {names:?}")), &url)
+}
+
+/// The server has less memory than it uses already.
+fn fill(server: &Server) {
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+}
+
+fn keys(server: &Server) -> Vec<String> {
+    let keys = server.command(&["KEYS", "*"]);
+    let mut keys: Vec<String> = keys.list().iter().map(Value::text).collect();
+    // Gateways come and go.
+    keys.retain(|key| !key.contains("{nodes}"));
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
+    let redis = Server::start();
+    let gate = gate(&redis, &[("p", &format!("header:{CLIENT}"))]);
+    gate.wait_until_redis_decides();
+    for _ in 0..EARLIER {
+        gate.ask_as("alice");
+    }
+    let before = keys(&redis);
+    let full_before: u64 = gate.samples(&["full"]).iter().map(|(_, value)| value).sum();
+    fill(&redis);
+    // Strangers beside her, so that the two share calls of a worker now and then.
+    for left in (0..QUOTA - EARLIER).rev() {
+        assert!(gate.ask_as(&format!("stranger-{left}")).is_degraded);
+        let told = gate.ask_as("alice");
+        assert!(!told.is_degraded, "{left} left");
+        assert_eq!(
+            (told.answer.status, remaining(&told.answer, "p")),
+            (200, left)
+        );
+    }
+    let told = gate.ask_as("alice");
+    assert_eq!((told.answer.status, told.is_degraded), (429, false));
+    let bob = || {
+        let told = gate.ask_as("bob");
+        assert!(told.is_degraded);
+        told.admitted()
+    };
+    let admitted: u64 = (0..2 * QUOTA).map(|_| bob()).sum();
+    assert_eq!(admitted, QUOTA.unsigned_abs(), "his share");
+    assert_eq!(keys(&redis), before, "no new keys");
+    gate.assert_no_breaker_opened();
+    let told: Vec<String> = ["OOM", "full", "maxmemory"]
+        .iter()
+        .flat_map(|word| gate.lines_with(word))
+        .collect();
+    let mut told: Vec<&String> = told.iter().filter(|line| line.contains("WARN")).collect();
+    told.dedup();
+    assert_eq!(told.len(), 1, "{told:#?}");
+    let full = gate.samples(&["full"]);
+    let full_now: u64 = full.iter().map(|(_, value)| value).sum();
+    assert!(full_now > full_before, "no metric tells: {full:?}");
+}
+
+/// A quota that has a key is counted in Redis though another one of the plan has none.
+#[test]
+fn client_with_a_key_gains_nothing_by_a_quota_without_one() {
+    let redis = Server::start();
+    let gate = gate(
+        &redis,
+        &[("address", "ip"), ("name", &format!("header:{CLIENT}"))],
+    );
+    gate.wait_until_redis_decides();
+    let earlier = QUOTA - remaining(&gate.ask_as("somebody").answer, "address");
+    let before = keys(&redis);
+    fill(&redis);
+    let ask = |number| gate.ask_as(&format!("name-{number}")).admitted();
+    let admitted: u64 = (0..2 * QUOTA).map(ask).sum();
+    assert_eq!(admitted, (QUOTA - earlier).unsigned_abs());
+    assert_eq!(keys(&redis), before, "no new keys");
+}
+
+#[test]
+fn client_with_a_key_goes_on_by_every_algorithm() {
+    let redis = Server::start();
+    let limit = QUOTA.unsigned_abs();
+    let algorithms = algorithms(limit).into_iter();
+    // Those hold requests.
+    let at_once = algorithms.filter(|x| !matches!(x, Algorithm::LeakyBucket { .. }));
+    let quotas: Vec<Quota> = at_once
+        .map(|algorithm| Quota {
+            limit,
+            window: Micros::from_secs(7 * 24 * 3600),
+            algorithm,
+            count: Count::Admitted,
+        })
+        .collect();
+    let store = format!("url = 'redis://{}'\ntimeout = '5s'", redis.address());
+    let fleet = Fleet::start(1, &quotas, "on_store_failure = 'closed'", &store);
+    let gateway = fleet.addresses()[0];
+    let ask = |path: usize| {
+        let field = format!("{}: alice\r\n", crate::support::fleet::CLIENT);
+        get(gateway, &format!("/{path}"), &field).status
+    };
+    for path in 0..quotas.len() {
+        crate::support::eventually("Redis decides", || (ask(path) == 200).then_some(()));
+    }
+    fill(&redis);
+    for (path, quota) in quotas.iter().enumerate() {
+        let statuses: Vec<u16> = (0..QUOTA).map(|_| ask(path)).collect();
+        let mut expected = vec![200; quotas_left()];
+        expected.push(429);
+        assert_eq!(statuses, expected, "{quota:?}");
+    }
+}
+
+/// What is left of each quota after one request.
+fn quotas_left() -> usize {
+    usize::try_from(QUOTA - 1).expect("small")
+}
+
+/// What strangers may take ends where the server is full, and it is not what a known client needs.
+#[test]
+fn flood_of_strangers_takes_nothing_from_a_client_with_a_key() {
+    let redis = Server::start();
+    let gate = gate(&redis, &[("p", &format!("header:{CLIENT}"))]);
+    gate.wait_until_redis_decides();
+    gate.ask_as("alice");
+    let room = redis.figure("memory", "used_memory") + 300_000;
+    redis.command(&["CONFIG", "SET", "maxmemory", &room.to_string()]);
+    let mut left = QUOTA - 1;
+    for number in 0..3_000 {
+        let field = format!("{CLIENT}: stranger-{number}\r\n");
+        assert_eq!(get(gate.process.public, "/", &field).status, 200);
+        if number % 500 == 0 {
+            left -= 1;
+            let told = gate.ask_as("alice");
+            let seen = (
+                told.answer.status,
+                remaining(&told.answer, "p"),
+                told.is_degraded,
+            );
+            assert_eq!(seen, (200, left, false), "after {number} strangers");
+        }
+    }
+    assert!(keys(&redis).len() < 3_000, "the server became full");
+    gate.assert_no_breaker_opened();
+}

@@ -1,0 +1,145 @@
+//! A gateway seen from outside: by its clients, its metrics, its log, and the servers that it asks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::support::redis::Server;
+use crate::support::{Answer, Config, Process, eventually, get};
+
+/// The field that names a client to the policies here.
+pub const CLIENT: &str = "x-client";
+
+/// A running gateway whose log is JSON.
+pub struct Gate {
+    pub process: Process,
+    asked: AtomicU64,
+}
+
+/// An answer, and whether it was given without Redis.
+#[derive(Debug)]
+pub struct Told {
+    pub answer: Answer,
+    pub is_degraded: bool,
+}
+
+impl Gate {
+    /// Starts it with that file, a log and a `[store]` of those lines.
+    #[track_caller]
+    pub fn start(config: Config, store: &str) -> Self {
+        let config = config.with(&format!("[log]\nformat = 'json'\n[store]\n{store}"));
+        Self {
+            process: Process::start(&config),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks under a route `ROUTE/*`, on a connection of its own.
+    #[track_caller]
+    pub fn ask(&self, route: &str, fields: &str) -> Told {
+        let number = self.asked.fetch_add(1, Ordering::SeqCst);
+        let target = format!("{route}/{number}");
+        let answer = get(self.process.public, &target, fields);
+        let line = (self.process).wait_for_line(&[&format!("\"path\":\"{target}\"")]);
+        Told {
+            answer,
+            is_degraded: line.contains("\"degraded\":true"),
+        }
+    }
+
+    /// Asks as that client under the route `/*`.
+    #[track_caller]
+    pub fn ask_as(&self, client: &str) -> Told {
+        self.ask("", &format!("{CLIENT}: {client}\r\n"))
+    }
+
+    /// Asks as others until Redis decides, and fails if it never does.
+    #[track_caller]
+    pub fn wait_until_redis_decides(&self) {
+        eventually("Redis decides", || {
+            (!self.ask_as("somebody else").is_degraded).then_some(())
+        });
+    }
+
+    /// Returns every sample whose name and labels contain all of `parts`.
+    pub fn samples(&self, parts: &[&str]) -> Vec<(String, u64)> {
+        let text = get(self.process.admin, "/metrics", "").text();
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        let samples = samples.filter_map(|line| line.rsplit_once(' '));
+        let fitting = samples.filter(|(name, _)| parts.iter().all(|part| name.contains(part)));
+        let values =
+            fitting.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+        values.collect()
+    }
+
+    /// Returns the sum of the samples of a metric; none is a mistake.
+    #[track_caller]
+    pub fn metric(&self, parts: &[&str]) -> u64 {
+        let samples = self.samples(parts);
+        assert!(!samples.is_empty(), "no metric {parts:?}");
+        samples.iter().map(|(_, value)| value).sum()
+    }
+
+    /// Returns how many decisions had that result.
+    #[track_caller]
+    pub fn decisions(&self, result: &str) -> u64 {
+        self.metric(&["tollgate_store_decisions_total", &format!("\"{result}\"")])
+    }
+
+    /// Returns how many connections to Redis stand.
+    #[track_caller]
+    pub fn connections(&self) -> u64 {
+        self.metric(&["tollgate_store_connections"])
+    }
+
+    #[track_caller]
+    pub fn wait_for_connections(&self, count: u64) {
+        eventually(&format!("{count} connections to Redis"), || {
+            (self.connections() == count).then_some(())
+        });
+    }
+
+    /// Fails if a breaker is not closed, or has not been closed all the time.
+    #[track_caller]
+    pub fn assert_no_breaker_opened(&self) {
+        for (name, value) in self.samples(&["tollgate_store_breaker", "\"closed\""]) {
+            assert_eq!(value, 1, "{name}");
+        }
+        assert_eq!(
+            self.decisions("unasked"),
+            0,
+            "decisions that were not asked"
+        );
+        let opened = "Redis fails and is not asked until the cooldown is over";
+        assert_eq!(self.lines_with(opened), Vec::<String>::new());
+    }
+
+    /// Returns the lines of its log, other than those of requests, that contain that text.
+    pub fn lines_with(&self, text: &str) -> Vec<String> {
+        let lines = self.process.lines().into_iter();
+        let events = lines.filter(|line| !line.contains("\"target\":\"access\""));
+        events.filter(|line| line.contains(text)).collect()
+    }
+}
+
+impl Told {
+    /// Whether the request was admitted, as a number to sum.
+    pub fn admitted(&self) -> u64 {
+        u64::from(self.answer.status == 200)
+    }
+}
+
+/// Returns how many calls of scripts a server has executed, gateways' announcements included.
+#[track_caller]
+pub fn calls(server: &Server) -> u64 {
+    let stats = server.info("commandstats");
+    let names = ["eval", "evalsha", "eval_ro", "evalsha_ro"];
+    let lines = names
+        .iter()
+        .filter_map(|name| stats.get(&format!("cmdstat_{name}")));
+    let counts = lines.map(|line| {
+        let count = line
+            .split_once("calls=")
+            .and_then(|(_, rest)| rest.split_once(','));
+        count.map_or(0, |(count, _)| count.parse::<u64>().expect("a counter"))
+    });
+    counts.sum()
+}

@@ -1,0 +1,188 @@
+//! One connection of a gateway ends, or cannot be made: its worker decides alone, the others in Redis.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use crate::gate::{CLIENT, Gate};
+use crate::support::redis::Server;
+use crate::support::{Client, Config, eventually};
+
+/// Clients that ask all the time, each on its connection, and so always of the same worker.
+const CLIENTS: usize = 16;
+/// Most clients of one worker, if the gateway spreads connections halfway evenly.
+const OF_ONE_WORKER: usize = CLIENTS * 3 / 4;
+const WORKERS: u64 = 2;
+/// How often a connection is killed.
+const KILLS: usize = 6;
+/// Answers that each client waits for before and after something happens.
+const ANSWERS: u64 = 50;
+
+/// What one client was told so far.
+#[derive(Default)]
+struct Seen {
+    answers: AtomicU64,
+    /// Those without RateLimit fields: Redis did not decide them.
+    degraded: AtomicU64,
+}
+
+/// A gateway of two workers under load.
+struct Crowd<'a> {
+    gate: &'a Gate,
+    redis: &'a Server,
+    seen: &'a [Seen],
+}
+
+/// Starts a gateway of two workers and clients, and runs `test` beside them.
+fn under_load(test: impl FnOnce(&Crowd<'_>)) {
+    let redis = Server::start();
+    let policy = "quota = '1000000 per hour'\non_store_failure = 'open'";
+    let policy = format!("{policy}\npartition = ['header:{CLIENT}']");
+    let config = Config::to("builtin:echo").policy("p", &policy);
+    let gate = Gate::start(
+        config.route("/*", "policies = ['p']"),
+        &format!("url = 'redis://{}'\ntimeout = '5s'", redis.address()),
+    );
+    gate.wait_for_connections(WORKERS);
+    let seen: Vec<Seen> = (0..CLIENTS).map(|_| Seen::default()).collect();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seen in &seen {
+            let mut client = Client::connect(gate.process.public);
+            // Until it is answered, it may not have been given to a worker.
+            seen.ask(&mut client);
+            let ended = &ended;
+            scope.spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    seen.ask(&mut client);
+                }
+            });
+        }
+        let end = End(&ended);
+        test(&Crowd {
+            gate: &gate,
+            redis: &redis,
+            seen: &seen,
+        });
+        drop(end);
+    });
+}
+
+/// Ends the clients, whatever becomes of the test.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Seen {
+    fn ask(&self, client: &mut Client) {
+        let answer = client.get("/", &format!("{CLIENT}: somebody\r\n"));
+        assert_eq!(answer.status, 200);
+        let is_degraded = answer.field("ratelimit").is_none();
+        self.degraded
+            .fetch_add(is_degraded.into(), Ordering::SeqCst);
+        self.answers.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Crowd<'_> {
+    /// Returns how many answers without Redis each client has seen.
+    fn degraded(&self) -> Vec<u64> {
+        let of = |seen: &Seen| seen.degraded.load(Ordering::SeqCst);
+        self.seen.iter().map(of).collect()
+    }
+
+    /// Waits until every client has had many more answers.
+    #[track_caller]
+    fn go_on(&self) {
+        let of = |seen: &Seen| seen.answers.load(Ordering::SeqCst);
+        let before: Vec<u64> = self.seen.iter().map(of).collect();
+        eventually("every client is answered", || {
+            let mut both = self.seen.iter().zip(&before);
+            both.all(|(seen, before)| of(seen) >= before + ANSWERS)
+                .then_some(())
+        });
+    }
+
+    /// Returns the server's ids of the gateway's connections.
+    fn connections(&self) -> Vec<String> {
+        let list = self
+            .redis
+            .command(&["CLIENT", "LIST", "TYPE", "normal"])
+            .text();
+        let of_gateway = list.lines().filter(|line| line.contains("user=default"));
+        let ids = of_gateway.filter_map(|line| line.split(' ').next()?.strip_prefix("id="));
+        ids.map(str::to_owned).collect()
+    }
+
+    /// Kills a connection of the gateway.
+    fn kill(&self, id: &str) {
+        self.redis.command(&["CLIENT", "KILL", "ID", id]);
+    }
+}
+
+#[test]
+fn lost_connection_concerns_the_clients_of_its_worker_alone() {
+    under_load(|crowd| {
+        for turn in 0..KILLS {
+            crowd.gate.wait_for_connections(WORKERS);
+            crowd.go_on();
+            let before = crowd.degraded();
+            let connections = crowd.connections();
+            let killed = &connections[turn % connections.len()];
+            crowd.kill(killed);
+            eventually("another connection has replaced it", || {
+                let now = crowd.connections();
+                (now.len() == connections.len() && !now.contains(killed)).then_some(())
+            });
+            crowd.go_on();
+            let after = crowd.degraded();
+            let hit = before.iter().zip(&after).filter(|(x, y)| x < y).count();
+            assert!(
+                hit <= OF_ONE_WORKER,
+                "{hit} of {CLIENTS} were decided without Redis"
+            );
+        }
+        crowd.gate.assert_no_breaker_opened();
+    });
+}
+
+#[test]
+fn worker_that_is_let_in_no_more_takes_redis_from_no_other() {
+    under_load(|crowd| {
+        crowd.go_on();
+        let before = crowd.degraded();
+        let connections = crowd.connections();
+        let all = crowd
+            .redis
+            .command(&["CLIENT", "LIST"])
+            .text()
+            .lines()
+            .count();
+        let most = (all - 1).to_string();
+        crowd.redis.command(&["CONFIG", "SET", "maxclients", &most]);
+        crowd.kill(&connections[0]);
+        crowd.gate.wait_for_connections(WORKERS - 1);
+        eventually("it has tried to come back", || {
+            (crowd.redis.figure("stats", "rejected_connections") >= 3).then_some(())
+        });
+        crowd.go_on();
+        crowd.gate.wait_for_connections(WORKERS - 1);
+        crowd.gate.assert_no_breaker_opened();
+        let after = crowd.degraded();
+        let hit = before.iter().zip(&after).filter(|(x, y)| x < y).count();
+        let one_worker = 1..=OF_ONE_WORKER;
+        assert!(
+            one_worker.contains(&hit),
+            "{hit} of {CLIENTS} were decided without Redis"
+        );
+        crowd.redis.command(&["CONFIG", "SET", "maxclients", "100"]);
+        crowd.gate.wait_for_connections(WORKERS);
+        crowd.go_on();
+        let before = crowd.degraded();
+        crowd.go_on();
+        assert_eq!(crowd.degraded(), before);
+    });
+}

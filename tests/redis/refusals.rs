@@ -1,0 +1,99 @@
+//! Refusals need no Redis: whoever is refused for one quota costs Redis about one call a second,
+//! whatever else the requests say.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::gate::{CLIENT, Gate, calls};
+use crate::support::redis::{Cluster, Fault, Proxy, Server};
+use crate::support::{Client, Config};
+
+/// Requests of a client that is over its quota.
+const FLOOD: usize = 500;
+/// Clients that leave before they are answered.
+const LEAVERS: u64 = 20;
+/// Longer than a client stays, shorter than Redis takes to answer and back.
+const STAY: Duration = Duration::from_millis(20);
+const ROUND_TRIP: Duration = Duration::from_millis(60);
+
+/// A gateway that limits each address to one request, and each name to many.
+#[track_caller]
+fn gate(url: &str) -> Gate {
+    let config = Config::to("builtin:echo")
+        .policy("address", "quota = '1 per hour'\npartition = ['ip']")
+        .policy(
+            "name",
+            &format!("quota = '100 per hour'\npartition = ['header:{CLIENT}']"),
+        )
+        .route("/*", "policies = ['address', 'name']");
+    Gate::start(config, &format!("url = '{url}'\ntimeout = '5s'"))
+}
+
+/// Most calls in that time, where a decision takes so many: a decision a second, the first, one that was
+/// under way, and announcements every 5 s.
+fn calls_max(took: Duration, calls_each: u64) -> u64 {
+    let seconds = took.as_secs();
+    (2 + seconds) * calls_each + 1 + seconds / 5
+}
+
+#[track_caller]
+fn flood(gate: &Gate, servers: &[Server], calls_each: u64) {
+    gate.wait_until_redis_decides();
+    let all = || servers.iter().map(calls).sum::<u64>();
+    let (before, began) = (all(), Instant::now());
+    let mut client = Client::connect(gate.process.public);
+    for number in 0..FLOOD {
+        let answer = client.get("/", &format!("{CLIENT}: name-{number}\r\n"));
+        assert_eq!(answer.status, 429);
+    }
+    let (asked, most) = (all() - before, calls_max(began.elapsed(), calls_each));
+    assert!(asked <= most, "{asked} calls of {FLOOD}, at most {most}");
+    let places = gate.metric(&["tollgate_store_refusals"]);
+    assert_eq!(places, 1, "places that one client's refusals take");
+}
+
+#[test]
+fn refused_address_that_varies_its_name_costs_redis_a_call_a_second() {
+    let server = Server::start();
+    let gate = gate(&format!("redis://{}", server.address()));
+    flood(&gate, &[server], 1);
+}
+
+#[test]
+fn refused_address_that_varies_its_name_costs_a_cluster_a_call_a_second() {
+    let cluster = Cluster::start(3, 0);
+    let nodes: Vec<String> = cluster
+        .addresses()
+        .iter()
+        .map(SocketAddr::to_string)
+        .collect();
+    let gate = gate(&format!("redis+cluster://{}", nodes.join(",")));
+    // It looks at both partitions.
+    flood(&gate, &cluster.nodes, 2);
+}
+
+/// Each one has left when Redis has refused it, and the next one comes when the refusal has arrived.
+#[test]
+fn refusal_is_remembered_though_its_client_has_left() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let gate = gate(&format!("redis://{}", proxy.address()));
+    gate.wait_until_redis_decides();
+    proxy.set(Fault::Latency {
+        by: STAY * 2,
+        jitter: Duration::ZERO,
+    });
+    let (before, began) = (calls(&server), Instant::now());
+    for number in 0..LEAVERS {
+        let mut client = Client::connect(gate.process.public);
+        let name = format!("{CLIENT}: name-{number}");
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{name}\r\n\r\n"));
+        // The network is slow by real time only.
+        thread::sleep(STAY / 2);
+        drop(client);
+        thread::sleep(ROUND_TRIP);
+    }
+    let (asked, most) = (calls(&server) - before, calls_max(began.elapsed(), 1));
+    assert!(asked <= most, "{asked} calls of {LEAVERS}, at most {most}");
+}
