@@ -183,15 +183,49 @@ fn server_busy_with_a_script_is_missed_by_no_client() {
     );
 }
 
+/// It answers `LOADING` to everybody until it has read its data.
 #[test]
-fn server_without_memory_is_missed_by_no_client() {
+fn server_that_loads_its_data_is_missed_by_no_client() {
     let mut drill = Drill::start("local");
+    let mut reloading = drill.server.connect().expect("the server answers");
+    drill.server.command(&["DEBUG", "POPULATE", "20000"]);
+    for (name, value) in [
+        // Of each key, so that it takes 20 s unless it is told to hurry.
+        ("key-load-delay", "1000"),
+        ("loading-process-events-interval-bytes", "1024"),
+    ] {
+        drill.server.command(&["CONFIG", "SET", name, value]);
+    }
     drill.go(
-        |it| {
-            it.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        |_| {
+            let sent = reloading.send(&["DEBUG", "RELOAD"]);
+            sent.expect("the server reads what it is sent");
         },
         |it| {
-            it.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+            it.server.command(&["CONFIG", "SET", "key-load-delay", "0"]);
+        },
+    );
+    assert_eq!(reloading.read().expect("an answer").text(), "OK");
+}
+
+/// It refuses writes (`MISCONF`) because it cannot save its data.
+#[test]
+fn server_that_cannot_save_its_data_is_missed_by_no_client() {
+    let mut drill = Drill::start("local");
+    // Not even root can put a file in the place of a directory.
+    let in_its_place = drill.server.directory().join("dump.rdb");
+    std::fs::create_dir(in_its_place).expect("the directory is writable");
+    drill.go(
+        |it| {
+            it.server.command(&["CONFIG", "SET", "save", "3600 1"]);
+            it.server.command(&["BGSAVE"]);
+            eventually("it fails to save", || {
+                let info = it.server.info("persistence");
+                (info["rdb_last_bgsave_status"] == "err").then_some(())
+            });
+        },
+        |it| {
+            it.server.command(&["CONFIG", "SET", "save", ""]);
         },
     );
 }

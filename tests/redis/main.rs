@@ -10,6 +10,7 @@ mod full;
 mod gate;
 mod history;
 mod lost_connections;
+mod neighbours;
 mod one_endpoint;
 mod refusals;
 mod servers;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::connection::Value;
 use super::host::Port;
+use super::proxy::Proxy;
 use super::server::{Encryption, HARNESS, Server};
 use super::wait_for;
 
@@ -22,6 +23,8 @@ pub struct Cluster {
     /// The nodes: those that began as primaries, in the order of their slots, then the replicas, in
     /// the order of their primaries.
     pub nodes: Vec<Server>,
+    /// What stands between each node and its clients, if something does, in the order of the nodes.
+    pub proxies: Vec<Proxy>,
 }
 
 impl Cluster {
@@ -48,6 +51,7 @@ impl Cluster {
         let count = primaries * (1 + replicas);
         let cluster = Self {
             nodes: (0..count).map(|_| start()).collect(),
+            proxies: Vec::new(),
         };
         cluster.share_slots(primaries);
         for node in &cluster.nodes[1..] {
@@ -72,6 +76,25 @@ impl Cluster {
             cluster.nodes.iter().all(knows).then_some(())
         });
         cluster
+    }
+
+    /// Puts a proxy in front of each node; from now on clients are sent to the proxies.
+    #[track_caller]
+    pub fn put_behind_proxies(&mut self) {
+        let proxies = self.nodes.iter().map(|node| Proxy::to(node.address()));
+        self.proxies = proxies.collect();
+        for (node, proxy) in self.nodes.iter().zip(&self.proxies) {
+            let port = proxy.address().port().to_string();
+            node.command(&["CONFIG", "SET", "cluster-announce-port", &port]);
+        }
+        wait_for("every node names the proxies", || {
+            let names = |node: &Server| {
+                let seen = node.command(&["CLUSTER", "NODES"]).text();
+                let mut proxies = self.proxies.iter();
+                proxies.all(|proxy| seen.contains(&format!("{}@", proxy.address())))
+            };
+            self.nodes.iter().all(names).then_some(())
+        });
     }
 
     /// Whether a node has the others in the roles that they began with.
@@ -106,9 +129,13 @@ impl Cluster {
         });
     }
 
-    /// Returns the addresses of all nodes.
+    /// Returns the addresses of all nodes, as clients are to know them.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.nodes.iter().map(Server::address).collect()
+        if self.proxies.is_empty() {
+            self.nodes.iter().map(Server::address).collect()
+        } else {
+            self.proxies.iter().map(Proxy::address).collect()
+        }
     }
 
     /// Returns the slot of a key.
@@ -135,12 +162,15 @@ impl Cluster {
         Some(self.at(range.list()[2].list()[1].integer()))
     }
 
-    /// Returns the node on a port.
+    /// Returns the node on a port, or behind the proxy on it.
     #[track_caller]
     pub fn at(&self, port: i64) -> &Server {
-        let mut nodes = self.nodes.iter();
-        let node = nodes.find(|node| i64::from(node.port()) == port);
-        node.unwrap_or_else(|| panic!("no node on port {port}"))
+        let mut ports = self
+            .addresses()
+            .into_iter()
+            .map(|address| i64::from(address.port()));
+        let index = ports.position(|known| known == port);
+        &self.nodes[index.unwrap_or_else(|| panic!("no node on port {port}"))]
     }
 
     /// Returns the nodes that are replicas of that one.

@@ -1,0 +1,276 @@
+//! Plans over several partitions of a Cluster: who is refused for one partition takes nothing from
+//! those who share the other one.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use crate::gate::{CLIENT, Gate, calls};
+use crate::support::redis::{Cluster, Fault, Value};
+use crate::support::{Answer, Client, Config, eventually, get};
+
+/// The field that names what clients share.
+const TENANT: &str = "x-tenant";
+/// Units of a tenant's quota.
+const SHARED: usize = 5;
+/// Requests at once that one side's refusal is late for: more than the tenant's quota has units.
+const CROWD: usize = 8;
+const ROUNDS: usize = 5;
+/// For so long one primary is held at least, by real time: what is under way elsewhere arrives.
+const HELD: Duration = Duration::from_millis(20);
+/// How long the slow way to a primary takes; half of it each way.
+const SLOW: Duration = Duration::from_millis(600);
+
+/// A gateway on a Cluster; names are kept on primaries that the test knows.
+struct Tenancy {
+    cluster: Cluster,
+    gate: Gate,
+    named: usize,
+}
+
+impl Tenancy {
+    /// Each client has two requests an hour, and each tenant five.
+    #[track_caller]
+    fn start(cluster: Cluster) -> Self {
+        let config = Config::to("builtin:echo")
+            .policy(
+                "tenant",
+                &format!("quota = '{SHARED} per hour'\npartition = ['header:{TENANT}']"),
+            )
+            .policy(
+                "client",
+                &format!("quota = '2 per hour'\npartition = ['header:{CLIENT}']"),
+            )
+            .route("/tenant/*", "policies = ['tenant']")
+            .route("/client/*", "policies = ['client']")
+            .route("/both/*", "policies = ['tenant', 'client']");
+        let nodes: Vec<String> = cluster
+            .addresses()
+            .iter()
+            .map(SocketAddr::to_string)
+            .collect();
+        let url = format!(
+            "url = 'redis+cluster://{}'\ntimeout = '5s'",
+            nodes.join(",")
+        );
+        let gate = Gate::start(config, &url);
+        // Two connections at a time are of two workers, each with connections of its own to Redis.
+        let mut names = 0..;
+        let mut both_workers = [0, 1].map(|_| Client::connect(gate.process.public));
+        eventually("both workers know the primaries", || {
+            for client in &mut both_workers {
+                client.get(
+                    "/client/1",
+                    &format!("{CLIENT}: first-{:?}\r\n", names.next()),
+                );
+            }
+            (gate.connections() >= 6).then_some(())
+        });
+        Self {
+            cluster,
+            gate,
+            named: 0,
+        }
+    }
+
+    /// Returns a new name that has spent one unit of its quota, on a primary that fits.
+    #[track_caller]
+    fn new_name(&mut self, policy: &str, field: &str, fits: impl Fn(usize) -> bool) -> String {
+        loop {
+            let before = self.keys_of(policy);
+            self.named += 1;
+            let name = format!("name-{}", self.named);
+            let told = self
+                .gate
+                .ask(&format!("/{policy}"), &format!("{field}: {name}\r\n"));
+            let after = self.keys_of(policy);
+            let place = before.iter().zip(&after).position(|(x, y)| x < y);
+            if !told.is_degraded && place.is_some_and(&fits) {
+                return name;
+            }
+        }
+    }
+
+    /// Returns a client on a primary that fits, who has spent all that it may.
+    #[track_caller]
+    fn new_client_over_quota(&mut self, fits: impl Fn(usize) -> bool) -> String {
+        let name = self.new_name("client", CLIENT, fits);
+        let told = self.gate.ask("/client", &format!("{CLIENT}: {name}\r\n"));
+        assert_eq!(told.answer.status, 200, "its last unit");
+        name
+    }
+
+    /// How many keys of a policy each primary has.
+    fn keys_of(&self, policy: &str) -> Vec<usize> {
+        let pattern = format!("*:{policy}");
+        let primaries = self.cluster.nodes.iter().take(3);
+        let count = |keys: Value| keys.list().len();
+        primaries
+            .map(|node| count(node.command(&["KEYS", &pattern])))
+            .collect()
+    }
+
+    fn ask_both(&self, tenant: &str, client: &str) -> Answer {
+        get(self.gate.process.public, "/both/1", &both(tenant, client))
+    }
+}
+
+fn both(tenant: &str, client: &str) -> String {
+    format!("{TENANT}: {tenant}\r\n{CLIENT}: {client}\r\n")
+}
+
+/// Sends a request of each of those clients, and leaves the answers on the wire.
+fn send_all(gateway: SocketAddr, tenant: &str, clients: &[String]) -> Vec<Client> {
+    let send = |name: &String| {
+        let mut client = Client::connect(gateway);
+        let fields = both(tenant, name);
+        client.send(format!(
+            "GET /both/1 HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"
+        ));
+        client
+    };
+    clients.iter().map(send).collect()
+}
+
+/// The primary that would refuse is held, so that nobody knows yet; the tenant's quota is whole for all
+/// others, and no refusal of theirs is remembered.
+#[test]
+fn neighbour_is_admitted_while_a_primary_that_refuses_others_is_held() {
+    let mut it = Tenancy::start(Cluster::start(3, 0));
+    let held = 0;
+    for round in 0..ROUNDS {
+        let crowd: Vec<String> = (0..CROWD)
+            .map(|_| it.new_client_over_quota(|at| at == held))
+            .collect();
+        let elsewhere = |at| at != held;
+        let neighbours: Vec<String> = (0..SHARED - 1)
+            .map(|_| it.new_name("client", CLIENT, elsewhere))
+            .collect();
+        let tenant = it.new_name("tenant", TENANT, elsewhere);
+        let before: u64 = it.cluster.nodes[1..].iter().map(calls).sum();
+
+        it.cluster.nodes[held].stop();
+        let mut waiting = send_all(it.gate.process.public, &tenant, &crowd);
+        eventually("the crowd is asked about elsewhere", || {
+            let now: u64 = it.cluster.nodes[1..].iter().map(calls).sum();
+            (now > before).then_some(())
+        });
+        thread::sleep(HELD);
+        let answers = neighbours.iter().map(|name| it.ask_both(&tenant, name));
+        let answers: Vec<Answer> = answers.collect();
+        it.cluster.nodes[held].resume();
+
+        for client in &mut waiting {
+            assert_eq!(client.answer().status, 429);
+        }
+        for answer in answers {
+            assert_eq!(
+                answer.status,
+                200,
+                "round {round}: {:?}",
+                answer.field("retry-after")
+            );
+        }
+    }
+    assert_eq!(it.gate.decisions("late") + it.gate.decisions("failed"), 0);
+}
+
+/// All of a crowd look at a quota with room, and only its charges meet each other: what they were
+/// refused for is over at once.
+#[test]
+fn refusal_that_only_a_charge_met_is_not_remembered() {
+    let mut it = Tenancy::start(Cluster::start(3, 0));
+    for round in 0..ROUNDS {
+        let one = it.new_name("client", CLIENT, |at| at == 0);
+        let neighbours: Vec<String> = (0..SHARED - 2)
+            .map(|_| it.new_name("client", CLIENT, |_| true))
+            .collect();
+        let tenant = it.new_name("tenant", TENANT, |at| at != 0);
+        let crowd = vec![one; CROWD];
+        let mut waiting = send_all(it.gate.process.public, &tenant, &crowd);
+        let statuses = waiting.iter_mut().map(|client| client.answer().status);
+        let admitted = statuses.filter(|status| *status == 200).count();
+        // None, if whoever has its last unit found the tenant's quota full of the others' charges.
+        assert!(
+            admitted <= 1,
+            "{admitted} have the client's last unit, in round {round}"
+        );
+        let remembered = it.gate.decisions("remembered");
+        for name in &neighbours {
+            // What a charge that lost its race has spent is under way back.
+            eventually("the neighbour is admitted", || {
+                let is_admitted = it.ask_both(&tenant, name).status == 200;
+                assert_eq!(it.gate.decisions("remembered"), remembered, "round {round}");
+                is_admitted.then_some(())
+            });
+        }
+    }
+}
+
+/// A charge loses its race while the primary of the other partition is out of reach: what was spent
+/// there comes back when it is in reach again.
+#[test]
+fn what_cannot_be_given_back_at_once_comes_back_when_its_primary_does() {
+    let mut cluster = Cluster::start(3, 0);
+    cluster.put_behind_proxies();
+    let mut it = Tenancy::start(cluster);
+    let (slow, lost) = (0, 1);
+    eventually("a charge loses its race", || {
+        let client = it.new_name("client", CLIENT, |at| at == slow);
+        let tenant = it.new_name("tenant", TENANT, |at| at == lost);
+        if !lose_a_race(&it, &client, &tenant, slow, lost) {
+            return None;
+        }
+        let others: Vec<String> = (0..SHARED - 1)
+            .map(|_| it.new_name("client", CLIENT, |_| true))
+            .collect();
+        for name in others {
+            eventually("what was spent is back", || {
+                (it.ask_both(&tenant, &name).status == 200).then_some(())
+            });
+        }
+        assert_eq!(
+            it.gate
+                .ask("/tenant", &format!("{TENANT}: {tenant}\r\n"))
+                .answer
+                .status,
+            429
+        );
+        Some(())
+    });
+    let dropped = it.gate.samples(&["dropped"]);
+    assert!(dropped.iter().all(|(_, value)| *value == 0), "{dropped:?}");
+}
+
+/// Has another request spend the last unit of `client` between look and charge of one that `tenant`
+/// pays for too, and cuts the tenant's primary off when it has been charged. Says whether it came so.
+fn lose_a_race(it: &Tenancy, client: &str, tenant: &str, slow: usize, lost: usize) -> bool {
+    let public = it.gate.process.public;
+    let [by, jitter] = [SLOW, Duration::ZERO];
+    it.cluster.proxies[slow].set(Fault::Latency { by, jitter });
+    let before = calls(&it.cluster.nodes[lost]);
+    let mut plan = send_all(public, tenant, &[client.to_owned()]);
+    // The look is on its way, and the other request arrives behind it.
+    thread::sleep(SLOW / 6);
+    let mut other = Client::connect(public);
+    other.send(format!(
+        "GET /client/1 HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: {client}\r\n\r\n"
+    ));
+    // Look and charge.
+    eventually("the tenant has been charged", || {
+        (calls(&it.cluster.nodes[lost]) >= before + 2).then_some(())
+    });
+    it.cluster.proxies[lost].set(Fault::Refuse);
+    it.cluster.proxies[lost].reset_all();
+    let status = plan[0].answer().status;
+    it.cluster.proxies[slow].set(Fault::None);
+    // Whatever is given back by now has nowhere to go.
+    thread::sleep(HELD);
+    it.cluster.proxies[lost].set(Fault::None);
+    let other = other.answer().status;
+    assert!(
+        [status, other].contains(&200),
+        "{status} {other}: nobody has the last unit"
+    );
+    status == 429
+}
