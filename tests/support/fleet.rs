@@ -19,8 +19,13 @@ impl Fleet {
     /// Starts so many gateways, with a route `/N` under each of those quotas, and `[store]` lines.
     #[track_caller]
     pub fn start(count: usize, quotas: &[Quota], policy: &str, store: &str) -> Self {
-        let config = config(quotas, policy, store);
-        let gateways = (0..count).map(|_| Process::start(&config));
+        Self::of(count, &config(quotas, policy, store))
+    }
+
+    /// Starts so many gateways with the same file.
+    #[track_caller]
+    pub fn of(count: usize, config: &Config) -> Self {
+        let gateways = (0..count).map(|_| Process::start(config));
         Self {
             gateways: gateways.collect(),
         }

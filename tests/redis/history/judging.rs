@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tollgate::limit::{Algorithm, Count, Quota};
 
-use super::law::{Answer, History, Loss, Request, Violation, violations};
+use super::law::{Answer, History, Loss, Outage, Request, Violation, violations};
 use super::limiter::{Flaw, Load, WINDOW, history, quota};
 use crate::support::fleet::algorithms;
 
@@ -147,12 +147,12 @@ fn what_was_lost_excuses_as_much_and_only_around_its_time() {
     let judged = |times: &[i64], units| {
         let history = History {
             requests: times.iter().map(|time| at(*time)).collect(),
-            tolerance: 0,
-            loss: Some(Loss {
+            losses: vec![Loss {
                 since: 1_000,
                 until: 2_000,
                 units,
-            }),
+            }],
+            ..History::default()
         };
         violations(&history, &quota).len()
     };
@@ -160,4 +160,33 @@ fn what_was_lost_excuses_as_much_and_only_around_its_time() {
     assert_eq!(judged(&[0, 100, 3_000, 3_100], 1), 1);
     let later = 10 * WINDOW;
     assert_eq!(judged(&[later, later + 100, later + 200], 1), 1);
+}
+
+#[test]
+fn outages_excuse_as_much_again_within_them_however_many_there_are() {
+    let quota = quota(Algorithm::SlidingLog, 2, Count::Admitted);
+    let judged = |admitted: i64, sent: i64| {
+        let requests = (0..admitted).map(|n| Request {
+            key: 0,
+            cost: 1,
+            sent: sent + n * 10,
+            received: sent + n * 10 + 5,
+            answer: Answer::Admitted,
+        });
+        let outage = |since| Outage {
+            since,
+            until: since + 10,
+        };
+        let history = History {
+            requests: requests.collect(),
+            outages: [0, 20, 40].map(outage).into(),
+            ..History::default()
+        };
+        violations(&history, &quota).len()
+    };
+    assert_eq!(judged(4, 0), 0);
+    assert_eq!(judged(5, 0), 1);
+    let later = 10 * WINDOW;
+    assert_eq!(judged(2, later), 0);
+    assert_eq!(judged(3, later), 1);
 }

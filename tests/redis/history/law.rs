@@ -21,7 +21,11 @@ pub struct History {
     pub requests: Vec<Request>,
     /// By how much the clients' clock and the limiter's may differ, in microseconds.
     pub tolerance: i64,
-    pub loss: Option<Loss>,
+    /// When the limiter may have forgotten something.
+    pub losses: Vec<Loss>,
+    /// When others may have decided in the limiter's place: all together on as much again, and no more
+    /// however often (`on_store_failure = "local"`).
+    pub outages: Vec<Outage>,
 }
 
 /// One request; times are microseconds since 1970 by a clock that never steps.
@@ -51,6 +55,13 @@ pub struct Loss {
     pub units: u64,
 }
 
+/// A time in which the limiter may have been out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    pub since: i64,
+    pub until: i64,
+}
+
 /// What a limiter cannot be excused for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
@@ -72,24 +83,51 @@ pub enum Violation {
 /// Returns what a limiter of that quota cannot be excused for: at most one excess and one refusal of
 /// each key.
 pub fn violations(history: &History, quota: &Quota) -> Vec<Violation> {
+    let judged = cases(history, quota).into_iter().flat_map(|case| {
+        let refusal = case.refusals().next();
+        [case.excess(), refusal]
+    });
+    judged.flatten().collect()
+}
+
+/// Returns what was admitted and cannot be excused: at most one excess of each key.
+pub fn excesses(history: &History, quota: &Quota) -> Vec<Violation> {
+    let cases = cases(history, quota).into_iter();
+    cases.filter_map(|case| case.excess()).collect()
+}
+
+/// Returns every request that was refused although that quota had room, and the most that was spent.
+pub fn refusals(history: &History, quota: &Quota) -> Vec<(Request, u64)> {
+    let cases = cases(history, quota);
+    let refusals = cases.iter().flat_map(Case::refusals);
+    let each = refusals.filter_map(|violation| match violation {
+        Violation::Refusal {
+            request,
+            spent_at_most,
+        } => Some((request, spent_at_most)),
+        Violation::Excess { .. } => None,
+    });
+    each.collect()
+}
+
+fn cases<'a>(history: &'a History, quota: &'a Quota) -> Vec<Case<'a>> {
     let mut keys = BTreeMap::<u32, Vec<Request>>::new();
     for request in &history.requests {
         assert!(request.sent <= request.received, "{request:?}");
         keys.entry(request.key).or_default().push(*request);
     }
-    let judged = keys.into_values().flat_map(|requests| {
-        let case = Case::new(requests, history, quota);
-        [case.excess(), case.refusal()]
-    });
-    judged.flatten().collect()
+    let requests = keys.into_values();
+    requests
+        .map(|requests| Case::new(requests, history, quota))
+        .collect()
 }
 
 /// The requests of one key.
 struct Case<'a> {
     key: u32,
     quota: &'a Quota,
+    history: &'a History,
     tolerance: i64,
-    loss: Option<Loss>,
     /// Those that were admitted, in the order of their answers.
     admitted: Vec<Request>,
     refused: Vec<Request>,
@@ -102,7 +140,7 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    fn new(mut requests: Vec<Request>, history: &History, quota: &'a Quota) -> Self {
+    fn new(mut requests: Vec<Request>, history: &'a History, quota: &'a Quota) -> Self {
         requests.sort_by_key(|request| request.received);
         let of = |answer| {
             let chosen = requests.iter().filter(move |x| x.answer == answer);
@@ -116,8 +154,8 @@ impl<'a> Case<'a> {
         Self {
             key: requests[0].key,
             quota,
+            history,
             tolerance: history.tolerance,
-            loss: history.loss,
             admitted: of(Answer::Admitted),
             refused: of(Answer::Refused),
             by_sent: sums(&spending, |request| request.sent),
@@ -235,11 +273,13 @@ impl<'a> Case<'a> {
 
     fn judge(&self, since: i64, until: i64, admitted: u64, allowed: u64) -> Option<Violation> {
         let reach = micros(self.quota.capacity()) * self.interval() * 2;
-        let lost = self.loss.filter(|loss| {
-            // What was lost may have been spent before the stretch, and would have counted in it.
-            since - reach <= loss.until && until >= loss.since
-        });
-        let allowed = allowed + lost.map_or(0, |loss| loss.units);
+        // What was lost may have been spent before the stretch, and would have counted in it.
+        let losses = self.history.losses.iter();
+        let losses = losses.filter(|x| since - reach <= x.until && until >= x.since);
+        let lost: u64 = losses.map(|loss| loss.units).sum();
+        let mut outages = self.history.outages.iter();
+        let is_within = outages.any(|x| since <= x.until && until >= x.since);
+        let allowed = allowed + lost + if is_within { allowed } else { 0 };
         (admitted > allowed).then_some(Violation::Excess {
             key: self.key,
             since,
@@ -249,9 +289,9 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Finds a request that was refused although there was room.
-    fn refusal(&self) -> Option<Violation> {
-        self.refused.iter().find_map(|request| {
+    /// Finds the requests that were refused although there was room.
+    fn refusals(&self) -> impl Iterator<Item = Violation> {
+        self.refused.iter().filter_map(|request| {
             let counted_itself = self.quota.count == Count::All;
             let itself = if counted_itself { request.cost } else { 0 };
             let (spent_at_most, most) = match self.quota.algorithm {

@@ -2,7 +2,9 @@
 
 mod law;
 mod limiter;
+mod nemesis;
 mod recording;
 
+mod haunted;
 mod judging;
 mod stores;

@@ -28,8 +28,8 @@ pub struct Watch {
     began: Instant,
 }
 
-/// Asks `gateways` about every quota, in bursts with enough quiet between them for a quota to be whole
-/// again, and returns a history of each quota.
+/// Asks `gateways` about every quota, in bursts with enough quiet between them for the quotas with the
+/// shortest window to be whole again, and returns a history of each quota.
 ///
 /// On a busy machine so many bursts may be too few requests to tell anything: quotas whose history
 /// lacks something are then asked about in further bursts, one quota in each.
@@ -40,16 +40,11 @@ pub fn record(
     lacks: impl Fn(&History, &Quota) -> bool,
 ) -> Vec<History> {
     let watch = Watch::start();
-    let window = quotas.iter().map(|quota| quota.window).max();
+    let window = quotas.iter().map(|quota| quota.window).min();
     let span = Duration::from(window.expect("a quota")) * 3 / 2;
     let askers = (0..THREADS).map(|seed| Asker::new(gateways, watch, seed));
     let mut askers: Vec<_> = askers.collect();
-    let empty = || History {
-        requests: Vec::new(),
-        tolerance: 0,
-        loss: None,
-    };
-    let mut histories: Vec<_> = quotas.iter().map(|_| empty()).collect();
+    let mut histories: Vec<_> = quotas.iter().map(|_| History::default()).collect();
     for burst in 0..bursts + BURSTS_MORE {
         let paths = if burst < bursts {
             0..quotas.len()

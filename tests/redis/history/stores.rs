@@ -193,7 +193,7 @@ fn keep_the_laws_across(url: &str, fail_over: impl FnOnce()) {
         (recording.join().expect("clients do not panic"), loss)
     });
     for (history, quota) in histories.iter_mut().zip(&quotas) {
-        history.loss = Some(loss);
+        history.losses = vec![loss];
         let is_after = |x: &&Request| x.sent > loss.until && x.answer == Answer::Admitted;
         assert!(history.requests.iter().any(|x| is_after(&x)), "{quota:?}");
         assert_eq!(violations(history, quota), [], "{quota:?}");

@@ -1,0 +1,348 @@
+//! A nemesis: it makes real servers and their network fail, in an order that a seed decides, heals them,
+//! and says when what happened.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::limiter::Draws;
+use super::recording::Watch;
+use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, Value};
+use crate::support::{Client, Fleet, eventually, get};
+
+/// Where a fleet keeps its counters.
+pub enum Realm {
+    Single { server: Server, proxy: Proxy },
+    Sentinels(Sentinels),
+    Cluster(Cluster),
+}
+
+/// What the nemesis can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// The server ends and comes back empty.
+    Kill,
+    /// The server is stopped and continued.
+    Stop,
+    /// The network swallows what is sent, and delivers it in the end.
+    BlackHole,
+    /// Every connection is reset, and new ones are refused for a while.
+    Refuse,
+    /// One connection is closed by the server.
+    KillClient,
+    /// The server has no memory for new keys.
+    Fill,
+    /// Another server takes a primary's place.
+    FailOver,
+    /// Slots move, keys and all.
+    Reshard,
+}
+
+/// One deed, from before it until all is well.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub deed: Deed,
+    pub since: i64,
+    pub until: i64,
+}
+
+/// What happened to a fleet.
+#[derive(Debug, Default)]
+pub struct Trace {
+    pub began: i64,
+    pub events: Vec<Event>,
+    /// Quiet times in which a busy machine answered too late, from and until.
+    pub busy: Vec<(i64, i64)>,
+}
+
+/// Asks every gateway whether it decides in Redis, on connections of its own.
+pub struct Prober<'a> {
+    fleet: &'a Fleet,
+    clients: RefCell<Vec<Client>>,
+    connections: Vec<u64>,
+}
+
+/// Connections to each gateway: enough that each worker has one.
+const CONNECTIONS: usize = 4;
+/// Names that are asked for: enough that each primary has one.
+const NAMES: usize = 16;
+/// How long a fault lasts, and how long there is none, in microseconds, from and to below.
+const FAULT: (i64, i64) = (20_000, 700_000);
+const QUIET: (i64, i64) = (200_000, 800_000);
+/// Until what was under way to a server that is back has been executed, by real time.
+const AFTERMATH: Duration = Duration::from_millis(50);
+/// Slots that move in one go.
+const MOVES: usize = 5;
+
+impl Realm {
+    /// Returns what `[store]` calls it.
+    pub fn url(&self) -> String {
+        let listed = |addresses: Vec<std::net::SocketAddr>| {
+            let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            names.join(",")
+        };
+        match self {
+            Self::Single { proxy, .. } => format!("redis://{}", proxy.address()),
+            Self::Sentinels(group) => {
+                format!("redis+sentinel://{}/main", listed(group.addresses()))
+            }
+            Self::Cluster(cluster) => format!("redis+cluster://{}", listed(cluster.addresses())),
+        }
+    }
+
+    /// Whether a plan over several partitions is one step.
+    pub fn is_one_server(&self) -> bool {
+        !matches!(self, Self::Cluster(_))
+    }
+
+    fn deeds(&self) -> &'static [Deed] {
+        use Deed::{BlackHole, FailOver, Fill, Kill, KillClient, Refuse, Reshard, Stop};
+        match self {
+            Self::Single { .. } => &[Kill, Stop, BlackHole, Refuse, KillClient, Fill],
+            Self::Sentinels(_) => &[FailOver, Stop, KillClient, Fill],
+            Self::Cluster(cluster) if cluster.nodes.len() == 3 => {
+                &[Stop, BlackHole, Refuse, KillClient, Fill, Reshard]
+            }
+            Self::Cluster(_) => &[Stop, BlackHole, Refuse, KillClient, Fill, Reshard, FailOver],
+        }
+    }
+
+    /// Returns a server that serves, and what stands in front of it.
+    fn primary(&self, draws: &mut Draws) -> (&Server, Option<&Proxy>) {
+        match self {
+            Self::Single { server, proxy } => (server, Some(proxy)),
+            Self::Sentinels(group) => {
+                let primary = eventually("the sentinels agree", || group.primary());
+                (primary, None)
+            }
+            Self::Cluster(cluster) => {
+                let mut nodes = cluster
+                    .nodes
+                    .iter()
+                    .zip(&cluster.proxies)
+                    .collect::<Vec<_>>();
+                nodes.retain(|(node, _)| node.role() == "master");
+                let (node, proxy) = nodes[draw(draws, nodes.len())];
+                (node, Some(proxy))
+            }
+        }
+    }
+
+    /// Does it, and undoes it.
+    fn suffer(&self, deed: Deed, draws: &mut Draws) {
+        let span = draw_span(draws, FAULT);
+        let (server, proxy) = self.primary(draws);
+        match deed {
+            Deed::Kill => {
+                server.kill();
+                sleep(span);
+                server.restart();
+            }
+            Deed::Stop => {
+                server.stop();
+                sleep(span);
+                server.resume();
+            }
+            Deed::BlackHole | Deed::Refuse => {
+                let proxy = proxy.expect("its network is in between");
+                if deed == Deed::Refuse {
+                    proxy.set(Fault::Refuse);
+                    proxy.reset_all();
+                } else {
+                    proxy.set(Fault::BlackHole);
+                }
+                sleep(span);
+                proxy.set(Fault::None);
+            }
+            Deed::KillClient => {
+                let clients = server.command(&["CLIENT", "LIST", "TYPE", "normal"]).text();
+                let of_gateways = clients.lines().filter(|line| line.contains("user=default"));
+                let ids =
+                    of_gateways.filter_map(|line| line.split(' ').next()?.strip_prefix("id="));
+                let ids: Vec<&str> = ids.collect();
+                if !ids.is_empty() {
+                    // It may have gone by itself.
+                    let _ = server.ask(&["CLIENT", "KILL", "ID", ids[draw(draws, ids.len())]]);
+                }
+            }
+            Deed::Fill => {
+                server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+                sleep(span);
+                server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+            }
+            Deed::FailOver => self.fail_over(server),
+            Deed::Reshard => self.reshard(draws),
+        }
+    }
+
+    fn fail_over(&self, primary: &Server) {
+        match self {
+            Self::Single { .. } => {}
+            Self::Sentinels(group) => {
+                group.fail_over();
+            }
+            Self::Cluster(cluster) => {
+                let replica = cluster.replicas_of(primary)[0];
+                primary.kill();
+                cluster.wait_for_primary(replica);
+                primary.restart();
+                cluster.wait_until_whole();
+            }
+        }
+    }
+
+    fn reshard(&self, draws: &mut Draws) {
+        let Self::Cluster(cluster) = self else { return };
+        let mut nodes: Vec<&Server> = cluster.nodes.iter().collect();
+        nodes.retain(|node| node.role() == "master");
+        for _ in 0..MOVES {
+            let from = draw(draws, nodes.len());
+            let to = (from + 1 + draw(draws, nodes.len() - 1)) % nodes.len();
+            if let Value::Bytes(key) = nodes[from].command(&["RANDOMKEY"]) {
+                let slot = cluster.slot_of(&String::from_utf8_lossy(&key));
+                cluster.move_slot(slot, nodes[to]);
+            }
+        }
+    }
+}
+
+impl Deed {
+    /// Whether gateways may decide without Redis meanwhile.
+    pub fn is_outage(self) -> bool {
+        self != Self::Reshard
+    }
+
+    /// Whether Redis may forget what was spent.
+    pub fn is_loss(self) -> bool {
+        matches!(self, Self::Kill | Self::FailOver)
+    }
+}
+
+/// Does deeds until `is_over`; the first is done in any case.
+pub fn haunt(
+    realm: &Realm,
+    prober: &Prober<'_>,
+    seed: u64,
+    watch: Watch,
+    is_over: impl Fn() -> bool,
+) -> Trace {
+    let (mut draws, mut trace) = (Draws(seed), Trace::default());
+    let (mut well_since, mut counts) = (watch.now(), prober.undecided());
+    trace.began = well_since;
+    loop {
+        sleep(draw_span(&mut draws, QUIET));
+        let since = watch.now();
+        let now = prober.undecided();
+        assert_eq!(
+            now[1..],
+            counts[1..],
+            "decisions without Redis while it is well"
+        );
+        if now[0] > counts[0] {
+            trace.busy.push((well_since, since));
+        }
+        if is_over() && !trace.events.is_empty() {
+            return trace;
+        }
+        let deeds = realm.deeds();
+        let deed = deeds[draw(&mut draws, deeds.len())];
+        realm.suffer(deed, &mut draws);
+        prober.wait_until_well();
+        sleep(AFTERMATH);
+        (well_since, counts) = (watch.now(), prober.undecided());
+        trace.events.push(Event {
+            deed,
+            since,
+            until: well_since,
+        });
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = |time: i64| Duration::from_micros((time - self.began).unsigned_abs());
+        for event in &self.events {
+            let (from, to) = (since(event.since), since(event.until));
+            writeln!(f, "    {:?} from {from:.1?} to {to:.1?}", event.deed)?;
+        }
+        for (from, to) in &self.busy {
+            let (from, to) = (since(*from), since(*to));
+            writeln!(f, "    a busy machine from {from:.1?} to {to:.1?}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Prober<'a> {
+    /// What `[policies.probe]` and its route say.
+    pub const POLICY: &'static str = "quota = '1000000 per hour'\non_store_failure = 'closed'\n\
+        partition = ['header:X-Api-Key']";
+    pub const ROUTE: &'static str = "/probe";
+
+    /// Asks until each gateway decides in Redis, whatever is asked.
+    #[track_caller]
+    pub fn start(fleet: &'a Fleet) -> Self {
+        let gateways = fleet.addresses().into_iter();
+        let clients =
+            gateways.flat_map(|gateway| (0..CONNECTIONS).map(move |_| Client::connect(gateway)));
+        let mut prober = Self {
+            fleet,
+            clients: RefCell::new(clients.collect()),
+            connections: vec![1; fleet.gateways.len()],
+        };
+        prober.wait_until_well();
+        // By now each worker has asked each server.
+        prober.connections = prober.numbers("tollgate_store_connections").collect();
+        prober
+    }
+
+    #[track_caller]
+    fn wait_until_well(&self) {
+        eventually("every gateway decides in Redis", || {
+            let mut clients = self.clients.borrow_mut();
+            let ask = |client: &mut Client, name| {
+                let answer = client.get(Self::ROUTE, &format!("X-Api-Key: {name}\r\n"));
+                answer.status == 200
+            };
+            let mut asked = clients.iter_mut().flat_map(|client| {
+                let answers: Vec<bool> = (0..NAMES).map(|name| ask(client, name)).collect();
+                answers
+            });
+            let connected = self
+                .numbers("tollgate_store_connections")
+                .zip(&self.connections);
+            let is_well = connected.into_iter().all(|(now, before)| now >= *before);
+            (asked.all(|is_decided| is_decided) && is_well).then_some(())
+        });
+    }
+
+    /// Returns how many decisions of the fleet were late, failed, and not asked, so far.
+    pub fn undecided(&self) -> [u64; 3] {
+        ["late", "failed", "unasked"].map(|result| {
+            let name = format!("tollgate_store_decisions_total{{result=\"{result}\"}}");
+            self.numbers(&name).sum()
+        })
+    }
+
+    /// Returns that metric of each gateway.
+    fn numbers(&self, name: &str) -> impl Iterator<Item = u64> {
+        let gateways = self.fleet.gateways.iter();
+        gateways.map(move |gateway| {
+            let text = get(gateway.admin, "/metrics", "").text();
+            let value = text
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            value.map_or(0, |value| value.parse().expect("a number"))
+        })
+    }
+}
+
+fn draw(draws: &mut Draws, bound: usize) -> usize {
+    let bound = i64::try_from(bound).expect("few");
+    usize::try_from(draws.below(bound)).expect("not negative")
+}
+
+fn draw_span(draws: &mut Draws, (from, to): (i64, i64)) -> Duration {
+    Duration::from_micros((from + draws.below(to - from)).unsigned_abs())
+}
