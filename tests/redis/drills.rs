@@ -64,14 +64,11 @@ impl Drill {
         });
     }
 
-    /// How often the store was asked and did not decide.
+    /// How often the store was tried and did not decide.
     fn tried_in_vain(&self) -> u64 {
         let metrics = get(self.gateway.admin, "/metrics", "").text();
-        let decided = "tollgate_store_decisions_total{result=";
-        let vain = [
-            format!("{decided}\"late\"}} "),
-            format!("{decided}\"failed\"}} "),
-        ];
+        let result = |result| format!("tollgate_store_decisions_total{{result=\"{result}\"}} ");
+        let vain = ["late", "failed", "unsent"].map(result);
         let counts = metrics.lines().filter_map(|line| {
             vain.iter()
                 .find_map(|name| line.strip_prefix(name.as_str()))

@@ -230,10 +230,12 @@ fn ask_in_turn(fleet: &Fleet, count: usize) {
 /// Waits until every gateway has the store decide again; asks as a client that no test counts.
 #[track_caller]
 fn wait_until_decided(fleet: &Fleet) {
-    for gateway in fleet.addresses() {
-        eventually("the gateway uses the new primary", || {
-            let answer = get(gateway, "/0", &format!("{CLIENT}: another\r\n"));
-            (answer.status != 503).then_some(())
+    for gateway in &fleet.gateways {
+        eventually("each worker uses the new primary", || {
+            let answer = get(gateway.public, "/0", &format!("{CLIENT}: another\r\n"));
+            let metrics = get(gateway.admin, "/metrics", "").text();
+            let connected = "tollgate_store_connections 2\n";
+            (answer.status != 503 && metrics.contains(connected)).then_some(())
         });
     }
 }
