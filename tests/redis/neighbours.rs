@@ -221,6 +221,10 @@ fn what_cannot_be_given_back_at_once_comes_back_when_its_primary_does() {
         if !lose_a_race(&it, &client, &tenant, slow, lost) {
             return None;
         }
+        // Until then a worker may decide alone.
+        eventually("both workers have all connections again", || {
+            (it.gate.connections() >= 6).then_some(())
+        });
         let others: Vec<String> = (0..SHARED - 1)
             .map(|_| it.new_name("client", CLIENT, |_| true))
             .collect();

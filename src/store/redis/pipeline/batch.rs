@@ -126,7 +126,7 @@ impl JobCall {
                     let server = &*core.context.server;
                     tracing::warn!(
                         server,
-                        "Redis does not decide several partitions in one call: each has a call of its own from now on"
+                        "Redis keeps slots apart: each partition has a call of its own from now on"
                     );
                 }
                 if self.jobs.len() == 1 {
