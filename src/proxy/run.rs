@@ -122,6 +122,7 @@ impl Runner {
         }
         self.worker.cut();
         self.tick();
+        self.worker.store.finish().await;
     }
 }
 

@@ -89,7 +89,7 @@ impl Session {
     /// Gives back up to `amount` units of every quota that was charged, without a wait, so that a drop
     /// can do it.
     ///
-    /// The memory store does it at once. Redis is told soon; if it does not answer, or if too many
+    /// The memory store does it at once. Redis is told soon, or as soon as it can be reached; if too many
     /// charges of this worker wait already, the units stay spent.
     pub fn release_later(&self, charge: Charge, amount: u64) {
         match self {
@@ -103,6 +103,14 @@ impl Session {
         match self {
             Self::Memory(memory) => memory.spend(charge, amount),
             Self::Redis(session) => Box::pin(session.spend(charge, amount)).await,
+        }
+    }
+
+    /// Waits, not for long, until what is to be given back has been. To be called before a worker ends.
+    pub async fn finish(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(session) => session.finish().await,
         }
     }
 

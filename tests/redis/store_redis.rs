@@ -233,6 +233,21 @@ fn lost_server_of_a_cluster_degrades_its_own_keys_only() {
     });
 }
 
+/// As [`comes_to_be`], said by Redis once it is asked again.
+async fn comes_to_be_in_redis(bench: &Bench, session: &Session, check: Check<'_>, expected: u64) {
+    let asked = async {
+        while decide(session, &[Check { cost: 0, ..check }]).await.2 {
+            bench.store.sweep();
+            session.tick();
+            bench.clock.advance(Micros(100_000));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, asked).await;
+    in_time.expect("Redis decides again");
+    comes_to_be(session, check, expected).await;
+}
+
 #[test]
 fn what_was_charged_comes_back_once() {
     let server = Server::start();
@@ -274,6 +289,54 @@ fn charge_that_nobody_can_wait_for_comes_back_all_the_same() {
         comes_to_be(&session, plan[0], 9).await;
         let asked = session.peek(&[Check { cost: 0, ..plan[0] }]).await[0];
         assert_eq!(told, asked, "what is told without asking");
+    });
+}
+
+#[test]
+fn charges_of_a_worker_that_ends_come_back() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let (ending, other) = (bench.store.session(), bench.store.session());
+        let plan = [check(&TEN, 0, 1)];
+        let (_, charge, _) = decide(&ending, &plan).await;
+        ending.release_later(charge, u64::MAX);
+        ending.finish().await;
+        drop(ending);
+        assert_eq!(left(&other, plan[0]).await, 10);
+    });
+}
+
+#[test]
+fn charge_that_cannot_be_given_back_waits_until_it_can_or_has_aged_out() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let bench = Bench::behind(&proxy);
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&TEN, 0, 1)];
+        let usage = || bench.store.usage().redis.expect("it is Redis");
+        let give_back_in_vain = async || {
+            let (_, charge, is_degraded) = decide(&session, &plan).await;
+            assert!(!is_degraded);
+            proxy.set(Fault::Refuse);
+            proxy.reset_all();
+            while !decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
+            session.release_later(charge, u64::MAX);
+        };
+        give_back_in_vain().await;
+        proxy.set(Fault::None);
+        comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
+        assert_eq!(usage().settlements_dropped, 0);
+        give_back_in_vain().await;
+        bench.clock.advance(TEN.window);
+        let is_dropped = async {
+            while usage().settlements_dropped == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, is_dropped).await;
+        in_time.expect("it is counted");
     });
 }
 
@@ -379,7 +442,7 @@ fn largest_plan_that_a_file_may_ask_for_is_decided() {
 }
 
 #[test]
-fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
+fn refusal_is_remembered_by_the_node_and_not_past_what_comes_back_here() {
     let server = Server::start();
     let bench = Bench::on(&server);
     run(async {
@@ -393,9 +456,12 @@ fn refusal_is_remembered_by_the_node_and_not_past_a_reset() {
         let usage = bench.store.usage().redis.expect("it is Redis");
         assert_eq!((usage.answered, usage.remembered), (2, 1));
         workers[1].reset(SeriesId(0), PartitionId::new(1)).await;
-        assert!(decide(&workers[0], &plan).await.0.admit);
+        let (again, charge, _) = decide(&workers[0], &plan).await;
+        assert!(again.admit);
         bench.clock.advance(Micros(1));
         assert!(!decide(&workers[0], &plan).await.0.admit);
+        drop(workers[1].release(charge, 1).await);
+        assert!(decide(&workers[0], &plan).await.0.admit, "given back here");
     });
 }
 

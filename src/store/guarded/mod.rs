@@ -153,6 +153,12 @@ impl GuardedSession {
         store.refusals.forget(series_id, partition_id);
     }
 
+    /// Waits until what is to be given back has been, no longer than a decision may take.
+    pub(super) async fn finish(&self) {
+        let timeout = self.remote.store().settings().timeout;
+        self.settlements.finish(timeout).await;
+    }
+
     /// Does what is needed a few times a second, and not for each request.
     pub(super) fn tick(&self) {
         self.remote.tick();

@@ -5,7 +5,7 @@
 //! it can, or until the charge has aged out by itself. What was sent is never sent again: Redis may have
 //! executed it although no answer came.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::counters::Unanswered;
 use super::remote::Remote;
@@ -28,6 +28,8 @@ pub(super) struct SettlementQueue {
     due: RefCell<VecDeque<Release>>,
     /// What could not be sent, until the next attempt.
     unsent: RefCell<Vec<Release>>,
+    /// How many were taken and have no answer yet.
+    under_way: Cell<usize>,
     filled: Notify,
 }
 
@@ -81,6 +83,7 @@ impl SettlementQueue {
                 return;
             }
             let now = remote.store().clock.now();
+            self.under_way.set(due.len());
             let unsent = join_all(due.into_iter().map(|due| due.send(remote))).await;
             for mut unsent in unsent
                 .into_iter()
@@ -93,7 +96,19 @@ impl SettlementQueue {
                     self.unsent.borrow_mut().push(unsent);
                 }
             }
+            self.under_way.set(0);
         }
+    }
+
+    /// Waits until all that is due has been sent and answered, for at most `patience`.
+    pub(super) async fn finish(&self, patience: Duration) {
+        let finishing = async {
+            while self.under_way.get() > 0 || !self.due.borrow().is_empty() {
+                sleep(FINISH_EVERY).await;
+            }
+        };
+        // What cannot be sent now stays spent.
+        let _ = timeout(patience, finishing).await;
     }
 
     /// Takes the charges that are settled next, at the same time.
@@ -248,5 +263,7 @@ fn split(charge: Charge) -> (Charge, SmallVec<[ChargeEntry; 2]>) {
 const SETTLEMENTS_MAX: usize = 4_096;
 /// Most charges that are given back at the same time, so that decisions need not wait behind them.
 const SETTLED_TOGETHER_MAX: usize = 64;
+/// How often a worker that ends looks whether its charges are given back.
+const FINISH_EVERY: Duration = Duration::from_millis(1);
 /// How often it is tried to send what could not be sent.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
