@@ -262,7 +262,7 @@ mod tests {
                 failed: 2,
                 unsent: 9,
                 unasked: 1,
-                full: 7,
+                out_of_memory: 7,
                 settlements_dropped: 8,
                 refusals_remembered: 6,
                 connections: 2,

@@ -43,7 +43,7 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
         count(&mut family, &[("result", result)], value)?;
     }
     let help = "Calls that a server of the store had no memory for.";
-    counter(encoder, "store_full", help, redis.full)?;
+    counter(encoder, "store_out_of_memory", help, redis.out_of_memory)?;
     let help = "Charges that stay spent because they could not be given back in time.";
     counter(
         encoder,

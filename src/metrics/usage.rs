@@ -35,7 +35,7 @@ pub struct RedisUsage {
     /// Plans, or parts of one, that were not sent because the server fails.
     pub unasked: u64,
     /// Calls that a server had no memory for.
-    pub full: u64,
+    pub out_of_memory: u64,
     /// Charges that stay spent because they could not be given back in time.
     pub settlements_dropped: u64,
     /// Refusals that are remembered.

@@ -49,7 +49,7 @@ fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
         gate.ask_as("alice");
     }
     let before = keys(&redis);
-    let full_before: u64 = gate.samples(&["full"]).iter().map(|(_, value)| value).sum();
+    let full_before: u64 = gate.samples(&["tollgate_store_out_of_memory_total"]).iter().map(|(_, value)| value).sum();
     fill(&redis);
     // Strangers beside her, so that the two share calls of a worker now and then.
     for left in (0..QUOTA - EARLIER).rev() {
@@ -79,9 +79,9 @@ fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
     let mut told: Vec<&String> = told.iter().filter(|line| line.contains("WARN")).collect();
     told.dedup();
     assert_eq!(told.len(), 1, "{told:#?}");
-    let full = gate.samples(&["full"]);
+    let full = gate.samples(&["tollgate_store_out_of_memory_total"]);
     let full_now: u64 = full.iter().map(|(_, value)| value).sum();
-    assert!(full_now > full_before, "no metric tells: {full:?}");
+    assert!(full_now > full_before, "the metric tells: {full:?}");
 }
 
 /// A quota that has a key is counted in Redis though another one of the plan has none.

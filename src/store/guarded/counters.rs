@@ -28,7 +28,7 @@ pub(super) struct Counters {
     answered: AtomicU64,
     remembered: AtomicU64,
     unanswered: [AtomicU64; 6],
-    full: AtomicU64,
+    out_of_memory: AtomicU64,
     settlements_dropped: AtomicU64,
     /// Connections that stand now.
     connections: AtomicU64,
@@ -56,8 +56,8 @@ impl Counters {
     }
 
     /// Counts a call that the server had no memory for.
-    pub(super) fn found_full(&self) {
-        add(&self.full, 1);
+    pub(super) fn out_of_memory(&self) {
+        add(&self.out_of_memory, 1);
     }
 
     /// Counts a charge that stays spent because it could not be given back in time.
@@ -80,7 +80,7 @@ impl Counters {
         usage.failed += failed.load(Relaxed) + bad_key.load(Relaxed);
         usage.unsent += unsent.load(Relaxed);
         usage.unasked += unasked.load(Relaxed);
-        usage.full += self.full.load(Relaxed);
+        usage.out_of_memory += self.out_of_memory.load(Relaxed);
         usage.settlements_dropped += self.settlements_dropped.load(Relaxed);
         usage.connections += self.connections.load(Relaxed);
         usage.round_trips_us += self.round_trips_us.load(Relaxed);

@@ -164,7 +164,7 @@ impl Observers for WorkerServers {
 impl Observer for WorkerServer {
     fn note(&self, event: ServerEvent<'_>) {
         if matches!(event, ServerEvent::Full) {
-            self.counters.found_full();
+            self.counters.out_of_memory();
         }
         self.server.note(event, self.worker);
     }
