@@ -51,7 +51,7 @@ fn no_report_shows_a_secret_of_the_store() {
         ("url = 'rediss+cluster://:hunter2@@h'", "hunter2"),
         ("url = 'redis+sentinel://:hunter2@h'", "hunter2"),
         ("url = \"redis://:hunter2@h\\u0001\"", "hunter2"),
-        ("url = 'valkey://:hunter2@h'", "hunter2"),
+        ("url = 'valkey://:hunter2@h:0'", "hunter2"),
     ] {
         let text = format!("[store]\n{text}\n");
         let report = report(&text);

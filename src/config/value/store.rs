@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub enum Encryption {
 }
 
 /// Parses `memory:`, `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or one of its kin.
+///
+/// A scheme with `valkey` in place of `redis` is the same: the protocol does not differ.
 pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
     if text == "memory:" {
         return Ok(StoreUrl::Memory);
@@ -57,6 +60,7 @@ pub fn store_url(text: &str) -> Result<StoreUrl, Wrong> {
         return unix(path).map(StoreUrl::Redis);
     }
     let known = text.split_once("://").and_then(|(scheme, rest)| {
+        let scheme = as_redis(scheme);
         let (_, kind, encryption) = SCHEMES.into_iter().find(|(name, ..)| *name == scheme)?;
         Some((kind, encryption, rest))
     });
@@ -329,6 +333,14 @@ fn decoded(text: &str) -> Result<String, Wrong> {
     String::from_utf8(bytes).map_err(|_| wrong("has escapes that are not UTF-8"))
 }
 
+/// Writes `redis` for `valkey` at the beginning of a scheme.
+fn as_redis(scheme: &str) -> Cow<'_, str> {
+    match scheme.strip_prefix("valkey") {
+        Some(rest) => format!("redis{rest}").into(),
+        None => scheme.into(),
+    }
+}
+
 /// Guesses the scheme that was meant; never repeats what follows it.
 fn scheme_hint(text: &str) -> String {
     if matches!(text, "memory" | "memory:/" | "memory://") {
@@ -337,10 +349,11 @@ fn scheme_hint(text: &str) -> String {
     let Some((scheme, _)) = text.split_once(':') else {
         return "it begins with a scheme, as `redis://127.0.0.1:6379` does".to_owned();
     };
+    let scheme = as_redis(scheme);
     let names = SCHEMES.map(|(name, ..)| name);
     let mut aliases = ALIASES.into_iter().filter(|(alias, _)| *alias == scheme);
     let alias = aliases.next().map(|(_, name)| name);
-    match alias.or_else(|| nearest(scheme, names)) {
+    match alias.or_else(|| nearest(&scheme, names)) {
         Some("unix") => "did you mean `unix:/PATH`?".to_owned(),
         Some(name) => format!("did you mean `{name}://`?"),
         None => {
@@ -363,9 +376,7 @@ const SCHEMES: [(&str, UrlKind, Encryption); 6] = [
     ("rediss+sentinel", UrlKind::Sentinel, Encryption::Tls),
 ];
 /// How others write them.
-const ALIASES: [(&str, &str); 8] = [
-    ("valkey", "redis"),
-    ("valkeys", "rediss"),
+const ALIASES: [(&str, &str); 6] = [
     ("redis+tls", "rediss"),
     ("tcp", "redis"),
     ("redis+unix", "unix"),

@@ -16,7 +16,8 @@ fn with_store(store: &str) -> Loaded {
 
 #[test]
 fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
-    let cases: [(&str, &str, &[&str]); 8] = [
+    let cases: [(&str, &str, &[&str]); 9] = [
+        ("url = 'redis://h'", "url = 'valkey://h'", &[]),
         (
             "url = 'redis://:secret@h'",
             "url = 'redis://:hidden@h:6379/0'",

@@ -121,6 +121,22 @@ fn credentials_are_what_their_escapes_stand_for() {
     }
 }
 
+#[test]
+fn valkey_is_another_word_for_redis() {
+    for rest in [
+        "://me:pw@h:1/2",
+        "s://h",
+        "+cluster://a,b",
+        "s+cluster://a",
+        "+sentinel://a/main",
+        "s+sentinel://a/main",
+    ] {
+        let [valkey, redis] = ["valkey", "redis"].map(|name| store_url(&format!("{name}{rest}")));
+        assert!(redis.is_ok(), "{rest}");
+        assert_eq!(valkey, redis, "{rest}");
+    }
+}
+
 fn refused(cases: &[(&str, &str)]) {
     for (text, problem) in cases {
         let wrong = store_url(text).expect_err(text);
@@ -219,7 +235,7 @@ fn a_scheme_that_is_nearly_right_is_recognized() {
         ),
         ("redis-cluster://h", "did you mean `redis+cluster://`?"),
         ("redis-sentinel://h", "did you mean `redis+sentinel://`?"),
-        ("valkey://h", "did you mean `redis://`?"),
+        ("valkey-cluster://h", "did you mean `redis+cluster://`?"),
         ("redis+unix:///h", "did you mean `unix:/PATH`?"),
         (
             "http://h",
