@@ -163,6 +163,7 @@ impl Bench {
                 database: 0,
                 username: None,
                 password: None,
+                sentinel_username: None,
                 sentinel_password: None,
                 tls: None,
                 prefix: Arc::from("bench"),

@@ -137,6 +137,8 @@ pub struct RawStore {
     pub username: Option<Box<str>>,
     /// `password`, or the URL's
     pub password: Option<Secret>,
+    /// `sentinel_username`
+    pub sentinel_username: Option<Box<str>>,
     /// `sentinel_password`
     pub sentinel_password: Option<Secret>,
     /// `[store.tls] ca`

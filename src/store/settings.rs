@@ -45,6 +45,8 @@ pub struct RedisSettings {
     pub username: Option<Box<str>>,
     /// The password, if one is needed.
     pub password: Option<Secret>,
+    /// The user to authenticate as with sentinels; none means their default user.
+    pub sentinel_username: Option<Box<str>>,
     /// The password of the sentinels, if they want one.
     pub sentinel_password: Option<Secret>,
     /// How to encrypt; none means not at all.

@@ -426,6 +426,7 @@ fn seeds(cluster: &Cluster) -> Location {
         database: 0,
         username: None,
         password: None,
+        sentinel_username: None,
         sentinel_password: None,
         tls: None,
         prefix: "tollgate".into(),

@@ -57,7 +57,7 @@ pub(super) fn keep(
 fn is_of_servers(key: &str) -> bool {
     matches!(
         key,
-        "username" | "password" | "sentinel_password" | "prefix"
+        "username" | "password" | "sentinel_username" | "sentinel_password" | "prefix"
     ) || key.starts_with("tls.")
 }
 

@@ -38,6 +38,7 @@ fn location(table: &Table<RawStore>, report: &mut Report) -> Location {
         database: url.database,
         username: store.username.clone(),
         password: store.password.clone(),
+        sentinel_username: store.sentinel_username.clone(),
         sentinel_password: store.sentinel_password.clone(),
         tls: encryption(table, url.encryption, place, report),
         prefix: store.prefix.clone(),
@@ -46,7 +47,7 @@ fn location(table: &Table<RawStore>, report: &mut Report) -> Location {
 
 /// Whoever gives credentials means a server, and would not want to learn later that there is none.
 fn only_for_redis(table: &Table<RawStore>, report: &mut Report) {
-    for key in ["username", "password", "sentinel_password", "tls"] {
+    for key in (CREDENTIALS.iter().chain(&SENTINEL_CREDENTIALS)).chain(&["tls"]) {
         if let Some(place) = table.place(key) {
             let message = format!("`{key}` is for Redis, and counters live in this process");
             (report.mistake(place, message, "a `url` of Redis beside it"))
@@ -57,7 +58,7 @@ fn only_for_redis(table: &Table<RawStore>, report: &mut Report) {
 
 fn credentials(table: &Table<RawStore>, url: &RedisUrl, place: &Range<usize>, report: &mut Report) {
     let in_url = [url.username.is_some(), url.password.is_some()];
-    for (key, is_in_url) in ["username", "password"].into_iter().zip(in_url) {
+    for (key, is_in_url) in CREDENTIALS.into_iter().zip(in_url) {
         if let (Some(place), true) = (table.place(key), is_in_url) {
             let message = format!("`{key}` is given twice");
             (report.mistake(place, message, "one place for it"))
@@ -72,12 +73,25 @@ fn credentials(table: &Table<RawStore>, url: &RedisUrl, place: &Range<usize>, re
         (report.mistake(place, message, expected))
                 .hint("a password without a user is written `redis://:PASSWORD@HOST`; what stands alone before `@` is a user");
     }
-    if let Some(place) = table.place("sentinel_password")
-        && !matches!(url.deployment, Deployment::Sentinel { .. })
+    sentinel_credentials(table, url, report);
+}
+
+fn sentinel_credentials(table: &Table<RawStore>, url: &RedisUrl, report: &mut Report) {
+    let names_sentinels = matches!(url.deployment, Deployment::Sentinel { .. });
+    for (key, own) in SENTINEL_CREDENTIALS.into_iter().zip(CREDENTIALS) {
+        if let (Some(place), false) = (table.place(key), names_sentinels) {
+            let message = format!("`{key}` is for sentinels, and `url` names none");
+            let expected = "a `url` that begins with `redis+sentinel://`";
+            (report.mistake(place, message, expected)).hint(format!("the server's own is `{own}`"));
+        }
+    }
+    let is_incomplete = table.is_incomplete(STORE.about.title);
+    if let Some(place) = table.place("sentinel_username")
+        && table.value.sentinel_password.is_none()
+        && !is_incomplete
     {
-        let message = "`sentinel_password` is for sentinels, and `url` names none";
-        let expected = "a `url` that begins with `redis+sentinel://`";
-        (report.mistake(place, message, expected)).hint("the server's own is `password`");
+        let message = "the user of the sentinels has no password";
+        report.mistake(place, message, "`sentinel_password` beside it");
     }
 }
 
@@ -207,5 +221,9 @@ fn distant(deployment: &Deployment) -> Option<&Address> {
     })
 }
 
+/// Who the gateway is at the server.
+const CREDENTIALS: [&str; 2] = ["username", "password"];
+/// Who it is at the sentinels.
+const SENTINEL_CREDENTIALS: [&str; 2] = ["sentinel_username", "sentinel_password"];
 /// Shorter secrets can be found by trying.
 const KEY_SECRET_BYTES: usize = 16;

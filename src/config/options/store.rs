@@ -15,7 +15,7 @@ use crate::store::settings::Settings;
 /// `[store]`
 pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
     let url = text("memory:", store_url, spelling::store_url);
-    let username = text("tollgate", username, ToString::to_string);
+    let user = || text("tollgate", username, ToString::to_string).or_none("none");
     let prefix = text("tollgate", prefix, ToString::to_string).or("tollgate".into());
     let (redis, keys) = ("${file:/run/secrets/redis}", "${file:/run/secrets/keys}");
     let sentinels = "${file:/run/secrets/sentinel}";
@@ -27,12 +27,15 @@ pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
         .sets(|store| &mut store.url)
         .doc("\"memory:\" is this process's memory; a restart forgets it.")
         .effect(Effect::NeedsRestart)
-        .key("username", username.or_none("none"))
+        .key("username", user())
         .sets(|store| &mut store.username)
         .doc("The user that the gateway is at Redis, unless the URL names one.")
         .key("password", secret(redis))
         .sets(|store| &mut store.password)
         .doc("The password of that user.")
+        .key("sentinel_username", user())
+        .sets(|store| &mut store.sentinel_username)
+        .doc("The user that the gateway is at the sentinels.")
         .key("sentinel_password", secret(sentinels))
         .sets(|store| &mut store.sentinel_password)
         .doc("The password of the sentinels, if they want one.")

@@ -30,6 +30,7 @@ pub(super) enum Resolver {
 pub(super) struct Sentinels {
     addresses: Vec<Address>,
     name: Box<str>,
+    username: Option<Box<str>>,
     password: Option<Secret>,
     tls: Option<Tls>,
     /// The settings of the primary, whose address the sentinels name.
@@ -61,6 +62,7 @@ impl Sentinels {
         Self {
             addresses,
             name,
+            username: settings.sentinel_username.clone(),
             password: settings.sentinel_password.clone(),
             tls: settings.tls.clone(),
             primary: settings.clone(),
@@ -171,7 +173,7 @@ impl Search {
             let endpoint = DialEndpoint::Tcp(address.clone(), self.sentinels.tls.clone());
             let target = DialTarget {
                 endpoint,
-                username: None,
+                username: self.sentinels.username.clone(),
                 password: self.sentinels.password.clone(),
                 database: 0,
             };

@@ -16,7 +16,7 @@ fn with_store(store: &str) -> Loaded {
 
 #[test]
 fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
-    let cases: [(&str, &str, &[&str]); 9] = [
+    let cases: [(&str, &str, &[&str]); 10] = [
         ("url = 'redis://h'", "url = 'valkey://h'", &[]),
         (
             "url = 'redis://:secret@h'",
@@ -42,6 +42,11 @@ fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
             "url = 'redis+sentinel://h/m'\nsentinel_password = 'secret'",
             "url = 'redis+sentinel://h/m'\nsentinel_password = 'hidden'",
             &["store: sentinel_password changed"],
+        ),
+        (
+            "url = 'redis+sentinel://h/m'\nsentinel_password = 'secret'",
+            "url = 'redis+sentinel://h/m'\nsentinel_username = 'me'\nsentinel_password = 'secret'",
+            &["store: sentinel_username none → me"],
         ),
         (
             "url = 'rediss://h'\ntls = { ca = 'CA.pem' }",

@@ -140,7 +140,7 @@ async fn server_that_cannot_prove_who_it_is_learns_nothing() {
 #[tokio::test(flavor = "local")]
 async fn failover_is_followed_and_the_old_primary_left() {
     let group = Sentinels::start();
-    let resolver = Resolver::Sentinel(sentinels(&group, None));
+    let resolver = Resolver::Sentinel(sentinels(&settings(&group)));
     let pipeline = Pipeline::open(resolver, context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
@@ -168,7 +168,7 @@ async fn failover_is_followed_and_the_old_primary_left() {
 #[tokio::test(flavor = "local")]
 async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
     let group = Sentinels::start();
-    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&group, None)), context());
+    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings(&group))), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
     // Cut off from the sentinels, it goes on as a primary.
@@ -202,10 +202,28 @@ async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
 async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
     let group = Sentinels::start_with(&[], &["requirepass secret"]);
     group.sentinels[0].kill();
-    let resolver = Resolver::Sentinel(sentinels(&group, Some("secret")));
+    let mut settings = settings(&group);
+    settings.sentinel_password = Some(Secret("secret".into()));
+    let resolver = Resolver::Sentinel(sentinels(&settings));
     let pipeline = Pipeline::open(resolver, context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     group.sentinels[1].kill();
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+}
+
+#[tokio::test(flavor = "local")]
+async fn sentinels_are_asked_as_their_own_user() {
+    let group = Sentinels::start();
+    let user = "ACL SETUSER tollgate on >secret -@all +sentinel|get-master-addr-by-name";
+    let user: Vec<&str> = user.split(' ').collect();
+    for sentinel in &group.sentinels {
+        sentinel.command(&user);
+        sentinel.command(&["ACL", "SETUSER", "default", "off"]);
+    }
+    let mut settings = settings(&group);
+    settings.sentinel_username = Some("tollgate".into());
+    settings.sentinel_password = Some(Secret("secret".into()));
+    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings)), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
 }
 
@@ -244,19 +262,25 @@ fn encrypted(host: &str, server: &Server, authority: &Authority) -> DialTarget {
     }
 }
 
-fn sentinels(group: &Sentinels, password: Option<&str>) -> Group {
-    let addresses: Vec<_> = group.addresses().into_iter().map(address).collect();
-    let settings = RedisSettings {
+fn settings(group: &Sentinels) -> RedisSettings {
+    RedisSettings {
         deployment: Deployment::Sentinel {
-            sentinels: addresses.clone(),
+            sentinels: group.addresses().into_iter().map(address).collect(),
             name: Sentinels::NAME.into(),
         },
         database: 0,
         username: None,
         password: None,
-        sentinel_password: password.map(|password| Secret(password.into())),
+        sentinel_username: None,
+        sentinel_password: None,
         tls: None,
         prefix: "tollgate".into(),
+    }
+}
+
+fn sentinels(settings: &RedisSettings) -> Group {
+    let Deployment::Sentinel { sentinels, name } = &settings.deployment else {
+        panic!("there are sentinels")
     };
-    Group::new(addresses, Sentinels::NAME.into(), &settings)
+    Group::new(sentinels.clone(), name.clone(), settings)
 }
