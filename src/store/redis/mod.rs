@@ -11,16 +11,19 @@
 mod call_error;
 mod cluster;
 mod connect;
+mod jitter;
 mod observer;
 mod one_line;
 mod pipeline;
 mod primaries;
+mod reply;
 mod sentinel;
 #[cfg(test)]
 #[path = "../../../tests/support/redis/mod.rs"]
 mod servers;
 mod session;
 mod shared;
+mod watch;
 pub mod wire;
 
 pub(super) use call_error::CallError;

@@ -1,6 +1,7 @@
 //! Where a worker's calls go: to the one server, or to the primary of a Cluster that has the keys.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -10,8 +11,9 @@ use super::cluster::Cluster;
 use super::connect::{DialEndpoint, DialTarget};
 use super::observer::Observers;
 use super::pipeline::{Caller, Grouping, Pipeline, PipelineContext, PipelineState};
-use super::sentinel::{Resolver, Sentinels};
+use super::sentinel::{NamedPrimary, Resolver, Sentinels};
 use super::shared::RedisShared;
+use super::watch::Watch;
 use super::wire::{Call, Packed, Reply};
 use crate::store::settings::{Address, Deployment, RedisSettings};
 
@@ -22,6 +24,8 @@ pub(super) enum Primaries {
     One {
         pipeline: Rc<Pipeline>,
         name: Rc<str>,
+        /// What sentinels say.
+        watch: Arc<Watch<NamedPrimary>>,
     },
     /// Each slot is on some primary.
     Cluster(Cluster),
@@ -42,13 +46,14 @@ impl Primaries {
             server,
             observers,
         };
-        match resolver(settings) {
+        match resolver(settings, &shared.primary) {
             Ok((resolver, name)) => {
                 let name: Rc<str> = name.into();
                 let context = context(Grouping::OneCall, Rc::clone(&name));
                 Self::One {
                     pipeline: Pipeline::open(resolver, context),
                     name,
+                    watch: Arc::clone(&shared.primary),
                 }
             }
             Err(seeds) => {
@@ -119,17 +124,25 @@ impl Primaries {
 
     /// Uses other credentials from now on.
     pub(super) fn reconfigure(&self, settings: &RedisSettings) {
-        match (self, resolver(settings)) {
-            (Self::One { pipeline, .. }, Ok((resolver, _))) => pipeline.reconfigure(resolver),
-            (Self::Cluster(cluster), _) => cluster.reconfigure(settings.clone()),
+        match self {
             // A change of the servers needs a restart.
-            (Self::One { .. }, Err(_)) => {}
+            Self::One {
+                pipeline, watch, ..
+            } => {
+                if let Ok((resolver, _)) = resolver(settings, watch) {
+                    pipeline.reconfigure(resolver);
+                }
+            }
+            Self::Cluster(cluster) => cluster.reconfigure(settings.clone()),
         }
     }
 }
 
 /// Returns how to find the one server that has all counters, and its name; or the seeds of a Cluster.
-fn resolver(settings: &RedisSettings) -> Result<(Resolver, String), Vec<Address>> {
+fn resolver(
+    settings: &RedisSettings,
+    watch: &Arc<Watch<NamedPrimary>>,
+) -> Result<(Resolver, String), Vec<Address>> {
     let fixed = |endpoint| Resolver::Fixed(DialTarget::new(endpoint, settings));
     match &settings.deployment {
         Deployment::Single(address) => {
@@ -141,7 +154,8 @@ fn resolver(settings: &RedisSettings) -> Result<(Resolver, String), Vec<Address>
             Ok((fixed(DialEndpoint::Unix(path.clone())), name))
         }
         Deployment::Sentinel { sentinels, name } => {
-            let sentinels = Sentinels::new(sentinels.clone(), name.clone(), settings);
+            let (sentinels, named) = (sentinels.clone(), Arc::clone(watch));
+            let sentinels = Sentinels::new(sentinels, name.clone(), settings, named);
             Ok((Resolver::Sentinel(sentinels), name.to_string()))
         }
         Deployment::Cluster(seeds) => Err(seeds.clone()),

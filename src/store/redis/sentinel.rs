@@ -1,18 +1,24 @@
 //! Which server is asked: one that the settings name, or the primary that sentinels name.
 //!
-//! Sentinels are asked in turn; one that failed goes to the end. The server they name must call itself
-//! a primary. While it is in use, they are asked again every [`ASK_EVERY`], so a primary that was
-//! replaced and does not know it yet is left within that time. Writes to a primary that is cut off from
-//! its replicas are lost in a failover; `min-replicas-to-write` on the server bounds that.
+//! One worker of the process asks all sentinels every [`ASK_EVERY`], and at once if a connection broke,
+//! so a primary that was replaced and does not know it yet is left within that time. Of the sentinels
+//! that answer, the one with the newest configuration (the highest `config-epoch`) is believed; one
+//! answer suffices. The server that it names must call itself a primary. Writes to a primary that is
+//! cut off from its replicas are lost in a failover; `min-replicas-to-write` on the server bounds that.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
-use tokio::time::{sleep, timeout};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::connect::{Connected, DialEndpoint, DialError, DialTarget, Dialer, Driver, Wanted};
+use super::reply::{list, named, text};
+use super::watch::{Asker, Watch};
 use crate::store::settings::{Address, RedisSettings, Secret};
 use crate::store::tls::Tls;
 
@@ -35,6 +41,8 @@ pub(super) struct Sentinels {
     tls: Option<Tls>,
     /// The settings of the primary, whose address the sentinels name.
     primary: RedisSettings,
+    /// What the sentinels say.
+    watch: Arc<Watch<NamedPrimary>>,
 }
 
 /// A resolver at work: what it knows already, and its connections.
@@ -44,21 +52,49 @@ pub(super) enum Locator {
     Sentinel(Box<Search>),
 }
 
-/// The search for a primary.
+/// The search for a primary; takes part in asking the sentinels until it is dropped.
 #[derive(Debug)]
 pub(super) struct Search {
     sentinels: Sentinels,
-    /// In the order in which they are asked.
-    order: Vec<Address>,
-    /// The sentinel that answered last.
-    asked: Option<(MultiplexedConnection, Driver)>,
-    /// The primary that it named.
-    primary: Option<Dialer>,
-    address: Option<Address>,
+    /// The primary that was named last.
+    primary: Option<(Address, Dialer)>,
+    asking: AbortHandle,
+}
+
+/// Asks all sentinels.
+#[derive(Debug)]
+struct Panel {
+    name: Box<str>,
+    members: Vec<Member>,
+    /// What was believed so far.
+    watch: Arc<Watch<NamedPrimary>>,
+    decision_timeout: Duration,
+}
+
+/// A sentinel, and the connection to it.
+#[derive(Debug)]
+struct Member {
+    address: Address,
+    dialer: Dialer,
+    connection: Option<(MultiplexedConnection, Driver)>,
+}
+
+/// A primary, and how new it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NamedPrimary {
+    address: Address,
+    /// The `config-epoch`: each failover has a higher one.
+    epoch: u64,
 }
 
 impl Sentinels {
-    pub(super) fn new(addresses: Vec<Address>, name: Box<str>, settings: &RedisSettings) -> Self {
+    /// Names the sentinels, whose answers are published in `watch`.
+    pub(super) fn new(
+        addresses: Vec<Address>,
+        name: Box<str>,
+        settings: &RedisSettings,
+        watch: Arc<Watch<NamedPrimary>>,
+    ) -> Self {
         Self {
             addresses,
             name,
@@ -66,21 +102,26 @@ impl Sentinels {
             password: settings.sentinel_password.clone(),
             tls: settings.tls.clone(),
             primary: settings.clone(),
+            watch,
         }
     }
 }
 
 impl Locator {
-    pub(super) fn new(resolver: Resolver) -> Self {
+    /// Begins to locate a server, on this thread's runtime; a decision may take `decision_timeout`.
+    pub(super) fn new(resolver: Resolver, decision_timeout: Duration) -> Self {
         match resolver {
             Resolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
-            Resolver::Sentinel(sentinels) => Self::Sentinel(Box::new(Search {
-                order: sentinels.addresses.clone(),
-                sentinels,
-                asked: None,
-                primary: None,
-                address: None,
-            })),
+            Resolver::Sentinel(sentinels) => {
+                let panel = Panel::new(&sentinels, decision_timeout);
+                let watch = Arc::clone(&sentinels.watch);
+                let asking = async move { watch.lead(panel).await };
+                Self::Sentinel(Box::new(Search {
+                    sentinels,
+                    primary: None,
+                    asking: tokio::task::spawn_local(asking).abort_handle(),
+                }))
+            }
         }
     }
 
@@ -96,10 +137,10 @@ impl Locator {
     }
 
     /// Waits until another server has the counters.
-    pub(super) async fn moved(&mut self, decision_timeout: Duration) {
+    pub(super) async fn moved(&mut self) {
         match self {
             Self::Fixed(_) => pending().await,
-            Self::Sentinel(search) => search.moved(decision_timeout).await,
+            Self::Sentinel(search) => search.moved().await,
         }
     }
 
@@ -107,7 +148,7 @@ impl Locator {
     pub(super) fn server(&self) -> String {
         let dialer = match self {
             Self::Fixed(dialer) => Some(dialer),
-            Self::Sentinel(search) => search.primary.as_ref(),
+            Self::Sentinel(search) => search.primary.as_ref().map(|(_, dialer)| dialer),
         };
         match dialer.map(|dialer| &dialer.target().endpoint) {
             Some(DialEndpoint::Tcp(address, _)) => address.to_string(),
@@ -119,107 +160,182 @@ impl Locator {
 
 impl Search {
     async fn connect(&mut self, decision_timeout: Duration) -> Result<Connected, DialError> {
-        let address = self.ask(decision_timeout).await?;
+        let address = self.ask().await?;
         let dialer = match self.primary.take() {
-            Some(dialer) if self.address.as_ref() == Some(&address) => self.primary.insert(dialer),
+            Some((before, dialer)) if before == address => dialer,
             _ => {
                 let endpoint = DialEndpoint::Tcp(address.clone(), self.sentinels.tls.clone());
-                let target = DialTarget::new(endpoint, &self.sentinels.primary);
-                self.address = Some(address);
-                self.primary.insert(Dialer::new(target))
+                Dialer::new(DialTarget::new(endpoint, &self.sentinels.primary))
             }
         };
+        let (_, dialer) = self.primary.insert((address, dialer));
         dialer.connect(Wanted::Primary, decision_timeout).await
     }
 
-    async fn moved(&mut self, decision_timeout: Duration) {
-        loop {
-            sleep(ASK_EVERY).await;
-            // If no sentinel can be reached, the primary stays in use.
-            if let Ok(address) = self.ask(decision_timeout).await
-                && self.address.as_ref() != Some(&address)
-            {
-                return;
-            }
+    /// Returns the primary's address, as the sentinels say just now.
+    async fn ask(&self) -> Result<Address, DialError> {
+        let watch = &self.sentinels.watch;
+        watch.news().await;
+        let bulletins = watch.subscribe();
+        let last = bulletins.borrow();
+        match (&last.failure, &last.found) {
+            (None, Some((_, named))) => Ok(named.address.clone()),
+            (failure, _) => Err(DialError::NoSentinel(failure.clone().unwrap_or_default())),
         }
     }
 
-    /// Asks for the primary's address: first the sentinel that answered last, then all in turn.
-    async fn ask(&mut self, decision_timeout: Duration) -> Result<Address, DialError> {
-        let mut failure = DialError::NoSentinel("there is no sentinel".to_owned());
-        for _ in 0..=self.order.len() {
-            let was_connected = self.asked.is_some();
-            match timeout(SENTINEL_TIMEOUT, self.ask_one(decision_timeout)).await {
-                Ok(Ok(address)) => return Ok(address),
-                Ok(Err(error)) => failure = DialError::NoSentinel(error.to_string()),
-                Err(_) => failure = DialError::NoSentinel("no answer".to_owned()),
-            }
-            // If an old connection broke, the sentinel gets a second chance.
-            if !was_connected {
-                self.order.rotate_left(1);
-            }
-        }
-        Err(failure)
+    /// Waits until the sentinels name another primary. If none can be reached, the old one stays.
+    async fn moved(&mut self) {
+        let mut bulletins = self.sentinels.watch.subscribe();
+        let current = self.primary.as_ref().map(|(address, _)| address);
+        let named = bulletins.wait_for(|last| match &last.found {
+            Some((_, named)) => Some(&named.address) != current,
+            None => false,
+        });
+        // It fails only if there is no sender, and `self` has it.
+        drop(named.await);
     }
+}
 
-    /// Asks the first sentinel, and keeps the connection if it answers.
-    async fn ask_one(&mut self, decision_timeout: Duration) -> Result<Address, DialError> {
-        let (mut connection, driver) = if let Some(asked) = self.asked.take() {
-            asked
-        } else {
-            let Some(address) = self.order.first() else {
-                return Err(DialError::NoSentinel("there is no sentinel".to_owned()));
-            };
-            let endpoint = DialEndpoint::Tcp(address.clone(), self.sentinels.tls.clone());
+impl Drop for Search {
+    fn drop(&mut self) {
+        self.asking.abort();
+    }
+}
+
+impl Panel {
+    fn new(sentinels: &Sentinels, decision_timeout: Duration) -> Self {
+        let member = |address: &Address| {
             let target = DialTarget {
-                endpoint,
-                username: self.sentinels.username.clone(),
-                password: self.sentinels.password.clone(),
+                endpoint: DialEndpoint::Tcp(address.clone(), sentinels.tls.clone()),
+                username: sentinels.username.clone(),
+                password: sentinels.password.clone(),
                 database: 0,
             };
-            Dialer::new(target).open(decision_timeout).await?
+            Member {
+                address: address.clone(),
+                dialer: Dialer::new(target),
+                connection: None,
+            }
         };
-        let mut question = Cmd::new();
-        question
-            .arg("SENTINEL")
-            .arg("GET-MASTER-ADDR-BY-NAME")
-            .arg(&*self.sentinels.name);
-        let answer = connection.send_packed_command(&question).await?;
-        let address = read_address(&answer)?;
-        self.asked = Some((connection, driver));
-        Ok(address)
-    }
-}
-
-/// Reads a sentinel's answer.
-fn read_address(answer: &Value) -> Result<Address, DialError> {
-    let text = |value: &Value| match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        _ => None,
-    };
-    match answer {
-        Value::Nil => Err(DialError::Server(
-            "it knows no primary of that name".to_owned(),
-        )),
-        Value::ServerError(error) => Err(DialError::from_server(error)),
-        Value::Array(parts) => match parts.as_slice() {
-            [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
-            _ => None,
+        Self {
+            name: sentinels.name.clone(),
+            members: sentinels.addresses.iter().map(member).collect(),
+            watch: Arc::clone(&sentinels.watch),
+            decision_timeout,
         }
-        .map(|(host, port)| Address {
-            host: host.into(),
-            port,
-        })
-        .ok_or_else(unreadable),
-        _ => Err(unreadable()),
+    }
+
+    /// Returns the newest of these answers.
+    ///
+    /// An epoch that is lower than what was believed before is believed only if most of the sentinels
+    /// answer: then they were set up anew. Otherwise those that know better are away.
+    fn newest(&self, answers: &[NamedPrimary]) -> Option<NamedPrimary> {
+        let newest = answers.iter().max_by_key(|named| named.epoch)?;
+        let bulletins = self.watch.subscribe();
+        let last = bulletins.borrow();
+        let is_older = (last.found.as_ref()).is_some_and(|(_, known)| newest.epoch < known.epoch);
+        let are_most = answers.len() * 2 > self.members.len();
+        (!is_older || are_most).then(|| newest.clone())
     }
 }
 
-fn unreadable() -> DialError {
-    DialError::Server("its answer is no address".to_owned())
+impl Asker for Panel {
+    type Found = NamedPrimary;
+
+    async fn ask(&mut self) -> Result<NamedPrimary, String> {
+        let (name, decision_timeout) = (&*self.name, self.decision_timeout);
+        let asking = (self.members.iter_mut()).map(async |member| {
+            let asking = timeout(SENTINEL_TIMEOUT, member.ask(name, decision_timeout));
+            let answer = asking.await.unwrap_or_else(|_| Err(said("no answer")));
+            answer.map_err(|error| format!("{}: {error}", member.address))
+        });
+        let (mut answers, mut failure) = (Vec::new(), None);
+        for answer in join_all(asking).await {
+            match answer {
+                Ok(named) => answers.push(named),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let failure = failure.filter(|_| answers.is_empty());
+        let failure = || failure.unwrap_or_else(|| OUTDATED.to_owned());
+        self.newest(&answers).ok_or_else(failure)
+    }
+
+    fn idle(&self) -> Duration {
+        ASK_EVERY
+    }
+
+    /// Each worker logs why it has no connection.
+    fn log(&self, _: &Result<NamedPrimary, String>) {}
 }
 
-/// How often sentinels are asked while their primary is in use.
+impl Member {
+    /// Asks the sentinel for the primary. If an old connection broke, it gets a second chance.
+    async fn ask(
+        &mut self,
+        name: &str,
+        decision_timeout: Duration,
+    ) -> Result<NamedPrimary, DialError> {
+        if let Some((mut connection, driver)) = self.connection.take()
+            && let Ok(answers) = question(&mut connection, name).await
+        {
+            self.connection = Some((connection, driver));
+            return read(&answers);
+        }
+        let (mut connection, driver) = self.dialer.open(decision_timeout).await?;
+        let answers = question(&mut connection, name).await?;
+        self.connection = Some((connection, driver));
+        read(&answers)
+    }
+}
+
+/// Asks for the primary's address and for the epoch.
+///
+/// `SENTINEL MASTER` has both, but from the sentinel that leads a failover it has the old address beside
+/// the new epoch until all replicas follow the new primary.
+async fn question(
+    connection: &mut MultiplexedConnection,
+    name: &str,
+) -> redis::RedisResult<Vec<Value>> {
+    let mut pipeline = redis::Pipeline::new();
+    for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER"] {
+        pipeline.cmd("SENTINEL").arg(question).arg(name);
+    }
+    connection.send_packed_commands(&pipeline, 0, 2).await
+}
+
+/// Reads a sentinel's answers.
+fn read(answers: &[Value]) -> Result<NamedPrimary, DialError> {
+    let address = match answers.first() {
+        Some(Value::Nil) => return Err(said("it knows no primary of that name")),
+        Some(Value::ServerError(error)) => return Err(DialError::from_server(error)),
+        Some(address) => match list(address) {
+            Some([host, port]) => text(host).zip(text(port).and_then(|port| port.parse().ok())),
+            _ => None,
+        },
+        None => None,
+    };
+    let epoch = match answers.get(1) {
+        Some(Value::ServerError(error)) => return Err(DialError::from_server(error)),
+        Some(facts) => named(facts, "config-epoch").and_then(|epoch| epoch.parse().ok()),
+        None => None,
+    };
+    let (host, port) = address.ok_or_else(|| said("its answer is no address"))?;
+    let host = host.into();
+    Ok(NamedPrimary {
+        address: Address { host, port },
+        epoch: epoch.ok_or_else(|| said("it says no config-epoch"))?,
+    })
+}
+
+fn said(text: &str) -> DialError {
+    DialError::Server(text.to_owned())
+}
+
+/// Why no answer is believed although there are some.
+const OUTDATED: &str = "the sentinels that answer name a primary that was replaced before";
+/// How often sentinels are asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Longest from dialling a sentinel to its answer.
 const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);

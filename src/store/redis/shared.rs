@@ -3,16 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::cluster::slots::Slots;
+use super::sentinel::NamedPrimary;
+use super::watch::Watch;
 use super::wire::KeyNames;
 use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
 use crate::store::series::Series;
 
-/// The key names, and what is logged once per process.
+/// The key names, what one worker finds out for all, and what is logged once per process.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisShared {
     pub(super) clock: Clock,
     pub(super) names: Arc<KeyNames>,
+    /// Which primary of a Cluster has which slots.
+    pub(super) slots: Arc<Watch<Slots>>,
+    /// The primary that sentinels name.
+    pub(super) primary: Arc<Watch<NamedPrimary>>,
     /// Whether the process has logged that the server may evict keys.
     pub(super) is_eviction_logged: Arc<AtomicBool>,
     /// Whether the one server that was named keeps slots apart, so that no call has keys of several
@@ -26,6 +33,8 @@ impl RedisShared {
         Self {
             clock,
             names: Arc::new(KeyNames::new(prefix)),
+            slots: Arc::default(),
+            primary: Arc::default(),
             is_eviction_logged: Arc::default(),
             is_split: Arc::default(),
         }

@@ -6,32 +6,34 @@
 //! same slot after a short pause. The caller decides how long that may take. A call without an answer
 //! is never sent again: it may have been executed.
 //!
-//! `watch` keeps the [`slot_map::SlotMap`] up to date; [`slots`] reads what nodes answer. A call is
+//! `watch` keeps the [`slot_map::SlotMap`] up to date with the map that one worker of the process asks
+//! for; [`slots`] reads what nodes answer. A call is
 //! about one slot: the caller splits plans that are in several.
 
+mod retry_budget;
 mod slot_map;
 pub mod slots;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
 
 use redis::Value;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
 
 use super::call_error::CallError;
 use super::connect::{DialEndpoint, DialTarget};
 use super::pipeline::{Caller, Pipeline, PipelineContext, PipelineState};
 use super::sentinel::Resolver;
+use super::watch::Watch;
 use super::wire::{Call, Packed, Reply, Script, time_argument};
 use crate::store::settings::{Address, RedisSettings};
+use retry_budget::RetryBudget;
 use slot_map::SlotMap;
 use slots::Slots;
-use watch::MapWatch;
 
 /// One worker's view of a Cluster; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
@@ -47,7 +49,10 @@ struct ClusterView {
     seeds: Vec<Address>,
     context: PipelineContext,
     map: RefCell<SlotMap<ClusterNode>>,
-    watch: MapWatch,
+    /// The number of the map that was adopted last.
+    adopted: Cell<u64>,
+    /// The maps that the process finds.
+    watch: Arc<Watch<Slots>>,
     /// The name for slots without a known node, as long as there are such slots.
     nobody: RefCell<Option<Rc<str>>>,
 }
@@ -59,14 +64,6 @@ struct ClusterNode {
     /// Its name for callers, who can tell by the count of this `Rc` whether the node still exists.
     name: Rc<str>,
     pipeline: OnceCell<Rc<Pipeline>>,
-}
-
-/// How often one call has been sent again.
-#[derive(Debug, Default)]
-struct RetryBudget {
-    /// Redirections since the last pause.
-    redirections: u32,
-    pauses: u32,
 }
 
 /// Where a call that was not executed goes next.
@@ -88,9 +85,10 @@ impl Cluster {
         let view = Rc::new(ClusterView {
             settings: RefCell::new(settings),
             seeds,
+            watch: Arc::clone(&context.shared.slots),
             context,
             map: RefCell::new(SlotMap::none()),
-            watch: MapWatch::default(),
+            adopted: Cell::new(0),
             nobody: RefCell::default(),
         });
         let watching = watch::watch(Rc::clone(&view));
@@ -222,7 +220,7 @@ impl ClusterView {
         if let Some(owner) = owner() {
             return Ok(owner);
         }
-        self.watch.news().await;
+        self.news().await;
         owner().ok_or(CallError::Unsent)
     }
 
@@ -239,7 +237,7 @@ impl ClusterView {
     ) -> Result<NextHop, CallError> {
         match &error {
             CallError::Moved(to) => {
-                self.watch.contradicted();
+                self.watch.contradict();
                 let to = slots::redirected(to, &node.address);
                 if to.is_some_and(|to| self.learn(slot, &to)) {
                     budget.redirect(error).await?;
@@ -257,19 +255,19 @@ impl ClusterView {
             }
             CallError::TryAgain => budget.pause(error).await?,
             CallError::ReadOnly => {
-                self.watch.contradicted();
+                self.watch.contradict();
                 budget.pause(error).await?;
             }
             CallError::Server(text) if is_passing(text) => {
                 self.watch.want();
-                if budget.pauses >= PAUSES_DOWN_MAX {
+                if budget.pauses() >= PAUSES_DOWN_MAX {
                     return Err(error);
                 }
                 budget.pause(error).await?;
             }
             // Another node may have taken its place. A map that is new already would say so.
             CallError::Unsent => {
-                if !self.watch.news().await {
+                if !self.news().await {
                     return Err(error);
                 }
                 budget.redirect(error).await?;
@@ -287,12 +285,33 @@ impl ClusterView {
         Ok(NextHop::Owner)
     }
 
-    /// Replaces the map.
-    fn adopt(&self, slots: Slots) {
+    /// Waits for another map, unless none is to be expected now. Returns whether one came.
+    async fn news(&self) -> bool {
+        if self.adopt_latest() {
+            return true;
+        }
+        let before = self.adopted.get();
+        self.watch.news().await;
+        self.adopt_latest();
+        self.adopted.get() != before
+    }
+
+    /// Adopts the map that the process found last, unless it is adopted already. Returns whether it
+    /// was not.
+    fn adopt_latest(&self) -> bool {
+        let bulletins = self.watch.subscribe();
+        let latest = match &bulletins.borrow().found {
+            Some((number, slots)) if *number != self.adopted.get() => (*number, Arc::clone(slots)),
+            _ => return false,
+        };
+        let (number, slots) = latest;
+        self.adopted.set(number);
         if !slots.has_gaps() {
             self.nobody.take();
         }
+        let slots = Slots::clone(&slots);
         self.map.borrow_mut().adopt(slots, ClusterNode::new);
+        true
     }
 
     fn learn(&self, slot: u16, to: &Address) -> bool {
@@ -340,29 +359,6 @@ impl ClusterNode {
     }
 }
 
-impl RetryBudget {
-    /// Allows one more redirection; if nodes send a call in circles, it pauses.
-    async fn redirect(&mut self, error: CallError) -> Result<(), CallError> {
-        self.redirections += 1;
-        if self.redirections <= REDIRECTIONS_MAX {
-            return Ok(());
-        }
-        self.pause(error).await
-    }
-
-    /// Pauses, each time a little longer.
-    async fn pause(&mut self, error: CallError) -> Result<(), CallError> {
-        if self.pauses >= PAUSES_MAX {
-            return Err(error);
-        }
-        let pause = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16));
-        self.pauses += 1;
-        self.redirections = 0;
-        sleep(pause.min(PAUSE_MAX)).await;
-        Ok(())
-    }
-}
-
 /// Returns how to reach the node at an address.
 fn resolver(address: &Address, settings: &RedisSettings) -> Resolver {
     let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
@@ -378,13 +374,5 @@ fn is_passing(text: &str) -> bool {
 
 /// The name for slots without a known node.
 const NOBODY: &str = "cluster";
-/// Most redirections that a call follows without a pause.
-const REDIRECTIONS_MAX: u32 = 5;
-/// Most pauses of one call; usually its caller's deadline comes first.
-const PAUSES_MAX: u32 = 500;
 /// Most pauses of one call while its node does not serve.
 const PAUSES_DOWN_MAX: u32 = 4;
-/// The first pause; each is twice as long as the one before.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_millis(16);

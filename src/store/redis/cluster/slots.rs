@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
+use crate::store::redis::reply::{list, named, text};
 use crate::store::settings::Address;
 
 /// Number of slots of a Cluster.
@@ -199,38 +200,9 @@ fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, Unreadable>
     }))
 }
 
-/// Returns the value of a name in a map (RESP3) or in a list of names and values (RESP2).
-fn named<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
-    let value = match names {
-        Value::Map(pairs) => pairs
-            .iter()
-            .find(|(key, _)| text(key) == Some(name))
-            .map(|(_, value)| value),
-        _ => (list(names)?.chunks_exact(2))
-            .find(|pair| text(&pair[0]) == Some(name))
-            .map(|pair| &pair[1]),
-    };
-    text(value?).filter(|value| !value.is_empty())
-}
-
-fn list(value: &Value) -> Option<&[Value]> {
-    match value {
-        Value::Array(items) => Some(items),
-        _ => None,
-    }
-}
-
 fn slot(value: &Value) -> Option<u16> {
     match value {
         Value::Int(slot) => u16::try_from(*slot).ok().filter(|slot| *slot < SLOTS),
-        _ => None,
-    }
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
         _ => None,
     }
 }

@@ -28,7 +28,7 @@ pub(crate) enum DialError {
     Server(String),
     #[error("it is not a primary")]
     NotPrimary,
-    #[error("no sentinel knows the primary; the last one asked: {0}")]
+    #[error("no sentinel knows the primary: {0}")]
     NoSentinel(String),
 }
 

@@ -72,7 +72,7 @@ enum Liveness {
 
 /// Connects, serves the queue and connects again, until it is aborted.
 pub(super) async fn supervise(core: Rc<PipelineCore>) {
-    let locator = Locator::new(core.resolver.borrow().clone());
+    let locator = Locator::new(core.resolver.borrow().clone(), core.context.timeout);
     let mut supervisor = Supervisor {
         core,
         locator,
@@ -119,7 +119,7 @@ impl Supervisor {
             logged_reason,
             ..
         } = self;
-        let mut moved = pin!(locator.moved(core.context.timeout));
+        let mut moved = pin!(locator.moved());
         let mut in_flight = FuturesUnordered::new();
         let mut detector = MuteDetector::default();
         let mut inspect = interval(INSPECT_EVERY);
@@ -245,7 +245,8 @@ impl Supervisor {
 
     /// Starts afresh with the server and the credentials that the settings name now.
     fn follow_resolver(&mut self) {
-        self.locator = Locator::new(self.core.resolver.borrow().clone());
+        let resolver = self.core.resolver.borrow().clone();
+        self.locator = Locator::new(resolver, self.core.context.timeout);
         self.failures = 0;
         self.logged_reason = None;
         self.core.state.set(PipelineState::Connecting);

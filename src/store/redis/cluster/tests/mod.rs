@@ -2,14 +2,16 @@
 
 mod failing;
 mod moving;
+mod watching;
 
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use tokio::task::spawn_local;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
@@ -41,6 +43,15 @@ impl Bench {
         seeds: impl IntoIterator<Item = SocketAddr>,
         change: impl FnOnce(&mut RedisSettings),
     ) -> Rc<Self> {
+        Self::open_watching(seeds, change, &Arc::default())
+    }
+
+    /// Opens a view that takes part in `watch`.
+    fn open_watching(
+        seeds: impl IntoIterator<Item = SocketAddr>,
+        change: impl FnOnce(&mut RedisSettings),
+        watch: &Arc<Watch<Slots>>,
+    ) -> Rc<Self> {
         let seeds: Vec<Address> = seeds.into_iter().map(address).collect();
         let mut settings = RedisSettings {
             deployment: Deployment::Cluster(seeds.clone()),
@@ -71,7 +82,10 @@ impl Bench {
         // A clock that stands still, so that no window ends.
         let clock = Clock::manual(Timestamp(1_700_000_000_000_000));
         let context = PipelineContext {
-            shared: RedisShared::new("tollgate", clock),
+            shared: RedisShared {
+                slots: Arc::clone(watch),
+                ..RedisShared::new("tollgate", clock)
+            },
             grouping: Grouping::CallEach,
             timeout: Duration::from_millis(50),
             server: "cluster".into(),

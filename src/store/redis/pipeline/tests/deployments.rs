@@ -1,12 +1,11 @@
-//! The servers a pipeline leads to: by Unix socket, TLS, RESP2, behind sentinels, as a user of few rights.
+//! The servers a pipeline leads to: by Unix socket, TLS, RESP2, as a user of few rights.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
 use crate::limit::{Charged, LeavingBucket};
-use crate::store::redis::sentinel::Sentinels as Group;
-use crate::store::redis::servers::{Authority, Encryption, Sentinels, documented_user};
-use crate::store::settings::{Deployment, RedisSettings, Secret};
+use crate::store::redis::servers::{Authority, Encryption, documented_user};
+use crate::store::settings::Secret;
 use crate::store::tls::{Tls, TlsMaterial};
 
 #[tokio::test(flavor = "local")]
@@ -137,96 +136,6 @@ async fn server_that_cannot_prove_who_it_is_learns_nothing() {
     refuses(&server, encrypted("127.0.0.1", &server, &authority)).await;
 }
 
-#[tokio::test(flavor = "local")]
-async fn failover_is_followed_and_the_old_primary_left() {
-    let group = Sentinels::start();
-    let resolver = Resolver::Sentinel(sentinels(&settings(&group)));
-    let pipeline = Pipeline::open(resolver, context());
-    pipeline.asked(plan("k", 1)).await.expect("an answer");
-    let old = group.primary().expect("a primary");
-    assert_eq!(
-        pipeline.server().as_deref(),
-        Some(&*old.address().to_string())
-    );
-    let new = group.fail_over();
-    until("the new primary is asked", || {
-        pipeline.server().as_deref() == Some(&*new.address().to_string())
-    })
-    .await;
-    pipeline.asked(plan("after", 1)).await.expect("an answer");
-    assert_eq!(spent(new, "after"), 1);
-    new.kill();
-    let newest = group.wait_for_another_than(new);
-    until("the newest primary is asked", || {
-        pipeline.server().as_deref() == Some(&*newest.address().to_string())
-    })
-    .await;
-    pipeline.asked(plan("newest", 1)).await.expect("an answer");
-    assert_eq!(spent(newest, "newest"), 1);
-}
-
-#[tokio::test(flavor = "local")]
-async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
-    let group = Sentinels::start();
-    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings(&group))), context());
-    pipeline.asked(plan("k", 1)).await.expect("an answer");
-    let old = group.primary().expect("a primary");
-    // Cut off from the sentinels, it goes on as a primary.
-    let successor = group
-        .servers
-        .iter()
-        .find(|server| server.port() != old.port())
-        .expect("a replica");
-    successor.command(&["REPLICAOF", "NO", "ONE"]);
-    let port = successor.port().to_string();
-    for sentinel in &group.sentinels {
-        sentinel.command(&["SENTINEL", "REMOVE", Sentinels::NAME]);
-        let monitor = [
-            "SENTINEL",
-            "MONITOR",
-            Sentinels::NAME,
-            "127.0.0.1",
-            &port,
-            "2",
-        ];
-        sentinel.command(&monitor);
-    }
-    until("the named primary is asked", || {
-        pipeline.server().as_deref() == Some(&*successor.address().to_string())
-    })
-    .await;
-    assert_eq!(old.role(), "master");
-}
-
-#[tokio::test(flavor = "local")]
-async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
-    let group = Sentinels::start_with(&[], &["requirepass secret"]);
-    group.sentinels[0].kill();
-    let mut settings = settings(&group);
-    settings.sentinel_password = Some(Secret("secret".into()));
-    let resolver = Resolver::Sentinel(sentinels(&settings));
-    let pipeline = Pipeline::open(resolver, context());
-    pipeline.asked(plan("k", 1)).await.expect("an answer");
-    group.sentinels[1].kill();
-    pipeline.asked(plan("k", 1)).await.expect("an answer");
-}
-
-#[tokio::test(flavor = "local")]
-async fn sentinels_are_asked_as_their_own_user() {
-    let group = Sentinels::start();
-    let user = "ACL SETUSER tollgate on >secret -@all +sentinel|get-master-addr-by-name";
-    let user: Vec<&str> = user.split(' ').collect();
-    for sentinel in &group.sentinels {
-        sentinel.command(&user);
-        sentinel.command(&["ACL", "SETUSER", "default", "off"]);
-    }
-    let mut settings = settings(&group);
-    settings.sentinel_username = Some("tollgate".into());
-    settings.sentinel_password = Some(Secret("secret".into()));
-    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings)), context());
-    pipeline.asked(plan("k", 1)).await.expect("an answer");
-}
-
 async fn decides_at(target: DialTarget) {
     let pipeline = Pipeline::open(Resolver::Fixed(target), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -260,27 +169,4 @@ fn encrypted(host: &str, server: &Server, authority: &Authority) -> DialTarget {
         endpoint: DialEndpoint::Tcp(address, Some(Tls::new(material).expect("an authority"))),
         ..target(server.address())
     }
-}
-
-fn settings(group: &Sentinels) -> RedisSettings {
-    RedisSettings {
-        deployment: Deployment::Sentinel {
-            sentinels: group.addresses().into_iter().map(address).collect(),
-            name: Sentinels::NAME.into(),
-        },
-        database: 0,
-        username: None,
-        password: None,
-        sentinel_username: None,
-        sentinel_password: None,
-        tls: None,
-        prefix: "tollgate".into(),
-    }
-}
-
-fn sentinels(settings: &RedisSettings) -> Group {
-    let Deployment::Sentinel { sentinels, name } = &settings.deployment else {
-        panic!("there are sentinels")
-    };
-    Group::new(sentinels.clone(), name.clone(), settings)
 }

@@ -1,0 +1,184 @@
+//! Servers behind sentinels: which primary is believed, and who asks.
+
+use super::*;
+use crate::store::redis::sentinel::{NamedPrimary, Sentinels as Group};
+use crate::store::redis::servers::Sentinels;
+use crate::store::redis::watch::Watch;
+use crate::store::settings::{Deployment, RedisSettings, Secret};
+
+#[tokio::test(flavor = "local")]
+async fn failover_is_followed_and_the_old_primary_left() {
+    let group = Sentinels::start();
+    let resolver = Resolver::Sentinel(sentinels(&settings(&group)));
+    let pipeline = Pipeline::open(resolver, context());
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+    let old = group.primary().expect("a primary");
+    assert_eq!(
+        pipeline.server().as_deref(),
+        Some(&*old.address().to_string())
+    );
+    let new = group.fail_over();
+    until("the new primary is asked", || {
+        pipeline.server().as_deref() == Some(&*new.address().to_string())
+    })
+    .await;
+    pipeline.asked(plan("after", 1)).await.expect("an answer");
+    assert_eq!(spent(new, "after"), 1);
+    new.kill();
+    let newest = group.wait_for_another_than(new);
+    until("the newest primary is asked", || {
+        pipeline.server().as_deref() == Some(&*newest.address().to_string())
+    })
+    .await;
+    pipeline.asked(plan("newest", 1)).await.expect("an answer");
+    assert_eq!(spent(newest, "newest"), 1);
+}
+
+#[tokio::test(flavor = "local")]
+async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
+    let group = Sentinels::start();
+    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings(&group))), context());
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+    let old = group.primary().expect("a primary");
+    // Cut off from the sentinels, it goes on as a primary.
+    let successor = group
+        .servers
+        .iter()
+        .find(|server| server.port() != old.port())
+        .expect("a replica");
+    successor.command(&["REPLICAOF", "NO", "ONE"]);
+    let port = successor.port().to_string();
+    for sentinel in &group.sentinels {
+        sentinel.command(&["SENTINEL", "REMOVE", Sentinels::NAME]);
+        let monitor = [
+            "SENTINEL",
+            "MONITOR",
+            Sentinels::NAME,
+            "127.0.0.1",
+            &port,
+            "2",
+        ];
+        sentinel.command(&monitor);
+    }
+    until("the named primary is asked", || {
+        pipeline.server().as_deref() == Some(&*successor.address().to_string())
+    })
+    .await;
+    assert_eq!(old.role(), "master");
+}
+
+#[tokio::test(flavor = "local")]
+async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
+    let group = Sentinels::start_with(&[], &["requirepass secret"]);
+    group.sentinels[0].kill();
+    let mut settings = settings(&group);
+    settings.sentinel_password = Some(Secret("secret".into()));
+    let resolver = Resolver::Sentinel(sentinels(&settings));
+    let pipeline = Pipeline::open(resolver, context());
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+    group.sentinels[1].kill();
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+}
+
+#[tokio::test(flavor = "local")]
+async fn sentinels_are_asked_as_their_own_user() {
+    let group = Sentinels::start();
+    let user =
+        "ACL SETUSER tollgate on >secret -@all +sentinel|get-master-addr-by-name +sentinel|master";
+    let user: Vec<&str> = user.split(' ').collect();
+    for sentinel in &group.sentinels {
+        sentinel.command(&user);
+        sentinel.command(&["ACL", "SETUSER", "default", "off"]);
+    }
+    let mut settings = settings(&group);
+    settings.sentinel_username = Some("tollgate".into());
+    settings.sentinel_password = Some(Secret("secret".into()));
+    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings)), context());
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+}
+
+#[tokio::test(flavor = "local")]
+async fn workers_of_a_process_ask_the_sentinels_as_one_and_another_takes_over() {
+    let group = Sentinels::start();
+    let sentinels = sentinels(&settings(&group));
+    let open = || Pipeline::open(Resolver::Sentinel(sentinels.clone()), context());
+    let pipelines: Vec<_> = (0..8).map(|_| open()).collect();
+    for pipeline in &pipelines {
+        pipeline.asked(plan("k", 1)).await.expect("an answer");
+    }
+    let askers = |sentinel: &Server| {
+        let clients = sentinel.command(&["CLIENT", "LIST", "TYPE", "NORMAL"]);
+        let clients = clients.text();
+        let is_asker = |line: &&str| line.contains("cmd=sentinel|master");
+        clients.lines().filter(is_asker).count()
+    };
+    until("each sentinel has one that asks", || {
+        group.sentinels.iter().all(|sentinel| askers(sentinel) == 1)
+    })
+    .await;
+    let mut pipelines = pipelines.into_iter();
+    // The first began to ask first.
+    drop(pipelines.next());
+    let new = group.fail_over();
+    for pipeline in pipelines {
+        until("the new primary is asked", || {
+            pipeline.server().as_deref() == Some(&*new.address().to_string())
+        })
+        .await;
+    }
+    assert!(group.sentinels.iter().all(|sentinel| askers(sentinel) == 1));
+}
+
+/// The sentinel and its primary are a world of their own, as if cut off since before the failover.
+#[tokio::test(flavor = "local")]
+async fn sentinel_that_missed_a_failover_is_not_believed() {
+    let group = Sentinels::start();
+    let new = group.fail_over();
+    let (old, outdated) = (Server::start(), &group.sentinels[0]);
+    outdated.command(&["SENTINEL", "REMOVE", Sentinels::NAME]);
+    let port = old.port().to_string();
+    let monitor = ["SENTINEL", "MONITOR", Sentinels::NAME];
+    outdated.command(&[&monitor[..], &["127.0.0.1", &port, "2"]].concat());
+    let said: Arc<Watch<NamedPrimary>> = Arc::default();
+    let sentinels = sentinels_told(&settings(&group), &said);
+    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels), context());
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+    assert_eq!((spent(new, "k"), spent(&old, "k")), (1, 0));
+    // Alone it is not believed either: those that know better are only away.
+    for sentinel in &group.sentinels[1..] {
+        sentinel.kill();
+    }
+    until("only the outdated one answers", || {
+        said.subscribe().borrow().failure.is_some()
+    })
+    .await;
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+    assert_eq!((spent(new, "k"), spent(&old, "k")), (2, 0));
+}
+
+fn settings(group: &Sentinels) -> RedisSettings {
+    RedisSettings {
+        deployment: Deployment::Sentinel {
+            sentinels: group.addresses().into_iter().map(address).collect(),
+            name: Sentinels::NAME.into(),
+        },
+        database: 0,
+        username: None,
+        password: None,
+        sentinel_username: None,
+        sentinel_password: None,
+        tls: None,
+        prefix: "tollgate".into(),
+    }
+}
+
+fn sentinels(settings: &RedisSettings) -> Group {
+    sentinels_told(settings, &Arc::default())
+}
+
+fn sentinels_told(settings: &RedisSettings, told: &Arc<Watch<NamedPrimary>>) -> Group {
+    let Deployment::Sentinel { sentinels, name } = &settings.deployment else {
+        panic!("there are sentinels")
+    };
+    Group::new(sentinels.clone(), name.clone(), settings, Arc::clone(told))
+}

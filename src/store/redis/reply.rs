@@ -1,0 +1,34 @@
+//! Reads the parts of a reply.
+
+use redis::Value;
+
+/// Returns the value of a name in a map (RESP3) or in a list of names and values (RESP2).
+pub(super) fn named<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
+    let value = match names {
+        Value::Map(pairs) => pairs
+            .iter()
+            .find(|(key, _)| text(key) == Some(name))
+            .map(|(_, value)| value),
+        _ => (list(names)?.chunks_exact(2))
+            .find(|pair| text(&pair[0]) == Some(name))
+            .map(|pair| &pair[1]),
+    };
+    text(value?).filter(|value| !value.is_empty())
+}
+
+/// Returns the items of a list.
+pub(super) fn list(value: &Value) -> Option<&[Value]> {
+    match value {
+        Value::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// Returns a text, however it was sent.
+pub(super) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}
