@@ -38,6 +38,14 @@ impl DialError {
         matches!(self, Self::Refused(_))
     }
 
+    /// Says whether it tells no more than that the server is away, or another is not in its place yet.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect(_) | Self::Elapsed | Self::NotPrimary | Self::NoSentinel(_)
+        )
+    }
+
     /// Reads an error that the server answered.
     pub(crate) fn from_server(error: &redis::ServerError) -> Self {
         let text = format!("{} {}", error.code(), error.details().unwrap_or_default());

@@ -8,6 +8,7 @@
 //! still waited was not.
 
 mod batch;
+mod mute_detector;
 mod queue;
 mod supervisor;
 #[cfg(test)]
@@ -64,11 +65,11 @@ pub(super) enum Grouping {
 /// Whether a pipeline has a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipelineState {
-    /// A first attempt is under way, at the start or after a connection broke: calls wait.
+    /// The first attempt is under way, to this server or with these credentials: calls wait.
     Connecting,
     /// Connected.
     Up,
-    /// An attempt failed: calls fail at once until one succeeds.
+    /// The connection broke, or an attempt failed: calls fail at once until an attempt succeeds.
     Down,
 }
 

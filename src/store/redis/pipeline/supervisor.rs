@@ -1,12 +1,11 @@
 //! Keeps a pipeline connected, without end: connect, serve, log what broke, wait, connect again.
 //!
-//! If a connection breaks after it has lasted for a while, it is replaced at once, and calls wait for
-//! that one attempt. If the attempt fails, or if the new connection breaks soon, calls fail at once,
-//! and the pauses between attempts grow up to [`PAUSE_MAX`]. The client library does not end a
-//! connection whose server is mute. This does: when [`MUTE_INSPECTIONS_MAX`] inspections in a row find
-//! calls that wait, and no answer.
+//! Calls wait for the first attempt, and for the first one after the settings or the sentinels name
+//! another server. While a connection that broke is replaced, they fail at once. The pause before an
+//! attempt is drawn by chance between nothing and a bound, so that the workers of a fleet do not come
+//! back all at once; the bound grows up to [`PAUSE_MAX`]. The client library does not end a connection
+//! whose server is mute. This does, when the [`MuteDetector`] says so.
 
-use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,8 +17,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::batch::{Aftermath, exchange};
+use super::mute_detector::{Liveness, MuteDetector};
 use super::{PLANS_PER_CALL, PipelineCore, PipelineState};
 use crate::store::redis::connect::{Connected, DialError};
+use crate::store::redis::jitter::fraction;
 use crate::store::redis::observer::{ServerEvent, StandingConnection};
 use crate::store::redis::sentinel::Locator;
 
@@ -43,31 +44,6 @@ enum ConnectionEnd {
     Reconfigured,
     /// The sentinels name another primary.
     Moved,
-}
-
-/// Finds out whether the server says anything at all; it inspects every [`INSPECT_EVERY`].
-#[derive(Default)]
-struct MuteDetector {
-    inspections: u32,
-    /// Whether something was answered since the last inspection.
-    has_progress: bool,
-    /// Whether something waited for its answer at the last inspection.
-    was_waiting: bool,
-    /// Inspections in a row that found something waiting, and nothing answered.
-    mute: u32,
-    /// Whether the last inspection found the server mute.
-    is_doubted: bool,
-}
-
-/// What an inspection finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Liveness {
-    /// Nothing is wrong yet.
-    Answers,
-    /// Either the server is mute, or this worker stood still and has not read its answers yet.
-    Silence,
-    /// The server is mute.
-    Mute,
 }
 
 /// Connects, serves the queue and connects again, until it is aborted.
@@ -152,7 +128,7 @@ impl Supervisor {
                 () = &mut driver => {
                     // Calls that were answered before the end get their answers; the others fail.
                     while in_flight.next().await.is_some() {}
-                    return leaving.unwrap_or(ConnectionEnd::Broken("the connection was closed".to_owned()));
+                    return leaving.unwrap_or(ConnectionEnd::Broken(CLOSED.to_owned()));
                 }
                 () = core.reconfigured.notified(), if leaving.is_none() => {
                     leaving = Some(ConnectionEnd::Reconfigured);
@@ -168,7 +144,7 @@ impl Supervisor {
                         Liveness::Answers => {}
                         Liveness::Silence => inspect.reset_after(INSPECT_AGAIN),
                         Liveness::Mute => {
-                            return leaving.unwrap_or(ConnectionEnd::Broken("no answer".to_owned()));
+                            return leaving.unwrap_or(ConnectionEnd::Broken(MUTE.to_owned()));
                         }
                     }
                     if detector.inspections == INSPECTIONS_PROVING {
@@ -226,11 +202,9 @@ impl Supervisor {
                 tracing::info!("the sentinels name another primary");
                 return self.core.state.set(PipelineState::Connecting);
             }
-            ConnectionEnd::Broken(_) if self.failures == 0 => {
-                self.failures = 1;
-                return self.core.state.set(PipelineState::Connecting);
+            ConnectionEnd::Failed(error) if error.is_refusal() => {
+                PAUSE_REFUSED.mul_f64(1.0 - fraction() / 2.0)
             }
-            ConnectionEnd::Failed(error) if error.is_refusal() => PAUSE_REFUSED,
             ConnectionEnd::Failed(_) | ConnectionEnd::Broken(_) => pause(self.failures),
         };
         self.failures = self.failures.saturating_add(1);
@@ -252,15 +226,19 @@ impl Supervisor {
         self.core.state.set(PipelineState::Connecting);
     }
 
-    /// Logs why there is no connection, unless that was logged last.
+    /// Logs why there is no connection, unless that was logged last, or something was and this says no
+    /// more than that the server is away.
     fn log_failure(&mut self, end: &ConnectionEnd) {
-        let (reason, is_refusal) = match end {
-            ConnectionEnd::Failed(error) => (error.to_string(), error.is_refusal()),
-            ConnectionEnd::Broken(reason) => (reason.clone(), false),
+        let (reason, is_refusal, is_absence) = match end {
+            ConnectionEnd::Failed(error) => {
+                (error.to_string(), error.is_refusal(), error.is_absence())
+            }
+            ConnectionEnd::Broken(reason) => (reason.clone(), false, is_absence(reason)),
             ConnectionEnd::Reconfigured | ConnectionEnd::Moved => return,
         };
-        if self.logged_reason.as_ref() == Some(&reason) {
-            return;
+        match &self.logged_reason {
+            Some(logged) if is_absence || *logged == reason => return,
+            _ => {}
         }
         let server = self.locator.server();
         if is_refusal {
@@ -276,23 +254,6 @@ impl Supervisor {
     }
 }
 
-impl MuteDetector {
-    /// Inspects once. A server that seems mute is inspected once more before it is called so.
-    fn inspect(&mut self, is_waiting: bool, is_suspect: bool) -> Liveness {
-        self.inspections = self.inspections.saturating_add(1);
-        let is_silent = self.was_waiting && is_waiting && !self.has_progress;
-        self.mute = if is_silent { self.mute + 1 } else { 0 };
-        self.was_waiting = is_waiting;
-        self.has_progress = false;
-        let is_mute = self.mute >= if is_suspect { 1 } else { MUTE_INSPECTIONS_MAX };
-        match (is_mute, std::mem::replace(&mut self.is_doubted, is_mute)) {
-            (false, _) => Liveness::Answers,
-            (true, false) => Liveness::Silence,
-            (true, true) => Liveness::Mute,
-        }
-    }
-}
-
 /// Logs that a connection is of use again, if a failure was logged before.
 fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
     if logged_reason.take().is_some() {
@@ -301,15 +262,21 @@ fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
     }
 }
 
-/// Returns how long to wait after this many failures: twice as long each time, and up to half of it
-/// less by chance, so that the workers of a fleet do not come back all at once.
+/// Draws how long to wait after this many failures: anything up to a bound, which doubles each time.
 fn pause(failures: u32) -> Duration {
-    let whole = PAUSE_MIN
-        .saturating_mul(1 << failures.min(16))
-        .min(PAUSE_MAX);
-    let permille = u32::try_from(RandomState::new().hash_one(failures) % 1_000).unwrap_or(0);
-    whole * (2_000 - permille) / 2_000
+    let bound = PAUSE_FIRST.saturating_mul(1 << failures.min(16));
+    bound.min(PAUSE_MAX).mul_f64(fraction())
 }
+
+/// Says whether the reason why a connection broke says no more than that the server is away.
+fn is_absence(reason: &str) -> bool {
+    matches!(reason, CLOSED | MUTE)
+}
+
+/// Why a connection broke that ended by itself.
+const CLOSED: &str = "the connection was closed";
+/// Why a connection was given up.
+const MUTE: &str = "no answer";
 
 /// Most batches under way on a connection. If there are more, callers wait and the batches get fuller.
 const IN_FLIGHT_MAX: usize = 64;
@@ -318,63 +285,66 @@ const INSPECT_EVERY: Duration = Duration::from_millis(500);
 /// How soon a server that seems mute is inspected again. If only this worker stood still, the answers
 /// have been read by then; if the whole machine did, they have arrived.
 const INSPECT_AGAIN: Duration = Duration::from_millis(100);
-/// After this many inspections in a row without an answer a connection is replaced; after one if a
-/// caller suspects the server.
-const MUTE_INSPECTIONS_MAX: u32 = 4;
 /// A connection that stood for this many inspections has lasted, used or not. That it answered proves
 /// less: a replica answers calls that write nothing, and breaks at each other.
 const INSPECTIONS_PROVING: u32 = 4;
-/// The shortest pause, before the second attempt in a row.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// The longest pause, so also the longest that a server can be back unnoticed.
+/// The bound of the pause before the first attempt.
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+/// The highest bound, so also the longest that a server can be back unnoticed.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The pause after the server refused the credentials: trying is of no use until somebody acts.
+/// The longest pause after the server refused the credentials, up to half of it shorter by chance:
+/// trying is of no use until somebody acts.
 const PAUSE_REFUSED: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Lets 200 workers lose their connection at one moment, and returns the most of them that connect
+    /// within 100 ms after a server that is away for `outage`.
+    fn most_within_100_ms(outage: Duration) -> usize {
+        let mut connected: Vec<_> = (0..200)
+            .map(|_| {
+                let (mut failures, mut at) = (0, pause(0));
+                while at < outage {
+                    failures += 1;
+                    at += pause(failures);
+                }
+                at
+            })
+            .collect();
+        connected.sort();
+        let within = |first: &Duration| {
+            let last = *first + Duration::from_millis(100);
+            (connected.iter())
+                .filter(|at| (*first..last).contains(*at))
+                .count()
+        };
+        connected.iter().map(within).max().unwrap_or(0)
+    }
+
+    /// On average 80 are within 100 of the first 250 ms, and 38 of any later time.
     #[test]
-    fn pauses_grow_to_their_bound_and_are_shortened_by_half_at_most() {
-        for failures in 0..100 {
-            let whole = PAUSE_MIN * 2_u32.pow(failures.min(10));
-            let whole = whole.min(PAUSE_MAX);
-            let pause = pause(failures);
-            assert!(
-                whole / 2 <= pause && pause <= whole,
-                "{failures}: {pause:?}"
-            );
+    fn workers_that_lost_a_server_together_do_not_come_back_together() {
+        for (outage, most) in [(0, 130), (5_000, 80), (60_000, 80)] {
+            let found = most_within_100_ms(Duration::from_millis(outage));
+            assert!(found < most, "{found} of 200 after {outage} ms");
         }
     }
 
     #[test]
-    fn server_is_mute_only_if_something_waits_and_nothing_is_answered() {
-        let inspections = |seen: &[(bool, bool)], is_suspect: bool| {
-            let mut detector = MuteDetector::default();
-            seen.iter()
-                .map(|&(is_waiting, has_progress)| {
-                    detector.has_progress = has_progress;
-                    detector.inspect(is_waiting, is_suspect)
-                })
-                .collect::<Vec<_>>()
-        };
-        let (idle, busy, silent) = ((false, false), (true, true), (true, false));
-        let (answers, silence, mute) = (Liveness::Answers, Liveness::Silence, Liveness::Mute);
-        assert_eq!(inspections(&[idle; 9], true), [answers; 9]);
-        assert_eq!(inspections(&[busy; 9], true), [answers; 9]);
-        let most = [busy, silent, silent, silent, busy, silent, silent, silent];
-        assert_eq!(inspections(&most, false), [answers; 8]);
-        assert_eq!(
-            inspections(&[silent; 6], false),
-            [answers, answers, answers, answers, silence, mute]
-        );
-        assert_eq!(inspections(&[silent; 3], true), [answers, silence, mute]);
-        // What is read at the second inspection was there at the first.
-        let stalled = [busy, silent, busy, silent, silent];
-        assert_eq!(
-            inspections(&stalled, true),
-            [answers, silence, answers, silence, mute]
-        );
+    fn pauses_stay_within_bounds_that_grow() {
+        for (failures, most) in [
+            (0, 250),
+            (1, 500),
+            (2, 1_000),
+            (3, 1_000),
+            (u32::MAX, 1_000),
+        ] {
+            let most = Duration::from_millis(most);
+            let drawn: Vec<_> = (0..1_000).map(|_| pause(failures)).collect();
+            assert!(drawn.iter().all(|pause| *pause < most), "{failures}");
+            assert!(drawn.iter().any(|pause| *pause > most / 2), "{failures}");
+        }
     }
 }

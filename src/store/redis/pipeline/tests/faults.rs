@@ -98,8 +98,41 @@ async fn connection_that_is_reset_is_replaced_without_a_call_that_fails_later() 
     let accepted = proxy.accepted();
     proxy.reset_all();
     until("another connection is made", || proxy.accepted() > accepted).await;
+    becomes(&pipeline, PipelineState::Up).await;
     let decided = join_all((0..8).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok), "{decided:?}");
+}
+
+#[tokio::test(flavor = "local")]
+async fn calls_fail_at_once_while_a_connection_that_broke_is_replaced() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let pipeline = open(proxy.address());
+    becomes(&pipeline, PipelineState::Up).await;
+    // The next connection is under way for as long as it may be.
+    proxy.set(Fault::BlackHole);
+    proxy.reset_all();
+    until("the connection is gone", || {
+        pipeline.state() != PipelineState::Up
+    })
+    .await;
+    let refused = polled(&mut Box::pin(pipeline.asked(plan("k", 1)))).await;
+    assert_eq!(refused, Poll::Ready(Err(CallError::Unsent)));
+    proxy.set(Fault::None);
+    becomes(&pipeline, PipelineState::Up).await;
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+}
+
+#[tokio::test(flavor = "local")]
+async fn many_workers_come_back_to_a_server_that_restarts() {
+    let server = Server::start();
+    let pipelines: Vec<_> = (0..200).map(|_| open(server.address())).collect();
+    let are = |state| pipelines.iter().all(|pipeline| pipeline.state() == state);
+    until("all are up", || are(PipelineState::Up)).await;
+    server.kill();
+    until("all are down", || are(PipelineState::Down)).await;
+    server.restart();
+    until("all are up", || are(PipelineState::Up)).await;
 }
 
 #[tokio::test(flavor = "local")]
@@ -263,7 +296,9 @@ async fn server_that_answers_and_breaks_in_turn_is_not_dialled_without_a_pause()
     let pipeline = connected(&server).await;
     for _ in 0..2 {
         server.command(&["REPLICAOF", "NO", "ONE"]);
-        pipeline.asked(plan("k", 1)).await.expect("an answer");
+        while pipeline.asked(plan("k", 1)).await.is_err() {
+            sleep(Duration::from_millis(5)).await;
+        }
         server.command(&["REPLICAOF", "127.0.0.1", "1"]);
         let failed = pipeline.asked(plan("k", 1)).await;
         assert_eq!(failed, Err(CallError::ReadOnly));

@@ -299,6 +299,14 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
+/// Waits until a pipeline is in a state.
+async fn becomes(pipeline: &Pipeline, state: PipelineState) {
+    until(&format!("the pipeline is {state:?}"), || {
+        pipeline.state() == state
+    })
+    .await;
+}
+
 /// Polls once.
 async fn polled<T>(asked: &mut Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
     poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await
