@@ -82,6 +82,17 @@ impl CallError {
         matches!(self, Self::ReadOnly | Self::BadReply | Self::Server(_)) && !self.is_of_the_plan()
     }
 
+    /// Says whether the gateway's user lacks a right, so that somebody has to act.
+    pub(super) fn is_denial(&self) -> bool {
+        let Self::Server(text) = self else {
+            return false;
+        };
+        // Redis 7.0 says the second of a command inside a script, later versions the third.
+        text.starts_with("NOPERM")
+            || text.contains("user executing the script can't")
+            || text.contains("ACL failure in script")
+    }
+
     /// Says whether the server is well and only this plan cannot be decided there, because one of its
     /// keys holds a value that no script of this version wrote.
     pub(crate) fn is_of_the_plan(&self) -> bool {

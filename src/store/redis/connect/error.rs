@@ -76,5 +76,5 @@ impl From<RedisError> for DialError {
     }
 }
 
-/// Longest from the name's look-up to the last script loaded.
+/// Longest from the name's look-up to the last answer about the server.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,12 +1,12 @@
-//! A connection to one server that is ready for decisions: dialled, encrypted and authenticated, with
-//! the scripts loaded.
+//! A connection to one server that is ready for decisions: dialled, encrypted and authenticated.
 //!
 //! Sockets and TLS are made here and handed to the client library. So names are looked up anew for
 //! each connection, TLS sessions are resumed, and the library's driver runs on the worker's own
 //! thread. When the driver ends, the connection is gone.
 //!
-//! The server must permit `SCRIPT LOAD`, `EVALSHA` and `EVAL`; also `SELECT` if a database is named,
-//! and `ROLE` behind Sentinel. It may refuse `INFO`, which only tells whether it may evict keys.
+//! Scripts are not loaded: the first call that needs one brings it. The server must permit `SELECT` if
+//! a database is named, and `ROLE` behind Sentinel. It may refuse `INFO`, which only tells whether it
+//! may evict keys.
 
 mod error;
 mod prepare;

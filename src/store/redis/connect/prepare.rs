@@ -1,10 +1,9 @@
-//! What is sent to a server before it is used: the scripts, and questions about it.
+//! What a server is asked about itself before it is used.
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 use super::error::DialError;
-use crate::store::redis::wire::Script;
 
 /// What kind of server is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,40 +14,23 @@ pub(crate) enum Wanted {
     Primary,
 }
 
-/// Loads the scripts, and checks what the server is. Returns its eviction policy if it may evict keys.
+/// Checks what the server is. Returns its eviction policy if it may evict keys.
 pub(super) async fn prepare(
     connection: &mut MultiplexedConnection,
     wanted: Wanted,
 ) -> Result<Option<String>, DialError> {
     let mut pipeline = redis::Pipeline::new();
-    for script in Script::ALL {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.source());
-    }
     pipeline.cmd("INFO").arg("memory");
     if wanted == Wanted::Primary {
         pipeline.cmd("ROLE");
     }
     let asked = pipeline.len();
-    let mut replies = connection
-        .send_packed_commands(&pipeline, 0, asked)
-        .await?
-        .into_iter();
-    for script in Script::ALL {
-        match replies.next() {
-            Some(Value::BulkString(sha)) if sha == script.sha().as_bytes() => {}
-            Some(Value::ServerError(error)) => return Err(DialError::from_server(&error)),
-            _ => {
-                return Err(DialError::Server(
-                    "a script has another SHA-1 there than here".into(),
-                ));
-            }
-        }
-    }
-    let eviction = replies.next().as_ref().and_then(eviction);
-    match replies.next() {
+    let replies = connection.send_packed_commands(&pipeline, 0, asked).await?;
+    let eviction = replies.first().and_then(eviction);
+    match replies.get(1) {
         None => Ok(eviction),
         Some(Value::Array(role)) if role.first().is_some_and(is_primary) => Ok(eviction),
-        Some(Value::ServerError(error)) => Err(DialError::from_server(&error)),
+        Some(Value::ServerError(error)) => Err(DialError::from_server(error)),
         Some(_) => Err(DialError::NotPrimary),
     }
 }

@@ -23,6 +23,8 @@ pub(super) enum Aftermath {
     Served,
     /// It answered with errors only.
     Erred,
+    /// It does not let the gateway's user do some of it.
+    Denied(CallError),
     /// The connection is of no more use.
     Condemned(CallError),
 }
@@ -316,10 +318,11 @@ impl Delivery {
     }
 
     fn aftermath(self) -> Aftermath {
-        match (self.condemned, self.is_served) {
+        match (self.condemned, self.failure) {
             (Some(error), _) => Aftermath::Condemned(error),
-            (None, true) => Aftermath::Served,
-            (None, false) => Aftermath::Erred,
+            (None, Some(error)) if error.is_denial() => Aftermath::Denied(error),
+            (None, _) if self.is_served => Aftermath::Served,
+            (None, _) => Aftermath::Erred,
         }
     }
 }

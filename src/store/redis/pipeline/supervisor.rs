@@ -19,6 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use super::batch::{Aftermath, exchange};
 use super::mute_detector::{Liveness, MuteDetector};
 use super::{PLANS_PER_CALL, PipelineCore, PipelineState};
+use crate::store::redis::call_error::CallError;
 use crate::store::redis::connect::{Connected, DialError};
 use crate::store::redis::jitter::fraction;
 use crate::store::redis::observer::{ServerEvent, StandingConnection};
@@ -100,7 +101,7 @@ impl Supervisor {
         let mut detector = MuteDetector::default();
         let mut inspect = interval(INSPECT_EVERY);
         inspect.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut leaving = None;
+        let (mut leaving, mut is_denial_logged) = (None, false);
         loop {
             while leaving.is_none() && in_flight.len() < IN_FLIGHT_MAX {
                 let Some(batch) = core.queue.take(PLANS_PER_CALL) else {
@@ -120,6 +121,11 @@ impl Supervisor {
                     match aftermath {
                         Aftermath::Served => log_recovered(logged_reason, &core),
                         Aftermath::Erred => {}
+                        Aftermath::Denied(error) => {
+                            if !std::mem::replace(&mut is_denial_logged, true) {
+                                log_denial(&error, &core);
+                            }
+                        }
                         Aftermath::Condemned(error) => {
                             return leaving.unwrap_or(ConnectionEnd::Broken(error.to_string()));
                         }
@@ -260,6 +266,16 @@ fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
         let server = core.server.borrow().clone();
         tracing::info!(server = server.as_deref(), "connected to Redis again");
     }
+}
+
+/// Logs that the server does not let the gateway's user do what a decision needs.
+fn log_denial(error: &CallError, core: &PipelineCore) {
+    let server = core.server.borrow().clone();
+    tracing::error!(
+        server = server.as_deref(),
+        %error,
+        "Redis does not let the gateway's user decide: give the user the rights that docs/redis.md lists"
+    );
 }
 
 /// Draws how long to wait after this many failures: anything up to a bound, which doubles each time.

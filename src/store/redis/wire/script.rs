@@ -19,7 +19,7 @@ pub enum Script {
 }
 
 impl Script {
-    /// All scripts: they are loaded before a connection is used.
+    /// All scripts.
     pub const ALL: [Self; 5] = [
         Self::Decide,
         Self::Settle,

@@ -1,7 +1,7 @@
 //! What a pipeline says of failures, in errors and in the log.
 
 use std::io;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -22,15 +22,7 @@ async fn error_has_the_words_of_the_server() {
 
 #[tokio::test(flavor = "local")]
 async fn each_change_is_logged_once_and_no_secret_is() {
-    // With one subscriber alone, a place that logs is off for good once a thread without it was there.
-    let _second = tracing::Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF));
-    let log = CapturedLog::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let (log, _logging) = captured();
     let server = Server::start_with(&["requirepass right"]);
     let with = |password: &str| {
         Resolver::Fixed(DialTarget {
@@ -70,6 +62,34 @@ async fn each_change_is_logged_once_and_no_secret_is() {
     );
 }
 
+#[tokio::test(flavor = "local")]
+async fn right_that_lacks_is_told_once_with_what_to_do() {
+    for (lost, said) in [
+        ("-evalsha", "NOPERM"),
+        ("-eval", "NOPERM"),
+        ("-set", "can't run this command"),
+        ("resetkeys", "NOPERM"),
+    ] {
+        let (log, _logging) = captured();
+        let server = Server::start();
+        server.command(&["ACL", "SETUSER", "default", lost]);
+        let pipeline = connected(&server).await;
+        for _ in 0..3 {
+            let denied = pipeline.decide(plan("k", 1)).await;
+            assert!(denied.is_err(), "{lost}: {denied:?}");
+        }
+        let text = log.text();
+        let errors: Vec<_> = (text.lines())
+            .filter(|line| line.contains("ERROR"))
+            .collect();
+        let [error] = errors[..] else {
+            panic!("{lost}: {text}")
+        };
+        assert!(error.contains("give the user the rights"), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
+}
+
 #[test]
 fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
     let said = format!("-{}\u{1b} {}\r\n", "E".repeat(5_000), "x".repeat(5_000));
@@ -83,6 +103,22 @@ fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
     ] {
         assert!(shown.len() < 300 && !shown.contains('\u{1b}'), "{shown}");
     }
+}
+
+/// Takes what this thread logs, until the guard is dropped.
+fn captured() -> (CapturedLog, impl Drop) {
+    // With one subscriber alone, a place that logs is off for good once a thread without it was there.
+    static SECOND: LazyLock<tracing::Dispatch> = LazyLock::new(|| {
+        tracing::Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF))
+    });
+    LazyLock::force(&SECOND);
+    let log = CapturedLog::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
 }
 
 /// Takes what is logged on this thread.

@@ -90,6 +90,16 @@ async fn calls_wait_for_the_first_connection() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn connection_brings_no_script_before_a_call_needs_it() {
+    let server = Server::start();
+    let pipeline = connected(&server).await;
+    let scripts = || server.figure("memory", "number_of_cached_scripts");
+    assert_eq!(scripts(), 0);
+    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    assert_eq!((scripts(), spent(&server, "k")), (1, 1));
+}
+
+#[tokio::test(flavor = "local")]
 async fn dropped_pipeline_closes_its_connection() {
     let server = Server::start();
     let clients = || server.figure("clients", "connected_clients");
