@@ -49,7 +49,11 @@ fn client_with_a_key_goes_on_and_newcomers_have_the_local_share() {
         gate.ask_as("alice");
     }
     let before = keys(&redis);
-    let full_before: u64 = gate.samples(&["tollgate_store_out_of_memory_total"]).iter().map(|(_, value)| value).sum();
+    let full_before: u64 = gate
+        .samples(&["tollgate_store_out_of_memory_total"])
+        .iter()
+        .map(|(_, value)| value)
+        .sum();
     fill(&redis);
     // Strangers beside her, so that the two share calls of a worker now and then.
     for left in (0..QUOTA - EARLIER).rev() {

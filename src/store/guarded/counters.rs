@@ -30,8 +30,6 @@ pub(super) struct Counters {
     unanswered: [AtomicU64; 6],
     out_of_memory: AtomicU64,
     settlements_dropped: AtomicU64,
-    /// Connections that stand now.
-    connections: AtomicU64,
     round_trips: [AtomicU64; ROUND_TRIP_BOUNDS_US.len() + 1],
     round_trips_us: AtomicU64,
 }
@@ -65,11 +63,6 @@ impl Counters {
         add(&self.settlements_dropped, 1);
     }
 
-    /// Notes how many connections stand.
-    pub(super) fn connected(&self, connections: u64) {
-        self.connections.store(connections, Relaxed);
-    }
-
     /// Adds what was counted to what other workers counted.
     pub(super) fn add_to(&self, usage: &mut RedisUsage) {
         // After a `CROSSSLOT` the plan is decided in parts, which are counted.
@@ -82,7 +75,6 @@ impl Counters {
         usage.unasked += unasked.load(Relaxed);
         usage.out_of_memory += self.out_of_memory.load(Relaxed);
         usage.settlements_dropped += self.settlements_dropped.load(Relaxed);
-        usage.connections += self.connections.load(Relaxed);
         usage.round_trips_us += self.round_trips_us.load(Relaxed);
         for (sum, count) in usage.round_trips.iter_mut().zip(&self.round_trips) {
             *sum += count.load(Relaxed);

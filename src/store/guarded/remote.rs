@@ -167,7 +167,6 @@ impl Remote {
         }
         // If the server is gone, only this map still holds its name.
         (self.servers.borrow_mut()).retain(|name, _| Rc::strong_count(name) > 1);
-        self.counters.connected(self.redis.connections());
         if !self.redis.is_known() {
             return;
         }

@@ -101,6 +101,11 @@ impl Servers {
 }
 
 impl Server {
+    /// Counts the connections that stand.
+    pub(super) fn connections(&self) -> u64 {
+        self.connections.load(Relaxed).into()
+    }
+
     fn note(&self, event: ServerEvent<'_>, worker: usize) {
         match event {
             ServerEvent::Connected => drop(self.connections.fetch_add(1, Relaxed)),

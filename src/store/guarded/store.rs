@@ -106,7 +106,9 @@ impl GuardedStore {
         drop(counters);
         usage.refusals_remembered = self.refusals.len();
         usage.nodes = self.fleet.count();
-        usage.breakers = (self.servers.all().iter())
+        let servers = self.servers.all();
+        usage.connections = servers.iter().map(|server| server.connections()).sum();
+        usage.breakers = (servers.iter())
             .map(|server| (Arc::clone(server.breaker.server()), server.breaker.state()))
             .collect();
         Usage {

@@ -114,14 +114,6 @@ impl Primaries {
         }
     }
 
-    /// Counts the connections that stand.
-    pub(super) fn connections(&self) -> u64 {
-        match self {
-            Self::One { pipeline, .. } => u64::from(pipeline.state() == PipelineState::Up),
-            Self::Cluster(cluster) => cluster.connections(),
-        }
-    }
-
     /// Uses other credentials from now on.
     pub(super) fn reconfigure(&self, settings: &RedisSettings) {
         match self {

@@ -70,11 +70,6 @@ impl RedisSession {
         self.primaries.is_known()
     }
 
-    /// Counts the connections that stand.
-    pub(crate) fn connections(&self) -> u64 {
-        self.primaries.connections()
-    }
-
     /// Notes that the server that has a partition did not answer in time.
     pub(crate) fn suspect(&self, partition_id: PartitionId) {
         self.primaries

@@ -12,6 +12,7 @@ use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, Value};
 use crate::support::{Client, Fleet, eventually, get};
 
 /// Where a fleet keeps its counters.
+#[expect(clippy::large_enum_variant, reason = "a test has one")]
 pub enum Realm {
     Single { server: Server, proxy: Proxy },
     Sentinels(Sentinels),

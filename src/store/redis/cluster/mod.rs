@@ -152,17 +152,6 @@ impl Cluster {
         !self.view.map.borrow().primaries().is_empty()
     }
 
-    /// Counts the connections that stand.
-    pub(super) fn connections(&self) -> u64 {
-        let map = self.view.map.borrow();
-        let is_up = |node: &Rc<ClusterNode>| {
-            node.pipeline
-                .get()
-                .is_some_and(|pipeline| pipeline.state() == PipelineState::Up)
-        };
-        map.nodes().map(|node| u64::from(is_up(node))).sum()
-    }
-
     /// Notes that the primary that has a slot did not answer in time.
     pub(super) fn suspect(&self, slot: u16) {
         let map = self.view.map.borrow();

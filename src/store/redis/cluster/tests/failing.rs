@@ -44,8 +44,7 @@ async fn primary_that_left_while_nobody_asked_costs_no_decision() {
     bench.decide(partition_ids[0], 1).await.expect("an answer");
     servers.hand_over(&servers.nodes[3]);
     servers.nodes[0].kill();
-    let is_noticed =
-        async || bench.cluster.connections() == 0 && bench.cluster.view.watch.is_ready();
+    let is_noticed = async || bench.connections() == 0 && bench.cluster.view.watch.is_ready();
     until(is_noticed).await;
     for partition_id in &partition_ids {
         bench

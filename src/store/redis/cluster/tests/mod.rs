@@ -98,6 +98,16 @@ impl Bench {
         })
     }
 
+    /// Counts the connections that stand.
+    fn connections(&self) -> usize {
+        let map = self.cluster.view.map.borrow();
+        let is_up = |node: &&Rc<ClusterNode>| {
+            let pipeline = node.pipeline.get();
+            pipeline.is_some_and(|pipeline| pipeline.state() == PipelineState::Up)
+        };
+        map.nodes().filter(is_up).count()
+    }
+
     fn plan(&self, partition_id: u128, quotas: usize, cost: u64) -> Vec<Check<'_>> {
         let checks = (0..).map(SeriesId).zip(&self.quotas[..quotas]);
         checks

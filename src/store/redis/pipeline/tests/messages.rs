@@ -75,7 +75,7 @@ async fn right_that_lacks_is_told_once_with_what_to_do() {
         server.command(&["ACL", "SETUSER", "default", lost]);
         let pipeline = connected(&server).await;
         for _ in 0..3 {
-            let denied = pipeline.decide(plan("k", 1)).await;
+            let denied = pipeline.asked(plan("k", 1)).await;
             assert!(denied.is_err(), "{lost}: {denied:?}");
         }
         let text = log.text();

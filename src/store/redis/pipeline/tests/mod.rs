@@ -95,7 +95,7 @@ async fn connection_brings_no_script_before_a_call_needs_it() {
     let pipeline = connected(&server).await;
     let scripts = || server.figure("memory", "number_of_cached_scripts");
     assert_eq!(scripts(), 0);
-    pipeline.decide(plan("k", 1)).await.expect("an answer");
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!((scripts(), spent(&server, "k")), (1, 1));
 }
 
