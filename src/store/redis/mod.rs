@@ -11,6 +11,7 @@
 mod call_error;
 mod cluster;
 mod connect;
+mod evictions;
 mod jitter;
 mod observer;
 mod one_line;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::cluster::slots::Slots;
+use super::evictions::Evictions;
 use super::sentinel::NamedPrimary;
 use super::watch::Watch;
 use super::wire::KeyNames;
@@ -20,8 +21,7 @@ pub(crate) struct RedisShared {
     pub(super) slots: Arc<Watch<Slots>>,
     /// The primary that sentinels name.
     pub(super) primary: Arc<Watch<NamedPrimary>>,
-    /// Whether the process has logged that the server may evict keys.
-    pub(super) is_eviction_logged: Arc<AtomicBool>,
+    pub(super) evictions: Arc<Evictions>,
     /// Whether the one server that was named keeps slots apart, so that no call has keys of several
     /// partitions.
     pub(super) is_split: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl RedisShared {
             names: Arc::new(KeyNames::new(prefix)),
             slots: Arc::default(),
             primary: Arc::default(),
-            is_eviction_logged: Arc::default(),
+            evictions: Arc::default(),
             is_split: Arc::default(),
         }
     }

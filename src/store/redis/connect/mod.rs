@@ -60,7 +60,7 @@ pub(super) struct Connected {
     pub(super) connection: MultiplexedConnection,
     /// Ends when the connection does. Dropping it closes the connection.
     pub(super) driver: Driver,
-    /// The server's eviction policy, if it says that it may evict keys.
+    /// The server's eviction policy, if it says which.
     pub(super) eviction: Option<String>,
 }
 

@@ -4,6 +4,7 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 use super::error::DialError;
+use crate::store::redis::one_line::one_line;
 
 /// What kind of server is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub(crate) enum Wanted {
     Primary,
 }
 
-/// Checks what the server is. Returns its eviction policy if it may evict keys.
+/// Checks what the server is. Returns its eviction policy, if it says which.
 pub(super) async fn prepare(
     connection: &mut MultiplexedConnection,
     wanted: Wanted,
@@ -35,17 +36,17 @@ pub(super) async fn prepare(
     }
 }
 
-/// Reads the eviction policy from `INFO`; a server that does not say is taken to evict no keys.
+/// Reads the eviction policy from `INFO`.
 fn eviction(info: &Value) -> Option<String> {
     let text = match info {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
         Value::VerbatimString { text, .. } => text,
         _ => return None,
     };
-    let policy = text
-        .lines()
-        .find_map(|line| line.strip_prefix("maxmemory_policy:"))?;
-    (policy != "noeviction").then(|| policy.to_owned())
+    let mut lines = text.lines();
+    lines
+        .find_map(|line| line.strip_prefix("maxmemory_policy:"))
+        .map(one_line)
 }
 
 fn is_primary(role: &Value) -> bool {

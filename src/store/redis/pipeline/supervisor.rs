@@ -9,7 +9,6 @@
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -172,14 +171,8 @@ impl Supervisor {
             ..
         } = &*self.core;
         let name: Arc<str> = self.locator.server().into();
-        if let Some(policy) = &connected.eviction
-            && !context.shared.is_eviction_logged.swap(true, Relaxed)
-        {
-            tracing::warn!(
-                server = &*name,
-                policy,
-                "Redis may evict keys and then forgets what clients spent: set maxmemory-policy to noeviction"
-            );
+        if let Some(policy) = &connected.eviction {
+            context.shared.evictions.note(&name, policy);
         }
         if self.failures == 0 {
             self.logged_reason = None;

@@ -1,7 +1,5 @@
 //! The servers a pipeline leads to: by Unix socket, TLS, RESP2, as a user of few rights.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::*;
 use crate::limit::{Charged, LeavingBucket};
 use crate::store::redis::servers::{Authority, Encryption, documented_user};
@@ -92,21 +90,6 @@ async fn user_with_the_documented_rights_suffices() {
     server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
     while (pipeline.asked(plan_of(&QUOTA, "tollgate:again", 1)).await).is_err() {
         sleep(Duration::from_millis(5)).await;
-    }
-}
-
-#[tokio::test(flavor = "local")]
-async fn server_that_may_evict_keys_is_told_of_once() {
-    for (policy, is_told) in [("noeviction", false), ("volatile-lru", true)] {
-        let server = Server::start_with(&[&format!("maxmemory-policy {policy}")]);
-        let context = context();
-        let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context.clone());
-        pipeline.asked(plan("k", 1)).await.expect("an answer");
-        assert_eq!(
-            context.shared.is_eviction_logged.load(Relaxed),
-            is_told,
-            "{policy}"
-        );
     }
 }
 

@@ -90,6 +90,38 @@ async fn right_that_lacks_is_told_once_with_what_to_do() {
     }
 }
 
+#[tokio::test(flavor = "local")]
+async fn eviction_is_told_once_per_change_whichever_worker_finds_it() {
+    let (log, _logging) = captured();
+    let server = Server::start();
+    let context = context();
+    let open = || Pipeline::open(Resolver::Fixed(target(server.address())), context.clone());
+    let pipelines = [open(), open()];
+    let warned = "may evict keys";
+    for (policy, lines) in [
+        ("noeviction", &[][..]),
+        ("volatile-lru", &[warned]),
+        ("volatile-lru", &[warned]),
+        ("allkeys-lru", &[warned, warned]),
+        ("noeviction", &[warned, warned, "evicts no keys any more"]),
+        ("noeviction", &[warned, warned, "evicts no keys any more"]),
+    ] {
+        server.command(&["CONFIG", "SET", "maxmemory-policy", policy]);
+        server.command(&["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]);
+        for pipeline in &pipelines {
+            while pipeline.asked(plan("k", 1)).await.is_err() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        }
+        let text = log.text();
+        let said: Vec<_> = text.lines().filter(|line| line.contains("evict")).collect();
+        assert_eq!(said.len(), lines.len(), "{policy}: {text}");
+        for (line, what) in said.iter().zip(lines) {
+            assert!(line.contains(what), "{policy}: {text}");
+        }
+    }
+}
+
 #[test]
 fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
     let said = format!("-{}\u{1b} {}\r\n", "E".repeat(5_000), "x".repeat(5_000));

@@ -1,0 +1,41 @@
+//! What the log has said of servers that may evict keys, and so forget what clients spent.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The eviction policies that were logged, so that the workers of a process do not repeat each other.
+#[derive(Debug, Default)]
+pub(super) struct Evictions {
+    /// The policy of each server of which the log said last that it may evict keys.
+    logged: Mutex<HashMap<Box<str>, String>>,
+}
+
+impl Evictions {
+    /// Logs a server's eviction policy if it is another than the log says.
+    pub(super) fn note(&self, server: &str, policy: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if policy == KEEPS_KEYS {
+            if logged.remove(server).is_some() {
+                tracing::info!(server, "Redis evicts no keys any more");
+            }
+            return;
+        }
+        if logged.get(server).is_some_and(|last| last == policy) {
+            return;
+        }
+        if logged.len() >= SERVERS_MAX {
+            logged.clear();
+        }
+        logged.insert(server.into(), policy.to_owned());
+        tracing::warn!(
+            server,
+            policy,
+            "Redis may evict keys and then forgets what clients spent: set maxmemory-policy to noeviction"
+        );
+    }
+}
+
+/// The policy of a server that evicts no keys.
+const KEEPS_KEYS: &str = "noeviction";
+/// Most servers that are remembered, as many as a Cluster has at most; with more, lines may be repeated.
+const SERVERS_MAX: usize = 1_000;
