@@ -197,9 +197,10 @@ impl Realm {
         let Self::Cluster(cluster) = self else { return };
         let mut nodes: Vec<&Server> = cluster.nodes.iter().collect();
         nodes.retain(|node| node.role() == "master");
+        // In one direction, as `redis-cli --cluster reshard` does.
+        let from = draw(draws, nodes.len());
+        let to = (from + 1 + draw(draws, nodes.len() - 1)) % nodes.len();
         for _ in 0..MOVES {
-            let from = draw(draws, nodes.len());
-            let to = (from + 1 + draw(draws, nodes.len() - 1)) % nodes.len();
             if let Value::Bytes(key) = nodes[from].command(&["RANDOMKEY"]) {
                 let slot = cluster.slot_of(&String::from_utf8_lossy(&key));
                 cluster.move_slot(slot, nodes[to]);
@@ -318,9 +319,9 @@ impl<'a> Prober<'a> {
         });
     }
 
-    /// Returns how many decisions of the fleet were late, failed, and not asked, so far.
-    pub fn undecided(&self) -> [u64; 3] {
-        ["late", "failed", "unasked"].map(|result| {
+    /// Returns how many decisions of the fleet were late, and how many had no answer for other reasons.
+    pub fn undecided(&self) -> [u64; 4] {
+        ["late", "failed", "unsent", "unasked"].map(|result| {
             let name = format!("tollgate_store_decisions_total{{result=\"{result}\"}}");
             self.numbers(&name).sum()
         })
