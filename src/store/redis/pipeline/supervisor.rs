@@ -89,13 +89,8 @@ impl Supervisor {
     async fn serve(&mut self, connected: Connected) -> ConnectionEnd {
         let (connection, mut driver) = (connected.connection, connected.driver);
         let core = Rc::clone(&self.core);
-        let Self {
-            locator,
-            failures,
-            logged_reason,
-            ..
-        } = self;
-        let mut moved = pin!(locator.moved());
+        let (failures, logged_reason) = (&mut self.failures, &mut self.logged_reason);
+        let mut moved = pin!(self.locator.moved());
         let mut in_flight = FuturesUnordered::new();
         let mut detector = MuteDetector::default();
         let mut inspect = interval(INSPECT_EVERY);
@@ -121,9 +116,7 @@ impl Supervisor {
                         Aftermath::Served => log_recovered(logged_reason, &core),
                         Aftermath::Erred => {}
                         Aftermath::Denied(error) => {
-                            if !std::mem::replace(&mut is_denial_logged, true) {
-                                log_denial(&error, &core);
-                            }
+                            log_denial(&error, &mut is_denial_logged, &core);
                         }
                         Aftermath::Condemned(error) => {
                             return leaving.unwrap_or(ConnectionEnd::Broken(error.to_string()));
@@ -141,9 +134,8 @@ impl Supervisor {
                 () = &mut moved, if leaving.is_none() => leaving = Some(ConnectionEnd::Moved),
                 () = core.queue.filled(), if leaving.is_none() && has_room => {}
                 _ = inspect.tick() => {
-                    if is_idle {
-                        core.is_suspect.set(false);
-                    }
+                    // Whoever suspected the server does not wait for it any more.
+                    core.is_suspect.set(core.is_suspect.get() && !is_idle);
                     let is_suspect = core.is_suspect.get() || leaving.is_some();
                     match detector.inspect(!is_idle, is_suspect) {
                         Liveness::Answers => {}
@@ -261,8 +253,11 @@ fn log_recovered(logged_reason: &mut Option<String>, core: &PipelineCore) {
     }
 }
 
-/// Logs that the server does not let the gateway's user do what a decision needs.
-fn log_denial(error: &CallError, core: &PipelineCore) {
+/// Logs that the server does not let the gateway's user do what a decision needs, unless it was logged.
+fn log_denial(error: &CallError, is_logged: &mut bool, core: &PipelineCore) {
+    if std::mem::replace(is_logged, true) {
+        return;
+    }
     let server = core.server.borrow().clone();
     tracing::error!(
         server = server.as_deref(),
