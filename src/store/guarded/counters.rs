@@ -10,8 +10,10 @@ use crate::metrics::{ROUND_TRIP_BOUNDS_US, RedisUsage};
 pub(super) enum Unanswered {
     /// No answer came in time.
     Late,
-    /// The server answered with an error, or the connection broke.
+    /// The server answered with an error: nothing was executed.
     Failed,
+    /// The connection ended before the answer.
+    Disconnected,
     /// The call could not be sent.
     Unsent,
     /// The server was not asked, because it fails.
@@ -27,7 +29,7 @@ pub(super) enum Unanswered {
 pub(super) struct Counters {
     answered: AtomicU64,
     remembered: AtomicU64,
-    unanswered: [AtomicU64; 6],
+    unanswered: [AtomicU64; 7],
     out_of_memory: AtomicU64,
     settlements_dropped: AtomicU64,
     round_trips: [AtomicU64; ROUND_TRIP_BOUNDS_US.len() + 1],
@@ -58,7 +60,7 @@ impl Counters {
         add(&self.out_of_memory, 1);
     }
 
-    /// Counts a charge that stays spent because it could not be given back in time.
+    /// Counts a charge that stays spent, or may, because it could not be given back in time.
     pub(super) fn settlement_dropped(&self) {
         add(&self.settlements_dropped, 1);
     }
@@ -66,11 +68,13 @@ impl Counters {
     /// Adds what was counted to what other workers counted.
     pub(super) fn add_to(&self, usage: &mut RedisUsage) {
         // After a `CROSSSLOT` the plan is decided in parts, which are counted.
-        let [late, failed, unsent, unasked, bad_key, _] = &self.unanswered;
+        let [late, failed, disconnected, unsent, unasked, bad_key, _] = &self.unanswered;
         usage.answered += self.answered.load(Relaxed);
         usage.remembered += self.remembered.load(Relaxed);
         usage.late += late.load(Relaxed);
-        usage.failed += failed.load(Relaxed) + bad_key.load(Relaxed);
+        for failed in [failed, disconnected, bad_key] {
+            usage.failed += failed.load(Relaxed);
+        }
         usage.unsent += unsent.load(Relaxed);
         usage.unasked += unasked.load(Relaxed);
         usage.out_of_memory += self.out_of_memory.load(Relaxed);

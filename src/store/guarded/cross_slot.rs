@@ -112,16 +112,30 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             parts,
         };
         for (part, peeks) in peeked.parts.iter().zip(peeks) {
-            let own = remote.store().fallback().peek(&part.checks);
-            for (index, (&place, check)) in part.places.iter().zip(&part.checks).enumerate() {
-                let peek = peeks.as_ref().ok().and_then(|peeks| peeks[index]);
-                peeked.is_degraded |= peek.is_none();
-                peeked.is_lost |= peek.is_none() && is_closed(check);
-                let is_local = check.on_store_failure == OnStoreFailure::Local;
-                peeked.decisions[place] = peek.or(is_local.then_some(own[index]));
+            match peeks {
+                Ok(peeks) => {
+                    for (&place, peek) in part.places.iter().zip(peeks) {
+                        peeked.decisions[place] = peek;
+                    }
+                }
+                Err(_) => peeked.is_degraded = true,
             }
         }
+        if peeked.decisions.iter().any(Option::is_none) {
+            peeked.fill_in(remote);
+        }
         peeked
+    }
+
+    /// Peeks in place of Redis where it said nothing.
+    fn fill_in(&mut self, remote: &Remote) {
+        let own = remote.store().fallback().peek(self.plan);
+        let decisions = self.decisions.iter_mut().zip(own).zip(self.plan);
+        for ((decision, own), check) in decisions.filter(|((decision, _), _)| decision.is_none()) {
+            self.is_degraded = true;
+            self.is_lost |= is_closed(check);
+            *decision = (check.on_store_failure == OnStoreFailure::Local).then_some(own);
+        }
     }
 
     fn admits(&self) -> bool {
@@ -153,15 +167,14 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             });
         let verdicts = join_all(charging).await;
         for ((part, _), verdict) in counting.into_iter().zip(verdicts) {
-            let own = || match remote.store().fallback().decide(&part.checks) {
-                Outcome::Decided { verdict, .. } => Some(verdict),
-                Outcome::Unavailable { .. } => None,
-            };
-            let Some(verdict) = verdict.or_else(own) else {
-                continue;
-            };
-            for (&place, answer) in part.places.iter().zip(verdict.answers) {
-                self.decisions[place] = answer.decision.or(self.decisions[place]);
+            let mut joined = JoinedPlan::new(&part.checks);
+            let whole = PlanPart::whole(&part.checks);
+            match verdict {
+                Some(verdict) => joined.add_redis(remote, whole, verdict),
+                None => joined.add_own(remote, whole),
+            }
+            for (&place, decision) in part.places.iter().zip(joined.decisions()) {
+                self.decisions[place] = decision.or(self.decisions[place]);
             }
         }
     }

@@ -68,7 +68,10 @@ impl Fallback<'_> {
         let scaled = self.scaled(plan);
         let mut decisions = self.memory.peek(&self.locals(plan, &scaled)).into_iter();
         let one = |check: &Check<'_>| match check.on_store_failure {
-            OnStoreFailure::Local => decisions.next().unwrap_or_else(|| whole(check)),
+            OnStoreFailure::Local => (decisions.next()).map_or_else(
+                || whole(check),
+                |decision| self.of_the_whole(check, decision),
+            ),
             _ => whole(check),
         };
         plan.iter().map(one).collect()
@@ -101,6 +104,16 @@ impl Fallback<'_> {
         hasher.finish()
     }
 
+    /// Returns what a client is told of a decision on a share: the whole quota can hold what the share
+    /// never can.
+    fn of_the_whole(&self, check: &Check<'_>, decision: Decision) -> Decision {
+        let retry = match decision.retry {
+            Retry::Never if check.cost <= check.quota.capacity() => Retry::After(self.cooldown),
+            retry => retry,
+        };
+        Decision { retry, ..decision }
+    }
+
     /// Gives each check of `plan` its answer; `verdict` has those of the checks that were decided here.
     fn spread(&self, plan: &[Check<'_>], verdict: Verdict) -> Verdict {
         let mut decided = verdict.answers.into_iter();
@@ -111,10 +124,7 @@ impl Fallback<'_> {
             }
             let mut answer = decided.next().unwrap_or(UNCOUNTED);
             if let Some(decision) = &mut answer.decision {
-                // The whole quota can hold what the share never can.
-                if decision.retry == Retry::Never && check.cost <= check.quota.capacity() {
-                    decision.retry = Retry::After(self.cooldown);
-                }
+                *decision = self.of_the_whole(check, *decision);
                 if check.mode == Mode::Enforce {
                     retry = retry.max(decision.retry);
                 }

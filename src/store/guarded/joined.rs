@@ -10,7 +10,7 @@ use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
 use crate::limit::after_release::after_release;
-use crate::limit::{Check, Count, Plan, Retry, Verdict};
+use crate::limit::{Answer, Check, Count, Decision, Plan, Retry, Verdict};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::Outcome;
 
@@ -64,7 +64,7 @@ pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> Outcome {
 
 /// Returns what Redis charged.
 fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
-    let entry = |(check, answer): (&Check<'_>, &crate::limit::Answer)| ChargeEntry {
+    let entry = |(check, answer): (&Check<'_>, &Answer)| ChargeEntry {
         quota: *check.quota,
         series_id: check.series_id,
         partition_id: check.partition_id,
@@ -135,6 +135,17 @@ impl<'p, 's> JoinedPlan<'p, 's> {
         }
     }
 
+    /// Returns what was decided of each check, by place.
+    pub(super) fn decisions(&self) -> SmallVec<[Option<Decision>; 4]> {
+        let mut decisions: SmallVec<_> = self.plan.iter().map(|_| None).collect();
+        for part in &self.parts {
+            for (&place, answer) in part.places.iter().zip(&part.verdict.answers) {
+                decisions[place] = answer.decision;
+            }
+        }
+        decisions
+    }
+
     /// Returns the outcome of the whole plan. If it is not admitted, what its parts spent comes back.
     pub(super) fn finish(mut self, remote: &Remote, settlements: &SettlementQueue) -> Outcome {
         if self.is_unavailable {
@@ -178,7 +189,9 @@ impl DecidedPart {
     fn undo(&mut self, remote: &Remote, settlements: &SettlementQueue) {
         let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
         let mut entries = self.charge.entries.iter();
-        for answer in &mut self.verdict.answers {
+        // What is not counted has neither a decision nor an entry.
+        let counted = (self.verdict.answers.iter_mut()).filter(|answer| answer.decision.is_some());
+        for answer in counted {
             let charged = answer.charged.take();
             if let (Some(decision), Some(entry)) = (&mut answer.decision, entries.next()) {
                 decision.wait = Micros(0);

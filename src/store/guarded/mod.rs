@@ -94,7 +94,8 @@ impl GuardedSession {
         }
     }
 
-    /// Decides a plan that must be refused as far as this node knows, and forgets what is not so.
+    /// Decides a plan that is refused by what is remembered, to see whether that still holds; what does
+    /// not hold is forgotten.
     pub(super) async fn decide_due(&self, plan: &[Check<'_>]) -> Outcome {
         let outcome = self.decide(plan).await;
         if let Outcome::Decided {
@@ -150,7 +151,8 @@ impl GuardedSession {
         let store = self.remote.store();
         let own = store.fallback().partition_id(partition_id);
         store.memory.reset(series_id, own);
-        store.refusals.forget(series_id, partition_id);
+        let now = store.clock.now();
+        store.refusals.given_back(series_id, partition_id, now);
     }
 
     /// Waits until what is to be given back has been, no longer than a decision may take.

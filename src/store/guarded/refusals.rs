@@ -64,6 +64,8 @@ pub(super) struct Interval {
 #[derive(Debug, Default)]
 struct RefusalShard {
     entries: HashTable<RememberedRefusal>,
+    /// When units of some partition of the shard came back last: what was asked before says nothing.
+    given_back: Timestamp,
 }
 
 /// One quota of one partition that refused a cost.
@@ -155,11 +157,20 @@ impl Refusals {
         }
     }
 
-    /// Forgets the refusal of one partition's quota.
-    pub(super) fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
-        if self.len.load(Relaxed) == 0 {
-            return;
-        }
+    /// Forgets the refusal of one partition's quota, of which units came back by `now`, and refusals of it
+    /// that are still on their way.
+    pub(super) fn given_back(
+        &self,
+        series_id: SeriesId,
+        partition_id: PartitionId,
+        now: Timestamp,
+    ) {
+        let hash = self.hash(series_id, partition_id);
+        self.lock(hash).given_back = now;
+        self.forget(series_id, partition_id);
+    }
+
+    fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
         let hash = self.hash(series_id, partition_id);
         let mut shard = self.lock(hash);
         let is_it = |entry: &RememberedRefusal| entry.is_of(series_id, partition_id);
@@ -245,6 +256,9 @@ impl Refusals {
             cap,
         };
         let mut shard = self.lock(hash);
+        if asked.sent < shard.given_back {
+            return;
+        }
         let is_it = |known: &RememberedRefusal| known.is_of(check.series_id, check.partition_id);
         if let Some(known) = shard.entries.find_mut(hash, is_it) {
             // The refusal of a lower cost answers for this one too, as long as it is fresh.

@@ -113,6 +113,10 @@ impl Remote {
         plan: &[Check<'_>],
         timeout: Duration,
     ) -> Result<Verdict, Unanswered> {
+        if timeout.is_zero() {
+            self.counters.unanswered(Unanswered::Unsent);
+            return Err(Unanswered::Unsent);
+        }
         let caller = Caller::new(&|| None);
         let deciding = pin!(self.redis.decide(plan, &caller));
         let sent = self.store.clock.now();
@@ -138,13 +142,16 @@ impl Remote {
 
     /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
     pub(super) async fn peek_anywhere(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
-        let own = self.store.fallback().peek(plan);
-        match self.peek(plan).await {
-            Ok(peeks) => (peeks.iter().zip(own))
-                .map(|(peek, own)| peek.unwrap_or(own))
-                .collect(),
-            Err(_) => own,
+        let Ok(peeks) = self.peek(plan).await else {
+            return self.store.fallback().peek(plan);
+        };
+        if let Some(peeks) = peeks.iter().copied().collect() {
+            return peeks;
         }
+        let own = self.store.fallback().peek(plan);
+        (peeks.into_iter().zip(own))
+            .map(|(peek, own)| peek.unwrap_or(own))
+            .collect()
     }
 
     /// Settles what one step can settle.
@@ -259,14 +266,19 @@ impl Remote {
         call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, Unanswered> {
         let permit = server.breaker.permit().ok_or(Unanswered::Unasked)?;
-        let answer = within(timeout, call).await;
-        caller.is_late.set(answer.is_none());
-        let answer = answer.map_or(Err(Unanswered::Late), |answer| {
-            answer.map_err(|error| unanswered(&error))
-        });
+        let answer = match within(timeout, call).await {
+            Some(answer) => answer.map_err(|error| unanswered(&error)),
+            None if caller.is_sent() => {
+                caller.is_late.set(true);
+                Err(Unanswered::Late)
+            }
+            None => Err(Unanswered::Unsent),
+        };
         if let Permit::Probe(probe) = permit {
             match &answer {
-                Err(Unanswered::Late | Unanswered::Failed) => probe.fail(),
+                Err(Unanswered::Late | Unanswered::Failed | Unanswered::Disconnected) => {
+                    probe.fail();
+                }
                 Err(Unanswered::Unsent | Unanswered::Unasked) => {}
                 Ok(_) | Err(Unanswered::BadKey | Unanswered::CrossSlot) => probe.succeed(),
             }
@@ -287,6 +299,7 @@ fn unanswered(error: &CallError) -> Unanswered {
     match error {
         CallError::Unsent | CallError::Overloaded => Unanswered::Unsent,
         CallError::CrossSlot => Unanswered::CrossSlot,
+        CallError::Disconnected | CallError::BadReply => Unanswered::Disconnected,
         error if error.is_of_the_plan() => Unanswered::BadKey,
         _ => Unanswered::Failed,
     }

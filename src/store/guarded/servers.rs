@@ -126,7 +126,7 @@ impl Server {
             let server = &**self.breaker.server();
             tracing::warn!(
                 server,
-                "Redis is full: it counts whom it counts already, others are decided as on_store_failure says"
+                "Redis is full: clients that have a key are counted on, others are decided as on_store_failure says"
             );
         }
     }

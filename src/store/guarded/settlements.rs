@@ -2,8 +2,8 @@
 //!
 //! Often it turns out where nothing can wait, such as in a drop, that a charge is to come back. So it
 //! can be put into a queue, which a task of the worker works off. What cannot be sent waits there until
-//! it can, or until the charge has aged out by itself. What was sent is never sent again: Redis may have
-//! executed it although no answer came.
+//! it can, or until the charge has aged out by itself. What was sent and got no answer is never sent
+//! again: Redis may have executed it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::counters::Unanswered;
 use super::remote::Remote;
@@ -61,12 +61,16 @@ impl SettlementQueue {
 
     /// Works the queue off as long as the worker's session lives.
     pub(super) async fn attend(self: Rc<Self>, remote: Weak<Remote>) {
+        let mut retry = interval(RETRY_EVERY);
+        retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if self.unsent.borrow().is_empty() {
-                self.filled.notified().await;
-            } else if timeout(RETRY_EVERY, self.filled.notified()).await.is_err() {
-                let unsent = self.unsent.take();
-                self.due.borrow_mut().extend(unsent);
+            let is_waiting = !self.unsent.borrow().is_empty();
+            tokio::select! {
+                () = self.filled.notified() => {}
+                _ = retry.tick(), if is_waiting => {
+                    let unsent = self.unsent.take();
+                    self.due.borrow_mut().extend(unsent);
+                }
             }
             let Some(remote) = remote.upgrade() else {
                 return;
@@ -101,14 +105,14 @@ impl SettlementQueue {
     }
 
     /// Waits until all that is due has been sent and answered, for at most `patience`.
-    pub(super) async fn finish(&self, patience: Duration) {
+    pub(super) async fn finish(&self, timeout: Duration) {
         let finishing = async {
             while self.under_way.get() > 0 || !self.due.borrow().is_empty() {
                 sleep(FINISH_EVERY).await;
             }
         };
         // What cannot be sent now stays spent.
-        let _ = timeout(patience, finishing).await;
+        let _ = tokio::time::timeout(timeout, finishing).await;
     }
 
     /// Takes the charges that are settled next, at the same time.
@@ -136,9 +140,9 @@ impl Release {
 /// Whether Redis may know of a settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
-    /// Nothing was sent.
+    /// Nothing was executed.
     Unsent,
-    /// It was sent, whether or not an answer came.
+    /// It was sent, and was or may have been executed.
     Sent,
 }
 
@@ -237,15 +241,20 @@ async fn settle(
         remote.settle(&settlements).await
     });
     for (group, result) in groups.iter().zip(join_all(calls).await) {
-        let is_unsent = matches!(
-            result,
-            Err(Unanswered::Unasked | Unanswered::Unsent | Unanswered::CrossSlot)
-        );
-        for &index in group.iter().filter(|_| !is_unsent) {
+        match result {
+            Ok(()) | Err(Unanswered::BadKey) => {}
+            Err(Unanswered::Late | Unanswered::Disconnected) => {
+                remote.counters().settlement_dropped();
+            }
+            // Nothing was executed.
+            Err(_) => continue,
+        }
+        for &index in group {
             let entry = &entries[index];
             settled[index] = Settled::Sent;
             // Units may have come back, so it may admit again.
-            (remote.store().refusals).forget(entry.series_id, entry.partition_id);
+            let now = remote.store().clock.now();
+            (remote.store().refusals).given_back(entry.series_id, entry.partition_id, now);
         }
     }
     settled

@@ -91,6 +91,9 @@ impl GuardedStore {
         if let Location::Redis(redis) = &settings.location {
             let live = LiveSettings::new(redis, settings);
             self.servers.set(live.breaker);
+            if live.refusal_cache == Micros(0) {
+                self.refusals.retain(&[]);
+            }
             self.settings.store(Arc::new(live));
             self.changes.fetch_add(1, Relaxed);
         }

@@ -53,8 +53,9 @@ pub(super) async fn exchange(
     let now = core.context.shared.clock.manual_now();
     let time = now.map_or("", |now| digits.format(now.0));
     let mut calls = calls_of(batch.jobs, core);
-    let mut delivery = Delivery::default();
+    let (mut delivery, mut rounds) = (Delivery::default(), 0);
     while !calls.is_empty() {
+        rounds += 1;
         let replies = match send(&mut connection, &calls, time).await {
             Ok(replies) if replies.len() == calls.len() => replies,
             failed => {
@@ -70,13 +71,29 @@ pub(super) async fn exchange(
         };
         for (call, reply) in std::mem::take(&mut calls).into_iter().zip(replies) {
             match call.after(&reply, core) {
-                Ok(again) => calls.extend(again),
+                Ok(again) if rounds < ROUNDS_MAX => calls.extend(again),
+                Ok(given_up) => given_up
+                    .into_iter()
+                    .for_each(|call| delivery.hand_out(call, reply.clone())),
                 Err(call) => delivery.hand_out(call, reply),
             }
         }
+        send_sources_once(&mut calls);
     }
     delivery.tell(core, batch.number);
     delivery.aftermath()
+}
+
+/// Lets the first call of each script send its text; to those behind it the server knows the script.
+fn send_sources_once(calls: &mut [JobCall]) {
+    let mut sent = Vec::new();
+    for call in calls.iter_mut().filter(|call| call.by == By::Source) {
+        if sent.contains(&call.script) {
+            call.by = By::Sha;
+        } else {
+            sent.push(call.script);
+        }
+    }
 }
 
 /// Groups jobs into calls: plans together if the server takes them so.
@@ -307,7 +324,7 @@ impl Delivery {
     /// Tells the observer how the batch went, unless it was told that the reply is late or will be told
     /// that the connection ended.
     fn tell(&self, core: &PipelineCore, batch: u64) {
-        if core.queue.is_late(batch) || self.condemned.is_some() {
+        if core.queue.ended(batch) || self.condemned.is_some() {
             return;
         }
         match &self.failure {
@@ -327,5 +344,8 @@ impl Delivery {
     }
 }
 
+/// How often a call is sent at most, the first time included: by its digest, by its text, then the same
+/// for the script that adds no keys, and once more for a script that was flushed meanwhile.
+const ROUNDS_MAX: u32 = 6;
 /// Bytes reserved for a command's name and its number of keys.
 const NAMES_BYTES: usize = 16;

@@ -1,13 +1,13 @@
 //! Jobs that wait to be sent, and the answers for which their callers wait.
 //!
-//! If a caller gives up while its job waits, the job is never sent. If it gives up later, it leaves
-//! behind who reads the reply in its place. All of it lives on one thread.
+//! If a caller gives up while its job waits, the job is never sent. If it gives up later, the reply goes
+//! to a reader that it leaves behind. All of it lives on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use redis::Value;
@@ -24,8 +24,8 @@ pub(super) struct Queue {
     waiting: Cell<usize>,
     /// The number of the batch that was taken last.
     taken: Cell<u64>,
-    /// The number of the last batch that was late; the observer was told.
-    late: Cell<u64>,
+    /// The numbers of the batches under way whose replies are late, which the observer was told.
+    late: RefCell<Vec<u64>>,
     observer: Rc<dyn Observer>,
     /// The task that sends them, while there is nothing to send.
     sender: RefCell<Option<Waker>>,
@@ -66,7 +66,9 @@ pub(crate) struct Caller<'c> {
     /// Whether the caller gives up because the reply is late.
     pub(crate) is_late: Cell<bool>,
     /// Returns who reads the reply to a plan when it comes, if anybody does.
-    pub(crate) late_reader: &'c dyn Fn() -> Option<LateReader>,
+    late_reader: &'c dyn Fn() -> Option<LateReader>,
+    /// Its job, while there is one.
+    job: RefCell<Weak<Waiter>>,
 }
 
 impl<'c> Caller<'c> {
@@ -74,7 +76,14 @@ impl<'c> Caller<'c> {
         Self {
             is_late: Cell::new(false),
             late_reader,
+            job: RefCell::default(),
         }
+    }
+
+    /// Says whether what it asked was sent and not answered yet.
+    pub(crate) fn is_sent(&self) -> bool {
+        let job = self.job.borrow().upgrade();
+        job.is_some_and(|job| job.batch.get() > 0)
     }
 }
 
@@ -109,7 +118,7 @@ impl Queue {
             jobs: RefCell::default(),
             waiting: Cell::new(0),
             taken: Cell::new(0),
-            late: Cell::new(0),
+            late: RefCell::default(),
             observer,
             sender: RefCell::default(),
         }
@@ -139,6 +148,7 @@ impl Queue {
             work,
             waiter: Rc::clone(&waiter),
         });
+        *caller.job.borrow_mut() = Rc::downgrade(&waiter);
         self.waiting.set(self.waiting.get() + 1);
         if let Some(sender) = self.sender.borrow_mut().take() {
             sender.wake();
@@ -171,15 +181,24 @@ impl Queue {
         Some(Batch { number, jobs })
     }
 
-    /// Says whether a caller of this batch has found its reply late.
-    pub(super) fn is_late(&self, batch: u64) -> bool {
-        batch <= self.late.get()
+    /// Notes that a batch is not under way any more; returns whether its reply was late.
+    pub(super) fn ended(&self, batch: u64) -> bool {
+        let mut late = self.late.borrow_mut();
+        let place = late.iter().position(|number| *number == batch);
+        place.map(|place| late.swap_remove(place)).is_some()
+    }
+
+    /// Notes that no batch is under way.
+    pub(super) fn all_ended(&self) {
+        self.late.take();
     }
 
     /// Notes that the reply to a batch is late. The observer is told once for each batch.
     fn note_late(&self, batch: u64) {
-        if !self.is_late(batch) {
-            self.late.set(batch);
+        let mut late = self.late.borrow_mut();
+        if !late.contains(&batch) {
+            late.push(batch);
+            drop(late);
             self.observer
                 .note(ServerEvent::Failed(&"no answer in time"));
         }

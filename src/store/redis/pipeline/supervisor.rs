@@ -75,6 +75,7 @@ impl Supervisor {
                 self.mark_up(&connected);
                 let standing = StandingConnection::new(Rc::clone(&self.core.observer));
                 let end = self.serve(connected).await;
+                self.core.queue.all_ended();
                 drop(standing);
                 self.core.server.borrow_mut().take();
                 end

@@ -286,7 +286,8 @@ fn what_came_back_is_forgotten_and_nothing_else() {
     for plan in [[check(&QUOTA, 1)], [of_partition(8)], [of_series(1)]] {
         remember(&refusals, &plan, &[LATER], CAP);
     }
-    refusals.forget(SeriesId(0), PARTITION);
+    refusals.given_back(SeriesId(0), PARTITION, START + Micros(1));
+    remember(&refusals, &[check(&QUOTA, 1)], &[LATER], CAP);
     assert_eq!(find(&refusals, &[check(&QUOTA, 1)], Micros(0)), None);
     assert!(find(&refusals, &[of_partition(8)], Micros(0)).is_some());
     refusals.retain(&[SeriesId(0)]);

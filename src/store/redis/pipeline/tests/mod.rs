@@ -56,9 +56,28 @@ async fn plans_kept_apart_have_a_call_each() {
         ..context()
     };
     let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    // From then on the server knows the script.
+    pipeline.asked(plan("other", 1)).await.expect("an answer");
+    let before = calls(&server);
     let decided = join_all((0..64).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
-    assert_eq!((spent(&server, "k"), calls(&server)), (64, 64));
+    let made = calls(&server) - before;
+    assert_eq!((spent(&server, "k"), made), (64, 64));
+}
+
+#[tokio::test(flavor = "local")]
+async fn script_that_the_server_does_not_know_is_sent_once_for_all_that_wait_for_it() {
+    let server = Server::start();
+    let context = PipelineContext {
+        grouping: Grouping::CallEach,
+        ..context()
+    };
+    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    let decided = join_all((0..PLANS_PER_CALL).map(|_| pipeline.asked(plan("k", 1)))).await;
+    assert!(decided.iter().all(Result::is_ok));
+    assert_eq!(spent(&server, "k"), PLANS_PER_CALL as u64);
+    let texts = &server.info("commandstats")["cmdstat_eval"];
+    assert!(texts.starts_with("calls=1,"), "{texts}");
 }
 
 #[tokio::test(flavor = "local")]
