@@ -184,6 +184,9 @@ fn neighbour_is_admitted_while_a_primary_that_refuses_others_is_held() {
 
 /// All of a crowd look at a quota with room, and only its charges meet each other: what they were
 /// refused for is over at once, though this gateway remembers refusals for longer than the test waits.
+///
+/// That holds for a worker too that looked before another worker's charge was given back, and reads the
+/// reply after that.
 #[test]
 fn refusal_that_only_a_charge_met_is_not_remembered() {
     let mut it = Tenancy::start_with(Cluster::start(3, 0), "refusal_cache = '1m'");
