@@ -172,6 +172,14 @@ impl Pipeline {
     }
 }
 
+impl PipelineCore {
+    /// Fails what waits, and what comes until there is a connection.
+    fn stop_waiting(&self) {
+        self.state.set(PipelineState::Down);
+        self.queue.clear();
+    }
+}
+
 impl Drop for Pipeline {
     fn drop(&mut self) {
         self.supervisor.abort();

@@ -32,6 +32,8 @@ struct Supervisor {
     failures: u32,
     /// The failure that was logged last, until a connection serves again.
     logged_reason: Option<String>,
+    /// Whether there was a connection before.
+    has_stood: bool,
 }
 
 /// Why there is no connection, or none any more.
@@ -54,6 +56,7 @@ pub(super) async fn supervise(core: Rc<PipelineCore>) {
         locator,
         failures: 0,
         logged_reason: None,
+        has_stood: false,
     };
     loop {
         let end = supervisor.connect_and_serve().await;
@@ -64,11 +67,8 @@ pub(super) async fn supervise(core: Rc<PipelineCore>) {
 impl Supervisor {
     /// Makes one connection and uses it until its end.
     async fn connect_and_serve(&mut self) -> ConnectionEnd {
-        let decision_timeout = self.core.context.timeout;
-        let attempt = tokio::select! {
-            biased;
-            () = self.core.reconfigured.notified() => return ConnectionEnd::Reconfigured,
-            attempt = self.locator.connect(decision_timeout) => attempt,
+        let Some(attempt) = self.connect().await else {
+            return ConnectionEnd::Reconfigured;
         };
         match attempt {
             Ok(connected) => {
@@ -81,6 +81,23 @@ impl Supervisor {
                 end
             }
             Err(error) => ConnectionEnd::Failed(error),
+        }
+    }
+
+    /// Tries once to make a connection; returns none if the settings change meanwhile.
+    async fn connect(&mut self) -> Option<Result<Connected, DialError>> {
+        let core = &self.core;
+        let decision_timeout = core.context.timeout;
+        let mut connecting = pin!(self.locator.connect(decision_timeout));
+        loop {
+            // For another connection than the first, decisions wait no longer than one may take.
+            let is_due = self.has_stood && core.state.get() == PipelineState::Connecting;
+            tokio::select! {
+                biased;
+                () = core.reconfigured.notified() => return None,
+                attempt = &mut connecting => return Some(attempt),
+                () = sleep(decision_timeout), if is_due => core.stop_waiting(),
+            }
         }
     }
 
@@ -156,6 +173,7 @@ impl Supervisor {
 
     /// Notes that there is a connection, and logs it.
     fn mark_up(&mut self, connected: &Connected) {
+        self.has_stood = true;
         let PipelineCore {
             context,
             server,
@@ -200,8 +218,7 @@ impl Supervisor {
             ConnectionEnd::Failed(_) | ConnectionEnd::Broken(_) => pause(self.failures),
         };
         self.failures = self.failures.saturating_add(1);
-        self.core.state.set(PipelineState::Down);
-        self.core.queue.clear();
+        self.core.stop_waiting();
         tokio::select! {
             biased;
             () = self.core.reconfigured.notified() => self.follow_resolver(),

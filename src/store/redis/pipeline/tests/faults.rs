@@ -350,3 +350,18 @@ async fn pipeline_led_elsewhere_finishes_what_was_sent_first() {
     assert!(later.await.is_ok());
     assert_eq!((spent(&old, "k"), spent(&new, "k")), (1, 2));
 }
+
+/// Towards another server a decision waits once, and no longer than it may take.
+#[tokio::test(flavor = "local")]
+async fn calls_wait_only_once_for_another_server_that_is_mute() {
+    let server = Server::start();
+    let pipeline = connected(&server).await;
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mute = mute.local_addr().expect("an address");
+    pipeline.reconfigure(Resolver::Fixed(target(mute)));
+    assert_eq!(pipeline.asked(plan("k", 1)).await, Err(CallError::Unsent));
+    assert_eq!(pipeline.state(), PipelineState::Down);
+    pipeline.reconfigure(Resolver::Fixed(target(server.address())));
+    becomes(&pipeline, PipelineState::Up).await;
+    pipeline.asked(plan("k", 1)).await.expect("an answer");
+}
