@@ -146,7 +146,7 @@ fn judge(histories: Vec<History>, trace: &Trace, is_one_step: bool) -> Result<Ta
         }
         tally.admitted += counts[0];
         tally.refused += counts[1];
-        check_excess(&history, &quota, trace)?;
+        check_excess(&history, &quota, trace).map_err(|error| format!("path {path}: {error}"))?;
         let calm = calmed(&history, trace);
         let early = refusals(&calm, &quota);
         if path == PLAN {

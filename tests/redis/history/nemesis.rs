@@ -235,29 +235,35 @@ pub fn haunt(
     loop {
         sleep(draw_span(&mut draws, QUIET));
         let since = watch.now();
-        let now = prober.undecided();
-        if now[0] > counts[0] {
-            trace.busy.push((well_since, since));
-        } else {
-            assert_eq!(
-                now, counts,
-                "late, failed, unsent, unasked while all is well"
-            );
-        }
+        note_quiet(&mut trace, (well_since, since), counts, prober.undecided());
         if is_over() && !trace.events.is_empty() {
             return trace;
         }
         let deeds = realm.deeds();
         let deed = deeds[draw(&mut draws, deeds.len())];
+        let before = prober.undecided();
         realm.suffer(deed, &mut draws);
         prober.wait_until_well();
         sleep(AFTERMATH);
         (well_since, counts) = (watch.now(), prober.undecided());
+        if !deed.is_outage() {
+            note_quiet(&mut trace, (since, well_since), before, counts);
+        }
         trace.events.push(Event {
             deed,
             since,
             until: well_since,
         });
+    }
+}
+
+/// Notes a time in which nothing failed; only a machine that is too busy has decisions without Redis then.
+#[track_caller]
+fn note_quiet(trace: &mut Trace, time: (i64, i64), before: [u64; 4], after: [u64; 4]) {
+    if after[0] > before[0] {
+        trace.busy.push(time);
+    } else {
+        assert_eq!(after, before, "late, failed, unsent, unasked in {trace}");
     }
 }
 
