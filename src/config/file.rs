@@ -14,7 +14,7 @@ use http::{HeaderName, Method, StatusCode};
 use super::value::{QuotaText, StoreUrl};
 use crate::limit::{Algorithm, Count, LeavingBucket};
 use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log};
-use crate::store::settings::{Secret, Settings};
+use crate::store::settings::{Password, Settings};
 
 /// A value and where it stands in the file, in bytes.
 #[derive(Clone, Debug)]
@@ -136,11 +136,11 @@ pub struct RawStore {
     /// `username`, or the URL's
     pub username: Option<Box<str>>,
     /// `password`, or the URL's
-    pub password: Option<Secret>,
+    pub password: Option<Password>,
     /// `sentinel_username`
     pub sentinel_username: Option<Box<str>>,
     /// `sentinel_password`
-    pub sentinel_password: Option<Secret>,
+    pub sentinel_password: Option<Password>,
     /// `[store.tls] ca`
     pub ca: Option<Pem>,
     /// `[store.tls] certificate`

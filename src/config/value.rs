@@ -16,7 +16,7 @@ use std::io::{self, Read as _};
 pub use address::{admin_address, client_address, endpoint, network, socket_address};
 pub use amount::{bytes_text, ratio, size};
 pub use request::{header_after_prefix, header_name, header_value, method, part_choice};
-pub use store::{Encryption, RedisUrl, StoreUrl, prefix, secret, store_url, username};
+pub use store::{Encryption, RedisUrl, StoreUrl, password, prefix, secret, store_url, username};
 pub use time::{QuotaText, duration, quota};
 
 /// Why a text is not what its key wants.

@@ -266,11 +266,8 @@ impl Gateway {
         let snapshot = loaded.snapshot;
         let series_ids = series_ids(&snapshot);
         self.shared.store.reload(&snapshot.store);
-        let old = self.shared.swap(Live::new(
-            snapshot,
-            &self.shared.metrics,
-            &self.shared.process_key,
-        ));
+        let shared = &self.shared;
+        let old = shared.swap(Live::new(snapshot, &shared.metrics, &shared.process_key));
         self.shared.store.retain(&series_ids);
         self.shared.metrics.reloaded(Reload::Applied);
         self.retired.push(old);
@@ -288,9 +285,10 @@ impl Gateway {
         Ok(())
     }
 
-    /// Counts a reload that failed; the log's file is opened again all the same.
+    /// Counts a reload that failed; files of the log and of passwords are opened again all the same.
     pub fn reject_reload(&self) {
         self.shared.metrics.reloaded(Reload::Rejected);
+        self.shared.store.refresh_passwords();
         self.reopen_log();
     }
 

@@ -7,6 +7,7 @@
 //! makes it bearable to lose them; neither of the two rooms below it knows the other. `charge`,
 //! `outcome`, `series`, `settings` and `tls` are plain types for all of them.
 
+mod password;
 pub mod settings;
 mod tls;
 
@@ -189,6 +190,14 @@ impl Store {
         match self {
             Self::Memory(memory) => memory.set_bytes_max(settings.memory_max),
             Self::Redis(store) => store.reload(settings),
+        }
+    }
+
+    /// Reads the passwords in force again that came from files.
+    pub fn refresh_passwords(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.refresh_passwords(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use super::password::Password;
 pub use super::tls::{Tls, TlsFault, TlsMaterial};
 
 /// The store of a configuration.
@@ -44,11 +45,11 @@ pub struct RedisSettings {
     /// The user to authenticate as; none means the default user.
     pub username: Option<Box<str>>,
     /// The password, if one is needed.
-    pub password: Option<Secret>,
+    pub password: Option<Password>,
     /// The user to authenticate as with sentinels; none means their default user.
     pub sentinel_username: Option<Box<str>>,
     /// The password of the sentinels, if they want one.
-    pub sentinel_password: Option<Secret>,
+    pub sentinel_password: Option<Password>,
     /// How to encrypt; none means not at all.
     pub tls: Option<Tls>,
     /// What every key begins with.
@@ -96,6 +97,21 @@ pub struct BreakerSettings {
 }
 
 impl Eq for BreakerSettings {}
+
+impl RedisSettings {
+    /// Reads the passwords again that came from files.
+    pub fn refresh_passwords(&self) {
+        let passwords = [
+            ("password", &self.password),
+            ("sentinel_password", &self.sentinel_password),
+        ];
+        for (key, password) in passwords {
+            if let Some(password) = password {
+                password.refresh(key);
+            }
+        }
+    }
+}
 
 /// A text that must not appear in any output.
 #[derive(Clone, PartialEq, Eq)]

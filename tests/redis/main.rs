@@ -12,6 +12,7 @@ mod history;
 mod lost_connections;
 mod neighbours;
 mod one_endpoint;
+mod passwords;
 mod refusals;
 mod servers;
 mod shares;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use http::HeaderName;
 
 use crate::config::file::At;
-use crate::config::read::{Form, OneItem, Scalar};
+use crate::config::read::{Form, OneItem, Scalar, Template};
 use crate::config::spelling;
 use crate::config::value::{self, Wrong, bytes_text};
-use crate::store::settings::Secret;
+use crate::store::settings::{Password, Secret};
 
 /// What a value may be, and what stands for one that the file leaves out.
 pub struct Kind<V> {
@@ -125,6 +125,32 @@ pub(super) fn free_text(example: &'static str) -> Kind<String> {
 /// A string that is never shown.
 pub(super) fn secret(example: &'static str) -> Kind<Option<Secret>> {
     scalar(Form::Secret(example), value::secret, |_| SECRET.to_owned()).or_none("none")
+}
+
+/// A password, which is never shown.
+pub(super) fn password(example: &'static str) -> Kind<Option<Password>> {
+    let form = Form::Secret(example);
+    let of_files = |password: Password, files: Template| {
+        let written = files.written().to_owned();
+        Password::from_source(&password.text(), &written, move || {
+            let password =
+                value::password(&files.read()?).map_err(|wrong| wrong.problem.to_owned());
+            Ok(password?.text().as_ref().into())
+        })
+    };
+    with_files(form, value::password, of_files, |_| SECRET.to_owned()).or_none("none")
+}
+
+/// A string that parses itself, and of whose files `remember` keeps how to read them again.
+pub(super) fn with_files<V: PartialEq + 'static>(
+    form: Form,
+    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    remember: impl Fn(V, Template) -> V + Send + Sync + 'static,
+    spell: impl Fn(&V) -> String + Send + Sync + 'static,
+) -> Kind<V> {
+    let example = form.example();
+    let read = move |scalar: Scalar<'_, '_>| scalar.read_with_files(&form, &parse, &remember);
+    Kind::new(&example, read, spell)
 }
 
 /// One of `words`; those of `to_come` are known, but not available.

@@ -5,16 +5,18 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::kind::{duration, number, secret, share, size, text};
+use super::kind::{duration, number, password, secret, share, size, text, with_files};
 use super::{Effect, Keys, Kind};
 use crate::config::file::{Pem, RawStore};
+use crate::config::read::{Form, Template};
 use crate::config::spelling;
-use crate::config::value::{StoreUrl, Wrong, file, prefix, store_url, username};
-use crate::store::settings::Settings;
+use crate::config::value::{RedisUrl, StoreUrl, Wrong, file, prefix, store_url, username};
+use crate::store::settings::{Password, Settings};
 
 /// `[store]`
 pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
-    let url = text("memory:", store_url, spelling::store_url);
+    let form = Form::Text("memory:");
+    let url = with_files(form, store_url, remember_files, spelling::store_url);
     let user = || text("tollgate", username, ToString::to_string).or_none("none");
     let prefix = text("tollgate", prefix, ToString::to_string).or("tollgate".into());
     let (redis, keys) = ("${file:/run/secrets/redis}", "${file:/run/secrets/keys}");
@@ -30,13 +32,13 @@ pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
         .key("username", user())
         .sets(|store| &mut store.username)
         .doc("The user that the gateway is at Redis, unless the URL names one.")
-        .key("password", secret(redis))
+        .key("password", password(redis))
         .sets(|store| &mut store.password)
         .doc("The password of that user.")
         .key("sentinel_username", user())
         .sets(|store| &mut store.sentinel_username)
         .doc("The user that the gateway is at the sentinels.")
-        .key("sentinel_password", secret(sentinels))
+        .key("sentinel_password", password(sentinels))
         .sets(|store| &mut store.sentinel_password)
         .doc("The password of the sentinels, if they want one.")
         .key("prefix", prefix)
@@ -93,6 +95,27 @@ fn tls() -> Keys<RawStore> {
         .key("key", pem("/etc/tollgate/gateway.key").or_none("none"))
         .sets(|store| &mut store.key)
         .doc("The private key of that certificate.")
+}
+
+/// Lets the password of a URL be read again.
+fn remember_files(mut url: StoreUrl, files: Template) -> StoreUrl {
+    if let StoreUrl::Redis(RedisUrl {
+        password: Some(password),
+        ..
+    }) = &mut url
+    {
+        let (text, written) = (password.text(), files.written().to_owned());
+        let read = move || match store_url(&files.read()?) {
+            Ok(StoreUrl::Redis(RedisUrl {
+                password: Some(password),
+                ..
+            })) => Ok(password.text().as_ref().into()),
+            Ok(_) => Err("the URL has no password".to_owned()),
+            Err(wrong) => Err(format!("the URL {}", wrong.problem)),
+        };
+        *password = Password::from_source(&text, &written, read);
+    }
+    url
 }
 
 /// A file of certificates or of a key, which is read here.

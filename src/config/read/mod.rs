@@ -16,7 +16,7 @@ mod variables;
 use toml::de::{DeTable, DeValue};
 
 pub use scalar::{Form, OneItem, Scalar};
-pub use variables::Env;
+pub use variables::{Env, Template};
 
 use super::file::{File, Lost, RawStore, Table};
 use super::options::{ADMIN, LISTENER, LOG, POLICY, ROUTE, STORE, TOP, UPSTREAM};

@@ -8,7 +8,7 @@ use toml::de::{DeInteger, DeValue};
 
 use super::Source;
 use super::messages::say;
-use super::variables::expand;
+use super::variables::{Template, expand};
 use crate::config::file::At;
 use crate::config::report::{Mistake, Report};
 use crate::config::secrets::redacted;
@@ -102,6 +102,24 @@ impl<'t> Scalar<'t, '_> {
                 None
             }
         }
+    }
+
+    /// Reads a string; if files stand in it, `remember` keeps how to read them again.
+    pub fn read_with_files<T>(
+        self,
+        form: &Form,
+        parse: impl Fn(&str) -> Result<T, Wrong>,
+        remember: impl Fn(T, Template) -> T,
+    ) -> Option<T> {
+        let files = match self.node.get_ref() {
+            DeValue::String(written) => Template::of(written, self.source.env),
+            _ => None,
+        };
+        let value = self.read(form, parse)?;
+        Some(match files {
+            Some(files) => remember(value, files),
+            None => value,
+        })
     }
 
     /// Reads a string that a later stage judges.

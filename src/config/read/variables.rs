@@ -4,6 +4,7 @@
 //! place of a mistake nor become keys of its own. What it stands for is not expanded again.
 
 use std::borrow::Cow;
+use std::fs;
 
 use crate::config::value::{Wrong, file};
 
@@ -13,35 +14,119 @@ pub type Env<'e> = dyn Fn(&str) -> Option<String> + 'e;
 /// A variable that stands for nothing, as the file writes it, and why.
 pub(super) type Undefined<'t> = (&'t str, Wrong);
 
+/// A string of the file whose `${file:…}` variables can be read again; other variables cannot change
+/// while the process runs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Template {
+    written: Box<str>,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// The path of a file.
+    File(String),
+}
+
+impl Template {
+    /// Makes a template of a string without mistakes; none if no file stands in it.
+    pub(super) fn of(written: &str, env: &Env<'_>) -> Option<Self> {
+        let parts = pieces(written).map(|piece| match piece {
+            Piece::Text(text) => Some(Part::Text(text.to_owned())),
+            Piece::Variable(variable) => match path(variable) {
+                Some(path) => Some(Part::File(path.to_owned())),
+                None => resolve(variable, env).ok().map(Part::Text),
+            },
+            Piece::Unclosed(_) => None,
+        });
+        let parts: Vec<Part> = parts.collect::<Option<_>>()?;
+        let is_file = |part: &Part| matches!(part, Part::File(_));
+        parts.iter().any(is_file).then(|| Self {
+            written: written.into(),
+            parts,
+        })
+    }
+
+    /// Returns the string as the file has it.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// Reads the files again.
+    ///
+    /// # Errors
+    /// What keeps one from being read. Only regular files are, as opening a pipe would wait for whoever
+    /// writes to it.
+    pub fn read(&self) -> Result<String, String> {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Text(text) => Ok(text.clone()),
+            Part::File(path) if fs::metadata(path).is_ok_and(|file| !file.is_file()) => {
+                Err("it is not a regular file".to_owned())
+            }
+            Part::File(path) => secret(path),
+        });
+        parts.collect()
+    }
+}
+
+impl std::fmt::Debug for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Template")
+    }
+}
+
+/// A part of a string.
+enum Piece<'t> {
+    Text(&'t str),
+    /// A variable, with `${` and `}`.
+    Variable(&'t str),
+    /// A variable whose `}` is missing.
+    Unclosed(&'t str),
+}
+
+/// Cuts a string into its pieces; `$${` stands for `${`.
+fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, after) = match rest.find("${") {
+            _ if rest.is_empty() => return None,
+            None => (Piece::Text(rest), ""),
+            Some(0) => match rest.find('}') {
+                None => (Piece::Unclosed(rest), ""),
+                Some(end) => (Piece::Variable(&rest[..=end]), &rest[end + 1..]),
+            },
+            // The first `$` of `$${` is dropped, and the rest of it is text.
+            Some(at) if rest[..at].ends_with('$') => match at {
+                1 => (Piece::Text("${"), &rest[3..]),
+                _ => (Piece::Text(&rest[..at - 1]), &rest[at - 1..]),
+            },
+            Some(at) => (Piece::Text(&rest[..at]), &rest[at..]),
+        };
+        rest = after;
+        Some(piece)
+    })
+}
+
 /// Replaces the variables of `text`; `$${` stands for `${`. Borrowed if there are none.
 pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, Vec<Undefined<'t>>> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
     }
     let (mut out, mut undefined) = (String::new(), Vec::new());
-    let mut rest = text;
-    while let Some(at) = rest.find("${") {
-        if let Some(before) = rest[..at].strip_suffix('$') {
-            out += before;
-            out += "${";
-            rest = &rest[at + 2..];
-            continue;
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => out += text,
+            Piece::Variable(variable) => match resolve(variable, env) {
+                Ok(value) => out += &value,
+                Err(wrong) => undefined.push((variable, wrong)),
+            },
+            Piece::Unclosed(variable) => {
+                let wrong = Wrong::new("is not closed", "`}` after its name").hint(PLAIN);
+                undefined.push((variable, wrong));
+            }
         }
-        out += &rest[..at];
-        let Some(end) = rest[at..].find('}') else {
-            let wrong = Wrong::new("is not closed", "`}` after its name").hint(PLAIN);
-            undefined.push((&rest[at..], wrong));
-            rest = "";
-            break;
-        };
-        let written = &rest[at..=at + end];
-        match resolve(&written[2..end], env) {
-            Ok(value) => out += &value,
-            Err(wrong) => undefined.push((written, wrong)),
-        }
-        rest = &rest[at + end + 1..];
     }
-    out += rest;
     if undefined.is_empty() {
         Ok(Cow::Owned(out))
     } else {
@@ -49,11 +134,17 @@ pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, V
     }
 }
 
-fn resolve(inner: &str, env: &Env<'_>) -> Result<String, Wrong> {
-    if let Some(path) = inner.strip_prefix("file:") {
+/// Returns the path of a variable that stands for a file.
+fn path(variable: &str) -> Option<&str> {
+    variable.strip_prefix("${file:")?.strip_suffix('}')
+}
+
+fn resolve(variable: &str, env: &Env<'_>) -> Result<String, Wrong> {
+    if let Some(path) = path(variable) {
         let wrong = Wrong::new("cannot be read", "a file with the value");
         return secret(path).map_err(|why| wrong.hint(why));
     }
+    let inner = &variable[2..variable.len() - 1];
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),
@@ -116,6 +207,7 @@ mod tests {
             ("${NO:-x y}${EMPTY:-z}", "x yz"),
             ("${NO:-}", ""),
             ("$${A} $$${A}", "${A} $${A}"),
+            ("$$$${A}$${${A}", "$$${A}${1${B}"),
         ] {
             assert_eq!(expand(text, &env).as_deref(), Ok(expected), "{text}");
         }
@@ -155,5 +247,25 @@ mod tests {
         );
         let hint = undefined[2].1.hint.as_deref();
         assert_eq!(hint, Some("the system says: entity not found"));
+    }
+
+    #[test]
+    fn files_are_read_again_and_other_variables_are_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("secret");
+        let text = format!("$${{x}}${{A}}:${{file:{}}}!", path.display());
+        fs::write(&path, "one\n").expect("a file");
+        let template = Template::of(&text, &env).expect("it has a file");
+        assert_eq!(template.read().as_deref(), Ok("${x}1${B}:one!"));
+        fs::write(&path, "two").expect("a file");
+        assert_eq!(template.read().as_deref(), Ok("${x}1${B}:two!"));
+        fs::remove_file(&path).expect("a file");
+        assert!(template.read().is_err());
+        fs::create_dir(&path).expect("a directory");
+        let refused = template.read().expect_err("a directory");
+        assert_eq!(refused, "it is not a regular file");
+        for text in ["plain", "${A}", "$${file:a}"] {
+            assert_eq!(Template::of(text, &env), None, "{text}");
+        }
     }
 }

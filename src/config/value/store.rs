@@ -2,6 +2,7 @@
 //!
 //! A URL may hold a password, so nothing that is said of one repeats any of it.
 
+mod credentials;
 #[cfg(test)]
 mod tests;
 
@@ -10,8 +11,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use credentials::{password, secret, username};
+
 use super::{Wrong, nearest};
-use crate::store::settings::{Address, Deployment, Secret};
+use crate::store::settings::{Address, Deployment, Password};
+use credentials::credentials;
 
 /// `[store] url`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +39,7 @@ pub struct RedisUrl {
     /// The user before `@`.
     pub username: Option<Box<str>>,
     /// The password before `@`.
-    pub password: Option<Secret>,
+    pub password: Option<Password>,
 }
 
 /// Whether a scheme means TLS.
@@ -99,28 +103,6 @@ pub fn prefix(text: &str) -> Result<Arc<str>, Wrong> {
         "cannot begin a key",
         "1 to 64 letters, digits, `-`, `_`, `.`, `:` or `/`",
     ))
-}
-
-/// Checks a user's name.
-pub fn username(text: &str) -> Result<Box<str>, Wrong> {
-    if is_username(text) {
-        return Ok(text.into());
-    }
-    Err(Wrong::new(
-        "cannot be a user of Redis",
-        "a name without spaces and control characters",
-    )
-    .unquoted("this name"))
-}
-
-/// Checks a password, or the key of the partitions' digests.
-pub fn secret(text: &str) -> Result<Secret, Wrong> {
-    if text.is_empty() {
-        return Err(Wrong::new("is empty", "a secret")
-            .unquoted("this secret")
-            .hint("leave the key out if there is none"));
-    }
-    Ok(Secret(text.into()))
 }
 
 /// How the servers of a URL belong together.
@@ -200,32 +182,6 @@ fn unix(text: &str) -> Result<RedisUrl, Wrong> {
         username: None,
         password: None,
     })
-}
-
-type Credentials = (Option<Box<str>>, Option<Secret>);
-
-/// Reads `USER`, `USER:PASSWORD` or `:PASSWORD`.
-fn credentials(text: &str) -> Result<Credentials, Wrong> {
-    if text.contains('@') {
-        return Err(wrong("has more than one `@`").hint(ESCAPES));
-    }
-    let (user, password) = match text.split_once(':') {
-        Some((user, password)) => (user, Some(password)),
-        None => (text, None),
-    };
-    let user = decoded(user)?;
-    if user.is_empty() && password.is_none() {
-        return Err(wrong("has nothing before its `@`"));
-    }
-    if !user.is_empty() && !is_username(&user) {
-        return Err(wrong("has a user that Redis cannot have"));
-    }
-    let password = password.map(decoded).transpose()?;
-    if password.as_ref().is_some_and(String::is_empty) {
-        return Err(wrong("has an empty password").hint("leave `:` out if there is none"));
-    }
-    let user = (!user.is_empty()).then(|| user.into());
-    Ok((user, password.map(|password| Secret(password.into()))))
 }
 
 /// Reads hosts with commas between them; none twice.
@@ -311,28 +267,6 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn is_username(text: &str) -> bool {
-    let is_odd = |c: char| c.is_whitespace() || c.is_control();
-    (1..=USERNAME_LEN_MAX).contains(&text.len()) && !text.contains(is_odd)
-}
-
-/// Decodes `%40` and the like.
-fn decoded(text: &str) -> Result<String, Wrong> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
-    for part in parts {
-        let hex = part
-            .get(..2)
-            .filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
-        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        let byte = byte.ok_or_else(|| wrong("has a `%` that is not an escape").hint(ESCAPES))?;
-        bytes.push(byte);
-        bytes.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    String::from_utf8(bytes).map_err(|_| wrong("has escapes that are not UTF-8"))
-}
-
 /// Writes `redis` for `valkey` at the beginning of a scheme.
 fn as_redis(scheme: &str) -> Cow<'_, str> {
     match scheme.strip_prefix("valkey") {
@@ -396,4 +330,3 @@ const DATABASE_MAX: u32 = i32::MAX as u32;
 /// Longest path that fits `sockaddr_un` with its NUL.
 const SOCKET_PATH_LEN_MAX: usize = 107;
 const PREFIX_LEN_MAX: usize = 64;
-const USERNAME_LEN_MAX: usize = 256;

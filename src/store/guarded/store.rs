@@ -89,14 +89,26 @@ impl GuardedStore {
     pub fn reload(&self, settings: &Settings) {
         self.memory.set_bytes_max(settings.memory_max);
         if let Location::Redis(redis) = &settings.location {
-            let live = LiveSettings::new(redis, settings);
+            let mut live = LiveSettings::new(redis, settings);
+            let old = &self.settings().redis;
+            if live.redis == *old {
+                // Whoever uses its passwords shares them with whoever reads them again.
+                live.redis = old.clone();
+            }
             self.servers.set(live.breaker);
             if live.refusal_cache == Micros(0) {
                 self.refusals.retain(&[]);
             }
             self.settings.store(Arc::new(live));
             self.changes.fetch_add(1, Relaxed);
+            // Those that wait for a restart stay in force.
+            self.refresh_passwords();
         }
+    }
+
+    /// Reads the passwords in force again that came from files.
+    pub fn refresh_passwords(&self) {
+        self.settings().redis.refresh_passwords();
     }
 
     /// Returns what this node's own counts hold, and how Redis fares.

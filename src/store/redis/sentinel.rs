@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::connect::{Connected, DialEndpoint, DialError, DialTarget, Dialer, Driver, Wanted};
 use super::reply::{list, named, text};
 use super::watch::{Asker, Watch};
-use crate::store::settings::{Address, RedisSettings, Secret};
+use crate::store::settings::{Address, Password, RedisSettings};
 use crate::store::tls::Tls;
 
 /// How to find a server.
@@ -37,7 +37,7 @@ pub(super) struct Sentinels {
     addresses: Vec<Address>,
     name: Box<str>,
     username: Option<Box<str>>,
-    password: Option<Secret>,
+    password: Option<Password>,
     tls: Option<Tls>,
     /// The settings of the primary, whose address the sentinels name.
     primary: RedisSettings,
@@ -65,6 +65,7 @@ pub(super) struct Search {
 #[derive(Debug)]
 struct Panel {
     name: Box<str>,
+    password: Option<Password>,
     members: Vec<Member>,
     /// What was believed so far.
     watch: Arc<Watch<NamedPrimary>>,
@@ -144,6 +145,25 @@ impl Locator {
         }
     }
 
+    /// Counts how often the password has changed.
+    pub(super) fn password_version(&self) -> u64 {
+        self.password().map_or(0, Password::version)
+    }
+
+    /// Reads the password again, if it came from a file.
+    pub(super) fn refresh_password(&self) {
+        if let Some(password) = self.password() {
+            password.refresh("password");
+        }
+    }
+
+    fn password(&self) -> Option<&Password> {
+        match self {
+            Self::Fixed(dialer) => dialer.target().password.as_ref(),
+            Self::Sentinel(search) => search.sentinels.primary.password.as_ref(),
+        }
+    }
+
     /// Returns the name of the server, for logs.
     pub(super) fn server(&self) -> String {
         let dialer = match self {
@@ -220,6 +240,7 @@ impl Panel {
         };
         Self {
             name: sentinels.name.clone(),
+            password: sentinels.password.clone(),
             members: sentinels.addresses.iter().map(member).collect(),
             watch: Arc::clone(&sentinels.watch),
             decision_timeout,
@@ -248,14 +269,20 @@ impl Asker for Panel {
         let asking = (self.members.iter_mut()).map(async |member| {
             let asking = timeout(SENTINEL_TIMEOUT, member.ask(name, decision_timeout));
             let answer = asking.await.unwrap_or_else(|_| Err(said("no answer")));
-            answer.map_err(|error| format!("{}: {error}", member.address))
+            answer.map_err(|error| (member.address.clone(), error))
         });
-        let (mut answers, mut failure) = (Vec::new(), None);
+        let (mut answers, mut failure, mut is_refused) = (Vec::new(), None, false);
         for answer in join_all(asking).await {
             match answer {
                 Ok(named) => answers.push(named),
-                Err(error) => failure = Some(error),
+                Err((address, error)) => {
+                    is_refused |= error.is_refusal();
+                    failure = Some(format!("{address}: {error}"));
+                }
             }
+        }
+        if let Some(password) = self.password.as_ref().filter(|_| is_refused) {
+            password.refresh("sentinel_password");
         }
         let failure = failure.filter(|_| answers.is_empty());
         let failure = || failure.unwrap_or_else(|| OUTDATED.to_owned());

@@ -7,7 +7,7 @@ use tollgate::config::spelling;
 use tollgate::config::value::{Encryption, StoreUrl, store_url};
 use tollgate::config::{Loaded, load};
 use tollgate::limit::plan::SeriesId;
-use tollgate::store::settings::{Location, RedisSettings, Secret};
+use tollgate::store::settings::{Location, Password, RedisSettings};
 
 /// The input is the file's text.
 pub fn holds(data: &[u8]) {
@@ -89,7 +89,7 @@ fn accepted(text: &str, loaded: &Loaded) {
     if let Location::Redis(redis) = location {
         same_servers(redis, &spelling::store_url(&one.store.value.url));
         // Said once and taken for a password, it is said nowhere else.
-        let is_secret = |secret: &Secret| secret.0.contains(SECRET);
+        let is_secret = |password: &Password| password.text().contains(SECRET);
         if redis.password.as_ref().is_some_and(is_secret)
             && text.matches("SECRET").count() == 1
             && !text.contains(SECRET)

@@ -1,6 +1,7 @@
 //! What a reload is said to change about the store, and what of it waits.
 
 use super::*;
+use crate::store::settings::{Location, Password};
 
 /// The base file with a `[store]`, whose TLS trusts an authority of the tests.
 fn with_store(store: &str) -> Loaded {
@@ -165,6 +166,71 @@ fn a_prefix_that_waits_does_not_keep_a_password_waiting() {
     let (_, kept) = kept(&old, new);
     let expected = with_store("url = 'redis://:hidden@h'\ntimeout = '1s'");
     assert_eq!(kept.snapshot.store, expected.snapshot.store);
+}
+
+/// Whoever refuses an old password has them read again without a reload.
+#[test]
+fn passwords_in_force_change_with_their_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("secret");
+    let write = |content: &str| std::fs::write(&path, content).expect("a file");
+    let file = format!("${{file:{}}}", path.display());
+    for (store, content, changed, expected) in [
+        (
+            format!("url = 'redis://h'\npassword = '{file}'"),
+            "one",
+            "two\n",
+            "two",
+        ),
+        (
+            format!("url = 'redis://h'\npassword = '{file}'"),
+            "one",
+            "",
+            "one",
+        ),
+        (
+            format!("url = 'redis://h'\npassword = 'a-{file}'"),
+            "one",
+            "two",
+            "a-two",
+        ),
+        (
+            format!("url = 'redis://:{file}@h'"),
+            "one",
+            "%40two",
+            "@two",
+        ),
+        (
+            format!("url = '{file}'"),
+            "redis://:one@h",
+            "redis://:two@h",
+            "two",
+        ),
+        (
+            format!("url = '{file}'"),
+            "redis://:one@h",
+            "redis://h",
+            "one",
+        ),
+        ("url = 'redis://:one@h'".to_owned(), "", "", "one"),
+    ] {
+        write(content);
+        let loaded = with_store(&store);
+        let Location::Redis(redis) = &loaded.snapshot.store.location else {
+            panic!("{store}");
+        };
+        write(changed);
+        redis.refresh_passwords();
+        let text = redis.password.as_ref().map(Password::text);
+        assert_eq!(text.as_deref(), Some(expected), "{store}");
+        if expected.contains("two") {
+            // What was read in between is no change of the next reload.
+            assert_eq!(
+                changes(&loaded.file, &with_store(&store).file),
+                Changes::default()
+            );
+        }
+    }
 }
 
 #[test]

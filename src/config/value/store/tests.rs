@@ -112,9 +112,9 @@ fn credentials_are_what_their_escapes_stand_for() {
         ("redis+sentinel://:+@a,b/main", None, Some("+")),
     ] {
         let url = redis(text);
-        let secret = url.password.as_ref().map(|secret| &*secret.0);
+        let secret = url.password.as_ref().map(Password::text);
         assert_eq!(
-            (url.username.as_deref(), secret),
+            (url.username.as_deref(), secret.as_deref()),
             (username, password),
             "{text}"
         );

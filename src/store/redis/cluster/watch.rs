@@ -83,7 +83,7 @@ impl Asker for Scout<'_> {
             return Ok(slots);
         }
         let before = self.asked.take().map(|asked| asked.address);
-        let mut failure = "there is no node to ask".to_owned();
+        let (mut failure, mut is_refused) = ("there is no node to ask".to_owned(), false);
         for address in self.candidates(before.as_ref()) {
             let attempt = timeout(ASK_TIMEOUT, AskedNode::open(self.view, &address)).await;
             match attempt.unwrap_or(Err(AskFailure::Elapsed)) {
@@ -91,8 +91,15 @@ impl Asker for Scout<'_> {
                     self.asked = Some(asked).filter(|asked| asked.is_among(&slots));
                     return Ok(slots);
                 }
-                Err(error) => failure = format!("{address}: {error}"),
+                Err(error) => {
+                    is_refused |= error.is_refusal();
+                    failure = format!("{address}: {error}");
+                }
             }
+        }
+        let settings = self.view.settings.borrow();
+        if let Some(password) = settings.password.as_ref().filter(|_| is_refused) {
+            password.refresh("password");
         }
         Err(failure)
     }
@@ -116,6 +123,13 @@ impl Asker for Scout<'_> {
                 "no node of the Redis Cluster says which node has which slots"
             ),
         }
+    }
+}
+
+impl AskFailure {
+    /// Says whether the node refused the credentials.
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Connect(error) if error.is_refusal())
     }
 }
 

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::store::settings::{Address, RedisSettings, Secret};
+use crate::store::settings::{Address, Password, RedisSettings};
 use crate::store::tls::Tls;
 use prepare::prepare;
 
@@ -41,7 +41,7 @@ pub(super) use prepare::Wanted;
 pub(super) struct DialTarget {
     pub(super) endpoint: DialEndpoint,
     pub(super) username: Option<Box<str>>,
-    pub(super) password: Option<Secret>,
+    pub(super) password: Option<Password>,
     pub(super) database: u32,
 }
 
@@ -218,8 +218,8 @@ impl Dialer {
         if let Some(username) = username {
             info = info.set_username(username);
         }
-        if let Some(Secret(password)) = password {
-            info = info.set_password(password);
+        if let Some(password) = password {
+            info = info.set_password(&*password.text());
         }
         info
     }

@@ -34,6 +34,8 @@ struct Supervisor {
     logged_reason: Option<String>,
     /// Whether there was a connection before.
     has_stood: bool,
+    /// The version of the password that was tried last.
+    tried_password: u64,
 }
 
 /// Why there is no connection, or none any more.
@@ -57,6 +59,7 @@ pub(super) async fn supervise(core: Rc<PipelineCore>) {
         failures: 0,
         logged_reason: None,
         has_stood: false,
+        tried_password: 0,
     };
     loop {
         let end = supervisor.connect_and_serve().await;
@@ -67,6 +70,7 @@ pub(super) async fn supervise(core: Rc<PipelineCore>) {
 impl Supervisor {
     /// Makes one connection and uses it until its end.
     async fn connect_and_serve(&mut self) -> ConnectionEnd {
+        self.tried_password = self.locator.password_version();
         let Some(attempt) = self.connect().await else {
             return ConnectionEnd::Reconfigured;
         };
@@ -196,7 +200,11 @@ impl Supervisor {
 
     /// Logs why the connection ended, and waits until it is time for the next attempt.
     async fn recover_from(&mut self, end: ConnectionEnd) {
-        self.log_failure(&end);
+        let is_refused = matches!(&end, ConnectionEnd::Failed(error) if error.is_refusal());
+        let is_password_new = is_refused && self.is_password_new();
+        if !is_password_new {
+            self.log_failure(&end);
+        }
         match &end {
             ConnectionEnd::Failed(error) => {
                 self.core.observer.note(ServerEvent::ConnectFailed(error));
@@ -212,7 +220,7 @@ impl Supervisor {
                 tracing::info!("the sentinels name another primary");
                 return self.core.state.set(PipelineState::Connecting);
             }
-            ConnectionEnd::Failed(error) if error.is_refusal() => {
+            ConnectionEnd::Failed(_) if is_refused && !is_password_new => {
                 PAUSE_REFUSED.mul_f64(1.0 - fraction() / 2.0)
             }
             ConnectionEnd::Failed(_) | ConnectionEnd::Broken(_) => pause(self.failures),
@@ -224,6 +232,12 @@ impl Supervisor {
             () = self.core.reconfigured.notified() => self.follow_resolver(),
             () = sleep(pause) => {}
         }
+    }
+
+    /// Reads the password again, and says whether it is another than was refused.
+    fn is_password_new(&self) -> bool {
+        self.locator.refresh_password();
+        self.locator.password_version() != self.tried_password
     }
 
     /// Starts afresh with the server and the credentials that the settings name now.

@@ -1,5 +1,6 @@
 //! Views of real Clusters.
 
+mod credentials;
 mod failing;
 mod moving;
 mod watching;
@@ -20,11 +21,10 @@ use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::Grouping;
-use crate::store::redis::servers::{self, Authority, Encryption, Server};
+use crate::store::redis::servers::{self, Encryption, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames};
 use crate::store::series::{Series, Shape};
-use crate::store::settings::{Deployment, Secret};
-use crate::store::tls::{Tls, TlsMaterial};
+use crate::store::settings::{Deployment, Password};
 
 /// A view, and plans of one or two quotas that nothing exhausts.
 struct Bench {
@@ -320,56 +320,6 @@ async fn nodes_that_have_no_name_are_where_the_asked_one_is() {
     .await;
     bench.decide(0, 1).await.expect("an answer");
     assert_eq!(bench.spent(0).await, [2, 0]);
-}
-
-#[tokio::test(flavor = "local")]
-async fn every_node_is_spoken_to_encrypted() {
-    let authority = Authority::new();
-    let certificate = authority.sign_local();
-    let servers = servers::Cluster::start_with(3, 0, Encryption::Tls(&certificate), &[]);
-    let ca = std::fs::read(authority.file()).expect("the authority");
-    let material = TlsMaterial {
-        ca: Some(&ca),
-        identity: None,
-    };
-    let tls = Tls::new(material).expect("a configuration");
-    let bench = Bench::open_with([servers.nodes[0].address()], |settings| {
-        settings.tls = Some(tls);
-    });
-    for partition_id in 0..30 {
-        bench.decide(partition_id, 1).await.expect("an answer");
-    }
-    let slot = bench.slot(40);
-    let from = servers.primary_of(slot).port();
-    let to = servers.nodes.iter().find(|node| node.port() != from);
-    servers.move_slot(slot, to.expect("another"));
-    bench
-        .decide(40, 1)
-        .await
-        .expect("an answer of the new owner");
-}
-
-#[tokio::test(flavor = "local")]
-async fn user_with_the_documented_rights_suffices_on_a_cluster() {
-    let servers = Arc::new(servers::Cluster::start(3, 0));
-    for node in &servers.nodes {
-        node.command(&servers::documented_user());
-    }
-    let bench = Bench::open_with([servers.nodes[0].address()], |settings| {
-        settings.username = Some("tollgate".into());
-        settings.password = Some(Secret("PASSWORD".into()));
-    });
-    let slot = bench.slot(7);
-    bench.decide(7, 1).await.expect("an answer");
-    let from = servers.primary_of(slot).port();
-    let to = servers.nodes.iter().find(|node| node.port() != from);
-    servers.begin_move(slot, to.expect("another"));
-    for partition_id in bench.partitions_in(slot, 3) {
-        bench
-            .decide(partition_id, 1)
-            .await
-            .expect("an answer of the new node");
-    }
 }
 
 /// Calls that a server has executed.

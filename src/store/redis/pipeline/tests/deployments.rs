@@ -3,7 +3,7 @@
 use super::*;
 use crate::limit::{Charged, LeavingBucket};
 use crate::store::redis::servers::{Authority, Encryption, documented_user};
-use crate::store::settings::Secret;
+use crate::store::settings::Password;
 use crate::store::tls::{Tls, TlsMaterial};
 
 #[tokio::test(flavor = "local")]
@@ -21,7 +21,7 @@ async fn server_is_reached_by_its_unix_socket() {
 async fn server_that_speaks_only_the_older_protocol_is_served_in_it() {
     let server = Server::start_with(&["rename-command HELLO \"\"", "requirepass secret"]);
     decides_at(DialTarget {
-        password: Some(Secret("secret".into())),
+        password: Some(Password::new("secret")),
         ..target(server.address())
     })
     .await;
@@ -47,7 +47,7 @@ async fn user_with_the_documented_rights_suffices() {
     server.command(&["ACL", "SETUSER", "default", "off"]);
     let target = DialTarget {
         username: Some("tollgate".into()),
-        password: Some(Secret("PASSWORD".into())),
+        password: Some(Password::new("PASSWORD")),
         database: 1,
         ..target(server.address())
     };

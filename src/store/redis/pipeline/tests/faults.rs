@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::*;
 use crate::store::redis::servers::{Fault, Proxy};
-use crate::store::settings::Secret;
+use crate::store::settings::Password;
 
 #[tokio::test(flavor = "local")]
 async fn killed_server_ends_what_was_sent_and_the_pipeline_heals() {
@@ -316,7 +316,7 @@ async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
     server.command(&["CONFIG", "SET", "requirepass", "right"]);
     let with = |password: &str| {
         Resolver::Fixed(DialTarget {
-            password: Some(Secret(password.into())),
+            password: Some(Password::new(password)),
             ..target(server.address())
         })
     };

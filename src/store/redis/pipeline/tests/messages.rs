@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use super::*;
 use crate::store::redis::connect::DialError;
 use crate::store::redis::servers::Server;
-use crate::store::settings::Secret;
+use crate::store::settings::Password;
 
 #[tokio::test(flavor = "local")]
 async fn error_has_the_words_of_the_server() {
@@ -26,7 +26,7 @@ async fn each_change_is_logged_once_and_no_secret_is() {
     let server = Server::start_with(&["requirepass right"]);
     let with = |password: &str| {
         Resolver::Fixed(DialTarget {
-            password: Some(Secret(password.into())),
+            password: Some(Password::new(password)),
             ..target(server.address())
         })
     };
@@ -138,7 +138,7 @@ fn what_a_server_says_is_shown_in_one_line_of_bounded_length() {
 }
 
 /// Takes what this thread logs, until the guard is dropped.
-fn captured() -> (CapturedLog, impl Drop) {
+pub(super) fn captured() -> (CapturedLog, impl Drop) {
     // With one subscriber alone, a place that logs is off for good once a thread without it was there.
     static SECOND: LazyLock<tracing::Dispatch> = LazyLock::new(|| {
         tracing::Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF))
@@ -155,10 +155,10 @@ fn captured() -> (CapturedLog, impl Drop) {
 
 /// Takes what is logged on this thread.
 #[derive(Clone, Debug, Default)]
-struct CapturedLog(Arc<Mutex<Vec<u8>>>);
+pub(super) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
 impl CapturedLog {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let bytes = self.0.lock().expect("nobody panics with it");
         String::from_utf8_lossy(&bytes).into_owned()
     }

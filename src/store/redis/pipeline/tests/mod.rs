@@ -4,6 +4,7 @@ mod deployments;
 mod events;
 mod faults;
 mod messages;
+mod passwords;
 mod sentinels;
 
 use std::future::{Future, poll_fn};

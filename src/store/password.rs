@@ -1,0 +1,178 @@
+//! A password, which can be read again if it came from a file: whoever rotates it writes the file.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A text that must not appear in any output. All clones change together.
+#[derive(Clone)]
+pub struct Password(Arc<PasswordCell>);
+
+struct PasswordCell {
+    text: Mutex<CurrentText>,
+    /// Counts the changes of the text.
+    version: AtomicU64,
+    source: Option<Source>,
+}
+
+struct CurrentText {
+    text: Arc<str>,
+    /// Whether it could not be read when it was last read again.
+    is_unreadable: bool,
+}
+
+/// Where the text came from.
+struct Source {
+    /// What the configuration says in its place.
+    written: Box<str>,
+    read: Box<ReadText>,
+}
+
+/// Reads the text, or says why it cannot be read.
+type ReadText = dyn Fn() -> Result<Box<str>, String> + Send + Sync;
+
+/// What came of reading a password again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reread {
+    /// It is another now.
+    Changed,
+    /// Nothing has changed.
+    Same,
+    /// It cannot be read any more, and stays as it was.
+    Failed(String),
+}
+
+impl Password {
+    /// Makes a password that cannot be read again.
+    pub fn new(text: &str) -> Self {
+        Self::of(text, None)
+    }
+
+    /// Makes a password that came to be what it is by `read`; `written` is what the configuration says.
+    ///
+    /// Its text may be secret, too: it only tells one source from another.
+    pub fn from_source(
+        text: &str,
+        written: &str,
+        read: impl Fn() -> Result<Box<str>, String> + Send + Sync + 'static,
+    ) -> Self {
+        let source = Source {
+            written: written.into(),
+            read: Box::new(read),
+        };
+        Self::of(text, Some(source))
+    }
+
+    fn of(text: &str, source: Option<Source>) -> Self {
+        Self(Arc::new(PasswordCell {
+            text: Mutex::new(CurrentText {
+                text: text.into(),
+                is_unreadable: false,
+            }),
+            version: AtomicU64::new(0),
+            source,
+        }))
+    }
+
+    /// Returns the text as it is now.
+    pub fn text(&self) -> Arc<str> {
+        let current = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&current.text)
+    }
+
+    /// Counts how often the text has changed.
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Relaxed)
+    }
+
+    /// Reads the password again if it came from a file, for all clones, and logs under its `key` what
+    /// that changes. A file is small and on this machine, so this blocks.
+    pub fn refresh(&self, key: &'static str) {
+        match self.read_again() {
+            Reread::Changed => tracing::info!(key, "store: password read again"),
+            Reread::Failed(error) => tracing::warn!(
+                key,
+                error,
+                "store: password cannot be read again: the one that was read last stays in force"
+            ),
+            Reread::Same => {}
+        }
+    }
+
+    fn read_again(&self) -> Reread {
+        let Some(source) = &self.0.source else {
+            return Reread::Same;
+        };
+        let mut current = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
+        match (source.read)() {
+            Ok(text) => {
+                current.is_unreadable = false;
+                if *text == *current.text {
+                    return Reread::Same;
+                }
+                current.text = text.into();
+                self.0.version.fetch_add(1, Relaxed);
+                Reread::Changed
+            }
+            Err(_) if std::mem::replace(&mut current.is_unreadable, true) => Reread::Same,
+            Err(why) => Reread::Failed(why),
+        }
+    }
+
+    fn written(&self) -> Option<&str> {
+        self.0.source.as_ref().map(|source| &*source.written)
+    }
+}
+
+/// Two are equal if they are the same now and come from the same source.
+impl PartialEq for Password {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text() && self.written() == other.written()
+    }
+}
+
+impl Eq for Password {}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_change_together_and_what_cannot_be_read_stays() {
+        let content = Arc::new(Mutex::new(Ok("one".into())));
+        let read = Arc::clone(&content);
+        let read = move || read.lock().expect("no test panics with it").clone();
+        let (fixed, password) = (
+            Password::new("one"),
+            Password::from_source("one", "${file:a}", read),
+        );
+        let clone = password.clone();
+        let set = |to: Result<&str, &str>| {
+            let to = to.map(Into::into).map_err(ToOwned::to_owned);
+            *content.lock().expect("no test panics with it") = to;
+        };
+        assert_eq!(password.read_again(), Reread::Same);
+        set(Ok("two"));
+        assert_eq!(password.read_again(), Reread::Changed);
+        set(Err("gone"));
+        assert_eq!(password.read_again(), Reread::Failed("gone".to_owned()));
+        assert_eq!(password.read_again(), Reread::Same, "it is said once");
+        assert_eq!((&*clone.text(), clone.version()), ("two", 1));
+        assert_eq!((fixed.read_again(), &*fixed.text()), (Reread::Same, "one"));
+        assert_eq!(format!("{fixed:?} {password:?}"), "Password Password");
+    }
+
+    #[test]
+    fn passwords_from_different_places_differ() {
+        let from = |written| Password::from_source("one", written, || Ok("one".into()));
+        assert_eq!(from("${file:a}"), from("${file:a}"));
+        assert_ne!(from("${file:a}"), from("${file:b}"));
+        assert_ne!(from("${file:a}"), Password::new("one"));
+    }
+}
