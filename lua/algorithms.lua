@@ -1,22 +1,19 @@
 
--- The algorithms by number, each made when it is first needed: to make them all takes the server
--- longer than to decide.
+-- Peeks and commits with the algorithm that has a number: `fixed_window` and the others make functions
+-- of its parts, when they are first needed. A state is a list of at most seven values.
 
-local made = {}
+local MAKERS =
+  { fixed_window, sliding_window, sliding_window, sliding_window, sliding_log, gcra }
+local peeks, commits, releases = {}, {}, {}
 
-local function make(number)
-  local algorithm
-  if number == FIXED_WINDOW then
-    algorithm = fixed_window()
-  elseif number == SLIDING_LOG then
-    algorithm = sliding_log()
-  elseif number == GCRA then
-    algorithm = gcra()
-  elseif number >= WEIGHTED and number <= DROPPED then
-    algorithm = sliding_window(number)
-  else
-    error("a check without an algorithm", 0)
+local function peek(key, room, x, y, number)
+  if not peeks[number] then
+    local make = MAKERS[number] or error("a check without an algorithm", 0)
+    peeks[number], commits[number], releases[number] = make()
   end
-  made[number] = algorithm
-  return algorithm
+  return peeks[number](key, room, x, y, number)
+end
+
+local function commit(key, cost, room, x, y, flags, a, b, c, d, e, f, g, number)
+  return commits[number](key, cost, room, x, y, flags, a, b, c, d, e, f, g)
 end

@@ -8,47 +8,32 @@
 -- has a second form, with `flags=allow-oom`, for a server that is full: it updates keys that exist and
 -- makes none. CREATES_KEYS says which form this is; it is set on the second line.
 --
--- Each algorithm has a peek, which reads a key into a view and says whether the cost fits, or nil if
--- there is no key and none may be made; a commit, which spends a cost or none, writes what has changed
--- and returns the facts; a release, which gives back; and a show, which returns the facts of a view and
--- writes nothing. The facts of an empty state are "". What aged or was from far ahead is written back
--- even if nothing is spent.
+-- A key lives a second longer than its state matters: us / 1000 + 1001 ms. It is sent in digits, as
+-- the server writes numbers as doubles, which takes longer.
+--
+-- A script runs from its first line at every call, and a function or a table takes the server longer
+-- to make than most steps take. So what decides one check is one run of steps, and a function that is
+-- needed rarely is made where it is needed. The files of an algorithm are parts of such a run:
+-- - peek takes `key`, `room`, `x`, `y` and `number` (the algorithm), reads the key, and leaves `fits`
+--   (whether the cost does), `is_known` (whether there is a key), and its state in locals of its own;
+-- - commit takes these, `cost` and `flags`, spends the cost, writes what has changed, and leaves
+--   `facts`: what the reply says of the state, "" if it is empty. What aged or was from far ahead is
+--   written back even if nothing is spent. If the cost is nil, nothing is written.
+-- check/ puts them together for a plan of one check. Where plans or algorithms are mixed, each part is
+-- the body of a function of its name (algorithms.lua). There, release gives back, and returns facts.
 
-local KEYS, ARGV, call, unpack_list = KEYS, ARGV, redis.call, unpack
-local byte, format, sub = string.byte, string.format, string.sub
-local pack, unpack = struct.pack, struct.unpack
-local floor, min, max, frexp = math.floor, math.min, math.max, math.frexp
+local KEYS, ARGV, call, pack, unpack, unpack_list =
+  KEYS, ARGV, redis.call, struct.pack, struct.unpack, unpack
 
--- Counters saturate here.
-local COUNT_MAX = 4503599627370496
 -- One check: algorithm (1 byte), flags (1), cost (7), room (8, signed), x (7), y (7), big-endian.
--- The room is how much may be in use for the cost to fit, -1 if it never fits.
-local CHECK = ">BBI7i8I7I7"
+-- The room is how much may be in use for the cost to fit, -1 if it never fits. Algorithms: 1 =
+-- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra.
 -- Flags: 1 = shadow, 2 = counts refused requests too.
-local COUNTS_ALL = 2
--- Algorithms; 2 to 4 are sliding-window: leaving weighted, whole, dropped.
-local FIXED_WINDOW, WEIGHTED, DROPPED, SLIDING_LOG, GCRA = 1, 2, 4, 5, 6
+local CHECK, COUNTS_ALL = ">BBI7i8I7I7", 2
 
--- The time in µs since 1970.
-local now
-if ARGV[1] == "" then
+-- The time in µs since 1970: the first argument if that is a number, otherwise the server's.
+local now, first = tonumber(ARGV[1]), 2
+if not now then
   local time = call("TIME")
-  now = time[1] * 1000000 + time[2]
-else
-  now = tonumber(ARGV[1])
-end
-
--- Returns how many ms a key lives whose state stops mattering in that many µs: a second more. In
--- digits, since the server writes numbers as doubles, which takes longer.
-local function lifetime(us)
-  return format("%d", us / 1000 + 1001)
-end
-
--- Returns the error reply for what `pcall` caught: the server's own words, or UNREADABLE for a
--- value that no algorithm wrote.
-local function failed(reason)
-  if string.find(reason, "^%u+ ") then
-    return { err = reason }
-  end
-  return { err = "UNREADABLE " .. reason }
+  now, first = time[1] * 1000000 + time[2], 1
 end

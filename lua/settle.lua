@@ -2,29 +2,31 @@
 -- Gives back, spends more, or forgets, for any number of entries, each by itself.
 --
 -- KEYS[i]   the key of entry i.
--- ARGV[1]   the time in µs since 1970, in digits; empty: the server's TIME.
--- ARGV[1+i] entry i: step (1 byte: 1 = release, 2 = spend, 3 = reset), a check (prelude.lua) whose
---           cost is the amount and whose room is that of a peek, then of the charge that a release
---           gives back: its time in µs (7) and the units that still stand (7).
+-- ARGV      first, unless the server's TIME counts, the time in µs since 1970, in digits; then each
+--           entry: step (1 byte: 1 = release, 2 = spend, 3 = reset), a check (prelude.lua) whose cost
+--           is the amount and whose room is that of a peek, then of the charge that a release gives
+--           back: its time in µs (7) and the units that still stand (7).
 -- Reply     per entry a string, or an error if it could not be settled, which leaves the others
 --           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
 --           leaves alone what has no key.
 -- Redis     7.0 or later.
 -- Work      as decide; a release from a log looks at the entries that are newer than its own.
 
-local RELEASE, RESET = 1, 3
+local RELEASE, SPEND, RESET = 1, 2, 3
 
 local function settle(key, entry)
   local step, number, flags, amount, room, x, y, charged_at, charged =
     unpack(">BBBI7i8I7I7I7I7", entry)
-  local algorithm, view, facts = made[number] or make(number), {}, ""
+  local facts = ""
   if step == RESET then
     call("DEL", key)
-  elseif algorithm.peek(view, key, room, x, y) ~= nil then
-    if step == RELEASE then
-      facts = algorithm.release(view, key, amount, charged_at, charged, room, x, y)
-    else
-      facts = algorithm.commit(view, key, amount, room, x, y, flags)
+  else
+    local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number)
+    if step == RELEASE and is_known then
+      local release = releases[number]
+      facts = release(key, amount, charged_at, charged, room, x, y, a, b, c, d, e, f, g)
+    elseif step == SPEND and (is_known or CREATES_KEYS) then
+      facts = commit(key, amount, room, x, y, flags, a, b, c, d, e, f, g, number)
     end
   end
   return pack(">I7", now) .. facts
@@ -32,7 +34,11 @@ end
 
 local replies = {}
 for entry = 1, #KEYS do
-  local is_settled, reply = pcall(settle, KEYS[entry], ARGV[entry + 1])
-  replies[entry] = is_settled and reply or failed(reply)
+  local is_settled, reply = pcall(settle, KEYS[entry], ARGV[first - 1 + entry])
+  if not is_settled then
+    -- The server's own words, or a value that no algorithm wrote.
+    reply = { err = string.find(reply, "^%u+ ") and reply or "UNREADABLE " .. reply }
+  end
+  replies[entry] = reply
 end
 return replies

@@ -65,7 +65,7 @@ impl Scripted {
         let entered = connection.ask(&["AUTH", "gateway", "secret"]);
         assert_eq!(entered.expect("the server answers").text(), "OK");
         for script in Script::ALL {
-            let sha = connection.ask(&["SCRIPT", "LOAD", script.source()]);
+            let sha = control.ask(&["SCRIPT", "LOAD", script.source()]);
             assert_eq!(sha.expect("the server answers").text(), script.sha());
         }
         let names = KeyNames::new("test");
@@ -213,19 +213,25 @@ impl Scripted {
         }
     }
 
-    /// Has plans decided in one call.
+    /// Has plans decided in one call, by the script that a gateway calls for them.
     pub fn replies(&mut self, now: Option<Timestamp>, plans: &[Packed]) -> Vec<Value> {
-        let mut arguments = vec![time_argument(now)];
-        arguments.extend(plans.iter().map(|packed| packed.argument.clone()));
+        let script = match plans {
+            [packed] => packed.script,
+            _ => Script::Decide,
+        };
+        let arguments = plans.iter().map(|packed| packed.argument.clone());
         let call = Call {
-            script: self.form(Script::Decide),
+            script: self.form(script),
             keys: plans
                 .iter()
                 .flat_map(|packed| packed.keys.clone())
                 .collect(),
-            arguments,
+            arguments: time_argument(now).into_iter().chain(arguments).collect(),
         };
-        self.call(&call).list().to_vec()
+        match self.call(&call) {
+            Value::List(replies) => replies,
+            reply => vec![reply],
+        }
     }
 
     /// Returns the script that is called instead of one.

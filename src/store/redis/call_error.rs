@@ -97,7 +97,7 @@ impl CallError {
     /// keys holds a value that no script of this version wrote.
     pub(crate) fn is_of_the_plan(&self) -> bool {
         let is_of_a_key = |text: &str| {
-            ["WRONGTYPE", "UNREADABLE"]
+            ["WRONGTYPE", "UNREADABLE", "ERR user_script"]
                 .iter()
                 .any(|code| text.starts_with(code))
         };

@@ -3,7 +3,7 @@
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
 use tollgate::limit::{Algorithm, Count, PartitionId, Quota};
-use tollgate::store::redis::wire::{self, Intent, Packed, Reply};
+use tollgate::store::redis::wire::{self, Call, Intent, Packed, Reply};
 
 use crate::scripted::{Scripted, algorithms, quota_of};
 use crate::support::redis::Value;
@@ -81,6 +81,37 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
         assert_eq!(decision.remaining, 2, "quota {index}");
     }
     assert!(scripted.replies(Some(START), &again)[2].error().is_some());
+}
+
+#[test]
+fn value_that_no_script_wrote_is_an_error_of_its_plan_and_stays() {
+    for algorithm in algorithms() {
+        let mut scripted = Scripted::new(vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        let key = scripted.key(0);
+        for set in [
+            [b"SET".as_slice(), &key, b"x"],
+            [b"LPUSH".as_slice(), &key, b"x"],
+        ] {
+            scripted.command(&[b"DEL".as_slice(), &key]);
+            scripted.command(&set);
+            let dump = [b"DUMP".as_slice(), &key];
+            let before = scripted.command(&dump);
+            let alone = packed_apart(&scripted, 1);
+            let twice = [alone.clone(), alone.clone()].concat();
+            let mut errors = scripted.replies(Some(START), &twice);
+            errors.push(scripted.answer(&Call {
+                script: alone[0].script,
+                keys: alone[0].keys.to_vec(),
+                arguments: vec![alone[0].argument.clone()],
+            }));
+            let codes = ["WRONGTYPE ", "UNREADABLE ", "ERR user_script"];
+            for error in errors.iter().map(|reply| reply.error().expect("an error")) {
+                let is_known = codes.iter().any(|code| error.starts_with(code));
+                assert!(is_known, "{algorithm:?}: {error}");
+            }
+            assert_eq!(scripted.command(&dump), before, "{algorithm:?}");
+        }
+    }
 }
 
 #[test]

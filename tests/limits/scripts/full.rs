@@ -270,7 +270,10 @@ fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
     Call {
         script,
         keys: keys.concat(),
-        arguments: [vec![time_argument(Some(now))], arguments].concat(),
+        arguments: time_argument(Some(now))
+            .into_iter()
+            .chain(arguments)
+            .collect(),
     }
 }
 

@@ -29,7 +29,7 @@ use super::connect::{DialEndpoint, DialTarget};
 use super::pipeline::{Caller, Pipeline, PipelineContext, PipelineState};
 use super::sentinel::Resolver;
 use super::watch::Watch;
-use super::wire::{Call, Packed, Reply, Script, time_argument};
+use super::wire::{Call, Packed, Reply, time_argument};
 use crate::store::settings::{Address, RedisSettings};
 use retry_budget::RetryBudget;
 use slot_map::SlotMap;
@@ -113,16 +113,14 @@ impl Cluster {
                 return pipeline.decide(part.clone(), caller).await;
             }
             let call = Call {
-                script: Script::Decide,
+                script: part.script,
                 keys: part.keys.to_vec(),
-                arguments: vec![time_argument(time), part.argument.clone()],
+                arguments: (time_argument(time).into_iter())
+                    .chain([part.argument.clone()])
+                    .collect(),
             };
             match pipeline.call(call, true, caller).await? {
-                Value::Array(mut answers) if answers.len() == 1 => match answers.pop() {
-                    Some(Value::BulkString(bytes)) => Ok(Reply(bytes)),
-                    Some(Value::ServerError(error)) => Err(CallError::from_server(&error)),
-                    _ => Err(CallError::BadReply),
-                },
+                Value::BulkString(bytes) => Ok(Reply(bytes)),
                 _ => Err(CallError::BadReply),
             }
         });

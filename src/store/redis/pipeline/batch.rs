@@ -116,8 +116,11 @@ fn split(jobs: Vec<Job>) -> Vec<JobCall> {
 impl JobCall {
     /// Makes the call that does `jobs`: any number of plans, or one call of a script.
     fn new(jobs: Vec<Job>) -> Self {
-        let script = match jobs.first().map(|job| &job.work) {
-            Some(Work::Call { call, .. }) => call.script,
+        let script = match &jobs[..] {
+            [job] => match &job.work {
+                Work::Call { call, .. } => call.script,
+                Work::Plan(packed) => packed.script,
+            },
             _ => Script::Decide,
         };
         Self {
@@ -204,7 +207,9 @@ impl JobCall {
         for key in plans().flat_map(|plan| &plan.keys) {
             command.arg(&**key);
         }
-        command.arg(time);
+        if !time.is_empty() {
+            command.arg(time);
+        }
         for plan in plans() {
             command.arg(&*plan.argument);
         }
@@ -238,6 +243,10 @@ impl JobCall {
 
 fn bytes_of(plan: &Packed) -> usize {
     plan.keys.iter().map(|key| key.len()).sum::<usize>() + plan.argument.len()
+}
+
+fn is_bytes(reply: &Value) -> bool {
+    matches!(reply, Value::BulkString(_))
 }
 
 /// Sends calls together; returns one reply for each, those of `ASKING` left out.
@@ -298,12 +307,13 @@ impl Delivery {
                     );
                 }
             }
-            _ if is_plan => {
-                let answer = |job| self.answer(job, Err(CallError::BadReply));
+            // One plan has its answer by itself.
+            value if !is_plan || (is_bytes(&value) && call.jobs.len() == 1) => {
+                let answer = |job| self.answer(job, Ok(value.clone()));
                 call.jobs.into_iter().for_each(answer);
             }
-            value => {
-                let answer = |job| self.answer(job, Ok(value.clone()));
+            _ => {
+                let answer = |job| self.answer(job, Err(CallError::BadReply));
                 call.jobs.into_iter().for_each(answer);
             }
         }

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::message::{BadReply, Packed, Reply};
 use super::names::KeyNames;
+use super::script::Script;
 use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
@@ -29,6 +30,7 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
         argument[flags_at] |= u8::from(check.mode == Mode::Shadow);
     }
     Packed {
+        script: Script::for_plan(plan),
         keys: (plan.iter())
             .map(|check| names.key(check.series_id, check.partition_id))
             .collect(),

@@ -2,11 +2,14 @@
 
 use smallvec::SmallVec;
 
+use super::script::Script;
 use crate::clock::Timestamp;
 
 /// A plan that is in one slot or on one server, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
+    /// The script that decides it in a call of its own; [`Script::Decide`] decides several in one.
+    pub script: Script,
     /// One key per check.
     pub keys: SmallVec<[Box<[u8]>; 2]>,
     /// The script's argument.
@@ -23,8 +26,8 @@ pub struct Reply(pub Vec<u8>);
 #[error("a reply that no script of this version gives")]
 pub struct BadReply;
 
-/// Renders the first argument of the decide and settle scripts: the time to decide at, empty for the
-/// server's own.
-pub fn time_argument(at: Option<Timestamp>) -> Vec<u8> {
-    at.map_or_else(Vec::new, |at| at.0.to_string().into_bytes())
+/// Renders the first argument of the scripts that decide and settle: the time to decide at. It is left
+/// out for the server's own.
+pub fn time_argument(at: Option<Timestamp>) -> Option<Vec<u8>> {
+    at.map(|at| at.0.to_string().into_bytes())
 }

@@ -2,12 +2,22 @@
 
 use std::sync::LazyLock;
 
+use crate::limit::{Algorithm, Check};
+
 /// A script of `lua/`, by its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
     /// Decides plans, each all or nothing, or peeks at them. A full server answers OOM and executes
     /// nothing.
     Decide,
+    /// As `Decide`, for a plan of one check of a fixed window; it takes the server half as long.
+    CheckFixedWindow,
+    /// As `Decide`, for a plan of one check of a sliding window.
+    CheckSlidingWindow,
+    /// As `Decide`, for a plan of one check of a sliding log.
+    CheckSlidingLog,
+    /// As `Decide`, for a plan of one check of gcra or leaky-bucket.
+    CheckGcra,
     /// Gives units back, spends more, or resets. A full server answers OOM and executes nothing.
     Settle,
     /// Announces a node, and counts the nodes; a full server too.
@@ -20,19 +30,40 @@ pub enum Script {
 
 impl Script {
     /// All scripts.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::Decide,
+        Self::CheckFixedWindow,
+        Self::CheckSlidingWindow,
+        Self::CheckSlidingLog,
+        Self::CheckGcra,
         Self::Settle,
         Self::Announce,
         Self::DecideExisting,
         Self::SettleExisting,
     ];
 
+    /// Returns the cheapest script that decides a plan which has a call of its own.
+    pub fn for_plan(plan: &[Check<'_>]) -> Self {
+        let [check] = plan else {
+            return Self::Decide;
+        };
+        match check.quota.algorithm {
+            Algorithm::FixedWindow => Self::CheckFixedWindow,
+            Algorithm::SlidingWindow { .. } => Self::CheckSlidingWindow,
+            Algorithm::SlidingLog => Self::CheckSlidingLog,
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::CheckGcra,
+        }
+    }
+
     /// Returns the script that takes the same keys and arguments and that a full server executes, if
     /// that is another one.
     pub fn when_full(self) -> Option<Self> {
         match self {
-            Self::Decide => Some(Self::DecideExisting),
+            Self::Decide
+            | Self::CheckFixedWindow
+            | Self::CheckSlidingWindow
+            | Self::CheckSlidingLog
+            | Self::CheckGcra => Some(Self::DecideExisting),
             Self::Settle => Some(Self::SettleExisting),
             Self::Announce | Self::DecideExisting | Self::SettleExisting => None,
         }
@@ -42,6 +73,10 @@ impl Script {
     pub fn source(self) -> &'static str {
         match self {
             Self::Decide => DECIDE,
+            Self::CheckFixedWindow => CHECK_FIXED_WINDOW,
+            Self::CheckSlidingWindow => CHECK_SLIDING_WINDOW,
+            Self::CheckSlidingLog => CHECK_SLIDING_LOG,
+            Self::CheckGcra => CHECK_GCRA,
             Self::Settle => SETTLE,
             Self::Announce => ANNOUNCE,
             Self::DecideExisting => DECIDE_EXISTING,
@@ -57,19 +92,10 @@ impl Script {
     }
 }
 
-/// Concatenates a head, the algorithms and a driver.
-macro_rules! script {
-    ($head:ident, $driver:literal) => {
-        concat!(
-            $head!(),
-            include_str!("../../../../lua/prelude.lua"),
-            include_str!("../../../../lua/fixed_window.lua"),
-            include_str!("../../../../lua/sliding_window.lua"),
-            include_str!("../../../../lua/sliding_log.lua"),
-            include_str!("../../../../lua/gcra.lua"),
-            include_str!("../../../../lua/algorithms.lua"),
-            include_str!($driver),
-        )
+/// Reads a file of `lua/`.
+macro_rules! lua {
+    ($($name:literal),+) => {
+        include_str!(concat!("../../../../lua/", $($name,)+ ".lua"))
     };
 }
 
@@ -87,8 +113,71 @@ macro_rules! existing {
     };
 }
 
-const DECIDE: &str = script!(creating, "../../../../lua/decide.lua");
-const DECIDE_EXISTING: &str = script!(existing, "../../../../lua/decide.lua");
-const SETTLE: &str = script!(creating, "../../../../lua/settle.lua");
-const SETTLE_EXISTING: &str = script!(existing, "../../../../lua/settle.lua");
-const ANNOUNCE: &str = include_str!("../../../../lua/announce.lua");
+/// Makes the functions of an algorithm when they are first needed; its peek finds this state.
+macro_rules! maker {
+    ($name:literal, $functions:expr, $state:literal) => {
+        concat!(
+            "\nlocal function ",
+            $name,
+            "()\n",
+            $functions,
+            "\nlocal function peek(key, room, x, y, number)\n",
+            lua!($name, "/peek"),
+            "return fits, is_known, ",
+            $state,
+            "\nend\n\nlocal function commit(key, cost, room, x, y, flags, ",
+            $state,
+            ")\n",
+            lua!($name, "/commit"),
+            "return facts\nend\n",
+            lua!($name, "/release"),
+            "return peek, commit, release\nend\n",
+        )
+    };
+}
+
+/// Concatenates a head, all algorithms and a driver.
+macro_rules! of_all {
+    ($head:ident, $driver:literal) => {
+        concat!(
+            $head!(),
+            lua!("prelude"),
+            maker!("fixed_window", "", "value, start, used, is_new, is_changed"),
+            maker!(
+                "sliding_window",
+                "",
+                "index, value, first_at, bytes, newest, total, gathered"
+            ),
+            maker!("sliding_log", lua!("sliding_log/functions"), "view"),
+            maker!("gcra", "", "tat, is_changed"),
+            lua!("algorithms"),
+            lua!($driver),
+        )
+    };
+}
+
+/// Concatenates a script for one check.
+macro_rules! of_one {
+    ($name:literal, $functions:expr) => {
+        concat!(
+            creating!(),
+            lua!("prelude"),
+            $functions,
+            lua!("check/begin"),
+            lua!($name, "/peek"),
+            lua!("check/cost"),
+            lua!($name, "/commit"),
+            lua!("check/reply"),
+        )
+    };
+}
+
+const DECIDE: &str = of_all!(creating, "decide");
+const DECIDE_EXISTING: &str = of_all!(existing, "decide");
+const CHECK_FIXED_WINDOW: &str = of_one!("fixed_window", "");
+const CHECK_SLIDING_WINDOW: &str = of_one!("sliding_window", "");
+const CHECK_SLIDING_LOG: &str = of_one!("sliding_log", lua!("sliding_log/functions"));
+const CHECK_GCRA: &str = of_one!("gcra", "");
+const SETTLE: &str = of_all!(creating, "settle");
+const SETTLE_EXISTING: &str = of_all!(existing, "settle");
+const ANNOUNCE: &str = lua!("announce");

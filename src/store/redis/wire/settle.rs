@@ -54,7 +54,7 @@ pub struct Call {
 /// Makes the call that settles these, whose keys are all on one server.
 pub fn settle(settlements: &[Settlement<'_>], names: &KeyNames, at: Option<Timestamp>) -> Call {
     let mut arguments = Vec::with_capacity(1 + settlements.len());
-    arguments.push(time_argument(at));
+    arguments.extend(time_argument(at));
     arguments.extend(settlements.iter().map(argument));
     Call {
         script: Script::Settle,

@@ -1,0 +1,20 @@
+
+-- fixed-window: units used in one window, and that window's start.
+--
+-- Value: a string, start (7 bytes, µs) and used (7), big-endian. No value: nothing used.
+-- The window's start is in the value, so no key name is ever built from a time.
+-- x = window in µs. Work: one read and at most one write.
+
+local window, value = x, call("GET", key)
+local is_known, is_changed, start, old, used = value, false, now - now % x, 0, 0
+if value then
+  old, used = unpack(">I7I7", value)
+  if old > now and old - now <= window then
+    start = old
+  elseif old > now then
+    is_changed = true
+  elseif old < start then
+    used, is_changed = 0, true
+  end
+end
+local fits, is_new = used <= room, old ~= start

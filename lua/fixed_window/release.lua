@@ -1,0 +1,7 @@
+
+local function release(key, amount, at, _, room, x, y, value, start, used, is_new, is_changed)
+  if used > 0 and at - at % x == start then
+    used, is_changed = math.max(used - amount, 0), true
+  end
+  return commit(key, 0, room, x, y, 0, value, start, used, is_new, is_changed)
+end

@@ -1,0 +1,92 @@
+
+-- sliding-window: the window in equal buckets, of which the oldest is leaving.
+--
+-- Value: a string, big-endian: bytes per count (1 byte: 4 or 7), index of the newest bucket (7),
+-- units of all buckets (7; means nothing where counts have 7 bytes), then the buckets that hold
+-- units, oldest first: index modulo 256 (1) and units (4 or 7). No value: nothing used.
+-- x = bucket in µs, y = buckets.
+-- Work: one read and at most one write; at most y + 1 buckets are looked at, mostly two.
+--
+-- Found are: the bucket to decide in; the value, where in it the first bucket begins that still counts
+-- (beyond FIRST: some have gone), bytes per count, the newest bucket, the units of all that count;
+-- and the units that count as spent now.
+
+local WEIGHTED, DROPPED, FIRST = 2, 4, 16
+local floor, width = math.floor, x
+local value = call("GET", key)
+local is_known, index = value, floor(now / width)
+local fits, first_at, bytes, newest, total, gathered = room >= 0, FIRST, 4, 0, 0, 0
+repeat
+  if not value then
+    value = ""
+    break
+  end
+  local low, units
+  bytes, newest, total, low, units = unpack(">BI7I7BI4", value)
+  -- Counts of seven bytes are added up each time: where their sum passes 2^53, it is rounded.
+  local wide_sum = bytes == 7 and function(from)
+    local sum = 0
+    for position = from, #value, 8 do
+      sum = sum + unpack(">I7", value, position + 1)
+    end
+    return sum
+  end
+  if wide_sum then
+    units, total = unpack(">I7", value, FIRST + 1), wide_sum(FIRST)
+  end
+  local at = newest * width
+  if at < now then
+    at = now
+  elseif at - now > width * y then
+    fits, gathered = total <= room, math.min(total, 4503599627370496)
+    first_at, bytes, newest, total = #value + 1, 4, 0, 0
+    break
+  end
+
+  index = floor(at / width)
+  local previous, oldest = index - y, newest - (newest - low) % 256
+  while oldest < previous or (oldest == previous and number == DROPPED) do
+    first_at, total = first_at + bytes + 1, total - units
+    if first_at > #value then
+      break
+    end
+    low, units = unpack(bytes == 4 and ">BI4" or ">BI7", value, first_at)
+    oldest = newest - (newest - low) % 256
+  end
+  if first_at > #value then
+    bytes, newest, total = 4, 0, 0
+    break
+  end
+  local others = total - units
+  if wide_sum then
+    others = wide_sum(first_at + 8)
+    total = others + units
+  end
+
+  if oldest == previous and number == WEIGHTED then
+    -- floor(units * inside / width), by long division where the product passes 2^53: with limbs of k
+    -- bits, 2^(k+1) * width <= 2^53.
+    local inside = (index + 1) * width - at
+    local product = units * inside
+    if product <= 9007199254740992 then
+      units = floor(product / width)
+    else
+      local _, bits = math.frexp(width)
+      local limb, place = 2 ^ (52 - bits), 1
+      while place * limb <= units do
+        place = place * limb
+      end
+      local quotient, rest = 0, 0
+      while place >= 1 do
+        local digit = floor(units / place)
+        units = units - digit * place
+        local current = rest * limb + digit * inside
+        quotient = quotient * limb + floor(current / width)
+        rest = current % width
+        place = place / limb
+      end
+      units = quotient
+    end
+  end
+  fits = others + units <= room
+until true
