@@ -7,6 +7,10 @@
 //! a busy machine hardly counts. Decisions per second are what one core allows the server, by its
 //! CPU time.
 //!
+//! On a Cluster of three primaries, on the same core and over loopback, a plan has a call of its own,
+//! and one over two partitions two peeks and two charges: what that takes all servers is printed
+//! beside what one server takes that is reached in the same way.
+//!
 //! Bytes are Redis' own `MEMORY USAGE`: name, value and expiry of one key.
 //!
 //! Needs `redis-server` and `taskset`.
@@ -18,6 +22,7 @@
 
 mod support;
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -31,7 +36,7 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, PartitionId, Quota};
-use tollgate::store::settings::{Deployment, Location, RedisSettings};
+use tollgate::store::settings::{Address, Deployment, Location, RedisSettings};
 use tollgate::store::{MemoryStore, Outcome, Series, Session, Settings, Store};
 
 use support::{cpu_ns, cpu_of, median, until};
@@ -57,6 +62,7 @@ fn main() {
         }
         println!();
     }
+    print_cluster(folder.path());
     println!(
         "\nns of CPU time per refusal that is remembered: {:.0}",
         ns_per_remembered(&server)
@@ -75,39 +81,105 @@ fn main() {
 
 /// Returns CPU time per decision, of this thread and of Redis: medians of several rounds.
 fn micros_per_decision(server: &Server, algorithm: Algorithm, batch: usize) -> (f64, f64) {
-    let bench = Bench::new(server, algorithm, 1 << 40, Clock::system());
+    let bench = Bench::new(server.deployment(), algorithm, 1 << 40, Clock::system());
     let rounds: Vec<(f64, f64)> = (0..ROUNDS)
-        .map(|_| {
-            let before = (cpu_ns().unwrap_or(0), server.cpu());
-            bench.runtime.block_on(async {
-                for turn in 0..DECISIONS / batch {
-                    let asked = (0..batch)
-                        .map(|index| bench.decide(partition_id((turn * batch + index) % KEYS)));
-                    for outcome in join_all(asked).await {
-                        assert_admitted(&outcome);
-                    }
-                }
-            });
-            let there = server.cpu().saturating_sub(before.1);
-            let here = cpu_ns().unwrap_or(0) - before.0;
-            let per_decision = |micros: f64| micros / DECISIONS as f64;
-            let there = per_decision(there.as_secs_f64() * 1e6);
-            (per_decision(here as f64 / 1e3), there)
-        })
+        .map(|_| bench.round(&[server], 1, batch))
         .collect();
     let of = |figure: fn(&(f64, f64)) -> f64| median(rounds.iter().map(figure).collect());
     (of(|round| round.0), of(|round| round.1))
 }
 
+/// Prints what a decision takes one server and all primaries of a Cluster, in turns, so that what
+/// else the machine does falls on all alike.
+fn print_cluster(folder: &Path) {
+    let alone = Server::start_on_port(folder, &[]);
+    let primaries: Vec<Server> = (0..PRIMARIES)
+        .map(|_| Server::start_on_port(folder, &["--cluster-enabled", "yes"]))
+        .collect();
+    share_slots(&primaries);
+    let cluster = primaries.iter().map(Server::address).collect();
+    println!(
+        "\nµs of CPU time of Redis per decision of a sliding window, and how many times one server's"
+    );
+    println!(
+        "{:>19}{:>16}{:>24}{:>24}",
+        "ready at once", "one server", "one partition", "two partitions"
+    );
+    let sliding = algorithms()[2].1;
+    let bench = |deployment| Bench::new(deployment, sliding, 1 << 40, Clock::system());
+    let (one, all) = (
+        bench(alone.deployment()),
+        bench(Deployment::Cluster(cluster)),
+    );
+    let (alone, primaries) = (vec![&alone], primaries.iter().collect::<Vec<_>>());
+    for batch in BATCHES {
+        let rounds: Vec<[f64; 3]> = (0..CLUSTER_ROUNDS)
+            .map(|_| {
+                let shared = one.round(&alone, 1, batch).1;
+                [
+                    shared,
+                    all.round(&primaries, 1, batch).1,
+                    all.round(&primaries, 2, batch).1,
+                ]
+            })
+            .collect();
+        let of = |figure: usize| median(rounds.iter().map(|round| round[figure]).collect());
+        let times = |figure: usize| {
+            median(
+                rounds
+                    .iter()
+                    .map(|round| round[figure] / round[0])
+                    .collect(),
+            )
+        };
+        print!("{batch:>19}{:>16.2}", of(0));
+        println!(
+            "{:>16.2} ({:.2}){:>17.2} ({:.2})",
+            of(1),
+            times(1),
+            of(2),
+            times(2)
+        );
+    }
+}
+
+/// Makes a Cluster of nodes that share the slots.
+fn share_slots(nodes: &[Server]) {
+    let ask = |node: &Server, words: &[String]| {
+        redis::cmd("CLUSTER")
+            .arg(words)
+            .query::<String>(&mut node.connect())
+            .expect("Redis is ours")
+    };
+    for (index, node) in nodes.iter().enumerate() {
+        let [first, next] = [index, index + 1].map(|index| index * 16_384 / nodes.len());
+        let words = [
+            "ADDSLOTSRANGE".into(),
+            first.to_string(),
+            (next - 1).to_string(),
+        ];
+        ask(node, &words);
+        let (port, bus) = (node.port.to_string(), (node.port + 1).to_string());
+        ask(&nodes[0], &["MEET".into(), "127.0.0.1".into(), port, bus]);
+    }
+    let is_ready = |node: &Server| {
+        let info = ask(node, &["INFO".into()]);
+        info.contains("cluster_state:ok")
+            && info.contains(&format!("cluster_known_nodes:{}", nodes.len()))
+    };
+    until(|| nodes.iter().all(is_ready).then_some(())).expect("the nodes find each other");
+}
+
 /// Returns the CPU time per decision that a remembered refusal answers.
 fn ns_per_remembered(server: &Server) -> f64 {
-    let bench = Bench::new(server, Algorithm::FixedWindow, 1, Clock::system());
+    let deployment = server.deployment();
+    let bench = Bench::new(deployment, Algorithm::FixedWindow, 1, Clock::system());
     let spent = partition_id(0);
-    bench.runtime.block_on(bench.decide(spent));
-    bench.runtime.block_on(bench.decide(spent));
+    bench.runtime.block_on(bench.decide(&[spent]));
+    bench.runtime.block_on(bench.decide(&[spent]));
     let before = cpu_ns().unwrap_or(0);
     for _ in 0..DECISIONS {
-        let outcome = bench.decide(spent).now_or_never();
+        let outcome = bench.decide(&[spent]).now_or_never();
         let outcome = outcome.expect("what is remembered is not asked for");
         assert!(matches!(outcome, Outcome::Decided { verdict, .. } if !verdict.admit));
     }
@@ -121,9 +193,9 @@ fn bytes_after(server: &Server, algorithm: Algorithm, costs: u32) -> u64 {
         .query(&mut connection)
         .expect("Redis is ours");
     let clock = Clock::manual(Timestamp(1_800_000_000_000_000));
-    let bench = Bench::new(server, algorithm, 1 << 40, clock.clone());
+    let bench = Bench::new(server.deployment(), algorithm, 1 << 40, clock.clone());
     for _ in 0..costs {
-        assert_admitted(&bench.runtime.block_on(bench.decide(partition_id(0))));
+        assert_admitted(&bench.runtime.block_on(bench.decide(&[partition_id(0)])));
         clock.advance(Micros(WINDOW.0 / u64::from(costs)));
     }
     let key: String = redis::cmd("RANDOMKEY")
@@ -156,10 +228,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(server: &Server, algorithm: Algorithm, limit: u64, clock: Clock) -> Self {
+    fn new(deployment: Deployment, algorithm: Algorithm, limit: u64, clock: Clock) -> Self {
         let settings = Settings {
             location: Location::Redis(RedisSettings {
-                deployment: Deployment::Unix(server.socket.clone()),
+                deployment,
                 database: 0,
                 username: None,
                 password: None,
@@ -168,7 +240,7 @@ impl Bench {
                 tls: None,
                 prefix: Arc::from("bench"),
             }),
-            timeout: Duration::from_secs(1),
+            timeout: Duration::from_secs(10),
             refusal_cache: Duration::from_mins(1),
             ..Settings::default()
         };
@@ -198,8 +270,34 @@ impl Bench {
         }
     }
 
-    async fn decide(&self, partition_id: PartitionId) -> Outcome {
-        let check = Check {
+    /// Lets `batch` clients of this many partitions ask at once, again and again; returns the CPU time
+    /// per decision of this thread and of the servers, in µs.
+    fn round(&self, servers: &[&Server], partitions: usize, batch: usize) -> (f64, f64) {
+        let cpu = || servers.iter().map(|server| server.cpu()).sum::<Duration>();
+        let before = (cpu_ns().unwrap_or(0), cpu());
+        self.runtime.block_on(async {
+            for turn in 0..DECISIONS / batch {
+                let asked = (0..batch).map(async |index| {
+                    let client = (turn * batch + index) % KEYS;
+                    let ids: Vec<_> = (0..partitions)
+                        .map(|partition| partition_id(client + KEYS * partition))
+                        .collect();
+                    self.decide(&ids).await
+                });
+                for outcome in join_all(asked).await {
+                    assert_admitted(&outcome);
+                }
+            }
+        });
+        let there = cpu().saturating_sub(before.1);
+        let here = cpu_ns().unwrap_or(0) - before.0;
+        let per_decision = |micros: f64| micros / DECISIONS as f64;
+        let there = per_decision(there.as_secs_f64() * 1e6);
+        (per_decision(here as f64 / 1e3), there)
+    }
+
+    async fn decide(&self, partition_ids: &[PartitionId]) -> Outcome {
+        let check = |&partition_id| Check {
             quota: &self.quota,
             series_id: self.series_id,
             partition_id,
@@ -207,7 +305,8 @@ impl Bench {
             mode: Mode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
         };
-        self.session.decide(&[check]).await
+        let plan: Vec<_> = partition_ids.iter().map(check).collect();
+        self.session.decide(&plan).await
     }
 }
 
@@ -215,19 +314,62 @@ impl Bench {
 struct Server {
     process: Child,
     socket: PathBuf,
+    /// 0: it listens on its socket alone.
+    port: u16,
 }
 
 impl Server {
     fn start(folder: &Path) -> Self {
-        let socket = folder.join("redis.sock");
+        Self::start_with(folder, 0, &[])
+    }
+
+    /// Starts a server that listens on a port too, with these options.
+    fn start_on_port(folder: &Path, options: &[&str]) -> Self {
+        // A pair: the other one is for the bus of a Cluster.
+        let port = until(|| {
+            let port = TcpListener::bind("127.0.0.1:0")
+                .ok()?
+                .local_addr()
+                .ok()?
+                .port();
+            TcpListener::bind(("127.0.0.1", port.checked_add(1)?)).ok()?;
+            Some(port)
+        });
+        Self::start_with(folder, port.expect("two free ports"), options)
+    }
+
+    fn start_with(folder: &Path, port: u16, options: &[&str]) -> Self {
+        let (port_text, bus) = (port.to_string(), (port + 1).to_string());
+        let socket = folder.join(format!("{port}.sock"));
         let mut command = Command::new("taskset");
-        command.args(["-c", "1", "redis-server", "--port", "0", "--unixsocket"]);
+        command.args([
+            "-c",
+            "1",
+            "redis-server",
+            "--port",
+            &port_text,
+            "--unixsocket",
+        ]);
+        command.arg(&socket);
+        command.args([
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--cluster-port",
+            &bus,
+            "--dir",
+        ]);
         command
-            .arg(&socket)
-            .args(["--save", "", "--appendonly", "no"]);
-        let process = command.stdout(Stdio::null()).spawn();
+            .arg(folder)
+            .args(["--cluster-config-file", &format!("{port}.nodes")]);
+        let process = command.args(options).stdout(Stdio::null()).spawn();
         let process = process.expect("taskset and redis-server are installed");
-        let server = Self { process, socket };
+        let server = Self {
+            process,
+            socket,
+            port,
+        };
         until(|| Client::open(server.url()).ok()?.get_connection().ok()).expect("Redis listens");
         server
     }
@@ -239,6 +381,21 @@ impl Server {
     fn connect(&self) -> Connection {
         let client = Client::open(self.url()).expect("a path");
         client.get_connection().expect("Redis listens")
+    }
+
+    fn address(&self) -> Address {
+        Address {
+            host: "127.0.0.1".into(),
+            port: self.port,
+        }
+    }
+
+    /// Says how a gateway reaches it: by its port, if it has one.
+    fn deployment(&self) -> Deployment {
+        match self.port {
+            0 => Deployment::Unix(self.socket.clone()),
+            _ => Deployment::Single(self.address()),
+        }
     }
 
     fn cpu(&self) -> Duration {
@@ -289,6 +446,9 @@ const BATCHES: [usize; 3] = [1, 8, 32];
 /// Decisions per round.
 const DECISIONS: usize = 16_000;
 const ROUNDS: usize = 3;
+/// Rounds of which each compares a Cluster with one server.
+const CLUSTER_ROUNDS: usize = 7;
+const PRIMARIES: usize = 3;
 /// Clients that ask in turn.
 const KEYS: usize = 1_000;
 const WINDOW: Micros = Micros::from_secs(60);
