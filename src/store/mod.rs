@@ -5,7 +5,7 @@
 //!
 //! `memory` keeps counters in this process. `redis` asks servers that a fleet shares, and `guarded`
 //! makes it bearable to lose them; neither of the two rooms below it knows the other. `charge`,
-//! `outcome`, `series`, `settings` and `tls` are plain types for all of them.
+//! `outcome`, `password`, `series`, `settings` and `tls` are plain types for all of them.
 
 mod password;
 pub mod settings;
