@@ -42,7 +42,12 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
         let mut hangup = signal(SignalKind::hangup())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut gateway = match Gateway::start(&text, Clock::system()) {
+        // Before anything runs, so that no event is lost.
+        let prepare = |gateway: &mut Gateway| {
+            greet(gateway, file);
+            gateway.log_events();
+        };
+        let mut gateway = match Gateway::start_with(&text, Clock::system(), prepare) {
             Ok(gateway) => gateway,
             Err(StartError::File(report)) => {
                 let color = std::io::stderr().is_terminal();
@@ -54,8 +59,6 @@ fn run(file: &Path) -> anyhow::Result<ExitCode> {
             }
             Err(error) => return Err(error.into()),
         };
-        greet(&gateway, file);
-        gateway.log_events();
         tracing::info!("listening");
         loop {
             tokio::select! {

@@ -6,19 +6,17 @@
 
 mod control;
 mod descriptors;
+mod threads;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use crate::access_log::Writer;
 use crate::admin::AdminState;
 use crate::clock::Clock;
 use crate::config::changes::{changes, keep_until_restart};
@@ -26,12 +24,11 @@ use crate::config::{Loaded, environment, file::File, load, report::Report};
 use crate::limit::plan::SeriesId;
 use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
-use crate::proxy::downstream::listener::{self, HANDOVER_MAX, WorkerHandle};
-use crate::proxy::run::run;
+use crate::proxy::downstream::listener;
 use crate::proxy::shared::{Live, Shared};
 use crate::snapshot::Snapshot;
 use crate::store::{MemoryStore, Store};
-use control::{Phase, control};
+use control::Phase;
 
 /// A running gateway; it drains when it is dropped.
 #[derive(Debug)]
@@ -91,14 +88,31 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]: none is worth a second try without a change.
     pub fn start(text: &str, clock: Clock) -> Result<Self, StartError> {
+        Self::start_with(text, clock, |_| {})
+    }
+
+    /// As [`start`](Self::start); `prepare` is called when the ports are bound and nothing runs yet.
+    ///
+    /// # Errors
+    /// As `start`.
+    pub fn start_with(
+        text: &str,
+        clock: Clock,
+        prepare: impl FnOnce(&mut Self),
+    ) -> Result<Self, StartError> {
         // The file says where counters live; it is read with the series ids that every store uses.
         let memory = Arc::new(MemoryStore::new(clock.clone(), u64::MAX));
         let loaded = load(text, &environment, &mut |series| memory.series_id(series))
             .map_err(StartError::File)?;
-        Self::run(loaded, memory, clock)
+        Self::run(loaded, memory, clock, prepare)
     }
 
-    fn run(loaded: Loaded, memory: Arc<MemoryStore>, clock: Clock) -> Result<Self, StartError> {
+    fn run(
+        loaded: Loaded,
+        memory: Arc<MemoryStore>,
+        clock: Clock,
+        prepare: impl FnOnce(&mut Self),
+    ) -> Result<Self, StartError> {
         let snapshot = loaded.snapshot;
         let listeners = bind_all(&snapshot)?;
         let admin_listener = bind_admin(&snapshot)?;
@@ -135,6 +149,8 @@ impl Gateway {
             control: None,
             retired: Vec::new(),
         };
+        prepare(&mut gateway);
+        descriptors::warn_if_few(max, &gateway.shared.live().snapshot);
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;
@@ -145,37 +161,6 @@ impl Gateway {
         gateway.observe_store();
         gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
         Ok(gateway)
-    }
-
-    fn spawn_worker(&mut self, index: usize) -> io::Result<WorkerHandle> {
-        let (orders, taken) = mpsc::channel(HANDOVER_MAX);
-        let shared = Arc::clone(&self.shared);
-        let metrics = Arc::clone(&shared.metrics);
-        let writer = Writer::new(self.output.clone());
-        let thread = std::thread::Builder::new()
-            .name(format!("worker-{index}"))
-            .spawn(move || {
-                if let Err(error) = run(metrics.worker(index), shared, writer, taken) {
-                    tracing::error!(%error, "a worker cannot run");
-                }
-            })?;
-        self.workers.push(thread);
-        Ok(WorkerHandle {
-            index: self.shared.metrics.worker(index),
-            orders,
-            load: Arc::new(AtomicUsize::new(0)),
-        })
-    }
-
-    fn observe_store(&self) {
-        let shared = Arc::downgrade(&self.shared);
-        let usage = move || {
-            shared
-                .upgrade()
-                .map(|shared| shared.store.usage())
-                .unwrap_or_default()
-        };
-        self.shared.metrics.observe_store(usage);
     }
 
     /// Bounds connections by the limit of open files, which may have changed; logs a warning if
@@ -196,40 +181,17 @@ impl Gateway {
             self.logging = Some(logging);
         }
         warn(&std::mem::take(&mut self.warnings));
-        self.count_descriptors();
     }
 
-    fn spawn_control(
-        &mut self,
-        listeners: Vec<TcpListener>,
-        admin_listener: Option<TcpListener>,
-        workers: Vec<WorkerHandle>,
-        phase: watch::Receiver<Phase>,
-    ) -> io::Result<()> {
-        let shared = Arc::clone(&self.shared);
-        let admin = Arc::clone(&self.admin);
-        let runtime = move || -> io::Result<()> {
-            let runtime = Builder::new_current_thread()
-                .enable_all()
-                .build_local(LocalOptions::default())?;
-            runtime.block_on(control(
-                shared,
-                admin,
-                listeners,
-                admin_listener,
-                workers,
-                phase,
-            ))
+    fn observe_store(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        let usage = move || {
+            shared
+                .upgrade()
+                .map(|shared| shared.store.usage())
+                .unwrap_or_default()
         };
-        let thread = std::thread::Builder::new()
-            .name("control".into())
-            .spawn(move || {
-                if let Err(error) = runtime() {
-                    tracing::error!(%error, "the control thread cannot run");
-                }
-            })?;
-        self.control = Some(thread);
-        Ok(())
+        self.shared.metrics.observe_store(usage);
     }
 
     /// Returns the address that the listener of this name is bound to.

@@ -1,0 +1,72 @@
+//! The threads of a gateway: one for each worker, and one that controls them.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, watch};
+
+use super::Gateway;
+use super::control::{Phase, control};
+use crate::access_log::Writer;
+use crate::proxy::downstream::listener::{HANDOVER_MAX, WorkerHandle};
+use crate::proxy::run::run;
+
+impl Gateway {
+    /// Starts a worker on a thread of its own.
+    pub(super) fn spawn_worker(&mut self, index: usize) -> io::Result<WorkerHandle> {
+        let (orders, taken) = mpsc::channel(HANDOVER_MAX);
+        let shared = Arc::clone(&self.shared);
+        let metrics = Arc::clone(&shared.metrics);
+        let writer = Writer::new(self.output.clone());
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .spawn(move || {
+                if let Err(error) = run(metrics.worker(index), shared, writer, taken) {
+                    tracing::error!(%error, "a worker cannot run");
+                }
+            })?;
+        self.workers.push(thread);
+        Ok(WorkerHandle {
+            index: self.shared.metrics.worker(index),
+            orders,
+            load: Arc::new(AtomicUsize::new(0)),
+        })
+    }
+
+    /// Starts the control thread.
+    pub(super) fn spawn_control(
+        &mut self,
+        listeners: Vec<TcpListener>,
+        admin_listener: Option<TcpListener>,
+        workers: Vec<WorkerHandle>,
+        phase: watch::Receiver<Phase>,
+    ) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let admin = Arc::clone(&self.admin);
+        let runtime = move || -> io::Result<()> {
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .build_local(LocalOptions::default())?;
+            runtime.block_on(control(
+                shared,
+                admin,
+                listeners,
+                admin_listener,
+                workers,
+                phase,
+            ))
+        };
+        let thread = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || {
+                if let Err(error) = runtime() {
+                    tracing::error!(%error, "the control thread cannot run");
+                }
+            })?;
+        self.control = Some(thread);
+        Ok(())
+    }
+}
