@@ -11,6 +11,9 @@
 //! and one over two partitions two peeks and two charges: what that takes all servers is printed
 //! beside what one server takes that is reached in the same way.
 //!
+//! A flood of refused requests, each with another second partition, must cost Redis about one call a
+//! second.
+//!
 //! Bytes are Redis' own `MEMORY USAGE`: name, value and expiry of one key.
 //!
 //! Needs `redis-server` and `taskset`.
@@ -26,9 +29,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use redis::{Client, Connection};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -63,10 +65,7 @@ fn main() {
         println!();
     }
     print_cluster(folder.path());
-    println!(
-        "\nns of CPU time per refusal that is remembered: {:.0}",
-        ns_per_remembered(&server)
-    );
+    print_flood(&server);
     println!("\nbytes per key: after one cost, and after one in each tenth of a window");
     for (name, algorithm) in algorithms() {
         let bytes = [1, 10].map(|costs| bytes_after(&server, algorithm, costs));
@@ -170,20 +169,32 @@ fn share_slots(nodes: &[Server]) {
     until(|| nodes.iter().all(is_ready).then_some(())).expect("the nodes find each other");
 }
 
-/// Returns the CPU time per decision that a remembered refusal answers.
-fn ns_per_remembered(server: &Server) -> f64 {
+/// Prints what a flood of refused requests takes whose second partition is another each time.
+fn print_flood(server: &Server) {
     let deployment = server.deployment();
-    let bench = Bench::new(deployment, Algorithm::FixedWindow, 1, Clock::system());
-    let spent = partition_id(0);
-    bench.runtime.block_on(bench.decide(&[spent]));
-    bench.runtime.block_on(bench.decide(&[spent]));
-    let before = cpu_ns().unwrap_or(0);
-    for _ in 0..DECISIONS {
-        let outcome = bench.decide(&[spent]).now_or_never();
-        let outcome = outcome.expect("what is remembered is not asked for");
+    let bench = Bench::new(deployment, Algorithm::SlidingLog, 1, Clock::system());
+    let refused = partition_id(0);
+    let decide = |varied| {
+        let plan = [refused, partition_id(varied)];
+        bench.runtime.block_on(bench.decide(&plan))
+    };
+    assert_admitted(&decide(1));
+    let began = Instant::now();
+    let (calls, cpu) = (server.calls(), cpu_ns().unwrap_or(0));
+    let mut requests = 0;
+    while began.elapsed() < FLOOD {
+        requests += 1;
+        let outcome = decide(requests + 1);
         assert!(matches!(outcome, Outcome::Decided { verdict, .. } if !verdict.admit));
     }
-    (cpu_ns().unwrap_or(0) - before) as f64 / DECISIONS as f64
+    let cpu = cpu_ns().unwrap_or(0) - cpu;
+    println!(
+        "\nrefused, with another second partition each time: {} ns of CPU time here per request; \
+         {:.1} calls of Redis a second for {:.0} requests a second",
+        cpu / requests as u64,
+        (server.calls() - calls) as f64 / FLOOD.as_secs_f64(),
+        requests as f64 / FLOOD.as_secs_f64(),
+    );
 }
 
 /// Returns the bytes of a key after this many costs of 1, spread evenly over one window.
@@ -241,7 +252,6 @@ impl Bench {
                 prefix: Arc::from("bench"),
             }),
             timeout: Duration::from_secs(10),
-            refusal_cache: Duration::from_mins(1),
             ..Settings::default()
         };
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 30));
@@ -398,6 +408,19 @@ impl Server {
         }
     }
 
+    /// Counts the calls of scripts that it has executed.
+    fn calls(&self) -> u64 {
+        let stats: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .query(&mut self.connect())
+            .expect("Redis is ours");
+        let calls = |line: &str| {
+            let (_, counts) = line.strip_prefix("cmdstat_eval")?.split_once("calls=")?;
+            counts.split(',').next()?.parse::<u64>().ok()
+        };
+        stats.lines().filter_map(calls).sum()
+    }
+
     fn cpu(&self) -> Duration {
         // taskset replaces itself with what it starts.
         cpu_of(self.process.id())
@@ -451,4 +474,6 @@ const CLUSTER_ROUNDS: usize = 7;
 const PRIMARIES: usize = 3;
 /// Clients that ask in turn.
 const KEYS: usize = 1_000;
+/// How long refused requests are asked for.
+const FLOOD: Duration = Duration::from_secs(5);
 const WINDOW: Micros = Micros::from_secs(60);
