@@ -276,7 +276,9 @@ impl<'a> Case<'a> {
         // What was lost may have been spent before the stretch, and would have counted in it.
         let losses = self.history.losses.iter();
         let losses = losses.filter(|x| since - reach <= x.until && until >= x.since);
-        let lost: u64 = losses.map(|loss| loss.units).sum();
+        let lost: u64 = losses
+            .map(|loss| self.units_of_loss(loss, since, until))
+            .sum();
         let mut outages = self.history.outages.iter();
         let is_within = outages.any(|x| since <= x.until && until >= x.since);
         let allowed = allowed + lost + if is_within { allowed } else { 0 };
@@ -287,6 +289,22 @@ impl<'a> Case<'a> {
             admitted,
             allowed,
         })
+    }
+
+    /// The most that a loss lets be admitted beyond the law in a stretch: as much as is lost, and what two
+    /// servers that decide at the same time, while one takes over, work off twice.
+    fn units_of_loss(&self, loss: &Loss, since: i64, until: i64) -> u64 {
+        let is_rate = matches!(
+            self.quota.algorithm,
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+        );
+        let both = (until.min(loss.until) - since.max(loss.since)).max(0);
+        let twice = if is_rate {
+            units_of(both / self.interval())
+        } else {
+            0
+        };
+        loss.units + twice
     }
 
     /// Finds the requests that were refused although there was room.
