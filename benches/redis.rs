@@ -242,14 +242,8 @@ impl Bench {
     fn new(deployment: Deployment, algorithm: Algorithm, limit: u64, clock: Clock) -> Self {
         let settings = Settings {
             location: Location::Redis(RedisSettings {
-                deployment,
-                database: 0,
-                username: None,
-                password: None,
-                sentinel_username: None,
-                sentinel_password: None,
-                tls: None,
                 prefix: Arc::from("bench"),
+                ..RedisSettings::plain(deployment)
             }),
             timeout: Duration::from_secs(10),
             ..Settings::default()

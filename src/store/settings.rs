@@ -99,6 +99,20 @@ pub struct BreakerSettings {
 impl Eq for BreakerSettings {}
 
 impl RedisSettings {
+    /// Names servers that want no credentials and no encryption, under the default prefix.
+    pub fn plain(deployment: Deployment) -> Self {
+        Self {
+            deployment,
+            database: 0,
+            username: None,
+            password: None,
+            sentinel_username: None,
+            sentinel_password: None,
+            tls: None,
+            prefix: "tollgate".into(),
+        }
+    }
+
     /// Reads the passwords again that came from files.
     pub fn refresh_passwords(&self) {
         let passwords = [

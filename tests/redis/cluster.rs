@@ -424,16 +424,7 @@ fn seeds(cluster: &Cluster) -> Location {
         host: seed.ip().to_string().into(),
         port: seed.port(),
     }];
-    Location::Redis(RedisSettings {
-        deployment: Deployment::Cluster(seeds),
-        database: 0,
-        username: None,
-        password: None,
-        sentinel_username: None,
-        sentinel_password: None,
-        tls: None,
-        prefix: "tollgate".into(),
-    })
+    Location::Redis(RedisSettings::plain(Deployment::Cluster(seeds)))
 }
 
 /// Numbers that look drawn, the same each time.

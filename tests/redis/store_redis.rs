@@ -54,14 +54,8 @@ struct Bench {
 impl Bench {
     fn over(deployment: Deployment, timeout: Duration) -> Self {
         let redis = RedisSettings {
-            deployment,
-            database: 0,
-            username: None,
-            password: None,
-            sentinel_username: None,
-            sentinel_password: None,
-            tls: None,
             prefix: Arc::from("t"),
+            ..RedisSettings::plain(deployment)
         };
         let settings = Settings {
             location: Location::Redis(redis),

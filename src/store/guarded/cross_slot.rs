@@ -25,9 +25,7 @@ use crate::store::outcome::Outcome;
 /// What a plan would be answered, part by part.
 struct PeekedPlan<'p, 's> {
     plan: &'p [Check<'s>],
-    parts: Vec<PlanPart<'s>>,
-    /// Whether Redis answered for each part.
-    is_answered: Vec<bool>,
+    parts: Vec<PeekedPart<'s>>,
     /// By place in the plan; nothing for a check that nobody counts.
     decisions: SmallVec<[Option<Decision>; 4]>,
     /// Whether Redis did not say what some check would be answered.
@@ -35,6 +33,9 @@ struct PeekedPlan<'p, 's> {
     /// Whether a check cannot be decided without Redis, which did not answer.
     is_lost: bool,
 }
+
+/// A part of a plan, and whether Redis said what it would be answered: otherwise it is decided here.
+type PeekedPart<'s> = (PlanPart<'s>, bool);
 
 /// Says whether a plan is in several slots.
 pub(super) fn is_cross_slot(remote: &Remote, plan: &[Check<'_>]) -> bool {
@@ -84,20 +85,32 @@ async fn decide_parts(
         peeked.count_refused(remote, timeout).await;
         return peeked.refuse();
     }
-    let charging = peeked.parts.iter().zip(&peeked.is_answered);
-    let charging = charging.map(async |(part, is_answered)| match is_answered {
-        true => remote.charge(&part.checks, timeout).await.ok(),
-        false => None,
-    });
+    let joined = charge(remote, plan, peeked.parts, timeout).await;
+    joined.finish(remote, settlements)
+}
+
+/// Charges parts of a plan at the same time; what Redis does not answer is decided here.
+async fn charge<'p, 's>(
+    remote: &Remote,
+    plan: &'p [Check<'s>],
+    parts: Vec<PeekedPart<'s>>,
+    timeout: Duration,
+) -> JoinedPlan<'p, 's> {
+    let charging = parts
+        .iter()
+        .map(async |(part, is_answered)| match is_answered {
+            true => remote.charge(&part.checks, timeout).await.ok(),
+            false => None,
+        });
     let verdicts = join_all(charging).await;
     let mut joined = JoinedPlan::new(plan);
-    for (part, verdict) in peeked.parts.into_iter().zip(verdicts) {
+    for ((part, _), verdict) in parts.into_iter().zip(verdicts) {
         match verdict {
             Some(verdict) => joined.add_redis(remote, part, verdict),
             None => joined.add_own(remote, part),
         }
     }
-    joined.finish(remote, settlements)
+    joined
 }
 
 impl<'p, 's> PeekedPlan<'p, 's> {
@@ -105,21 +118,17 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         let peeks = join_all(parts.iter().map(|part| remote.peek(&part.checks))).await;
         let mut peeked = Self {
             plan,
-            is_answered: peeks.iter().map(Result::is_ok).collect(),
+            parts: Vec::with_capacity(parts.len()),
             decisions: plan.iter().map(|_| None).collect(),
             is_degraded: false,
             is_lost: false,
-            parts,
         };
-        for (part, peeks) in peeked.parts.iter().zip(peeks) {
-            match peeks {
-                Ok(peeks) => {
-                    for (&place, peek) in part.places.iter().zip(peeks) {
-                        peeked.decisions[place] = peek;
-                    }
-                }
-                Err(_) => peeked.is_degraded = true,
+        for (part, peeks) in parts.into_iter().zip(peeks) {
+            let is_answered = peeks.is_ok();
+            for (&place, peek) in part.places.iter().zip(peeks.into_iter().flatten()) {
+                peeked.decisions[place] = peek;
             }
+            peeked.parts.push((part, is_answered));
         }
         if peeked.decisions.iter().any(Option::is_none) {
             peeked.fill_in(remote);
@@ -147,35 +156,18 @@ impl<'p, 's> PeekedPlan<'p, 's> {
 
     /// Charges the quotas that count refused requests too.
     async fn count_refused(&mut self, remote: &Remote, timeout: Duration) {
-        let mut counting = Vec::new();
-        for (part, is_answered) in self.parts.iter().zip(&self.is_answered) {
+        let counting = self.parts.iter().filter_map(|(part, is_answered)| {
             let mut counted = PlanPart::default();
             for (&place, check) in part.places.iter().zip(&part.checks) {
                 if check.quota.count == Count::All {
                     counted.push(place, *check);
                 }
             }
-            if !counted.checks.is_empty() {
-                counting.push((counted, *is_answered));
-            }
-        }
-        let charging = counting
-            .iter()
-            .map(async |(part, is_answered)| match is_answered {
-                true => remote.charge(&part.checks, timeout).await.ok(),
-                false => None,
-            });
-        let verdicts = join_all(charging).await;
-        for ((part, _), verdict) in counting.into_iter().zip(verdicts) {
-            let mut joined = JoinedPlan::new(&part.checks);
-            let whole = PlanPart::whole(&part.checks);
-            match verdict {
-                Some(verdict) => joined.add_redis(remote, whole, verdict),
-                None => joined.add_own(remote, whole),
-            }
-            for (&place, decision) in part.places.iter().zip(joined.decisions()) {
-                self.decisions[place] = decision.or(self.decisions[place]);
-            }
+            (!counted.checks.is_empty()).then_some((counted, *is_answered))
+        });
+        let charged = charge(remote, self.plan, counting.collect(), timeout).await;
+        for (decision, charged) in self.decisions.iter_mut().zip(charged.decisions()) {
+            *decision = charged.or(*decision);
         }
     }
 

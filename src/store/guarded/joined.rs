@@ -218,6 +218,6 @@ fn comes_back(entry: &ChargeEntry) -> bool {
 
 pub(super) fn unavailable(remote: &Remote) -> Outcome {
     Outcome::Unavailable {
-        retry: remote.store().cooldown(),
+        retry: remote.store().servers.cooldown(),
     }
 }

@@ -152,7 +152,7 @@ impl Refusals {
     pub(super) fn forget_admitted(&self, plan: &[Check<'_>], verdict: &Verdict) {
         for (check, answer) in plan.iter().zip(&verdict.answers) {
             if answer.decision.is_some_and(|decision| decision.admit) {
-                self.forget(check.series_id, check.partition_id);
+                drop(self.forget(check.series_id, check.partition_id));
             }
         }
     }
@@ -165,12 +165,16 @@ impl Refusals {
         partition_id: PartitionId,
         now: Timestamp,
     ) {
-        let hash = self.hash(series_id, partition_id);
-        self.lock(hash).given_back = now;
-        self.forget(series_id, partition_id);
+        let mut shard = self.forget(series_id, partition_id);
+        shard.given_back = now;
     }
 
-    fn forget(&self, series_id: SeriesId, partition_id: PartitionId) {
+    /// Forgets the refusal of one partition's quota; returns its shard, which stays locked.
+    fn forget(
+        &self,
+        series_id: SeriesId,
+        partition_id: PartitionId,
+    ) -> MutexGuard<'_, RefusalShard> {
         let hash = self.hash(series_id, partition_id);
         let mut shard = self.lock(hash);
         let is_it = |entry: &RememberedRefusal| entry.is_of(series_id, partition_id);
@@ -178,12 +182,15 @@ impl Refusals {
             found.remove();
             self.len.fetch_sub(1, Relaxed);
         }
+        shard
     }
 
     /// Forgets the refusals of series that are not among `live`.
     pub(super) fn retain(&self, live: &[SeriesId]) {
+        let mut live = live.to_vec();
+        live.sort_unstable();
         for index in 0..SHARDS {
-            self.retain_in(index, |entry| live.contains(&entry.series_id));
+            self.retain_in(index, |entry| live.binary_search(&entry.series_id).is_ok());
         }
     }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 
 use super::breaker::CircuitBreaker;
@@ -18,7 +19,7 @@ use crate::store::settings::BreakerSettings;
 #[derive(Debug)]
 pub(super) struct Servers {
     clock: Clock,
-    settings: Mutex<BreakerSettings>,
+    settings: ArcSwap<BreakerSettings>,
     known: Mutex<BTreeMap<Arc<str>, Weak<Server>>>,
 }
 
@@ -53,7 +54,7 @@ impl Servers {
     pub(super) fn new(settings: BreakerSettings, clock: Clock) -> Self {
         Self {
             clock,
-            settings: Mutex::new(settings),
+            settings: ArcSwap::from_pointee(settings),
             known: Mutex::default(),
         }
     }
@@ -66,7 +67,7 @@ impl Servers {
         }
         known.retain(|_, server| server.strong_count() > 0);
         let name: Arc<str> = name.into();
-        let settings = *(self.settings.lock()).unwrap_or_else(PoisonError::into_inner);
+        let settings = **self.settings.load();
         let server = Arc::new(Server {
             breaker: CircuitBreaker::new(Arc::clone(&name), settings, self.clock.clone()),
             clock: self.clock.clone(),
@@ -85,10 +86,15 @@ impl Servers {
 
     /// Judges by other settings from now on.
     pub(super) fn set(&self, settings: BreakerSettings) {
-        *(self.settings.lock()).unwrap_or_else(PoisonError::into_inner) = settings;
+        self.settings.store(Arc::new(settings));
         for server in self.all() {
             server.breaker.set(settings);
         }
+    }
+
+    /// Returns how long a server that fails is not asked.
+    pub(super) fn cooldown(&self) -> Micros {
+        self.settings.load().cooldown.into()
     }
 
     /// Lets time pass. To be called several times a second.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::counters::Unanswered;
 use super::remote::Remote;
@@ -28,9 +28,11 @@ pub(super) struct SettlementQueue {
     due: RefCell<VecDeque<Release>>,
     /// What could not be sent, until the next attempt.
     unsent: RefCell<Vec<Release>>,
-    /// How many were taken and have no answer yet.
-    under_way: Cell<usize>,
+    /// Whether some were taken and have no answer yet.
+    is_sending: Cell<bool>,
     filled: Notify,
+    /// Notified when all that was due has been sent and answered.
+    emptied: Notify,
 }
 
 /// What is to come back from Redis.
@@ -83,11 +85,11 @@ impl SettlementQueue {
     async fn work_off(&self, remote: &Remote) {
         loop {
             let due = self.take();
+            self.is_sending.set(!due.is_empty());
             if due.is_empty() {
-                return;
+                return self.emptied.notify_waiters();
             }
             let now = remote.store().clock.now();
-            self.under_way.set(due.len());
             let unsent = join_all(due.into_iter().map(|due| due.send(remote))).await;
             for mut unsent in unsent
                 .into_iter()
@@ -100,19 +102,15 @@ impl SettlementQueue {
                     self.unsent.borrow_mut().push(unsent);
                 }
             }
-            self.under_way.set(0);
         }
     }
 
-    /// Waits until all that is due has been sent and answered, for at most `patience`.
+    /// Waits until all that is due has been sent and answered, for at most `timeout`. What cannot be sent
+    /// by then stays spent.
     pub(super) async fn finish(&self, timeout: Duration) {
-        let finishing = async {
-            while self.under_way.get() > 0 || !self.due.borrow().is_empty() {
-                sleep(FINISH_EVERY).await;
-            }
-        };
-        // What cannot be sent now stays spent.
-        let _ = tokio::time::timeout(timeout, finishing).await;
+        if self.is_sending.get() || !self.due.borrow().is_empty() {
+            let _ = tokio::time::timeout(timeout, self.emptied.notified()).await;
+        }
     }
 
     /// Takes the charges that are settled next, at the same time.
@@ -130,20 +128,25 @@ impl SettlementQueue {
 impl Release {
     /// Tells Redis; returns what could not be sent.
     async fn send(mut self, remote: &Remote) -> Self {
-        let settled = settle(remote, &self.entries, release_step(self.amount)).await;
+        let settled = give_back(remote, &self.entries, self.amount).await;
+        if settled.contains(&Settled::Unanswered) {
+            remote.counters().settlement_dropped();
+        }
         let mut settled = settled.into_iter();
         (self.entries).retain(|_| settled.next() == Some(Settled::Unsent));
         self
     }
 }
 
-/// Whether Redis may know of a settlement.
+/// Whether Redis knows of a settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
     /// Nothing was executed.
     Unsent,
-    /// It was sent, and was or may have been executed.
-    Sent,
+    /// It may have been executed: no answer came.
+    Unanswered,
+    /// It was answered.
+    Answered,
 }
 
 /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
@@ -152,10 +155,10 @@ enum Settled {
 pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Charge {
     let (here, mut there) = split(charge);
     let mut charge = remote.store().memory.release(here, amount);
-    let settled = settle(remote, &there, release_step(amount)).await;
+    let settled = give_back(remote, &there, amount).await;
     for (entry, settled) in there.iter_mut().zip(settled) {
         if let Some(charged) = entry.charged.as_mut()
-            && settled == Settled::Sent
+            && settled != Settled::Unsent
         {
             charged.amount = charged.amount.saturating_sub(amount);
             entry.charged = entry.charged.filter(|charged| charged.amount > 0);
@@ -165,13 +168,22 @@ pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Cha
     charge
 }
 
-/// Returns the step that gives back up to `amount` of an entry, if it was charged.
-fn release_step(amount: u64) -> impl Fn(&ChargeEntry) -> Option<SettlementStep> {
-    move |entry| {
+/// Gives back up to `amount` of each entry that was charged, and forgets that it refused.
+async fn give_back(remote: &Remote, entries: &[ChargeEntry], amount: u64) -> Vec<Settled> {
+    let step = |entry: &ChargeEntry| {
         let charged = entry.charged?;
         let amount = amount.min(charged.amount);
         Some(SettlementStep::Release { charged, amount })
+    };
+    let settled = settle(remote, entries, step).await;
+    let store = remote.store();
+    for (entry, settled) in entries.iter().zip(&settled) {
+        if *settled != Settled::Unsent {
+            let now = store.clock.now();
+            (store.refusals).given_back(entry.series_id, entry.partition_id, now);
+        }
     }
+    settled
 }
 
 /// Says whether a charge may still count, so that giving it back makes a difference.
@@ -241,20 +253,13 @@ async fn settle(
         remote.settle(&settlements).await
     });
     for (group, result) in groups.iter().zip(join_all(calls).await) {
-        match result {
-            Ok(()) | Err(Unanswered::BadKey) => {}
-            Err(Unanswered::Late | Unanswered::Disconnected) => {
-                remote.counters().settlement_dropped();
-            }
-            // Nothing was executed.
-            Err(_) => continue,
-        }
+        let outcome = match result {
+            Ok(()) | Err(Unanswered::BadKey) => Settled::Answered,
+            Err(Unanswered::Late | Unanswered::Disconnected) => Settled::Unanswered,
+            Err(_) => Settled::Unsent,
+        };
         for &index in group {
-            let entry = &entries[index];
-            settled[index] = Settled::Sent;
-            // Units may have come back, so it may admit again.
-            let now = remote.store().clock.now();
-            (remote.store().refusals).given_back(entry.series_id, entry.partition_id, now);
+            settled[index] = outcome;
         }
     }
     settled
@@ -272,7 +277,5 @@ fn split(charge: Charge) -> (Charge, SmallVec<[ChargeEntry; 2]>) {
 const SETTLEMENTS_MAX: usize = 4_096;
 /// Most charges that are given back at the same time, so that decisions need not wait behind them.
 const SETTLED_TOGETHER_MAX: usize = 64;
-/// How often a worker that ends looks whether its charges are given back.
-const FINISH_EVERY: Duration = Duration::from_millis(1);
 /// How often it is tried to send what could not be sent.
 const RETRY_EVERY: Duration = Duration::from_millis(250);

@@ -20,7 +20,7 @@ use crate::metrics::{RedisUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Observers, RedisSession, RedisShared};
 use crate::store::series::Series;
-use crate::store::settings::{BreakerSettings, Location, RedisSettings, Settings};
+use crate::store::settings::{Location, RedisSettings, Settings};
 
 /// Counters in Redis, and what is needed to answer while they cannot be reached.
 #[derive(Debug)]
@@ -45,7 +45,6 @@ pub struct GuardedStore {
 #[derive(Debug)]
 pub(super) struct LiveSettings {
     pub(super) redis: RedisSettings,
-    breaker: BreakerSettings,
     pub(super) timeout: Duration,
     refusal_cache: Micros,
     nodes_min: u32,
@@ -95,7 +94,7 @@ impl GuardedStore {
                 // Whoever uses its passwords shares them with whoever reads them again.
                 live.redis = old.clone();
             }
-            self.servers.set(live.breaker);
+            self.servers.set(settings.breaker);
             if live.refusal_cache == Micros(0) {
                 self.refusals.retain(&[]);
             }
@@ -167,13 +166,8 @@ impl GuardedStore {
             memory: &self.memory,
             partition_key: &self.secret,
             nodes: self.fleet.count().max(self.settings().nodes_min),
-            cooldown: self.cooldown(),
+            cooldown: self.servers.cooldown(),
         }
-    }
-
-    /// Returns how long a server that fails is not asked.
-    pub(super) fn cooldown(&self) -> Micros {
-        self.settings().breaker.cooldown.into()
     }
 
     /// Says whether refusals are remembered at all.
@@ -213,7 +207,6 @@ impl LiveSettings {
     fn new(redis: &RedisSettings, settings: &Settings) -> Self {
         Self {
             redis: redis.clone(),
-            breaker: settings.breaker,
             timeout: settings.timeout,
             refusal_cache: settings.refusal_cache.into(),
             nodes_min: settings.nodes_min,

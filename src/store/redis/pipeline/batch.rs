@@ -245,8 +245,12 @@ fn bytes_of(plan: &Packed) -> usize {
     plan.keys.iter().map(|key| key.len()).sum::<usize>() + plan.argument.len()
 }
 
-fn is_bytes(reply: &Value) -> bool {
-    matches!(reply, Value::BulkString(_))
+/// Tells an error of the server from an answer.
+fn read(value: Value) -> Result<Value, CallError> {
+    match value {
+        Value::ServerError(error) => Err(CallError::from_server(&error)),
+        value => Ok(value),
+    }
 }
 
 /// Sends calls together; returns one reply for each, those of `ASKING` left out.
@@ -288,33 +292,30 @@ struct Delivery {
 
 impl Delivery {
     /// Hands out the reply to a call: one answer for each plan, or the reply itself.
-    fn hand_out(&mut self, call: JobCall, reply: Value) {
+    fn hand_out(&mut self, mut call: JobCall, reply: Value) {
         let is_plan = matches!(call.jobs[0].work, Work::Plan(_));
+        let is_whole = |reply: &Value| !is_plan || matches!(reply, Value::BulkString(_));
         match reply {
-            Value::ServerError(error) => {
-                let error = CallError::from_server(&error);
-                let answer = |job| self.answer(job, Err(error.clone()));
-                call.jobs.into_iter().for_each(answer);
-            }
-            Value::Array(values) if is_plan && values.len() == call.jobs.len() => {
-                for (job, value) in call.jobs.into_iter().zip(values) {
-                    self.answer(
-                        job,
-                        match value {
-                            Value::ServerError(error) => Err(CallError::from_server(&error)),
-                            value => Ok(value),
-                        },
-                    );
+            Value::Array(answers) if is_plan && answers.len() == call.jobs.len() => {
+                for (job, value) in call.jobs.into_iter().zip(answers) {
+                    self.answer(job, read(value));
                 }
             }
-            // One plan has its answer by itself.
-            value if !is_plan || (is_bytes(&value) && call.jobs.len() == 1) => {
-                let answer = |job| self.answer(job, Ok(value.clone()));
-                call.jobs.into_iter().for_each(answer);
-            }
-            _ => {
-                let answer = |job| self.answer(job, Err(CallError::BadReply));
-                call.jobs.into_iter().for_each(answer);
+            // One plan has its answer by itself; an error is every plan's.
+            reply => {
+                let answer = match read(reply) {
+                    Ok(value) if call.jobs.len() > 1 || !is_whole(&value) => {
+                        Err(CallError::BadReply)
+                    }
+                    answer => answer,
+                };
+                let last = call.jobs.pop();
+                for job in call.jobs {
+                    self.answer(job, answer.clone());
+                }
+                if let Some(job) = last {
+                    self.answer(job, answer);
+                }
             }
         }
     }

@@ -53,16 +53,7 @@ impl Bench {
         watch: &Arc<Watch<Slots>>,
     ) -> Rc<Self> {
         let seeds: Vec<Address> = seeds.into_iter().map(address).collect();
-        let mut settings = RedisSettings {
-            deployment: Deployment::Cluster(seeds.clone()),
-            database: 0,
-            username: None,
-            password: None,
-            sentinel_username: None,
-            sentinel_password: None,
-            tls: None,
-            prefix: "tollgate".into(),
-        };
+        let mut settings = RedisSettings::plain(Deployment::Cluster(seeds.clone()));
         change(&mut settings);
         let names = KeyNames::new("tollgate");
         let quotas = [3_600, 86_400].map(|secs| Quota {

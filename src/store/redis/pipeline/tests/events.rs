@@ -50,17 +50,14 @@ async fn batch_that_is_late_is_one_failure_however_many_wait_for_it() {
     let server = Server::start();
     let (pipeline, heard) = listening(&server).await;
     server.stop();
-    let late = |number: u64| {
-        let (pipeline, key) = (Rc::clone(&pipeline), format!("late {number}"));
-        async move {
-            let caller = Caller::new(&|| None);
-            let mut asked = Box::pin(pipeline.decide(plan(&key, 1), &caller));
-            assert!(polled(&mut asked).await.is_pending());
-            sleep(Duration::from_millis(20)).await;
-            caller.is_late.set(true);
-        }
-    };
-    join_all((0..PLANS_PER_CALL as u64).map(late)).await;
+    let callers: Vec<_> = (0..PLANS_PER_CALL).map(|_| Caller::new(&|| None)).collect();
+    let ask = |caller| Box::pin(pipeline.decide(plan("late", 1), caller));
+    let mut asked: Vec<_> = callers.iter().map(ask).collect();
+    sent(&mut asked).await;
+    for caller in &callers {
+        caller.is_late.set(true);
+    }
+    drop(asked);
     assert_eq!(heard.take(), ["no answer in time"]);
     server.resume();
     pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -72,9 +69,8 @@ async fn callers_that_leave_are_no_failure() {
     let server = Server::start();
     let (pipeline, heard) = listening(&server).await;
     server.stop();
-    let mut left = Box::pin(pipeline.asked(plan("k", 1)));
-    assert!(polled(&mut left).await.is_pending());
-    sleep(Duration::from_millis(20)).await;
+    let mut left = [Box::pin(pipeline.asked(plan("k", 1)))];
+    sent(&mut left).await;
     drop(left);
     server.resume();
     until("it is answered", || !heard.0.borrow().is_empty()).await;
@@ -86,12 +82,11 @@ async fn connection_that_ends_is_one_failure_and_so_is_each_attempt() {
     let server = Server::start();
     let (pipeline, heard) = listening(&server).await;
     server.stop();
-    let asked = (0..200).map(|_| pipeline.asked(plan("k", 1)));
-    let killing = async {
-        sleep(Duration::from_millis(20)).await;
-        server.kill();
-    };
-    let (answers, ()) = futures_util::future::join(join_all(asked), killing).await;
+    let ask = |_| Box::pin(pipeline.asked(plan("k", 1)));
+    let mut asked: Vec<_> = (0..200).map(ask).collect();
+    sent(&mut asked).await;
+    server.kill();
+    let answers = join_all(asked).await;
     assert!(answers.iter().all(Result::is_err));
     until("an attempt has failed", || heard.0.borrow().len() >= 3).await;
     let heard = heard.take();

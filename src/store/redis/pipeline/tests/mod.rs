@@ -52,11 +52,7 @@ async fn decisions_that_are_ready_together_share_a_call() {
 #[tokio::test(flavor = "local")]
 async fn plans_kept_apart_have_a_call_each() {
     let server = Server::start();
-    let context = PipelineContext {
-        grouping: Grouping::CallEach,
-        ..context()
-    };
-    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    let pipeline = keeping_apart(&server);
     // From then on the server knows the script.
     pipeline.asked(plan("other", 1)).await.expect("an answer");
     let before = calls(&server);
@@ -69,11 +65,7 @@ async fn plans_kept_apart_have_a_call_each() {
 #[tokio::test(flavor = "local")]
 async fn script_that_the_server_does_not_know_is_sent_once_for_all_that_wait_for_it() {
     let server = Server::start();
-    let context = PipelineContext {
-        grouping: Grouping::CallEach,
-        ..context()
-    };
-    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    let pipeline = keeping_apart(&server);
     let decided = join_all((0..PLANS_PER_CALL).map(|_| pipeline.asked(plan("k", 1)))).await;
     assert!(decided.iter().all(Result::is_ok));
     assert_eq!(spent(&server, "k"), PLANS_PER_CALL as u64);
@@ -186,6 +178,15 @@ async fn one_bad_plan_does_not_fail_the_others_of_its_batch() {
     let (bad, good) = tokio::join!(pipeline.asked(plan("bad", 1)), pipeline.asked(plan("k", 1)));
     assert!(matches!(bad, Err(CallError::Server(_))), "{bad:?}");
     assert!(good.is_ok(), "{good:?}");
+}
+
+/// Opens a pipeline whose plans share no call.
+fn keeping_apart(server: &Server) -> Rc<Pipeline> {
+    let context = PipelineContext {
+        grouping: Grouping::CallEach,
+        ..context()
+    };
+    Pipeline::open(Resolver::Fixed(target(server.address())), context)
 }
 
 /// Asks as somebody who waits for any time.

@@ -162,19 +162,10 @@ async fn sentinel_that_missed_a_failover_is_not_believed() {
 }
 
 fn settings(group: &Sentinels) -> RedisSettings {
-    RedisSettings {
-        deployment: Deployment::Sentinel {
-            sentinels: group.addresses().into_iter().map(address).collect(),
-            name: Sentinels::NAME.into(),
-        },
-        database: 0,
-        username: None,
-        password: None,
-        sentinel_username: None,
-        sentinel_password: None,
-        tls: None,
-        prefix: "tollgate".into(),
-    }
+    RedisSettings::plain(Deployment::Sentinel {
+        sentinels: group.addresses().into_iter().map(address).collect(),
+        name: Sentinels::NAME.into(),
+    })
 }
 
 fn sentinels(settings: &RedisSettings) -> Group {
