@@ -22,8 +22,8 @@ use futures_util::FutureExt;
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, PartitionId, Quota};
-use tollgate::store::{MemoryStore, Outcome, Series, Session, Store};
+use tollgate::limit::{Algorithm, Align, Check, Count, LeavingBucket, PartitionId, Quota};
+use tollgate::store::{MemoryStore, Outcome, Role, Series, Session, Shape, Store};
 
 use support::{cpu_ns, resident_bytes, settle};
 
@@ -89,10 +89,12 @@ impl Bench {
                     window: Micros::from_secs(60 * minutes),
                     algorithm,
                     count: Count::Admitted,
+                    align: Align::Epoch,
                 };
                 let series = Series {
                     policy: Arc::from("bench"),
-                    shape: algorithm.into(),
+                    role: Role::Real,
+                    shape: Shape::of(&quota),
                     window: quota.window,
                 };
                 (quota, store.series_id(&series))
@@ -104,6 +106,7 @@ impl Bench {
     fn decide(&self, session: &Session, partition_id: PartitionId) -> Outcome {
         let plan: smallvec::SmallVec<[Check<'_>; 4]> = (self.quotas.iter())
             .map(|(quota, series_id)| Check {
+                policy: 0,
                 quota,
                 series_id: *series_id,
                 partition_id,

@@ -37,9 +37,9 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, PartitionId, Quota};
+use tollgate::limit::{Algorithm, Align, Check, Count, LeavingBucket, PartitionId, Quota};
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings};
-use tollgate::store::{MemoryStore, Outcome, Series, Session, Settings, Store};
+use tollgate::store::{MemoryStore, Outcome, Role, Series, Session, Settings, Shape, Store};
 
 use support::{cpu_ns, cpu_of, median, until};
 
@@ -255,10 +255,12 @@ impl Bench {
             window: WINDOW,
             algorithm,
             count: Count::Admitted,
+            align: Align::Epoch,
         };
         let series_id = store.series_id(&Series {
             policy: Arc::from(format!("limit-{limit}")),
-            shape: algorithm.into(),
+            role: Role::Real,
+            shape: Shape::of(&quota),
             window: quota.window,
         });
         let runtime = Builder::new_current_thread()
@@ -302,6 +304,7 @@ impl Bench {
 
     async fn decide(&self, partition_ids: &[PartitionId]) -> Outcome {
         let check = |&partition_id| Check {
+            policy: 0,
             quota: &self.quota,
             series_id: self.series_id,
             partition_id,

@@ -95,6 +95,7 @@ fn sliding_window(quota: &Quota, buckets: u32, leaving: LeavingBucket) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::Align;
 
     fn quota(limit: u64, window_s: u64, algorithm: Algorithm) -> Quota {
         Quota {
@@ -102,6 +103,7 @@ mod tests {
             window: Micros(window_s * 1_000_000),
             algorithm,
             count: Count::Admitted,
+            align: Align::Epoch,
         }
     }
 

@@ -89,13 +89,14 @@ fn window_start(quota: &Quota, at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::{Algorithm, Count};
+    use crate::limit::{Algorithm, Align, Count};
 
     const TEN_A_SECOND: Quota = Quota {
         limit: 10,
         window: Micros(1_000_000),
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
+        align: Align::Epoch,
     };
 
     #[test]

@@ -37,7 +37,7 @@ impl Gcra {
 
 impl State for Gcra {
     fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
-        self.tat = self.tat.min(tat_max(quota, now));
+        self.tat = self.tat.min(now + Micros(quota.debt_max_us()));
         now
     }
 
@@ -55,7 +55,7 @@ impl State for Gcra {
         }
         let base = self.tat.max(at);
         let taken = Micros(cost.saturating_mul(quota.interval_us()));
-        self.tat = (base + taken).min(tat_max(quota, at));
+        self.tat = (base + taken).min(at + Micros(quota.debt_max_us()));
         match quota.algorithm {
             Algorithm::LeakyBucket { .. } => base.since(at),
             _ => Micros(0),
@@ -106,21 +106,17 @@ impl State for Gcra {
     }
 }
 
-/// The furthest that `tat` may be ahead, so that a wrong clock heals and waits stay bounded.
-fn tat_max(quota: &Quota, at: Timestamp) -> Timestamp {
-    at + Micros(2 * quota.capacity() * quota.interval_us())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::quota::{COST_MAX, Count};
+    use crate::limit::quota::{Align, COST_MAX, Count};
 
     const FIVE_A_SECOND: Quota = Quota {
         limit: 5,
         window: Micros(1_000_000),
         algorithm: Algorithm::Gcra { burst: 5 },
         count: Count::Admitted,
+        align: Align::Epoch,
     };
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Nothing here does I/O, waits, or reads a clock. Each algorithm is one file and implements
 //! [`State`]; [`plan`] decides several quotas, all or nothing, over any [`plan::Ledger`];
-//! [`after_release`] says what a decision tells once its charge has come back. Where states live is
+//! [`adjustment`] says what a decision tells once its charge is settled. Where states live is
 //! the store's business.
 
 pub mod quota;
@@ -13,11 +13,12 @@ pub mod gcra;
 pub mod sliding_log;
 pub mod sliding_window;
 
-pub mod after_release;
+pub mod adjustment;
 pub mod partition_id;
 pub mod plan;
 
+pub use adjustment::Adjustment;
 pub use partition_id::PartitionId;
 pub use plan::{Answer, Check, Plan, Verdict};
-pub use quota::{Algorithm, Count, Decision, LeavingBucket, Quota, Retry};
+pub use quota::{Algorithm, Align, Count, Decision, LeavingBucket, Quota, Retry};
 pub use state::{Charged, State};

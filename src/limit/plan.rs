@@ -14,6 +14,9 @@ use crate::clock::{Micros, Timestamp};
 /// One quota of a plan: which quota, whose, and how many units of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'s> {
+    /// Which policy of the plan it belongs to. The checks of one policy stand together, its real quotas
+    /// before its candidates.
+    pub policy: u16,
     /// The quota, from the snapshot.
     pub quota: &'s Quota,
     /// Where the store keeps this quota's states.
@@ -40,6 +43,9 @@ pub enum Mode {
     Enforce,
     /// Counts and reports, never refuses.
     Shadow,
+    /// Is tried in place of its policy's real quotas: counts what it would have admitted, and never
+    /// refuses.
+    Candidate,
 }
 
 /// What a policy does when its store cannot answer or cannot hold one more partition.
@@ -124,8 +130,12 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>]) -> Verdict {
     let peeks: SmallVec<[Peek; 4]> = (plan.iter().enumerate())
         .map(|(index, check)| ledger.peek(index, check))
         .collect();
-    let admit =
-        (plan.iter().zip(&peeks)).all(|(check, peek)| peek.admit || check.mode == Mode::Shadow);
+    let refusals = Refusals::of(
+        plan.iter()
+            .zip(&peeks)
+            .map(|(check, peek)| (check, peek.admit)),
+    );
+    let admit = refusals == Refusals::None;
     let mut verdict = Verdict {
         admit,
         retry: Retry::NOW,
@@ -133,7 +143,7 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>]) -> Verdict {
         answers: SmallVec::new(),
     };
     for (index, (check, peek)) in plan.iter().zip(peeks).enumerate() {
-        let step = step(check, peek, admit);
+        let step = step(check, peek, refusals);
         let mut decision = ledger.commit(index, check, peek, step);
         if let Some(decision) = &mut decision {
             match (admit, check.mode) {
@@ -156,13 +166,52 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>]) -> Verdict {
     verdict
 }
 
-/// Returns what a plan does to one of its quotas, given whether the plan is admitted.
-fn step(check: &Check<'_>, peek: Peek, admit: bool) -> Step {
+/// Returns what a plan does to one of its quotas.
+fn step(check: &Check<'_>, peek: Peek, refusals: Refusals) -> Step {
     let counts_all = check.quota.count == Count::All;
-    if counts_all || (admit && peek.admit) {
+    if counts_all || (peek.admit && refusals.lets_count(check)) {
         Step::Charge
     } else {
         Step::Leave
+    }
+}
+
+/// Which policies refuse a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusals {
+    /// None: it is admitted.
+    None,
+    /// This one alone.
+    Of(u16),
+    /// Several.
+    Several,
+}
+
+impl Refusals {
+    /// Finds the policies that refuse, given the checks and whether the cost fits in each.
+    pub fn of<'p, 's: 'p>(checks: impl Iterator<Item = (&'p Check<'s>, bool)>) -> Self {
+        (checks.filter(|(check, fits)| !fits && check.mode == Mode::Enforce))
+            .fold(Self::None, |refusals, (check, _)| {
+                refusals.and(check.policy)
+            })
+    }
+
+    /// Adds a policy that refuses.
+    fn and(self, policy: u16) -> Self {
+        match self {
+            Self::None => Self::Of(policy),
+            Self::Of(known) if known == policy => self,
+            _ => Self::Several,
+        }
+    }
+
+    /// Says whether a check that admits is charged: a candidate also if only its own policy refuses.
+    pub fn lets_count(self, check: &Check<'_>) -> bool {
+        match self {
+            Self::None => true,
+            Self::Of(policy) => check.mode == Mode::Candidate && check.policy == policy,
+            Self::Several => false,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A quota, its algorithm, and the decision that it makes.
 
+use super::partition_id::PartitionId;
 use crate::clock::Micros;
 
 /// `limit` units per `window`, counted by an algorithm.
@@ -16,6 +17,8 @@ pub struct Quota {
     pub algorithm: Algorithm,
     /// Which requests are counted.
     pub count: Count,
+    /// Where windows and buckets begin.
+    pub align: Align,
 }
 
 /// How a quota's units are counted over time.
@@ -54,6 +57,17 @@ pub enum LeavingBucket {
     Whole,
     /// Nothing.
     Dropped,
+}
+
+/// Where the windows of a fixed window and the buckets of a sliding window begin; the other algorithms
+/// have neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Align {
+    /// At the epoch, for all partitions.
+    #[default]
+    Epoch,
+    /// Later or earlier by each partition's phase, so that not every client's quota returns at once.
+    Spread,
 }
 
 /// Which requests a quota counts.
@@ -101,6 +115,27 @@ impl Quota {
     /// Returns gcra's emission interval, `ceil(window / limit)`, in microseconds.
     pub fn interval_us(&self) -> u64 {
         self.window.0.div_ceil(self.limit)
+    }
+
+    /// Returns how far a partition's windows are shifted: its state is kept, and asked, at times that are
+    /// later than the store's by this phase, below a window or a bucket.
+    pub fn phase(&self, partition_id: PartitionId) -> Micros {
+        if self.align == Align::Epoch {
+            return Micros(0);
+        }
+        let period_us = match self.algorithm {
+            Algorithm::FixedWindow => self.window.0,
+            // Phases that differ by whole buckets mean the same.
+            Algorithm::SlidingWindow { buckets, .. } => self.window.0 / u64::from(buckets),
+            _ => return Micros(0),
+        };
+        Micros(partition_id.low() % period_us)
+    }
+
+    /// Returns how far ahead gcra's `tat` may be at most, in microseconds, so that a wrong clock heals and
+    /// waits stay bounded.
+    pub fn debt_max_us(&self) -> u64 {
+        2 * self.capacity() * self.interval_us()
     }
 
     /// Returns the most units the quota can ever hold.

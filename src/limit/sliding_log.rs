@@ -210,13 +210,14 @@ impl State for SlidingLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Algorithm;
+    use crate::limit::{Algorithm, Align};
 
     const TEN_A_SECOND: Quota = Quota {
         limit: 10,
         window: Micros(1_000_000),
         algorithm: Algorithm::SlidingLog,
         count: Count::Admitted,
+        align: Align::Epoch,
     };
 
     /// Charges each cost at its time.

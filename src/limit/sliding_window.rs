@@ -315,7 +315,7 @@ const _: () = assert!(BUCKETS_MAX < 1 << (u64::BITS - UNITS_BITS));
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::quota::Count;
+    use crate::limit::{Align, Count};
 
     fn quota(buckets: u32, leaving: LeavingBucket) -> Quota {
         Quota {
@@ -323,6 +323,7 @@ mod tests {
             window: Micros(1_000_000),
             algorithm: Algorithm::SlidingWindow { buckets, leaving },
             count: Count::Admitted,
+            align: Align::Epoch,
         }
     }
 

@@ -5,8 +5,8 @@ use crate::clock::{Micros, Timestamp};
 
 /// What one partition has spent of one quota, and the arithmetic of the algorithm that keeps it.
 ///
-/// The caller first calls [`arrive`](State::arrive) with the store's time and passes the time it
-/// returns to the rest. A default state is a whole quota.
+/// The caller first calls [`arrive`](State::arrive) with the store's time, shifted by the partition's
+/// [`phase`](Quota::phase), and passes the time it returns to the rest. A default state is a whole quota.
 pub trait State: Default {
     /// Brings the state to `now`, and returns the time to decide at.
     ///
@@ -63,7 +63,8 @@ pub trait State: Default {
 /// Where and when units were charged, and how many of them can still be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged {
-    /// The time the decision was made at (what [`State::arrive`] returned).
+    /// The time the decision was made at (what [`State::arrive`] returned), later than the store's by the
+    /// partition's phase.
     pub at: Timestamp,
     /// Units charged less what came back before.
     pub amount: u64,

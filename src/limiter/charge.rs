@@ -1,7 +1,7 @@
 //! What a decision spent, for whoever may have to give it back.
 
-use crate::limit::Decision;
 use crate::limit::plan::SeriesId;
+use crate::limit::{Adjustment, Decision};
 use crate::store::{self, Session};
 
 /// The units that one decision spent. Dropped, they stay spent; given back, they are the client's
@@ -25,11 +25,13 @@ impl OpenCharge {
 
     /// Says what one of its quotas has once all of it is given back.
     pub(super) fn after_give_back(&self, series_id: SeriesId, decision: Decision) -> Decision {
-        self.spent.after_release(series_id, decision, u64::MAX)
+        self.spent
+            .told(series_id, decision, Adjustment::GiveBack(u64::MAX))
     }
 
     /// Gives back all of it.
-    pub fn give_back(self) {
-        self.store.release_later(self.spent, u64::MAX);
+    pub fn give_back(mut self) {
+        let all = |_| Adjustment::GiveBack(u64::MAX);
+        self.store.settle_later(&mut self.spent, all);
     }
 }

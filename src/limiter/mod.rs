@@ -102,7 +102,7 @@ impl<'l> Limiter<'l> {
         decided: &mut Decided,
     ) -> Result<Planned<'l>, usize> {
         let (mut planned, mut latest) = (Planned::default(), latest.borrow_mut());
-        for applied in &route.policies {
+        for (place, applied) in (0..).zip(&route.policies) {
             let policy = &self.snapshot.policies[applied.policy];
             let Some(mode) = policy.mode else { continue };
             let partition = &policy.partition;
@@ -127,6 +127,7 @@ impl<'l> Limiter<'l> {
             for (index, quota) in policy.quotas.iter().enumerate() {
                 planned.owners.push((applied.policy, index));
                 planned.checks.push(Check {
+                    policy: place,
                     quota: &quota.quota,
                     series_id: quota.series_id,
                     partition_id,
@@ -166,7 +167,7 @@ fn worse(so_far: PolicyOutcome, answer: &Answer, mode: Mode, is_degraded: bool) 
         (None, _) => so_far,
         (Some(decision), _) if decision.admit => so_far,
         (Some(_), Mode::Enforce) => PolicyOutcome::Refused,
-        (Some(_), Mode::Shadow) => PolicyOutcome::ShadowRefused,
+        (Some(_), Mode::Shadow | Mode::Candidate) => PolicyOutcome::ShadowRefused,
     }
 }
 

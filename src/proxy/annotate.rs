@@ -93,7 +93,7 @@ mod tests {
     use crate::clock::Micros;
     use crate::limit::plan::SeriesId;
     use crate::limit::quota::COUNT_MAX;
-    use crate::limit::{Algorithm, Count, Decision, Quota, Retry};
+    use crate::limit::{Algorithm, Align, Count, Decision, Quota, Retry};
     use crate::snapshot::PolicyQuota;
     use sfv::{BareItem, List, ListEntry, Parser};
 
@@ -102,6 +102,7 @@ mod tests {
         window: Micros::from_secs(1),
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
+        align: Align::Epoch,
     };
 
     fn quota(name: &str, limit: u64, window_secs: u64) -> PolicyQuota {

@@ -1,7 +1,7 @@
-//! Where counters live, behind one interface: decide, peek, release, spend, reset.
+//! Where counters live, behind one interface: decide, peek, settle, reset.
 //!
 //! A store decides a whole plan, all or nothing. [`Charge`] is what the decision spent: if it is
-//! dropped, the units stay spent; if it is handed to [`Session::release_later`], they come back.
+//! dropped, the units stay spent; [`Session::settle_later`] gives them back or spends more.
 //!
 //! `memory` keeps counters in this process. `redis` asks servers that a fleet shares, and `guarded`
 //! makes it bearable to lose them; neither of the two rooms below it knows the other. `charge`,
@@ -23,7 +23,7 @@ pub use charge::Charge;
 pub use guarded::GuardedStore;
 pub use memory::MemoryStore;
 pub use outcome::Outcome;
-pub use series::{Series, Shape};
+pub use series::{Role, Series, Shape};
 pub use settings::Settings;
 pub use tls::Tls;
 
@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, Decision, PartitionId};
+use crate::limit::{Adjustment, Check, Decision, PartitionId};
 use crate::metrics::Usage;
 use guarded::{GuardedSession, Recalled};
 use settings::Location;
@@ -79,35 +79,24 @@ impl Session {
         }
     }
 
-    /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
-    pub async fn release(&self, charge: Charge, amount: u64) -> Charge {
-        match self {
-            Self::Memory(memory) => memory.release(charge, amount),
-            Self::Redis(session) => Box::pin(session.release(charge, amount)).await,
-        }
-    }
-
-    /// Gives back up to `amount` units of every quota that was charged, without a wait, so that a drop
-    /// can do it.
+    /// Gives back or spends more in every quota that was charged, without a wait, so that a drop can do
+    /// it. `adjustment` is told the policy of the plan. What still stands is noted in the charge.
     ///
     /// The memory store does it at once. Redis is told soon, or as soon as it can be reached; if too many
-    /// charges of this worker wait already, the units stay spent.
-    pub fn release_later(&self, charge: Charge, amount: u64) {
+    /// charges of this worker wait already, the charge stays as it is. A quota that refused, or that a
+    /// refused plan charged, is not settled.
+    pub fn settle_later(&self, charge: &mut Charge, adjustment: impl Fn(u16) -> Adjustment) {
+        let settled = charge.settle(adjustment);
+        if settled.is_empty() {
+            return;
+        }
         match self {
-            Self::Memory(memory) => drop(memory.release(charge, amount)),
-            Self::Redis(session) => session.release_later(charge, amount),
+            Self::Memory(memory) => memory.settle(&settled),
+            Self::Redis(session) => session.settle_later(settled),
         }
     }
 
-    /// Spends `amount` more in every quota of the plan, without asking.
-    pub async fn spend(&self, charge: &Charge, amount: u64) {
-        match self {
-            Self::Memory(memory) => memory.spend(charge, amount),
-            Self::Redis(session) => Box::pin(session.spend(charge, amount)).await,
-        }
-    }
-
-    /// Waits, not for long, until what is to be given back has been. To be called before a worker ends.
+    /// Waits, not for long, until what is to be settled has been. To be called before a worker ends.
     pub async fn finish(&self) {
         match self {
             Self::Memory(_) => {}

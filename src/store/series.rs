@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Micros;
-use crate::limit::{Algorithm, LeavingBucket};
+use crate::limit::{Algorithm, Align, LeavingBucket, Quota};
 
 /// Which quota's states: what keeps its counters across a reload, and what starts afresh.
 ///
@@ -12,23 +12,40 @@ use crate::limit::{Algorithm, LeavingBucket};
 pub struct Series {
     /// The policy's name.
     pub policy: Arc<str>,
+    /// Whether it decides or is tried.
+    pub role: Role,
     /// The algorithm and its shape; a burst or a queue is no part of the shape.
     pub shape: Shape,
     /// The window.
     pub window: Micros,
 }
 
+/// Whether a series' quotas decide, or are candidates that are tried beside those that do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// They decide.
+    #[default]
+    Real,
+    /// They are tried.
+    Candidate,
+}
+
 /// What of an algorithm its stored state depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// One counter.
-    FixedWindow,
+    FixedWindow {
+        /// Where windows begin.
+        align: Align,
+    },
     /// A counter per bucket.
     SlidingWindow {
         /// Buckets per window.
         buckets: u32,
         /// How much of the leaving bucket still counts.
         leaving: LeavingBucket,
+        /// Where buckets begin.
+        align: Align,
     },
     /// One entry per cost.
     SlidingLog,
@@ -38,13 +55,17 @@ pub enum Shape {
     LeakyBucket,
 }
 
-impl From<Algorithm> for Shape {
-    fn from(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::FixedWindow => Self::FixedWindow,
-            Algorithm::SlidingWindow { buckets, leaving } => {
-                Self::SlidingWindow { buckets, leaving }
-            }
+impl Shape {
+    /// Returns the shape of a quota's states.
+    pub fn of(quota: &Quota) -> Self {
+        let align = quota.align;
+        match quota.algorithm {
+            Algorithm::FixedWindow => Self::FixedWindow { align },
+            Algorithm::SlidingWindow { buckets, leaving } => Self::SlidingWindow {
+                buckets,
+                leaving,
+                align,
+            },
             Algorithm::SlidingLog => Self::SlidingLog,
             Algorithm::Gcra { .. } => Self::Gcra,
             Algorithm::LeakyBucket { .. } => Self::LeakyBucket,

@@ -11,10 +11,11 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Algorithm, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+    Adjustment, Algorithm, Align, Check, Count, Decision, LeavingBucket, PartitionId, Quota,
+    Verdict,
 };
 use tollgate::metrics::Usage;
-use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
+use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
 
 /// A bound that no test reaches.
 pub const ROOMY: u64 = 1 << 30;
@@ -61,7 +62,8 @@ impl Gateway {
     pub fn series_id(&self, policy: &str, quota: &Quota) -> SeriesId {
         self.store.series_id(&Series {
             policy: Arc::from(policy),
-            shape: quota.algorithm.into(),
+            role: Role::Real,
+            shape: Shape::of(quota),
             window: quota.window,
         })
     }
@@ -93,14 +95,16 @@ impl Gateway {
         self.peek(&[Check { cost: 0, ..check }])[0].remaining
     }
 
-    pub fn release(&self, charge: Charge, amount: u64) -> Charge {
-        let rest = self.session().release(charge, amount).now_or_never();
-        rest.expect("memory never waits")
+    pub fn release(&self, charge: &mut Charge, amount: u64) {
+        self.settle(charge, |_| Adjustment::GiveBack(amount));
     }
 
-    pub fn spend(&self, charge: &Charge, amount: u64) {
-        let spent = self.session().spend(charge, amount).now_or_never();
-        spent.expect("memory never waits");
+    pub fn spend(&self, charge: &mut Charge, amount: u64) {
+        self.settle(charge, |_| Adjustment::Spend(amount));
+    }
+
+    pub fn settle(&self, charge: &mut Charge, adjustment: impl Fn(u16) -> Adjustment) {
+        self.session().settle_later(charge, adjustment);
     }
 
     pub fn reset(&self, check: Check<'_>) {
@@ -134,6 +138,7 @@ pub fn quota(algorithm: Algorithm, limit: u64) -> Quota {
         window: WINDOW,
         algorithm,
         count: Count::Admitted,
+        align: Align::Epoch,
     }
 }
 
@@ -152,6 +157,7 @@ pub fn algorithms() -> [Algorithm; 5] {
 
 pub fn check(quota: &Quota, series_id: SeriesId, key: u64) -> Check<'_> {
     Check {
+        policy: 0,
         quota,
         series_id,
         partition_id: partition_id(key),

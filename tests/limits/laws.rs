@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Charged, Count, Decision, LeavingBucket, Quota, Retry, State};
+use tollgate::limit::{
+    Algorithm, Align, Charged, Count, Decision, LeavingBucket, Quota, Retry, State,
+};
 
 use crate::ledger::{Counter, Quotas};
 use crate::traffic::{Cost, Gap, START, admitted, quota_of, traffic};
@@ -189,6 +191,7 @@ proptest! {
             window: Micros(60_000),
             algorithm: Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted },
             count: Count::Admitted,
+            align: Align::Epoch,
         };
         let bucket_us = quota.window.0 / u64::from(buckets);
         let mut client = Client::new(quota);

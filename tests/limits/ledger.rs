@@ -148,6 +148,7 @@ impl Ledger for Quotas {
 /// Makes a check of the one partition that tests use.
 pub fn check(quota: &Quota, mode: Mode, series_id: SeriesId, cost: u64) -> Check<'_> {
     Check {
+        policy: 0,
         quota,
         series_id,
         partition_id: PartitionId::new(7),

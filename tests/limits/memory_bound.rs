@@ -78,9 +78,9 @@ fn charge_of_the_overflow_partition_comes_back_to_it() {
         let gateway = Gateway::new(0);
         let quota = quota(algorithm, 3);
         let check = check(&quota, gateway.series_id("p", &quota), 1);
-        let (_, charge) = gateway.decide(&[Check { cost: 3, ..check }]);
+        let (_, mut charge) = gateway.decide(&[Check { cost: 3, ..check }]);
         assert_eq!(gateway.flood(check, 2..10), 0, "{algorithm:?}");
-        let _rest = gateway.release(charge, 2);
+        gateway.release(&mut charge, 2);
         assert_eq!(gateway.flood(check, 2..10), 2, "{algorithm:?}");
     }
 }

@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{Mode, SeriesId};
 use tollgate::limit::{
-    Algorithm, Charged, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+    Algorithm, Align, Charged, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
 };
-use tollgate::store::Series;
 use tollgate::store::redis::wire::{
     self, Call, Intent, KeyNames, Packed, Reply, Script, Settlement, SettlementStep, time_argument,
 };
+use tollgate::store::{Role, Series, Shape};
 
 use crate::ledger::check;
 use crate::support::redis::{Connection, Server, Value, documented_rights};
@@ -72,7 +72,8 @@ impl Scripted {
         for (series_id, (quota, _)) in (0..).map(SeriesId).zip(&quotas) {
             let series = Series {
                 policy: Arc::from(format!("policy-{}", series_id.0)),
-                shape: quota.algorithm.into(),
+                role: Role::Real,
+                shape: Shape::of(quota),
                 window: quota.window,
             };
             names.note(series_id, &series);
@@ -292,6 +293,7 @@ pub fn quota_of(algorithm: Algorithm, limit: u64) -> Quota {
         window: Micros::from_secs(60),
         algorithm,
         count: Count::Admitted,
+        align: Align::Epoch,
     }
 }
 

@@ -10,8 +10,8 @@ use std::{env, fs};
 use futures_util::FutureExt;
 use tollgate::clock::{Clock, Timestamp};
 use tollgate::limit::plan::{Mode, SeriesId};
-use tollgate::limit::{Charged, Check, Quota, Verdict};
-use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
+use tollgate::limit::{Adjustment, Charged, Check, Quota, Verdict};
+use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
 
 use crate::ledger::{Quotas, check};
 use crate::scripted::Scripted;
@@ -75,6 +75,8 @@ struct InMemory {
     session: Session,
     quotas: Vec<(Quota, Mode, SeriesId)>,
     charges: Vec<Charge>,
+    /// A charge of nothing, which says into which quotas what is spent without asking goes.
+    peek: Charge,
 }
 
 impl InMemory {
@@ -84,17 +86,22 @@ impl InMemory {
         let series_id = |(index, (quota, mode)): (usize, (Quota, Mode))| {
             let series_id = store.series_id(&Series {
                 policy: Arc::from(format!("policy-{index}")),
-                shape: quota.algorithm.into(),
+                role: Role::Real,
+                shape: Shape::of(&quota),
                 window: quota.window,
             });
             (quota, mode, series_id)
         };
-        Self {
+        let mut subject = Self {
             quotas: quotas.into_iter().enumerate().map(series_id).collect(),
             clock,
             session: store.session(),
             charges: Vec::new(),
-        }
+            peek: Charge::default(),
+        };
+        subject.decide(Timestamp(0), 0);
+        subject.peek = subject.charges.remove(0);
+        subject
     }
 }
 
@@ -116,17 +123,13 @@ impl Subject for InMemory {
 
     fn release(&mut self, now: Timestamp, decision: usize, amount: u64) {
         self.clock.set(now);
-        let charge = std::mem::take(&mut self.charges[decision]);
-        let rest = self.session.release(charge, amount).now_or_never();
-        self.charges[decision] = rest.expect("the memory store releases at once");
+        let give_back = |_| Adjustment::GiveBack(amount);
+        (self.session).settle_later(&mut self.charges[decision], give_back);
     }
 
     fn spend(&mut self, now: Timestamp, amount: u64) {
         self.clock.set(now);
-        // Any charge of the plan says into which quotas the amount goes.
-        let charge = self.charges.last().expect("a decision comes first");
-        let spent = self.session.spend(charge, amount).now_or_never();
-        spent.expect("the memory store spends at once");
+        (self.session).settle_later(&mut self.peek, |_| Adjustment::Spend(amount));
     }
 }
 

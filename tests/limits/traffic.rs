@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Count, Quota};
+use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use crate::ledger::Quotas;
 
@@ -104,6 +104,7 @@ pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Va
         window: Micros(window_us),
         algorithm,
         count: Count::Admitted,
+        align: Align::Epoch,
     })
 }
 

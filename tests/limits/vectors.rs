@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Count, Decision, LeavingBucket, Quota, Retry};
+use tollgate::limit::{Algorithm, Align, Count, Decision, LeavingBucket, Quota, Retry};
 
 /// A file of `tests/spec`.
 #[derive(Deserialize)]
@@ -122,6 +122,7 @@ impl QuotaRow {
                 Some(true) => Count::All,
                 _ => Count::Admitted,
             },
+            align: Align::Epoch,
         };
         let mode = match self.mode.as_deref() {
             None | Some("enforce") => Mode::Enforce,

@@ -10,14 +10,15 @@ use futures_util::future::join_all;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Algorithm, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+    Algorithm, Align, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
 };
 use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
     Address, BreakerSettings, Deployment, Location, RedisSettings, Settings,
 };
-use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Store};
+use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
 
+use crate::store_redis::give_back;
 use crate::support::PATIENCE;
 use crate::support::redis::{Cluster, Server};
 
@@ -69,6 +70,7 @@ impl Gateway {
     /// Asks for one unit of a policy of that name.
     fn check<'q>(&self, policy: &str, quota: &'q Quota, partition_id: u128) -> Check<'q> {
         Check {
+            policy: 0,
             quota,
             series_id: self.store.series_id(&series(policy, quota)),
             partition_id: PartitionId::new(partition_id),
@@ -135,13 +137,13 @@ async fn plan_over_several_partitions_looks_at_each_and_then_charges_each() {
     // From then on the primaries know the script.
     drop(gateway.decide(&plan).await);
     let before = calls(&cluster);
-    let (verdict, charge) = gateway.decide(&plan).await;
+    let (verdict, mut charge) = gateway.decide(&plan).await;
     assert!(verdict.admit);
     assert_eq!(calls(&cluster), before + 6);
     assert_eq!(gateway.remaining(&plan).await, [3; 6]);
-    let rest = gateway.session.release(charge, 1).await;
+    give_back(&gateway.session, &mut charge, 1).await;
     assert_eq!(gateway.remaining(&plan).await, [4; 6]);
-    drop(gateway.session.release(rest, 1).await);
+    give_back(&gateway.session, &mut charge, 1).await;
     assert_eq!(
         gateway.remaining(&plan).await,
         [4; 6],
@@ -167,7 +169,7 @@ async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
         let plan = [gateway.check("other", &other, partition_id), refusing];
         drop(gateway.decide(&plan[..1]).await);
         let before = gateway.session.peek(&plan).await;
-        let (verdict, charge) = gateway.decide(&plan).await;
+        let (verdict, mut charge) = gateway.decide(&plan).await;
         assert!(!verdict.admit, "{algorithm:?}");
         assert!(
             verdict
@@ -177,7 +179,7 @@ async fn refused_plan_over_several_partitions_leaves_every_counter_as_it_was() {
         );
         let what = format!("{algorithm:?}");
         gateway.comes_to_say(&plan, &before, &what).await;
-        drop(gateway.session.release(charge, 1).await);
+        give_back(&gateway.session, &mut charge, 1).await;
         assert_eq!(gateway.session.peek(&plan).await, before, "{algorithm:?}");
         primaries.insert(primary_of(&cluster, partition_id));
     }
@@ -412,7 +414,8 @@ fn primary_of(cluster: &Cluster, partition_id: u128) -> u16 {
 fn series(policy: &str, quota: &Quota) -> Series {
     Series {
         policy: policy.into(),
-        shape: quota.algorithm.into(),
+        role: Role::Real,
+        shape: Shape::of(quota),
         window: quota.window,
     }
 }
@@ -446,6 +449,7 @@ fn quota(limit: u64, window: Micros) -> Quota {
         window,
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
+        align: Align::Epoch,
     }
 }
 

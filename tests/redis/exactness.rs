@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Once;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Count, Quota};
+use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use crate::support::fleet::{CLIENT, algorithms};
 use crate::support::redis::{Cluster, Sentinels, Server};
@@ -43,6 +43,7 @@ fn quotas() -> Vec<Quota> {
         window: WINDOW,
         algorithm,
         count: Count::Admitted,
+        align: Align::Epoch,
     };
     algorithms(LIMIT).into_iter().map(quota).collect()
 }

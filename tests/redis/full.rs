@@ -2,7 +2,7 @@
 //! this node's share.
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Count, Quota};
+use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use crate::gate::{CLIENT, Gate};
 use crate::support::fleet::algorithms;
@@ -119,6 +119,7 @@ fn client_with_a_key_goes_on_by_every_algorithm() {
             window: Micros::from_secs(7 * 24 * 3600),
             algorithm,
             count: Count::Admitted,
+            align: Align::Epoch,
         })
         .collect();
     let store = format!("url = 'redis://{}'\ntimeout = '5s'", redis.address());

@@ -9,9 +9,13 @@ use futures_util::FutureExt;
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::plan::{CHECKS_MAX, Mode, OnStoreFailure, SeriesId};
-use tollgate::limit::{Algorithm, Check, Count, Decision, PartitionId, Quota, Retry, Verdict};
+use tollgate::limit::{
+    Adjustment, Algorithm, Align, Check, Count, Decision, PartitionId, Quota, Retry, Verdict,
+};
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
-use tollgate::store::{Charge, MemoryStore, Outcome, Series, Session, Settings, Store};
+use tollgate::store::{
+    Charge, MemoryStore, Outcome, Role, Series, Session, Settings, Shape, Store,
+};
 
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
 use crate::support::{PATIENCE, START};
@@ -22,12 +26,15 @@ const fn quota(limit: u64, count: Count) -> Quota {
         window: Micros::from_secs(60),
         algorithm: Algorithm::FixedWindow,
         count,
+        align: Align::Epoch,
     }
 }
 
 const TEN: Quota = quota(10, Count::Admitted);
 const ONE: Quota = quota(1, Count::Admitted);
 const ALL: Quota = quota(10, Count::All);
+/// What gives a charge back.
+const EVERYTHING: Adjustment = Adjustment::GiveBack(u64::MAX);
 /// Turns of its runtime after which a plan has been written to its server.
 const TURNS: usize = 100;
 
@@ -36,6 +43,12 @@ fn run(test: impl Future<Output = ()>) {
     let mut runtime = Builder::new_current_thread();
     let runtime = (runtime.enable_all()).build_local(LocalOptions::default());
     runtime.expect("a runtime").block_on(test);
+}
+
+/// Gives back up to `amount` of a charge, and waits until that is done.
+pub async fn give_back(session: &Session, charge: &mut Charge, amount: u64) {
+    session.settle_later(charge, |_| Adjustment::GiveBack(amount));
+    session.finish().await;
 }
 
 fn address(of: std::net::SocketAddr) -> Address {
@@ -73,7 +86,8 @@ impl Bench {
         for name in ["a", "b", "c"] {
             store.series_id(&Series {
                 policy: Arc::from(name),
-                shape: Algorithm::FixedWindow.into(),
+                role: Role::Real,
+                shape: Shape::of(&TEN),
                 window: TEN.window,
             });
         }
@@ -99,6 +113,7 @@ impl Bench {
 
 fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
     Check {
+        policy: 0,
         quota,
         series_id: SeriesId(series_id),
         partition_id: PartitionId::new(partition_id),
@@ -148,7 +163,7 @@ fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
         let narrow = check(&ONE, 1, 100);
         let mut plan = wide.clone();
         plan.push(narrow);
-        let (verdict, charge, is_degraded) = decide(&session, &plan).await;
+        let (verdict, mut charge, is_degraded) = decide(&session, &plan).await;
         assert!(verdict.admit && !is_degraded);
         let (refused, _, _) = decide(&session, &plan).await;
         assert!(!refused.admit);
@@ -165,7 +180,7 @@ fn plan_over_several_servers_is_charged_whole_or_not_at_all() {
             assert_eq!((answer.decision, answer.charged), (Some(expected), None));
             comes_to_be(&session, *check, 9).await;
         }
-        drop(session.release(charge, u64::MAX).await);
+        give_back(&session, &mut charge, u64::MAX).await;
         for check in wide {
             assert_eq!(left(&session, check).await, 10);
         }
@@ -186,9 +201,9 @@ fn quota_that_counts_refused_requests_stays_charged_when_another_server_refuses(
             .collect();
         plan.push(narrow);
         for turn in 1..=2 {
-            let (verdict, charge, _) = decide(&session, &plan).await;
+            let (verdict, mut charge, _) = decide(&session, &plan).await;
             assert!(!verdict.admit);
-            drop(session.release(charge, u64::MAX).await);
+            give_back(&session, &mut charge, u64::MAX).await;
             assert_eq!(left(&session, plan[0]).await, 10 - turn);
         }
     });
@@ -253,15 +268,15 @@ fn what_was_charged_comes_back_once() {
             cost: 4,
             ..check(&TEN, 0, 1)
         }];
-        let (_, charge, _) = decide(&session, &plan).await;
-        let charge = session.release(charge, 1).await;
+        let (_, mut charge, _) = decide(&session, &plan).await;
+        give_back(&session, &mut charge, 1).await;
         assert_eq!(left(&session, plan[0]).await, 7);
-        let charge = session.release(charge, u64::MAX).await;
+        give_back(&session, &mut charge, u64::MAX).await;
         assert_eq!(left(&session, plan[0]).await, 10);
-        session.spend(&charge, 2).await;
-        let charge = session.release(charge, u64::MAX).await;
+        session.settle_later(&mut charge, |_| Adjustment::Spend(2));
+        session.finish().await;
+        give_back(&session, &mut charge, u64::MAX).await;
         assert_eq!(left(&session, plan[0]).await, 8, "a spend is no charge");
-        drop(charge);
         session.reset(SeriesId(0), PartitionId::new(1)).await;
         assert_eq!(left(&session, plan[0]).await, 10);
     });
@@ -277,10 +292,10 @@ fn charge_that_nobody_can_wait_for_comes_back_all_the_same() {
             cost: 4,
             ..check(&TEN, 0, 1)
         }];
-        let (verdict, charge, _) = decide(&session, &plan).await;
+        let (verdict, mut charge, _) = decide(&session, &plan).await;
         let decided = verdict.answers[0].decision.expect("it is counted");
-        let told = charge.after_release(SeriesId(0), decided, 3);
-        session.release_later(charge, 3);
+        let told = charge.told(SeriesId(0), decided, Adjustment::GiveBack(3));
+        session.settle_later(&mut charge, |_| Adjustment::GiveBack(3));
         comes_to_be(&session, plan[0], 9).await;
         let asked = session.peek(&[Check { cost: 0, ..plan[0] }]).await[0];
         assert_eq!(told, asked, "what is told without asking");
@@ -294,8 +309,8 @@ fn charges_of_a_worker_that_ends_come_back() {
     run(async {
         let (ending, other) = (bench.store.session(), bench.store.session());
         let plan = [check(&TEN, 0, 1)];
-        let (_, charge, _) = decide(&ending, &plan).await;
-        ending.release_later(charge, u64::MAX);
+        let (_, mut charge, _) = decide(&ending, &plan).await;
+        ending.settle_later(&mut charge, |_| EVERYTHING);
         ending.finish().await;
         drop(ending);
         assert_eq!(left(&other, plan[0]).await, 10);
@@ -312,12 +327,12 @@ fn charge_that_cannot_be_given_back_waits_until_it_can_or_has_aged_out() {
         let plan = [check(&TEN, 0, 1)];
         let usage = || bench.store.usage().redis.expect("it is Redis");
         let give_back_in_vain = async || {
-            let (_, charge, is_degraded) = decide(&session, &plan).await;
+            let (_, mut charge, is_degraded) = decide(&session, &plan).await;
             assert!(!is_degraded);
             proxy.set(Fault::Refuse);
             proxy.reset_all();
             while !decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
-            session.release_later(charge, u64::MAX);
+            session.settle_later(&mut charge, |_| EVERYTHING);
         };
         give_back_in_vain().await;
         proxy.set(Fault::None);
@@ -348,8 +363,8 @@ fn charges_that_find_no_room_to_wait_stay_spent_and_are_counted() {
         for _ in 0..WAITING_MAX + 3 {
             charges.push(decide(&session, &plan).await.1);
         }
-        for charge in charges {
-            session.release_later(charge, u64::MAX);
+        for mut charge in charges {
+            session.settle_later(&mut charge, |_| EVERYTHING);
         }
         let usage = bench.store.usage().redis.expect("it is Redis");
         assert_eq!(usage.settlements_dropped, 3);
@@ -367,10 +382,10 @@ fn decision_that_was_too_late_stays_spent_and_its_substitute_comes_back_here() {
         let plan = [check(&TEN, 0, 1)];
         while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
         proxy.set(Fault::BlackHole);
-        let (verdict, charge, is_degraded) = decide(&session, &plan).await;
+        let (verdict, mut charge, is_degraded) = decide(&session, &plan).await;
         assert!(verdict.admit && is_degraded);
         proxy.set(Fault::None);
-        drop(session.release(charge, u64::MAX).await);
+        give_back(&session, &mut charge, u64::MAX).await;
         // What was on its way arrives, and was counted; it is not sent again.
         let (mut left_there, mut tries) = (10, 0);
         while left_there == 10 && tries < 500 {
@@ -451,11 +466,11 @@ fn refusal_is_remembered_by_the_node_and_not_past_what_comes_back_here() {
         let usage = bench.store.usage().redis.expect("it is Redis");
         assert_eq!((usage.answered, usage.remembered), (2, 1));
         workers[1].reset(SeriesId(0), PartitionId::new(1)).await;
-        let (again, charge, _) = decide(&workers[0], &plan).await;
+        let (again, mut charge, _) = decide(&workers[0], &plan).await;
         assert!(again.admit);
         bench.clock.advance(Micros(1));
         assert!(!decide(&workers[0], &plan).await.0.admit);
-        drop(workers[1].release(charge, 1).await);
+        give_back(&workers[1], &mut charge, 1).await;
         assert!(decide(&workers[0], &plan).await.0.admit, "given back here");
     });
 }

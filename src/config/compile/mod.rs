@@ -28,7 +28,7 @@ use crate::limit::plan::SeriesId;
 use crate::request::route::Router;
 use crate::request::{AddressSource, Part};
 use crate::snapshot::{Listener, Policy, Snapshot};
-use crate::store::Series;
+use crate::store::{Role, Series, Shape};
 
 /// Compiles a file, or says everything that is wrong with it.
 ///
@@ -51,7 +51,8 @@ pub fn compile(
         for part in &mut policy.quotas {
             part.series_id = slot_of(&Series {
                 policy: Arc::clone(&policy.name),
-                shape: part.quota.algorithm.into(),
+                role: Role::Real,
+                shape: Shape::of(&part.quota),
                 window: part.quota.window,
             });
         }
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use crate::clock::Micros;
     use crate::config::load;
-    use crate::store::Shape;
+    use crate::limit::Align;
 
     const FILE: &str = r#"
         [listeners.public]
@@ -127,12 +128,14 @@ mod tests {
         let snapshot = loaded.expect("a good file").snapshot;
         let series = |policy: &str, shape, window_s: u64| Series {
             policy: policy.into(),
+            role: Role::Real,
             shape,
             window: Micros(window_s * 1_000_000),
         };
         let window = Shape::SlidingWindow {
             buckets: 10,
             leaving: crate::limit::LeavingBucket::Weighted,
+            align: Align::Epoch,
         };
         let expected = [
             series("two", window, 2),

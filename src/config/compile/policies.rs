@@ -95,7 +95,7 @@ const INTEGER_MAX: u64 = 999_999_999_999_999;
 mod tests {
     use super::*;
     use crate::clock::Micros;
-    use crate::limit::Algorithm;
+    use crate::limit::{Algorithm, Align};
 
     #[test]
     fn items_are_structured_field_strings() {
@@ -110,6 +110,7 @@ mod tests {
             window: Micros(window_us),
             algorithm: Algorithm::FixedWindow,
             count: Count::Admitted,
+            align: Align::Epoch,
         };
         assert_eq!(
             &*policy_item("\"a\"", &quota(100, 60_000_000)),

@@ -17,7 +17,7 @@ use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{Mode, OnStoreFailure};
+use crate::limit::plan::{Mode, OnStoreFailure, Refusals};
 use crate::limit::{Answer, Check, Count, Decision, Retry, Verdict};
 use crate::store::charge::Charge;
 use crate::store::outcome::Outcome;
@@ -81,8 +81,9 @@ async fn decide_parts(
     if peeked.is_lost {
         return unavailable(remote);
     }
-    if !peeked.admits() {
-        peeked.count_refused(remote, timeout).await;
+    let refusals = peeked.refusals();
+    if refusals != Refusals::None {
+        peeked.count_refused(remote, refusals, timeout).await;
         return peeked.refuse();
     }
     let joined = charge(remote, plan, peeked.parts, timeout).await;
@@ -147,19 +148,18 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         }
     }
 
-    fn admits(&self) -> bool {
-        let admits = |(check, decision): (&Check<'_>, &Option<Decision>)| {
-            check.mode == Mode::Shadow || decision.is_none_or(|decision| decision.admit)
-        };
-        self.plan.iter().zip(&self.decisions).all(admits)
+    /// Says which policies refuse.
+    fn refusals(&self) -> Refusals {
+        let fits = |decision: &Option<Decision>| decision.is_none_or(|decision| decision.admit);
+        Refusals::of((self.plan.iter().zip(&self.decisions)).map(|(check, of)| (check, fits(of))))
     }
 
-    /// Charges the quotas that count refused requests too.
-    async fn count_refused(&mut self, remote: &Remote, timeout: Duration) {
+    /// Charges the quotas that count refused requests too, and the candidates that count this one.
+    async fn count_refused(&mut self, remote: &Remote, refusals: Refusals, timeout: Duration) {
         let counting = self.parts.iter().filter_map(|(part, is_answered)| {
             let mut counted = PlanPart::default();
             for (&place, check) in part.places.iter().zip(&part.checks) {
-                if check.quota.count == Count::All {
+                if check.quota.count == Count::All || refusals.lets_count(check) {
                     counted.push(place, *check);
                 }
             }

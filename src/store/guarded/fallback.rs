@@ -87,6 +87,7 @@ impl Fallback<'_> {
         (plan.iter().zip(scaled))
             .filter(|(check, _)| check.on_store_failure == OnStoreFailure::Local)
             .map(|(check, quota)| Check {
+                policy: check.policy,
                 quota,
                 series_id: check.series_id,
                 partition_id: self.partition_id(check.partition_id),

@@ -9,8 +9,8 @@ use super::fallback::UNCOUNTED;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
-use crate::limit::after_release::after_release;
-use crate::limit::{Answer, Check, Count, Decision, Plan, Retry, Verdict};
+use crate::limit::plan::Refusals;
+use crate::limit::{Adjustment, Answer, Check, Count, Decision, Plan, Retry, Verdict};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
 use crate::store::outcome::Outcome;
 
@@ -66,6 +66,7 @@ pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> Outcome {
 fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
     let entry = |(check, answer): (&Check<'_>, &Answer)| ChargeEntry {
         quota: *check.quota,
+        policy: check.policy,
         series_id: check.series_id,
         partition_id: check.partition_id,
         charged: answer.charged,
@@ -150,11 +151,15 @@ impl<'p, 's> JoinedPlan<'p, 's> {
     pub(super) fn finish(mut self, remote: &Remote, settlements: &SettlementQueue) -> Outcome {
         if self.is_unavailable {
             for part in self.parts {
-                settlements.release(remote, part.charge, u64::MAX);
+                settlements.give_back(remote, part.charge);
             }
             return unavailable(remote);
         }
         let admit = self.parts.iter().all(|part| part.verdict.admit);
+        let decisions = self.decisions();
+        let fits = |decision: &Option<Decision>| decision.is_none_or(|decision| decision.admit);
+        let checks = (self.plan.iter().zip(&decisions)).map(|(check, of)| (check, fits(of)));
+        let refusals = Refusals::of(checks);
         let mut joined = Verdict {
             admit,
             retry: Retry::NOW,
@@ -166,7 +171,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
             if admit {
                 joined.wait = joined.wait.max(part.verdict.wait);
             } else {
-                part.undo(remote, settlements);
+                part.undo(self.plan, refusals, remote, settlements);
             }
             joined.retry = joined.retry.max(part.verdict.retry);
             for (&place, answer) in part.places.iter().zip(&part.verdict.answers) {
@@ -184,36 +189,40 @@ impl<'p, 's> JoinedPlan<'p, 's> {
 }
 
 impl DecidedPart {
-    /// Gives back what this part spent, because another part refuses. A quota that counts refused
-    /// requests stays charged.
-    fn undo(&mut self, remote: &Remote, settlements: &SettlementQueue) {
-        let was_admitted = std::mem::replace(&mut self.verdict.admit, false);
-        let mut entries = self.charge.entries.iter();
-        // What is not counted has neither a decision nor an entry.
-        let counted = (self.verdict.answers.iter_mut()).filter(|answer| answer.decision.is_some());
-        for answer in counted {
-            let charged = answer.charged.take();
-            if let (Some(decision), Some(entry)) = (&mut answer.decision, entries.next()) {
-                decision.wait = Micros(0);
-                if let Some(charged) = charged.filter(|_| comes_back(entry)) {
-                    *decision = after_release(*decision, &entry.quota, charged.amount);
-                }
+    /// Gives back what this part spent, because another part refuses.
+    fn undo(
+        &mut self,
+        plan: &[Check<'_>],
+        refusals: Refusals,
+        remote: &Remote,
+        settlements: &SettlementQueue,
+    ) {
+        self.verdict.admit = false;
+        let (mut back, mut entries) = (Charge::default(), self.charge.entries.iter_mut());
+        for (&place, answer) in self.places.iter().zip(&mut self.verdict.answers) {
+            // What is not counted has neither a decision nor an entry.
+            let Some(decision) = &mut answer.decision else {
+                continue;
+            };
+            decision.wait = Micros(0);
+            let (charged, entry) = (answer.charged.take(), entries.next());
+            let (Some(charged), Some(entry)) = (charged, entry) else {
+                continue;
+            };
+            if comes_back(&plan[place], refusals) {
+                let all = Adjustment::GiveBack(charged.amount);
+                *decision = all.told(*decision, &entry.quota, charged.amount);
+                back.entries.push(*entry);
             }
+            entry.charged = None;
         }
-        if was_admitted {
-            let entries = std::mem::take(&mut self.charge.entries);
-            let (back, mut stays): (SmallVec<_>, SmallVec<_>) =
-                entries.into_iter().partition(comes_back);
-            settlements.release(remote, Charge { entries: back }, u64::MAX);
-            stays.iter_mut().for_each(|entry| entry.charged = None);
-            self.charge.entries = stays;
-        }
+        settlements.give_back(remote, back);
     }
 }
 
-/// Says whether what a quota was charged comes back if the plan is refused.
-fn comes_back(entry: &ChargeEntry) -> bool {
-    entry.quota.count == Count::Admitted
+/// Says whether what a quota was charged comes back if these policies refuse the plan.
+fn comes_back(check: &Check<'_>, refusals: Refusals) -> bool {
+    check.quota.count == Count::Admitted && !refusals.lets_count(check)
 }
 
 pub(super) fn unavailable(remote: &Remote) -> Outcome {

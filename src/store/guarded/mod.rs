@@ -33,7 +33,7 @@ use self::joined::{JoinedPlan, PlanPart, decided};
 use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
-use super::charge::Charge;
+use super::charge::SettledEntry;
 use super::outcome::Outcome;
 use super::redis::wire::{Settlement, SettlementStep};
 use crate::limit::plan::SeriesId;
@@ -123,19 +123,9 @@ impl GuardedSession {
         decisions.into_iter().map(|(_, peek)| peek).collect()
     }
 
-    /// Gives back up to `amount` units of every quota that was charged; returns what still stands.
-    pub(super) async fn release(&self, charge: Charge, amount: u64) -> Charge {
-        settlements::release(&self.remote, charge, amount).await
-    }
-
-    /// Gives back up to `amount` units of every quota that was charged, without a wait.
-    pub(super) fn release_later(&self, charge: Charge, amount: u64) {
-        self.settlements.release(&self.remote, charge, amount);
-    }
-
-    /// Spends `amount` more in every quota of the plan, without asking.
-    pub(super) async fn spend(&self, charge: &Charge, amount: u64) {
-        settlements::spend(&self.remote, charge, amount).await;
+    /// Gives back and spends, without a wait.
+    pub(super) fn settle_later(&self, settled: SmallVec<[SettledEntry; 2]>) {
+        self.settlements.settle(&self.remote, settled);
     }
 
     /// Makes one partition's quota whole again, in Redis and here.
@@ -155,7 +145,7 @@ impl GuardedSession {
         store.refusals.given_back(series_id, partition_id, now);
     }
 
-    /// Waits until what is to be given back has been, no longer than a decision may take.
+    /// Waits until what is to be settled has been, no longer than a decision may take.
     pub(super) async fn finish(&self) {
         let timeout = self.remote.store().settings().timeout;
         self.settlements.finish(timeout).await;

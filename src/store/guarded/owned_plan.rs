@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::clock::Micros;
-use crate::limit::{Algorithm, Check, Count, Plan, Quota};
+use crate::limit::{Algorithm, Align, Check, Count, Plan, Quota};
 
 /// A plan with copies of its quotas, which live in the request's snapshot.
 #[derive(Debug)]
@@ -34,4 +34,5 @@ pub(super) static ANY_QUOTA: Quota = Quota {
     window: Micros(1),
     algorithm: Algorithm::FixedWindow,
     count: Count::Admitted,
+    align: Align::Epoch,
 };

@@ -1,9 +1,9 @@
-//! Settling what was charged: in this node's memory, and in Redis with one call per slot.
+//! Settling what was charged: in this node's memory at once, in Redis with one call per server or slot.
 //!
-//! Often it turns out where nothing can wait, such as in a drop, that a charge is to come back. So it
-//! can be put into a queue, which a task of the worker works off. What cannot be sent waits there until
-//! it can, or until the charge has aged out by itself. What was sent and got no answer is never sent
-//! again: Redis may have executed it.
+//! Often it turns out where nothing can wait, such as in a drop, that a charge is to come back or that
+//! more was spent. So it is put into a queue, which a task of the worker works off. What cannot be sent
+//! waits there until it can, or until it has aged out by itself. What was sent and got no answer is
+//! never sent again: Redis may have executed it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,16 +18,16 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::counters::Unanswered;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::{Algorithm, Quota};
-use crate::store::charge::{Charge, ChargeEntry, Keeper};
+use crate::limit::{Adjustment, Algorithm, Quota};
+use crate::store::charge::{Charge, Keeper, SettledEntry};
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
-/// Charges that are to come back, at most [`SETTLEMENTS_MAX`]. What does not fit stays spent.
+/// Charges that Redis is to settle, at most [`SETTLEMENTS_MAX`]. What does not fit stays as it is.
 #[derive(Debug, Default)]
 pub(super) struct SettlementQueue {
-    due: RefCell<VecDeque<Release>>,
+    due: RefCell<VecDeque<DueCharge>>,
     /// What could not be sent, until the next attempt.
-    unsent: RefCell<Vec<Release>>,
+    unsent: RefCell<Vec<DueCharge>>,
     /// Whether some were taken and have no answer yet.
     is_sending: Cell<bool>,
     filled: Notify,
@@ -35,21 +35,23 @@ pub(super) struct SettlementQueue {
     emptied: Notify,
 }
 
-/// What is to come back from Redis.
+/// What Redis is to settle of one charge.
 #[derive(Debug)]
-struct Release {
-    entries: SmallVec<[ChargeEntry; 2]>,
-    amount: u64,
+struct DueCharge {
+    entries: SmallVec<[SettledEntry; 2]>,
+    /// Since when it is due.
+    since: Timestamp,
 }
 
 impl SettlementQueue {
-    /// Gives back up to `amount` units of every quota that was charged: at once in this node's memory,
-    /// in Redis when it is the charge's turn.
-    pub(super) fn release(&self, remote: &Remote, charge: Charge, amount: u64) {
-        let (here, there) = split(charge);
-        drop(remote.store().memory.release(here, amount));
-        let is_charged = |entry: &ChargeEntry| entry.charged.is_some();
-        let entries: SmallVec<_> = there.into_iter().filter(is_charged).collect();
+    /// Gives back and spends: at once in this node's memory, in Redis when it is the charge's turn.
+    pub(super) fn settle(&self, remote: &Remote, settled: SmallVec<[SettledEntry; 2]>) {
+        let is_here = |entry: &SettledEntry| entry.keeper == Keeper::Memory;
+        let (here, entries): (SmallVec<[_; 2]>, SmallVec<_>) =
+            settled.into_iter().partition(is_here);
+        if !here.is_empty() {
+            remote.store().memory.settle(&here);
+        }
         if entries.is_empty() {
             return;
         }
@@ -57,8 +59,16 @@ impl SettlementQueue {
             remote.counters().settlement_dropped();
             return;
         }
-        self.due.borrow_mut().push_back(Release { entries, amount });
+        let since = remote.store().clock.now();
+        self.due
+            .borrow_mut()
+            .push_back(DueCharge { entries, since });
         self.filled.notify_one();
+    }
+
+    /// Gives back all of a charge.
+    pub(super) fn give_back(&self, remote: &Remote, mut charge: Charge) {
+        self.settle(remote, charge.settle(|_| Adjustment::GiveBack(u64::MAX)));
     }
 
     /// Works the queue off as long as the worker's session lives.
@@ -90,12 +100,9 @@ impl SettlementQueue {
                 return self.emptied.notify_waiters();
             }
             let now = remote.store().clock.now();
-            let unsent = join_all(due.into_iter().map(|due| due.send(remote))).await;
-            for mut unsent in unsent
-                .into_iter()
-                .filter(|unsent| !unsent.entries.is_empty())
-            {
-                unsent.entries.retain(|entry| counts(entry, now));
+            for mut unsent in send(remote, due).await {
+                let since = unsent.since;
+                unsent.entries.retain(|entry| counts(entry, since, now));
                 if unsent.entries.is_empty() {
                     remote.counters().settlement_dropped();
                 } else {
@@ -106,7 +113,7 @@ impl SettlementQueue {
     }
 
     /// Waits until all that is due has been sent and answered, for at most `timeout`. What cannot be sent
-    /// by then stays spent.
+    /// by then stays as it is.
     pub(super) async fn finish(&self, timeout: Duration) {
         if self.is_sending.get() || !self.due.borrow().is_empty() {
             let _ = tokio::time::timeout(timeout, self.emptied.notified()).await;
@@ -114,7 +121,7 @@ impl SettlementQueue {
     }
 
     /// Takes the charges that are settled next, at the same time.
-    fn take(&self) -> Vec<Release> {
+    fn take(&self) -> Vec<DueCharge> {
         let mut due = self.due.borrow_mut();
         let count = due.len().min(SETTLED_TOGETHER_MAX);
         due.drain(..count).collect()
@@ -125,71 +132,94 @@ impl SettlementQueue {
     }
 }
 
-impl Release {
-    /// Tells Redis; returns what could not be sent.
-    async fn send(mut self, remote: &Remote) -> Self {
-        let settled = give_back(remote, &self.entries, self.amount).await;
-        if settled.contains(&Settled::Unanswered) {
-            remote.counters().settlement_dropped();
-        }
-        let mut settled = settled.into_iter();
-        (self.entries).retain(|_| settled.next() == Some(Settled::Unsent));
-        self
-    }
-}
+/// Entries that one call settles, each with the index of its charge.
+type CallEntries = Vec<(usize, SettledEntry)>;
 
-/// Whether Redis knows of a settlement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settled {
-    /// Nothing was executed.
-    Unsent,
-    /// It may have been executed: no answer came.
-    Unanswered,
-    /// It was answered.
-    Answered,
-}
-
-/// Gives back up to `amount` units of every quota that was charged; returns what still stands.
-///
-/// What may have come back is not given back again.
-pub(super) async fn release(remote: &Remote, charge: Charge, amount: u64) -> Charge {
-    let (here, mut there) = split(charge);
-    let mut charge = remote.store().memory.release(here, amount);
-    let settled = give_back(remote, &there, amount).await;
-    for (entry, settled) in there.iter_mut().zip(settled) {
-        if let Some(charged) = entry.charged.as_mut()
-            && settled != Settled::Unsent
-        {
-            charged.amount = charged.amount.saturating_sub(amount);
-            entry.charged = entry.charged.filter(|charged| charged.amount > 0);
-        }
-    }
-    charge.entries.extend(there);
-    charge
-}
-
-/// Gives back up to `amount` of each entry that was charged, and forgets that it refused.
-async fn give_back(remote: &Remote, entries: &[ChargeEntry], amount: u64) -> Vec<Settled> {
-    let step = |entry: &ChargeEntry| {
-        let charged = entry.charged?;
-        let amount = amount.min(charged.amount);
-        Some(SettlementStep::Release { charged, amount })
+/// Tells Redis; returns what could not be sent.
+async fn send(remote: &Remote, due: Vec<DueCharge>) -> Vec<DueCharge> {
+    let calls = calls(remote, &due);
+    let answers = join_all(calls.iter().map(|call| settle(remote, call))).await;
+    let unsent = |charge: &DueCharge| DueCharge {
+        entries: SmallVec::new(),
+        since: charge.since,
     };
-    let settled = settle(remote, entries, step).await;
-    let store = remote.store();
-    for (entry, settled) in entries.iter().zip(&settled) {
-        if *settled != Settled::Unsent {
-            let now = store.clock.now();
-            (store.refusals).given_back(entry.series_id, entry.partition_id, now);
+    let mut unsent: Vec<DueCharge> = due.iter().map(unsent).collect();
+    let mut is_lost = vec![false; due.len()];
+    for (call, answer) in calls.into_iter().zip(answers) {
+        let is_unanswered = matches!(answer, Err(Unanswered::Late | Unanswered::Disconnected));
+        let is_sent = is_unanswered || matches!(answer, Ok(()) | Err(Unanswered::BadKey));
+        for (charge, entry) in call {
+            is_lost[charge] |= is_unanswered;
+            if is_sent {
+                forget_refusal(remote, &entry);
+            } else {
+                unsent[charge].entries.push(entry);
+            }
         }
     }
-    settled
+    for _ in is_lost.into_iter().filter(|is_lost| *is_lost) {
+        remote.counters().settlement_dropped();
+    }
+    unsent.retain(|charge| !charge.entries.is_empty());
+    unsent
 }
 
-/// Says whether a charge may still count, so that giving it back makes a difference.
-fn counts(entry: &ChargeEntry, now: Timestamp) -> bool {
+/// Groups entries by what one call can settle, in the order in which they are due.
+fn calls(remote: &Remote, due: &[DueCharge]) -> Vec<CallEntries> {
+    let mut calls: Vec<CallEntries> = Vec::new();
+    let entries = due.iter().enumerate();
+    for (charge, entry) in
+        entries.flat_map(|(index, due)| due.entries.iter().map(move |entry| (index, *entry)))
+    {
+        let is_of = |call: &&mut CallEntries| {
+            !remote.is_cross_slot(call[0].1.partition_id, entry.partition_id)
+        };
+        match calls.iter_mut().find(is_of) {
+            Some(call) => call.push((charge, entry)),
+            None => calls.push(vec![(charge, entry)]),
+        }
+    }
+    calls
+}
+
+/// Makes one call.
+async fn settle(remote: &Remote, call: &CallEntries) -> Result<(), Unanswered> {
+    let settlements: Vec<Settlement<'_>> =
+        call.iter().map(|(_, entry)| settlement(entry)).collect();
+    remote.settle(&settlements).await
+}
+
+fn settlement(entry: &SettledEntry) -> Settlement<'_> {
+    let charged = entry.charged;
+    Settlement {
+        quota: &entry.quota,
+        series_id: entry.series_id,
+        partition_id: entry.partition_id,
+        step: match entry.adjustment {
+            Adjustment::GiveBack(amount) => SettlementStep::Release { charged, amount },
+            Adjustment::Spend(amount) => SettlementStep::Spend(amount),
+        },
+    }
+}
+
+/// Forgets that a quota refused of which units may have come back.
+fn forget_refusal(remote: &Remote, entry: &SettledEntry) {
+    if let Adjustment::GiveBack(_) = entry.adjustment {
+        let store = remote.store();
+        let now = store.clock.now();
+        (store.refusals).given_back(entry.series_id, entry.partition_id, now);
+    }
+}
+
+/// Says whether it still makes a difference to settle an entry that is due since then.
+fn counts(entry: &SettledEntry, since: Timestamp, now: Timestamp) -> bool {
     let lifetime = lifetime(&entry.quota);
-    (entry.charged).is_some_and(|charged| now < charged.at + lifetime)
+    match entry.adjustment {
+        Adjustment::GiveBack(_) => {
+            now + entry.quota.phase(entry.partition_id) < entry.charged.at + lifetime
+        }
+        Adjustment::Spend(_) => now < since + lifetime,
+    }
 }
 
 /// Returns how long a charge counts at most: a window and a bucket, or until a bucket is full again.
@@ -205,77 +235,10 @@ fn lifetime(quota: &Quota) -> Micros {
     }
 }
 
-/// Spends `amount` more in every quota of the plan, without asking.
-///
-/// If Redis cannot be told in time, the units are not counted.
-pub(super) async fn spend(remote: &Remote, charge: &Charge, amount: u64) {
-    if amount == 0 {
-        return;
-    }
-    let entries = charge.entries.clone();
-    let (here, there) = split(Charge { entries });
-    remote.store().memory.spend(&here, amount);
-    let step = |_: &ChargeEntry| Some(SettlementStep::Spend(amount));
-    drop(settle(remote, &there, step).await);
-}
-
-/// Settles entries that are in Redis; those of one slot share a call.
-async fn settle(
-    remote: &Remote,
-    entries: &[ChargeEntry],
-    step: impl Fn(&ChargeEntry) -> Option<SettlementStep>,
-) -> Vec<Settled> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut settled = vec![Settled::Unsent; entries.len()];
-    for (index, entry) in entries.iter().enumerate() {
-        if step(entry).is_none() {
-            continue;
-        }
-        let is_of = |group: &&mut Vec<usize>| {
-            !remote.is_cross_slot(entries[group[0]].partition_id, entry.partition_id)
-        };
-        match groups.iter_mut().find(is_of) {
-            Some(group) => group.push(index),
-            None => groups.push(vec![index]),
-        }
-    }
-    let calls = groups.iter().map(async |group| {
-        let settlements = group.iter().filter_map(|&index| {
-            let entry = &entries[index];
-            Some(Settlement {
-                quota: &entry.quota,
-                series_id: entry.series_id,
-                partition_id: entry.partition_id,
-                step: step(entry)?,
-            })
-        });
-        let settlements: SmallVec<[Settlement<'_>; 4]> = settlements.collect();
-        remote.settle(&settlements).await
-    });
-    for (group, result) in groups.iter().zip(join_all(calls).await) {
-        let outcome = match result {
-            Ok(()) | Err(Unanswered::BadKey) => Settled::Answered,
-            Err(Unanswered::Late | Unanswered::Disconnected) => Settled::Unanswered,
-            Err(_) => Settled::Unsent,
-        };
-        for &index in group {
-            settled[index] = outcome;
-        }
-    }
-    settled
-}
-
-/// Splits a charge by who keeps it: this node's memory, and Redis.
-fn split(charge: Charge) -> (Charge, SmallVec<[ChargeEntry; 2]>) {
-    let is_here = |entry: &ChargeEntry| entry.keeper != Keeper::Redis;
-    let (here, there) = charge.entries.into_iter().partition(is_here);
-    (Charge { entries: here }, there)
-}
-
-/// Most charges of a worker that wait to be given back. While Redis answers, that is some tens of
+/// Most charges of a worker that wait to be settled. While Redis answers, that is some tens of
 /// milliseconds of work.
 const SETTLEMENTS_MAX: usize = 4_096;
-/// Most charges that are given back at the same time, so that decisions need not wait behind them.
-const SETTLED_TOGETHER_MAX: usize = 64;
+/// Most charges that are settled at the same time, so that decisions need not wait behind them.
+const SETTLED_TOGETHER_MAX: usize = 32;
 /// How often it is tried to send what could not be sent.
 const RETRY_EVERY: Duration = Duration::from_millis(250);

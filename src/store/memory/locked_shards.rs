@@ -16,7 +16,7 @@ use super::table::with_partitions;
 use crate::clock::Timestamp;
 use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
 use crate::limit::{Answer, Check, Decision, PartitionId, Quota};
-use crate::store::charge::{Charge, ChargeEntry, Keeper};
+use crate::store::charge::{Charge, ChargeEntry, Keeper, SettledEntry};
 
 /// The locked shards of a plan that is being decided or settled.
 #[derive(Debug)]
@@ -100,9 +100,9 @@ impl<'s> LockedShards<'s> {
         self.all.note_overflow();
         match (check.on_store_failure, check.mode) {
             (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(check.series_id, check.quota)),
-            // A shadow quota never refuses, even if there is no room.
-            (OnStoreFailure::Open, _) | (_, Mode::Shadow) => Ok(CheckPlace::Uncounted),
             (OnStoreFailure::Closed, Mode::Enforce) => Err(Full),
+            // A shadow quota or a candidate never refuses, even if there is no room.
+            (OnStoreFailure::Open | OnStoreFailure::Closed, _) => Ok(CheckPlace::Uncounted),
         }
     }
 
@@ -137,6 +137,7 @@ impl<'s> LockedShards<'s> {
                 let (_, spot) = place.spot(check)?;
                 Some(ChargeEntry {
                     quota: *check.quota,
+                    policy: check.policy,
                     series_id: check.series_id,
                     partition_id: spot.partition_id,
                     charged: answer.charged,
@@ -147,28 +148,20 @@ impl<'s> LockedShards<'s> {
         Charge { entries }
     }
 
-    /// Gives back up to `amount` units of an entry, and takes them off what still stands.
-    pub(super) fn release(&mut self, entry: &mut ChargeEntry, amount: u64) {
-        let Some(charged) = &mut entry.charged else {
-            return;
-        };
-        let amount = amount.min(charged.amount);
+    /// Gives back `amount` units of an entry.
+    pub(super) fn release(&mut self, entry: &SettledEntry, amount: u64) {
         let (now, held) = (self.now, self.held(entry.partition_id));
         if let Some(table) = self.shards[held].shard.table(entry.series_id) {
             let budget = &self.all.budget;
             with_partitions!(table, partitions => {
-                partitions.release(entry.partition_id, &entry.quota, *charged, amount, now, budget);
+                partitions.release(entry, amount, now, budget);
             });
-        }
-        charged.amount -= amount;
-        if charged.amount == 0 {
-            entry.charged = None;
         }
     }
 
     /// Spends `amount` where the entry was charged, or in the overflow partition if that partition is
     /// gone and there is no room for it.
-    pub(super) fn spend(&mut self, entry: &ChargeEntry, amount: u64) {
+    pub(super) fn spend(&mut self, entry: &SettledEntry, amount: u64) {
         let (now, budget) = (self.now, &self.all.budget);
         let mut partition_id = entry.partition_id;
         let mut held = self.held(partition_id);

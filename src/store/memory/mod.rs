@@ -37,12 +37,12 @@ use self::partitions::{Purpose, Spot};
 use self::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
 use self::shards::Shards;
 use self::table::with_partitions;
-use super::charge::Charge;
+use super::charge::SettledEntry;
 use super::outcome::Outcome;
 use super::series::Series;
 use crate::clock::{Clock, Micros};
 use crate::limit::plan::{self, OnStoreFailure, SeriesId};
-use crate::limit::{Check, Decision, PartitionId};
+use crate::limit::{Adjustment, Check, Decision, PartitionId};
 use crate::metrics::Usage;
 
 /// Counters in this process's memory, shared by its workers.
@@ -142,27 +142,15 @@ impl MemoryStore {
         with_partitions!(table, partitions => partitions.preview(Spot { partition_id, bucket }, check, now))
     }
 
-    pub(super) fn release(&self, mut charge: Charge, amount: u64) -> Charge {
-        let mut locked_shards = LockedShards::open(
-            &self.shards,
-            &charge.entries.iter().map(|entry| entry.partition_id),
-        );
-        for entry in &mut charge.entries {
-            locked_shards.release(entry, amount);
-        }
-        charge
-    }
-
-    pub(super) fn spend(&self, charge: &Charge, amount: u64) {
-        if amount == 0 {
-            return;
-        }
-        let mut locked_shards = LockedShards::open(
-            &self.shards,
-            &charge.entries.iter().map(|entry| entry.partition_id),
-        );
-        for entry in &charge.entries {
-            locked_shards.spend(entry, amount);
+    /// Gives back and spends, in one step.
+    pub(super) fn settle(&self, settled: &[SettledEntry]) {
+        let partition_ids = settled.iter().map(|entry| entry.partition_id);
+        let mut locked_shards = LockedShards::open(&self.shards, &partition_ids);
+        for entry in settled {
+            match entry.adjustment {
+                Adjustment::GiveBack(amount) => locked_shards.release(entry, amount),
+                Adjustment::Spend(amount) => locked_shards.spend(entry, amount),
+            }
         }
     }
 

@@ -11,7 +11,8 @@ use super::memory_budget::MemoryBudget;
 use super::placement::OVERFLOW;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
-use crate::limit::{Charged, Check, Decision, PartitionId, Quota, State};
+use crate::limit::{Check, Decision, PartitionId, Quota, State};
+use crate::store::charge::SettledEntry;
 
 /// The states of one series' partitions in one shard.
 #[derive(Debug)]
@@ -106,6 +107,7 @@ impl<S: State + Clone> Partitions<S> {
         now: Timestamp,
         budget: &MemoryBudget,
     ) -> Peek {
+        let now = now + check.quota.phase(spot.partition_id);
         let peek = |state: &mut S| {
             let at = state.arrive(check.quota, now);
             let admit = state.admits(check.quota, check.cost, at);
@@ -162,7 +164,7 @@ impl<S: State + Clone> Partitions<S> {
             .bucket
             .and_then(|bucket| self.entries.get_bucket(bucket));
         let mut state = found.map_or_else(S::default, |(_, state)| state.clone());
-        let at = state.arrive(check.quota, now);
+        let at = state.arrive(check.quota, now + check.quota.phase(spot.partition_id));
         let admit = state.admits(check.quota, check.cost, at);
         let wait = if admit {
             state.charge(check.quota, check.cost, at)
@@ -178,17 +180,16 @@ impl<S: State + Clone> Partitions<S> {
     /// Gives back `amount` of a charge. If the partition is gone, its quota was whole already.
     pub(super) fn release(
         &mut self,
-        partition_id: PartitionId,
-        quota: &Quota,
-        charged: Charged,
+        entry: &SettledEntry,
         amount: u64,
         now: Timestamp,
         budget: &MemoryBudget,
     ) {
-        if let Some(bucket) = self.find(partition_id) {
+        let quota = &entry.quota;
+        if let Some(bucket) = self.find(entry.partition_id) {
             self.update(bucket, budget, |state| {
-                let at = state.arrive(quota, now);
-                state.release(quota, charged, amount, at);
+                let at = state.arrive(quota, now + quota.phase(entry.partition_id));
+                state.release(quota, entry.charged, amount, at);
             });
         }
     }
@@ -201,6 +202,7 @@ impl<S: State + Clone> Partitions<S> {
         now: Timestamp,
         budget: &MemoryBudget,
     ) {
+        let now = now + quota.phase(partition_id);
         if let Some(bucket) = self.find(partition_id) {
             let at = self.update(bucket, budget, |state| state.arrive(quota, now));
             let growth = self.growth(bucket, quota, at, budget);
@@ -232,8 +234,9 @@ impl<S: State + Clone> Partitions<S> {
     /// whose size hovers is not rebuilt again and again.
     pub(super) fn sweep(&mut self, now: Timestamp, budget: &MemoryBudget) {
         let mut heap_bytes = 0;
-        self.entries.retain(|(_, state)| {
-            let stays = !state.is_whole(&self.quota, now);
+        self.entries.retain(|(partition_id, state)| {
+            let phase = self.quota.phase(*partition_id);
+            let stays = !state.is_whole(&self.quota, now + phase);
             if stays {
                 heap_bytes += state.heap_bytes();
             }

@@ -2,7 +2,7 @@
 
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Count, PartitionId, Quota};
+use tollgate::limit::{Algorithm, Align, Count, PartitionId, Quota};
 use tollgate::store::redis::wire::{self, Call, Intent, Packed, Reply};
 
 use crate::scripted::{Scripted, algorithms, quota_of};
@@ -207,6 +207,7 @@ fn huge_numbers_stay_exact() {
                 window: year,
                 algorithm,
                 count: Count::Admitted,
+                align: Align::Epoch,
             },
         };
         let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Charged, Count, Decision, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Align, Charged, Count, Decision, LeavingBucket, Quota};
 
 use crate::ledger::Quotas;
 use crate::scripted::Scripted;
@@ -71,6 +71,7 @@ proptest! {
             window: Micros(60_000_000),
             algorithm: Algorithm::SlidingLog,
             count,
+            align: Align::Epoch,
         };
         agree(&[(quota, Mode::Enforce)], events)?;
     }
@@ -84,7 +85,7 @@ proptest! {
         (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
     ) {
         let algorithm = Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted };
-        let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted };
+        let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted, align: Align::Epoch };
         let bucket_us = window / u64::from(buckets);
         let mut lua = Scripted::new(vec![(quota, Mode::Enforce)]);
         let mut rust = Quotas::new(vec![(quota, Mode::Enforce)]);
@@ -325,6 +326,7 @@ fn quota() -> impl Strategy<Value = Quota> {
             window: Micros(window_us),
             algorithm,
             count: if never_all { Count::Admitted } else { count },
+            align: Align::Epoch,
         }
     })
 }

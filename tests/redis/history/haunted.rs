@@ -6,7 +6,7 @@ use std::fmt;
 use std::thread;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
 
 use super::law::{Answer, History, Loss, Outage, Request, excesses, refusals};
 use super::nemesis::{Prober, Realm, Trace, haunt};
@@ -67,6 +67,7 @@ fn quotas() -> [Quota; PLAN + 1] {
         window: WINDOW,
         algorithm,
         count: Count::Admitted,
+        align: Align::Epoch,
     };
     [
         quota(Algorithm::FixedWindow),

@@ -1,7 +1,7 @@
 //! Limiters by the letter of their definition, sound and broken, and histories of what they decide.
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
 
 use super::law::{Answer, History, Request};
 
@@ -62,6 +62,7 @@ pub fn quota(algorithm: Algorithm, limit: u64, count: Count) -> Quota {
         window: Micros(WINDOW.unsigned_abs()),
         algorithm,
         count,
+        align: Align::Epoch,
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Count, Quota};
+use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use super::law::{Answer, History, Loss, Request, Violation, violations};
 use super::recording::{Watch, record};
@@ -39,6 +39,7 @@ fn quotas() -> Vec<Quota> {
         window: Micros(500_000),
         algorithm,
         count,
+        align: Align::Epoch,
     };
     let each = algorithms(LIMIT)
         .into_iter()

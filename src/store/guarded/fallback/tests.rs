@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::{Clock, Timestamp};
-use crate::limit::Count;
 use crate::limit::plan::SeriesId;
+use crate::limit::{Adjustment, Align, Count};
 use crate::store::charge::Keeper;
-use crate::store::series::Series;
+use crate::store::series::{Role, Series, Shape};
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const COOLDOWN: Micros = Micros::from_secs(2);
@@ -18,6 +18,7 @@ const fn quota(limit: u64, algorithm: Algorithm) -> Quota {
         window: Micros::from_secs(60),
         algorithm,
         count: Count::Admitted,
+        align: Align::Epoch,
     }
 }
 
@@ -28,7 +29,8 @@ fn store() -> MemoryStore {
     for name in ["a", "b", "c"] {
         store.series_id(&Series {
             policy: Arc::from(name),
-            shape: Algorithm::FixedWindow.into(),
+            role: Role::Real,
+            shape: Shape::of(&TEN),
             window: TEN.window,
         });
     }
@@ -46,6 +48,7 @@ fn fallback(memory: &MemoryStore, nodes: u32) -> Fallback<'_> {
 
 fn check(series_id: u32, mode: Mode, on_store_failure: OnStoreFailure) -> Check<'static> {
     Check {
+        policy: 0,
         quota: &TEN,
         series_id: SeriesId(series_id),
         partition_id: PartitionId::new(7),
@@ -141,10 +144,10 @@ fn what_is_charged_here_comes_back_here() {
     let store = store();
     let fallback = fallback(&store, 1);
     let left = || fallback.peek(&[free(local(0))])[0].remaining;
-    let (_, charge) = decided(fallback.decide(&[local(0)]));
+    let (_, mut charge) = decided(fallback.decide(&[local(0)]));
     assert_ne!(charge.entries[0].keeper, Keeper::Redis);
     assert_eq!(left(), 9);
-    drop(store.release(charge, u64::MAX));
+    store.settle(&charge.settle(|_| Adjustment::GiveBack(u64::MAX)));
     assert_eq!(left(), 10);
 }
 

@@ -27,7 +27,7 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
     for check in plan {
         let flags_at = argument.len() + 1;
         put_check(&mut argument, check.quota, check.cost, check.cost);
-        argument[flags_at] |= u8::from(check.mode == Mode::Shadow);
+        argument[flags_at] |= u8::from(check.mode != Mode::Enforce);
     }
     Packed {
         script: Script::for_plan(plan),

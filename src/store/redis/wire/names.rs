@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::limit::plan::SeriesId;
-use crate::limit::{LeavingBucket, PartitionId};
-use crate::store::series::{Series, Shape};
+use crate::limit::{Align, LeavingBucket, PartitionId};
+use crate::store::series::{Role, Series, Shape};
 
 /// Renders the keys of a store. All workers share it.
 #[derive(Debug)]
@@ -82,10 +82,21 @@ impl KeyNames {
 
 /// Renders what follows the hash tag: role and version of the value, algorithm and shape, window, policy.
 fn name(series: &Series) -> String {
-    let mut name = format!("}}:r{LAYOUT}:");
+    let role = match series.role {
+        Role::Real => 'r',
+        Role::Candidate => 'c',
+    };
+    let mut name = format!("}}:{role}{LAYOUT}:");
+    if let Shape::FixedWindow { align } | Shape::SlidingWindow { align, .. } = series.shape
+        && align == Align::Spread
+    {
+        name.push_str("spread-");
+    }
     let written = match series.shape {
-        Shape::FixedWindow => write!(name, "fixed"),
-        Shape::SlidingWindow { buckets, leaving } => {
+        Shape::FixedWindow { .. } => write!(name, "fixed"),
+        Shape::SlidingWindow {
+            buckets, leaving, ..
+        } => {
             let leaving = match leaving {
                 LeavingBucket::Weighted => "weighted",
                 LeavingBucket::Whole => "whole",
@@ -118,12 +129,14 @@ mod tests {
         let names = KeyNames::new("tollgate");
         let series = |shape| Series {
             policy: Arc::from("per-client"),
+            role: Role::Real,
             shape,
             window: Micros(60_000_000),
         };
         let sliding = Shape::SlidingWindow {
             buckets: 10,
             leaving: LeavingBucket::Weighted,
+            align: Align::Epoch,
         };
         names.note(SeriesId(1), &series(sliding));
         names.note(SeriesId(0), &series(Shape::SlidingLog));

@@ -1,8 +1,8 @@
 mod oracle;
 
 use super::*;
-use crate::limit::Algorithm;
 use crate::limit::plan::OnStoreFailure;
+use crate::limit::{Algorithm, Align};
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const CAP: Micros = Micros::from_secs(1);
@@ -14,6 +14,7 @@ const fn quota(limit: u64, seconds: u64) -> Quota {
         window: Micros::from_secs(seconds),
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
+        align: Align::Epoch,
     }
 }
 
@@ -21,6 +22,7 @@ const QUOTA: Quota = quota(5, 10);
 
 fn check(quota: &Quota, cost: u64) -> Check<'_> {
     Check {
+        policy: 0,
         quota,
         series_id: SeriesId(0),
         partition_id: PARTITION,

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Clock;
-use crate::limit::LeavingBucket;
+use crate::limit::{Align, LeavingBucket};
 use crate::store::memory::MemoryStore;
 use crate::store::outcome::Outcome;
-use crate::store::series::Series;
+use crate::store::series::{Role, Series, Shape};
 
 /// A store of its own behind the remembered refusals.
 struct Guarded {
@@ -51,6 +51,7 @@ fn quotas() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
                 window: Micros::from_secs(minutes * 60),
                 algorithm,
                 count: Count::Admitted,
+                align: Align::Epoch,
             };
             (quota, mode)
         });
@@ -77,7 +78,8 @@ proptest! {
         let series_ids: Vec<SeriesId> = quotas.iter().enumerate().map(|(index, (quota, _))| {
             guarded.store.series_id(&Series {
                 policy: Arc::from(format!("p{index}")),
-                shape: quota.algorithm.into(),
+                role: Role::Real,
+                shape: Shape::of(quota),
                 window: quota.window,
             })
         }).collect();

@@ -17,13 +17,13 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use crate::limit::{Algorithm, Check, Count, PartitionId, Quota};
+use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::Grouping;
 use crate::store::redis::servers::{self, Encryption, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames};
-use crate::store::series::{Series, Shape};
+use crate::store::series::{Role, Series, Shape};
 use crate::store::settings::{Deployment, Password};
 
 /// A view, and plans of one or two quotas that nothing exhausts.
@@ -61,11 +61,15 @@ impl Bench {
             window: Micros::from_secs(secs),
             algorithm: Algorithm::FixedWindow,
             count: Count::Admitted,
+            align: Align::Epoch,
         });
         for (series_id, quota) in (0..).map(SeriesId).zip(&quotas) {
             let series = Series {
                 policy: "per-client".into(),
-                shape: Shape::FixedWindow,
+                role: Role::Real,
+                shape: Shape::FixedWindow {
+                    align: Align::Epoch,
+                },
                 window: quota.window,
             };
             names.note(series_id, &series);
@@ -103,6 +107,7 @@ impl Bench {
         let checks = (0..).map(SeriesId).zip(&self.quotas[..quotas]);
         checks
             .map(|(series_id, quota)| Check {
+                policy: 0,
                 quota,
                 series_id,
                 partition_id: PartitionId::new(partition_id),

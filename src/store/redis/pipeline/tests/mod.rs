@@ -23,12 +23,12 @@ use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use crate::limit::{Algorithm, Check, Count, Quota};
+use crate::limit::{Algorithm, Align, Check, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
-use crate::store::series::Series;
+use crate::store::series::{Role, Series, Shape};
 use crate::store::settings::Address;
 
 /// Its window is so long that no test sees its end.
@@ -37,6 +37,7 @@ const QUOTA: Quota = Quota {
     window: Micros::from_secs(3_000_000_000),
     algorithm: Algorithm::FixedWindow,
     count: Count::Admitted,
+    align: Align::Epoch,
 };
 const SERIES: SeriesId = SeriesId(0);
 
@@ -246,6 +247,7 @@ fn plan(key: &str, amount: u64) -> Packed {
 
 fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     let check = Check {
+        policy: 0,
         quota,
         series_id: SERIES,
         partition_id: PartitionHasher::new(&[0; 32]).finish(),
@@ -287,7 +289,8 @@ fn names() -> KeyNames {
     let names = KeyNames::new("test");
     let series = Series {
         policy: "test".into(),
-        shape: QUOTA.algorithm.into(),
+        role: Role::Real,
+        shape: Shape::of(&QUOTA),
         window: QUOTA.window,
     };
     names.note(SERIES, &series);

@@ -1,23 +1,49 @@
-//! What a client is told once units that its decision charged have come back. It is computed from the
-//! decision, so that the store need not be asked again.
+//! What is done to a charge once the answer is known, and what a client is then told of a quota. That is
+//! computed from the decision, so that the store need not be asked again.
 
 use super::gcra::Gcra;
-use super::quota::{Algorithm, Decision, Quota};
+use super::quota::{Algorithm, Decision, LeavingBucket, Quota};
 use super::state::State;
 use crate::clock::{Micros, Timestamp};
+
+/// What becomes of the units that a policy's quotas were charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adjustment {
+    /// Up to this many come back.
+    GiveBack(u64),
+    /// This many more are spent, whether they fit or not.
+    Spend(u64),
+}
+
+impl Adjustment {
+    /// The charge stays as it is.
+    pub const NONE: Self = Self::GiveBack(0);
+
+    /// Returns what the decision would say if its charge of `charged` units had been adjusted at once.
+    ///
+    /// `remaining` is exact. `next` and `reset` are never too short, and are exact for gcra and
+    /// leaky-bucket. Of other algorithms a decision does not say when the units before its own age out,
+    /// nor of a whole quota when its window or bucket ends: there they may be too long.
+    pub fn told(self, decision: Decision, quota: &Quota, charged: u64) -> Decision {
+        match self {
+            Self::GiveBack(amount) => after_release(decision, quota, amount.min(charged)),
+            Self::Spend(0) => decision,
+            Self::Spend(amount) => after_spend(decision, quota, charged, amount),
+        }
+    }
+}
 
 /// Returns what the decision would say if `amount` of its charge had come back at once; `amount` is at
 /// most what it charged.
 ///
 /// `remaining` and `next` are exact. `reset` is exact for fixed-window, gcra and leaky-bucket, and if
-/// the quota is whole again. For sliding windows and logs it stays as it was, because a decision does
-/// not say when the units before its own age out: it may be too long, and is never too short.
-pub fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision {
+/// the quota is whole again. For sliding windows and logs it stays as it was.
+fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision {
     match quota.algorithm {
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
             let back_us = amount.saturating_mul(quota.interval_us());
-            let gcra = Gcra::new(Timestamp(decision.reset.0.saturating_sub(back_us)));
-            gcra.decision(quota, 0, Timestamp(0), decision.admit)
+            let debt_us = decision.reset.0.saturating_sub(back_us);
+            of_debt(decision, quota, debt_us)
         }
         Algorithm::FixedWindow | Algorithm::SlidingWindow { .. } | Algorithm::SlidingLog => {
             let remaining = decision.remaining.saturating_add(amount).min(quota.limit);
@@ -33,6 +59,52 @@ pub fn after_release(decision: Decision, quota: &Quota, amount: u64) -> Decision
     }
 }
 
+/// Returns what the decision, which charged `charged`, would say if `amount` more had been spent at once.
+fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> Decision {
+    if let Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } = quota.algorithm {
+        let more_us = amount.saturating_mul(quota.interval_us());
+        let debt_us = decision.reset.0.saturating_add(more_us);
+        return of_debt(decision, quota, debt_us.min(quota.debt_max_us()));
+    }
+    let reset = reset_after_spend(decision, quota, charged);
+    Decision {
+        remaining: decision.remaining.saturating_sub(amount),
+        // While all units fit, the first of them ages out when it did before.
+        next: (decision.next.filter(|_| amount <= decision.remaining)).or(Some(reset)),
+        reset,
+        wait: Micros(0),
+        ..decision
+    }
+}
+
+/// Returns the latest time at which units that are spent now have aged out.
+fn reset_after_spend(decision: Decision, quota: &Quota, charged: u64) -> Micros {
+    let (buckets, leaving) = match quota.algorithm {
+        Algorithm::SlidingWindow { buckets, leaving } => (u64::from(buckets), leaving),
+        // All units of a fixed window age out at its end, and those that are logged now are the last.
+        Algorithm::FixedWindow if decision.reset > Micros(0) => return decision.reset,
+        _ => return quota.window,
+    };
+    let width_us = quota.window.0 / buckets;
+    // If nothing was charged, it is unknown how old the bucket is that units would be charged to.
+    let longest_us = match leaving {
+        LeavingBucket::Dropped => quota.window.0,
+        LeavingBucket::Weighted | LeavingBucket::Whole => quota.window.0 + width_us,
+    };
+    let longer_us = match leaving {
+        _ if charged == 0 => longest_us,
+        // The last unit of a bucket leaves later, the more it has.
+        LeavingBucket::Weighted => decision.reset.0 + width_us.div_ceil(charged) - 1,
+        LeavingBucket::Whole | LeavingBucket::Dropped => decision.reset.0,
+    };
+    Micros(longer_us.min(longest_us))
+}
+
+/// Describes a bucket that is full again after this time.
+fn of_debt(decision: Decision, quota: &Quota, debt_us: u64) -> Decision {
+    Gcra::new(Timestamp(debt_us)).decision(quota, 0, Timestamp(0), decision.admit)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -41,7 +113,7 @@ mod tests {
     use crate::limit::fixed_window::FixedWindow;
     use crate::limit::sliding_log::SlidingLog;
     use crate::limit::sliding_window::SlidingWindow;
-    use crate::limit::{Charged, Count, LeavingBucket};
+    use crate::limit::{Align, Charged, Count, LeavingBucket};
 
     const START: Timestamp = Timestamp(1_700_006_400_000_000);
 
@@ -79,7 +151,7 @@ mod tests {
             let (charged, amount) = (Charged { at, amount: cost }, amount.min(cost));
             let mut released = state.clone();
             released.release(quota, charged, amount, at);
-            let told = after_release(decision, quota, amount);
+            let told = Adjustment::GiveBack(amount).told(decision, quota, cost);
             let mut expected = released.decision(quota, 0, at, true);
             if matches!(
                 quota.algorithm,
@@ -108,6 +180,7 @@ mod tests {
                 window: Micros::from_secs(60),
                 algorithm,
                 count: Count::Admitted,
+                align: Align::Epoch,
             };
             match algorithm {
                 Algorithm::FixedWindow => run::<FixedWindow>(&quota, &costs)?,
