@@ -18,7 +18,7 @@ use crate::limit::Quota;
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
 use crate::request::route::Router;
-use crate::request::{ClientIdentity, ClientNames, Missing, Partition};
+use crate::request::{ClientIdentity, ClientNames, Facts, Missing, Partition, Patterns};
 
 /// Everything a request needs to know of the configuration.
 #[derive(Debug)]
@@ -127,12 +127,12 @@ pub struct AppliedPolicy {
 }
 
 /// Whose quota, how much, and what happens around it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
     /// Its name in the file.
     pub name: Arc<str>,
-    /// Its quotas, all of which must have room.
-    pub quotas: Vec<PolicyQuota>,
+    /// What a client may do that has no override.
+    pub grant: Grant,
     /// Whose quota it is.
     pub partition: Partition,
     /// What happens to a request without one of the partition's parts.
@@ -141,6 +141,89 @@ pub struct Policy {
     pub mode: Option<Mode>,
     /// What happens when the store cannot answer.
     pub on_store_failure: OnStoreFailure,
+    /// What single clients may do instead.
+    pub overrides: Option<Arc<Overrides>>,
+}
+
+/// What a client may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Spend these quotas, all of which must have room.
+    Quotas(Vec<PolicyQuota>),
+    /// Everything: nothing is counted.
+    Unlimited,
+    /// Nothing: 403.
+    Blocked,
+}
+
+/// What single clients, or those of a tier, may do instead of what their policy grants.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// What chooses the override; none: the policy's partition.
+    pub by: Option<Partition>,
+    /// Which clients they are about.
+    pub patterns: Patterns,
+    /// What they may do, each grant once.
+    pub grants: Vec<Grant>,
+    /// For each pattern, the index of its grant.
+    pub grant_of: Vec<u32>,
+    /// How many of the patterns come from `overrides_file`.
+    pub file_rows: usize,
+}
+
+/// The override of a request: indices into its policy's [`Overrides`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// Which pattern matched.
+    pub pattern: usize,
+    /// What it grants.
+    pub grant: usize,
+}
+
+impl Policy {
+    /// Returns what chooses a client's override: what `overrides_by` says, or the partition.
+    pub fn overrides_by(&self) -> &Partition {
+        let by = self.overrides.as_ref().and_then(|it| it.by.as_ref());
+        by.unwrap_or(&self.partition)
+    }
+
+    /// Finds the override that the policy has for a request.
+    pub fn find_override(&self, facts: &Facts<'_>) -> Option<Override> {
+        let overrides = self.overrides.as_ref()?;
+        let pattern = overrides.patterns.find(self.overrides_by(), facts)?;
+        let grant = overrides.grant_of[pattern] as usize;
+        Some(Override { pattern, grant })
+    }
+
+    /// Returns what a client may do that has this override.
+    pub fn grant_of(&self, one: Option<Override>) -> &Grant {
+        match (&self.overrides, one) {
+            (Some(overrides), Some(one)) => &overrides.grants[one.grant],
+            _ => &self.grant,
+        }
+    }
+
+    /// Yields the policy's own grant, and those of its overrides.
+    pub fn grants(&self) -> impl Iterator<Item = &Grant> {
+        let others = self.overrides.iter().flat_map(|it| &it.grants);
+        [&self.grant].into_iter().chain(others)
+    }
+}
+
+impl Grant {
+    /// Returns the quotas; none if nothing is counted.
+    pub fn quotas(&self) -> &[PolicyQuota] {
+        match self {
+            Self::Quotas(quotas) => quotas,
+            Self::Unlimited | Self::Blocked => &[],
+        }
+    }
+}
+
+impl Default for Grant {
+    fn default() -> Self {
+        Self::Quotas(Vec::new())
+    }
 }
 
 /// One quota of a policy.

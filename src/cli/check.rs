@@ -133,13 +133,18 @@ fn policy(out: &mut String, policy: &Policy) {
         }
     }
     out.push('\n');
-    for part in &policy.quotas {
+    for part in policy.grant.quotas() {
         let quota = &part.quota;
         let algorithm = spelling::word(spelling::ALGORITHMS, &quota.algorithm.into());
         let (rate, guarantee) = (spelling::rate(quota), guarantee::guarantee(quota));
         let _ = writeln!(out, "    {rate}, {algorithm}: {guarantee}");
     }
-    let quotas: Vec<_> = policy.quotas.iter().map(|part| part.quota).collect();
+    let quotas: Vec<_> = policy
+        .grant
+        .quotas()
+        .iter()
+        .map(|part| part.quota)
+        .collect();
     if let Some(advice) = guarantee::advice(&quotas) {
         let _ = writeln!(out, "    {advice}");
     }

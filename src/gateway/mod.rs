@@ -8,6 +8,7 @@ mod control;
 mod descriptors;
 mod threads;
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::downstream::listener;
 use crate::proxy::shared::{Live, Shared};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Grant, Policy, Snapshot};
 use crate::store::{MemoryStore, Store};
 use control::Phase;
 
@@ -342,8 +343,10 @@ fn worker_count(snapshot: &Snapshot) -> usize {
 
 /// Returns the ids of the series that a configuration counts in.
 fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
-    let quotas = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
-    quotas.map(|quota| quota.series_id).collect()
+    let grants = snapshot.policies.iter().flat_map(Policy::grants);
+    let series_ids = grants.flat_map(Grant::quotas).map(|quota| quota.series_id);
+    let series_ids: HashSet<SeriesId> = series_ids.collect();
+    series_ids.into_iter().collect()
 }
 
 /// Draws a key that nobody outside knows, so nobody can choose values whose partition ids collide.

@@ -65,7 +65,7 @@ impl Decided {
         snapshot: &'s Snapshot,
     ) -> impl Iterator<Item = LimitInfo<'s>> + Clone {
         let info = |&(policy, quota, decision): &(usize, usize, Decision)| LimitInfo {
-            quota: &snapshot.policies[policy].quotas[quota],
+            quota: &snapshot.policies[policy].grant.quotas()[quota],
             decision,
         };
         self.decisions.iter().map(info)
@@ -84,7 +84,7 @@ impl Decided {
             return;
         };
         for (policy, quota, decision) in &mut self.decisions {
-            let series_id = snapshot.policies[*policy].quotas[*quota].series_id;
+            let series_id = snapshot.policies[*policy].grant.quotas()[*quota].series_id;
             *decision = charge.after_give_back(series_id, *decision);
         }
         charge.give_back();

@@ -124,7 +124,7 @@ impl<'l> Limiter<'l> {
                 }
             };
             decided.cost = decided.cost.max(Some(applied.cost));
-            for (index, quota) in policy.quotas.iter().enumerate() {
+            for (index, quota) in policy.grant.quotas().iter().enumerate() {
                 planned.owners.push((applied.policy, index));
                 planned.checks.push(Check {
                     policy: place,

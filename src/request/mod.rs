@@ -4,6 +4,7 @@
 //! request says of itself, and believe only what may be believed. [`route`] finds its route by the
 //! normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store
 //! counts under, and [`redacted()`] shows the same partition to people without revealing a secret.
+//! [`Patterns`] find the override that a policy has for the request's client.
 //! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop.
 
 pub mod cdn_loop;
@@ -12,6 +13,7 @@ mod client_address;
 mod forwarded;
 pub mod hop_by_hop;
 mod host;
+mod overrides;
 mod partition;
 pub mod path;
 mod redacted;
@@ -23,6 +25,7 @@ pub use self::client_address::{
 };
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, host};
+pub use self::overrides::{BadPattern, EqualPatterns, PartPattern, Pattern, Patterns};
 pub use self::partition::{
     Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all, join_lines,
     join_routed_lines, partition_id,

@@ -84,7 +84,12 @@ impl Display for Redacted<'_> {
 }
 
 impl Redacted<'_> {
-    fn write_value(&self, f: &mut Formatter<'_>, part: &Part, value: &Value<'_>) -> fmt::Result {
+    pub(super) fn write_value(
+        &self,
+        f: &mut Formatter<'_>,
+        part: &Part,
+        value: &Value<'_>,
+    ) -> fmt::Result {
         let digest_only = self.names == ClientNames::Digest;
         match (part, value) {
             (Part::Host | Part::Method | Part::Route, Value::Text(text)) => {
@@ -127,7 +132,7 @@ fn write_missing(f: &mut Formatter<'_>, choice: &Choice) -> fmt::Result {
     Ok(())
 }
 
-fn write_name(f: &mut Formatter<'_>, part: &Part) -> fmt::Result {
+pub(super) fn write_name(f: &mut Formatter<'_>, part: &Part) -> fmt::Result {
     let (kind, name) = spelling(part);
     f.write_str(kind)?;
     if name.is_empty() {

@@ -27,7 +27,7 @@ use super::report::Report;
 use crate::limit::plan::SeriesId;
 use crate::request::route::Router;
 use crate::request::{AddressSource, Part};
-use crate::snapshot::{Listener, Policy, Snapshot};
+use crate::snapshot::{Grant, Listener, Policy, Snapshot};
 use crate::store::{Role, Series, Shape};
 
 /// Compiles a file, or says everything that is wrong with it.
@@ -48,13 +48,15 @@ pub fn compile(
         return Err(report);
     }
     for policy in &mut policies {
-        for part in &mut policy.quotas {
-            part.series_id = slot_of(&Series {
-                policy: Arc::clone(&policy.name),
-                role: Role::Real,
-                shape: Shape::of(&part.quota),
-                window: part.quota.window,
-            });
+        if let Grant::Quotas(quotas) = &mut policy.grant {
+            for part in quotas {
+                part.series_id = slot_of(&Series {
+                    policy: Arc::clone(&policy.name),
+                    role: Role::Real,
+                    shape: Shape::of(&part.quota),
+                    window: part.quota.window,
+                });
+            }
         }
     }
     let decisive_headers = decisive_headers(&listeners, &routing.router, &policies);
@@ -143,7 +145,10 @@ mod tests {
             series("even", Shape::Gcra, 1),
         ];
         assert_eq!(asked, expected);
-        let series_ids = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
+        let series_ids = snapshot
+            .policies
+            .iter()
+            .flat_map(|policy| policy.grant.quotas());
         let series_ids: Vec<SeriesId> = series_ids.map(|part| part.series_id).collect();
         assert_eq!(series_ids, [SeriesId(1), SeriesId(2), SeriesId(3)]);
     }
@@ -152,7 +157,10 @@ mod tests {
     fn items_carry_the_window_only_if_the_policy_has_several_quotas() {
         let loaded = load(FILE, &|_| None, &mut |_| SeriesId(0));
         let snapshot = loaded.expect("a good file").snapshot;
-        let parts = snapshot.policies.iter().flat_map(|policy| &policy.quotas);
+        let parts = snapshot
+            .policies
+            .iter()
+            .flat_map(|policy| policy.grant.quotas());
         let items: Vec<&str> = parts.map(|part| &*part.policy_item).collect();
         assert_eq!(
             items,

@@ -9,7 +9,7 @@ use crate::config::report::Report;
 use crate::config::spelling;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Count, Quota};
-use crate::snapshot::{Policy, PolicyQuota};
+use crate::snapshot::{Grant, Policy, PolicyQuota};
 
 /// Compiles `[policies.NAME]`; series ids are not assigned yet.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
@@ -33,7 +33,7 @@ fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
     });
     Policy {
         name: Arc::clone(&table.name),
-        quotas: quotas.collect(),
+        grant: Grant::Quotas(quotas.collect()),
         ..table.value.policy.clone()
     }
 }

@@ -80,7 +80,11 @@ fn said_by_clients(policy: &Policy) -> Option<String> {
 
 /// A cost above what a quota can ever hold is always refused.
 fn never_affordable(route: &Route, policy: &Policy, cost: u64) -> Option<String> {
-    let capacities = policy.quotas.iter().map(|part| part.quota.capacity());
+    let capacities = policy
+        .grant
+        .quotas()
+        .iter()
+        .map(|part| part.quota.capacity());
     let capacity = capacities.min()?;
     (policy.mode == Some(Mode::Enforce) && cost > capacity).then(|| {
         format!(

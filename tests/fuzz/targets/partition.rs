@@ -7,7 +7,6 @@ use http::header::HeaderMap;
 use http::{HeaderName, Method};
 use tollgate::config::spelling;
 use tollgate::config::value::part_choice;
-use tollgate::limit::plan::OnStoreFailure;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup, PathPattern, Router, Rule};
 use tollgate::request::{Choice, ClientNames, Missing, Part, Partition};
@@ -240,11 +239,10 @@ fn policy(text: &str) -> Option<Policy> {
     let choices: Result<Vec<Choice>, _> = items.map(part_choice).collect();
     Some(Policy {
         name: Arc::from("p"),
-        quotas: Vec::new(),
         partition: Partition(choices.ok()?),
         missing,
         mode: None,
-        on_store_failure: OnStoreFailure::Local,
+        ..Policy::default()
     })
 }
 

@@ -1,0 +1,306 @@
+//! Which override is a client's: the most specific of a policy's patterns that matches a request.
+//!
+//! A pattern says of each item of a partition a value, a prefix (the glob `live_*`, the network
+//! `10.0.0.0/8`), or nothing, which matches whatever is there. Patterns are compared by what a
+//! partition id is made of. A value is more specific than a prefix, a longer prefix more than a
+//! shorter one, and one more than nothing; the items decide in the partition's order. So patterns
+//! are a tree with a level per item: a value is one lookup in a hash table, and each prefix that
+//! the request's value begins with is one step. A lookup visits no more branches than there are
+//! patterns that match the items so far.
+
+mod prefixes;
+mod shown;
+mod tree;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use smallvec::SmallVec;
+
+use self::prefixes::Prefix;
+use self::shown::Shown;
+use self::tree::Tree;
+use super::partition::{Facts, Part, Partition, Value, first_present};
+use super::{canonical_host, path};
+
+/// The patterns of one policy's overrides, ready to be looked up.
+#[derive(Clone, Default, PartialEq)]
+pub struct Patterns {
+    tree: Tree,
+    /// The same for routes that ignore case, if some pattern of a path has upper case.
+    folded: Option<Tree>,
+    /// How those are shown that are not one client's value in each item.
+    shown: HashMap<u32, Shown>,
+    len: usize,
+}
+
+/// What an override says of each item of a partition; none: whatever is there.
+pub type Pattern = Vec<Option<PartPattern>>;
+
+/// What an override says of one item of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartPattern {
+    /// Which of the item's alternatives it is about.
+    pub alternative: usize,
+    prefix: Prefix,
+    is_value: bool,
+    is_path: bool,
+    /// How it is shown; none: as any client's value.
+    shown: Option<Box<str>>,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPattern {
+    /// It is empty, and a request's value never is.
+    Empty,
+    /// A `*` stands before its end.
+    StarInside,
+    /// No request has such a host.
+    Host,
+}
+
+/// Two patterns that match the same requests, as indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EqualPatterns {
+    /// The one that comes first.
+    pub first: usize,
+    /// The one that repeats it.
+    pub second: usize,
+}
+
+impl PartPattern {
+    /// Makes a pattern of a network; a whole address is a value.
+    pub fn network(network: IpNet) -> Self {
+        let network = canonical(network);
+        let (address, bits) = (network.addr(), network.prefix_len());
+        let bits = 8 + usize::from(bits);
+        let (octets, len) = address_bytes(address);
+        let is_value = bits == 8 * len;
+        Self {
+            alternative: 0,
+            prefix: Prefix {
+                bytes: octets[..bits.div_ceil(8)].into(),
+                bits,
+            },
+            is_value,
+            is_path: false,
+            shown: (!is_value).then(|| network.to_string().into()),
+        }
+    }
+
+    /// Makes a pattern of a text for `part`: a value, or a glob.
+    pub fn text(part: &Part, text: &str) -> Result<Self, BadPattern> {
+        let text = text.trim();
+        let glob = text.strip_suffix('*');
+        let value = glob.unwrap_or(text);
+        if value.contains('*') {
+            return Err(BadPattern::StarInside);
+        }
+        if text.is_empty() {
+            return Err(BadPattern::Empty);
+        }
+        let is_path = matches!(part, Part::Path | Part::PathParam(_));
+        let value = match part {
+            Part::Host if glob.is_some() => Cow::Owned(value.to_ascii_lowercase()),
+            Part::Host => canonical_host(value).map_err(|_| BadPattern::Host)?,
+            Part::Path if glob.is_none() => match path::without_last_slash(value) {
+                "" => Cow::Borrowed("/"),
+                value => path::comparable(value),
+            },
+            _ if is_path => path::comparable(value),
+            _ => Cow::Borrowed(value),
+        };
+        Ok(Self {
+            alternative: 0,
+            prefix: Prefix {
+                bits: 8 * value.len(),
+                bytes: value.as_bytes().into(),
+            },
+            is_value: glob.is_none(),
+            is_path,
+            shown: glob.map(|_| shown::printable(text)),
+        })
+    }
+
+    /// Says which of its item's alternatives it is about.
+    #[must_use]
+    pub fn of_alternative(self, alternative: usize) -> Self {
+        Self {
+            alternative,
+            ..self
+        }
+    }
+
+    /// Lets it be shown as it is written: it names no client.
+    #[must_use]
+    pub fn in_clear(mut self, text: &str) -> Self {
+        self.shown.get_or_insert_with(|| shown::printable(text));
+        self
+    }
+
+    /// Whether it is a client's value, and shown like one.
+    pub fn is_client(&self) -> bool {
+        self.shown.is_none()
+    }
+
+    /// Whether it matches whatever is there: `*`.
+    pub fn is_everything(&self) -> bool {
+        !self.is_value && self.prefix.bits == 0
+    }
+
+    /// Returns how many bits of an IPv6 address it names; none if it names none.
+    pub fn ipv6_bits(&self) -> Option<usize> {
+        (self.prefix.bytes.first() == Some(&V6)).then(|| self.prefix.bits - 8)
+    }
+
+    fn folded(&self) -> Cow<'_, [u8]> {
+        if self.is_path {
+            self.prefix.bytes.to_ascii_lowercase().into()
+        } else {
+            (&*self.prefix.bytes).into()
+        }
+    }
+}
+
+impl Patterns {
+    /// Builds the tree of `patterns`, each of which has as many items as the partition.
+    ///
+    /// # Errors
+    /// Those that match the same requests as an earlier one.
+    pub fn new(patterns: &[Pattern]) -> Result<Self, Vec<EqualPatterns>> {
+        let parts = || patterns.iter().flatten().flatten();
+        let needs_folding = parts().any(|part| *part.folded() != *part.prefix.bytes);
+        let tree = Tree::new(patterns, |part| (&*part.prefix.bytes).into())?;
+        let folded = needs_folding
+            .then(|| Tree::new(patterns, PartPattern::folded))
+            .transpose()?;
+        let shown = (0..).zip(patterns);
+        let shown = shown.filter_map(|(index, pattern)| Some((index, shown::of(pattern)?)));
+        Ok(Self {
+            tree,
+            folded,
+            shown: shown.collect(),
+            len: patterns.len(),
+        })
+    }
+
+    /// Returns the index of the most specific pattern that matches, none if the request lacks an
+    /// item of `partition` or no pattern matches.
+    pub fn find(&self, partition: &Partition, facts: &Facts<'_>) -> Option<usize> {
+        let mut keys: SmallVec<[Key<'_>; 2]> = SmallVec::new();
+        for choice in &partition.0 {
+            let (part, value) = first_present(choice, facts)?;
+            let alternative = choice.0.iter().position(|one| std::ptr::eq(one, part))?;
+            keys.push(Key::new(alternative, value));
+        }
+        let tree = match &self.folded {
+            Some(folded) if facts.router.ignores_case(facts.found) => folded,
+            _ => &self.tree,
+        };
+        tree.find(&keys).map(|leaf| leaf as usize)
+    }
+
+    /// Returns how many patterns there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no pattern.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Patterns may be clients' keys.
+impl std::fmt::Debug for Patterns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Patterns({})", self.len)
+    }
+}
+
+/// The value of a request for one item of a partition.
+struct Key<'r> {
+    alternative: usize,
+    value: Value<'r>,
+    /// The bytes of an address: its family, and its octets.
+    address: [u8; ADDRESS_LEN_MAX],
+}
+
+impl<'r> Key<'r> {
+    fn new(alternative: usize, value: Value<'r>) -> Self {
+        let address = match value {
+            Value::Address(address, _) => address_bytes(address).0,
+            Value::Text(_) => [0; ADDRESS_LEN_MAX],
+        };
+        Self {
+            alternative,
+            value,
+            address,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.value {
+            Value::Text(text) => text,
+            Value::Address(address, _) => &self.address[..address_len(*address)],
+        }
+    }
+
+    /// Returns how many bits count: of an address, those of the client's network.
+    fn bits(&self) -> usize {
+        match &self.value {
+            Value::Text(text) => 8 * text.len(),
+            Value::Address(_, prefix) => 8 + usize::from(*prefix),
+        }
+    }
+
+    /// Whether all of its bits count.
+    fn is_whole(&self) -> bool {
+        self.bits() == 8 * self.bytes().len()
+    }
+}
+
+/// Returns an address as patterns have it, the family before the octets, and how long that is.
+fn address_bytes(address: IpAddr) -> ([u8; ADDRESS_LEN_MAX], usize) {
+    let mut bytes = [0; ADDRESS_LEN_MAX];
+    match address {
+        IpAddr::V4(address) => {
+            bytes[0] = V4;
+            bytes[1..5].copy_from_slice(&address.octets());
+        }
+        IpAddr::V6(address) => {
+            bytes[0] = V6;
+            bytes[1..].copy_from_slice(&address.octets());
+        }
+    }
+    (bytes, address_len(address))
+}
+
+fn address_len(address: IpAddr) -> usize {
+    if address.is_ipv4() {
+        5
+    } else {
+        ADDRESS_LEN_MAX
+    }
+}
+
+/// Spells a network of IPv4-mapped addresses as the one of IPv4 that it is.
+fn canonical(network: IpNet) -> IpNet {
+    let mapped = match network {
+        IpNet::V6(v6) if v6.prefix_len() >= MAPPED_BITS => v6.addr().to_ipv4_mapped(),
+        _ => None,
+    };
+    let bits = network.prefix_len().saturating_sub(MAPPED_BITS);
+    let v4 = mapped.and_then(|address| IpNet::new(address.into(), bits).ok());
+    v4.unwrap_or(network)
+}
+
+/// What stands before the octets of an address.
+const V4: u8 = 4;
+const V6: u8 = 6;
+const ADDRESS_LEN_MAX: usize = 17;
+/// What IPv4-mapped addresses begin with (RFC 4291, section 2.5.5.2), in bits.
+const MAPPED_BITS: u8 = 96;

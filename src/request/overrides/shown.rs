@@ -1,0 +1,92 @@
+//! How the pattern of an override is shown to people and upstreams.
+//!
+//! A glob and a network are in clear, and so is a tier. A plain value names a client, and is shown
+//! as a client is.
+
+use std::fmt::{self, Display, Write as _};
+
+use super::super::partition::{Facts, Partition, first_present};
+use super::super::redacted::{ClientNames, redacted, write_name};
+use super::{Pattern, Patterns};
+
+/// How each item of a pattern is shown, if one of them is not shown as the client's value.
+pub(super) type Shown = Box<[ShownPart]>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ShownPart {
+    /// Not at all: the pattern says nothing of it.
+    Nothing,
+    /// As the client's value.
+    Client,
+    /// As the file has it.
+    Clear(Box<str>),
+}
+
+impl Patterns {
+    /// Shows the pattern at `index`, which [`find`](Self::find) has returned for these facts:
+    /// `live_*`, `203.0.113.9` or `live~1f2e3d4c`; or, if the items need their names,
+    /// `header:x-api-key=live_*, ip=10.0.0.0/8`. The text is printable ASCII.
+    pub fn shown<'r>(
+        &'r self,
+        index: usize,
+        key: &'r [u8; 32],
+        partition: &'r Partition,
+        facts: &'r Facts<'r>,
+        names: ClientNames,
+    ) -> impl Display + 'r {
+        let index = u32::try_from(index).expect("a file has fewer than 2^32 patterns");
+        let shown = self.shown.get(&index);
+        fmt::from_fn(move |f| {
+            let client = redacted(key, partition, facts, names);
+            let is_plain = matches!(&*partition.0, [choice] if choice.0.len() == 1);
+            let mut separator = "";
+            for (at, choice) in partition.0.iter().enumerate() {
+                let how = shown.map_or(&ShownPart::Client, |shown| &shown[at]);
+                let Some((part, value)) = first_present(choice, facts) else {
+                    continue;
+                };
+                if *how == ShownPart::Nothing {
+                    continue;
+                }
+                f.write_str(separator)?;
+                separator = ", ";
+                if !is_plain {
+                    write_name(f, part)?;
+                    f.write_char('=')?;
+                }
+                match how {
+                    ShownPart::Clear(text) => f.write_str(text)?,
+                    _ => client.write_value(f, part, &value)?,
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Says how a pattern is shown; none: each item as the client's value.
+pub(super) fn of(pattern: &Pattern) -> Option<Shown> {
+    let how = pattern.iter().map(|part| match part {
+        None => ShownPart::Nothing,
+        Some(part) => match &part.shown {
+            None => ShownPart::Client,
+            Some(text) => ShownPart::Clear(text.clone()),
+        },
+    });
+    let how: Shown = how.collect();
+    let is_client = |part: &ShownPart| *part == ShownPart::Client;
+    (!how.iter().all(is_client)).then_some(how)
+}
+
+/// Makes a text fit for a header's value: printable ASCII, and of a bounded length.
+pub(super) fn printable(text: &str) -> Box<str> {
+    let printable = text.chars().map(|char| match char {
+        ' '..='~' => char,
+        _ => '?',
+    });
+    let text: String = printable.take(SHOWN_LEN_MAX).collect();
+    text.into()
+}
+
+/// Most characters of a pattern's item that are shown.
+const SHOWN_LEN_MAX: usize = 256;

@@ -1,0 +1,140 @@
+//! The tree of a policy's patterns, with a level per item of the partition.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::RandomState;
+
+use hashbrown::Equivalent;
+
+use super::prefixes::{Prefix, Prefixes};
+use super::{EqualPatterns, Key, PartPattern, Pattern};
+
+/// A tree of patterns. What its last level leads to is a pattern's index, and what others lead to is
+/// a node of the next level.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Tree {
+    values: Values,
+    /// By node and alternative.
+    prefixes: HashMap<(u32, usize), Prefixes>,
+    /// By node: what patterns lead to that say nothing of its item.
+    unsaid: HashMap<u32, u32>,
+}
+
+type Values = hashbrown::HashMap<ValueAt, u32, RandomState>;
+
+/// A value that a node has a branch for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ValueAt {
+    node: u32,
+    alternative: usize,
+    bytes: Box<[u8]>,
+}
+
+/// Hashes as [`ValueAt`] does.
+#[derive(Hash)]
+struct ValueSought<'v> {
+    node: u32,
+    alternative: usize,
+    bytes: &'v [u8],
+}
+
+impl Equivalent<ValueAt> for ValueSought<'_> {
+    fn equivalent(&self, key: &ValueAt) -> bool {
+        (self.node, self.alternative, self.bytes) == (key.node, key.alternative, &*key.bytes)
+    }
+}
+
+impl Tree {
+    /// Builds the tree; `bytes` are those of a part that are compared.
+    pub(super) fn new<'p>(
+        patterns: &'p [Pattern],
+        bytes: impl Fn(&'p PartPattern) -> Cow<'p, [u8]>,
+    ) -> Result<Self, Vec<EqualPatterns>> {
+        let (mut tree, mut equal) = (Self::default(), Vec::new());
+        let mut prefixes: HashMap<(u32, usize, Prefix), u32> = HashMap::new();
+        let mut nodes = ROOT;
+        for (index, pattern) in (0..).zip(patterns) {
+            let mut node = ROOT;
+            for (level, part) in pattern.iter().enumerate() {
+                let is_last = level + 1 == pattern.len();
+                let next = if is_last { index } else { nodes + 1 };
+                let found = match part {
+                    None => *tree.unsaid.entry(node).or_insert(next),
+                    Some(part) => {
+                        let (alternative, bytes) = (part.alternative, bytes(part).into());
+                        if part.is_value {
+                            let at = ValueAt {
+                                node,
+                                alternative,
+                                bytes,
+                            };
+                            *tree.values.entry(at).or_insert(next)
+                        } else {
+                            let bits = part.prefix.bits;
+                            let prefix = Prefix { bytes, bits };
+                            *prefixes.entry((node, alternative, prefix)).or_insert(next)
+                        }
+                    }
+                };
+                if found != next && is_last {
+                    equal.push(EqualPatterns {
+                        first: found as usize,
+                        second: index as usize,
+                    });
+                }
+                if found == next && !is_last {
+                    nodes += 1;
+                }
+                node = found;
+            }
+        }
+        let mut by_node: HashMap<(u32, usize), Vec<(Prefix, u32)>> = HashMap::new();
+        for ((node, alternative, prefix), next) in prefixes {
+            by_node
+                .entry((node, alternative))
+                .or_default()
+                .push((prefix, next));
+        }
+        let sorted = by_node
+            .into_iter()
+            .map(|(at, prefixes)| (at, Prefixes::new(prefixes)));
+        tree.prefixes = sorted.collect();
+        tree.values.shrink_to_fit();
+        if equal.is_empty() {
+            Ok(tree)
+        } else {
+            Err(equal)
+        }
+    }
+
+    /// Returns the index of the most specific pattern for these values, one per level.
+    pub(super) fn find(&self, keys: &[Key<'_>]) -> Option<u32> {
+        self.below(ROOT, keys)
+    }
+
+    fn below(&self, node: u32, keys: &[Key<'_>]) -> Option<u32> {
+        let Some((key, rest)) = keys.split_first() else {
+            return Some(node);
+        };
+        let (bytes, alternative) = (key.bytes(), key.alternative);
+        let value = || {
+            let sought = ValueSought {
+                node,
+                alternative,
+                bytes,
+            };
+            self.values.get(&sought).copied()
+        };
+        let value = key.is_whole().then(value).flatten();
+        let prefixes = self.prefixes.get(&(node, alternative));
+        let prefixes = prefixes
+            .into_iter()
+            .flat_map(|prefixes| prefixes.of(bytes, key.bits()));
+        let unsaid = self.unsaid.get(&node).copied();
+        let mut branches = value.into_iter().chain(prefixes).chain(unsaid);
+        branches.find_map(|branch| self.below(branch, rest))
+    }
+}
+
+/// The node of the first level.
+const ROOT: u32 = 0;
