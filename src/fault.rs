@@ -39,6 +39,10 @@ pub enum Reason {
     NoRoute,
     /// A policy requires a part of the partition that the request lacks.
     Unidentified,
+    /// A policy blocks the client.
+    Blocked,
+    /// The request's own word on its cost is no number.
+    BadCost,
     /// The request's body is larger than allowed.
     BodyTooLarge,
     /// `Expect` asks for something other than `100-continue`.
@@ -86,7 +90,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -97,6 +101,8 @@ impl Reason {
         Self::BadFraming,
         Self::NoRoute,
         Self::Unidentified,
+        Self::Blocked,
+        Self::BadCost,
         Self::BodyTooLarge,
         Self::ExpectationFailed,
         Self::MethodUnsupported,
@@ -128,6 +134,8 @@ impl Reason {
             Self::BadFraming => "bad_framing",
             Self::NoRoute => "no_route",
             Self::Unidentified => "unidentified",
+            Self::Blocked => "blocked",
+            Self::BadCost => "bad_cost",
             Self::BodyTooLarge => "body_too_large",
             Self::ExpectationFailed => "expectation_failed",
             Self::MethodUnsupported => "method_unsupported",
@@ -160,6 +168,8 @@ impl Reason {
             | Self::BadFraming
             | Self::NoRoute
             | Self::Unidentified
+            | Self::Blocked
+            | Self::BadCost
             | Self::BodyTooLarge
             | Self::ExpectationFailed
             | Self::MethodUnsupported

@@ -48,6 +48,7 @@
 //! | fallback | what decides while Redis cannot: this node's share, everything, or nothing |
 //! | sweep | what is done ten times a second, instead of a timer per request |
 
+mod chance;
 pub mod clock;
 pub mod fault;
 pub mod logging;

@@ -5,17 +5,22 @@
 //! sizes are numbers. What needs a restart (addresses, workers, the store's scheme) is in here too;
 //! a reload keeps the running value.
 
+mod answering;
+mod settling;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 use http::HeaderName;
 use http::uri::Authority;
+pub use settling::{CostSource, CountedAnswers, StatusRange, ToldCost, UpstreamFault};
 
 use crate::access_log::AccessLog;
 use crate::limit::Quota;
-use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
 use crate::request::route::Router;
 use crate::request::{ClientIdentity, ClientNames, Facts, Missing, Partition, Patterns};
@@ -105,6 +110,8 @@ pub struct Route {
     pub max_body_bytes: Option<u64>,
     /// Whether `%2F` may stand in the path.
     pub encoded_slash: EncodedSlash,
+    /// What is changed in the fields of answers, the gateway's own among them.
+    pub response_headers: FieldChanges,
 }
 
 /// Whether an encoded slash may stand in a route's path.
@@ -138,11 +145,31 @@ pub struct Policy {
     /// What happens to a request without one of the partition's parts.
     pub missing: Missing,
     /// Whether it refuses; none means that it is off and in no plan.
-    pub mode: Option<Mode>,
+    pub mode: Option<PolicyMode>,
     /// What happens when the store cannot answer.
     pub on_store_failure: OnStoreFailure,
+    /// Quotas that are tried beside the real ones.
+    pub candidates: Vec<PolicyQuota>,
+    /// Who tells what a request costs; none: [`AppliedPolicy::cost`] says it.
+    pub told_cost: Option<ToldCost>,
+    /// Which answers count.
+    pub counted_answers: CountedAnswers,
+    /// How it refuses.
+    pub refusal: RefusalStyle,
     /// What single clients may do instead.
     pub overrides: Option<Arc<Overrides>>,
+}
+
+/// What a policy does to a request that its quotas have no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PolicyMode {
+    /// It refuses.
+    #[default]
+    Enforce,
+    /// It counts and reports.
+    Shadow,
+    /// It admits, and tells the upstream and the client.
+    Mark,
 }
 
 /// What a client may do.
@@ -207,6 +234,13 @@ impl Policy {
     pub fn grants(&self) -> impl Iterator<Item = &Grant> {
         let others = self.overrides.iter().flat_map(|it| &it.grants);
         [&self.grant].into_iter().chain(others)
+    }
+
+    /// Yields every quota that a client may be counted in, candidates too.
+    pub fn every_quota(&self) -> impl Iterator<Item = &PolicyQuota> {
+        self.grants()
+            .flat_map(Grant::quotas)
+            .chain(&self.candidates)
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::Path;
 /// `gateway`, `cli` and `main` put the parts together and may import everything. A row's own
 /// submodules need no mention; code under `#[cfg(test)]` keeps to the table too.
 const ROOMS: &[(&str, &[&str])] = &[
+    ("chance", &[]),
     ("clock", &[]),
     ("fault", &[]),
     ("logging", &[]),
@@ -37,6 +38,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "store::redis",
         &[
+            "chance",
             "clock",
             "limit",
             "store::series",
@@ -132,6 +134,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "proxy",
         &[
             "access_log",
+            "chance",
             "clock",
             "fault",
             "limit",

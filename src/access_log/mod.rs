@@ -55,8 +55,12 @@ pub struct AccessEntry<'a> {
     pub policies: &'a [(&'a str, PolicyOutcome)],
     /// Units left in the quota with the smallest share left.
     pub remaining: Option<u64>,
-    /// Units the request spent, if any policy applied.
+    /// Units the request was charged, if any policy applied.
     pub cost: Option<u64>,
+    /// Whether the answer should have told the cost and did not.
+    pub is_cost_untold: bool,
+    /// The overrides that matched, in the form that may be shown; empty if none did.
+    pub overrides: &'a [u8],
     /// What went wrong, if anything did.
     pub reason: Option<Reason>,
     /// The endpoint that failed, if one did.
@@ -150,15 +154,27 @@ impl AccessEntry<'_> {
         line.optional_text("endpoint", self.endpoint);
         line.optional_text("cause", self.cause);
         if !self.policies.is_empty() {
-            let names = self.policies.iter().map(|(name, _)| *name);
-            line.list("policies", names);
+            line.list("policies", self.names());
             line.text("decision", self.decision().word().as_bytes());
             self.write_policies(&mut line, PolicyOutcome::Refused, "refused_by");
+            self.write_policies(&mut line, PolicyOutcome::Blocked, "blocked_by");
             self.write_policies(&mut line, PolicyOutcome::Unidentified, "unidentified_by");
+            self.write_policies(&mut line, PolicyOutcome::Marked, "marked_by");
             self.write_policies(&mut line, PolicyOutcome::ShadowRefused, "shadow_refused_by");
+            self.write_policies(
+                &mut line,
+                PolicyOutcome::CandidateRefused,
+                "candidate_refused_by",
+            );
+        }
+        if !self.overrides.is_empty() {
+            line.text("override", self.overrides);
         }
         line.optional_number("remaining", self.remaining);
         line.optional_number("cost", self.cost);
+        if self.is_cost_untold {
+            line.truth("cost_untold");
+        }
         if is_request {
             line.number("duration_us", self.duration_us);
             line.optional_number("upstream_us", self.upstream_us);
@@ -171,24 +187,28 @@ impl AccessEntry<'_> {
         line.end();
     }
 
+    /// Yields the name of each policy once: one that has a candidate may have two outcomes.
+    fn names(&self) -> impl Iterator<Item = &'_ str> {
+        let is_own =
+            |(_, outcome): &&(&str, PolicyOutcome)| *outcome != PolicyOutcome::CandidateRefused;
+        self.policies.iter().filter(is_own).map(|(name, _)| *name)
+    }
+
     /// What the policies did together: refused if one refused, unanswered if one could not be
     /// asked.
     fn decision(&self) -> PolicyOutcome {
-        let any = |wanted| self.policies.iter().any(|(_, outcome)| *outcome == wanted);
-        if any(PolicyOutcome::Refused) {
-            PolicyOutcome::Refused
-        } else if any(PolicyOutcome::Unidentified) {
-            PolicyOutcome::Unidentified
-        } else if any(PolicyOutcome::Unanswered) {
-            PolicyOutcome::Unanswered
-        } else if self
-            .policies
-            .iter()
-            .all(|(_, o)| *o == PolicyOutcome::Skipped)
-        {
-            PolicyOutcome::Skipped
-        } else {
-            PolicyOutcome::Admitted
+        let any = |wanted: &PolicyOutcome| self.policies.iter().any(|(_, one)| one == wanted);
+        let decisive = [
+            PolicyOutcome::Refused,
+            PolicyOutcome::Blocked,
+            PolicyOutcome::Unidentified,
+            PolicyOutcome::Unanswered,
+        ];
+        let is_skipped = |(_, one): &(&str, PolicyOutcome)| *one == PolicyOutcome::Skipped;
+        match decisive.into_iter().find(any) {
+            Some(outcome) => outcome,
+            None if self.policies.iter().all(is_skipped) => PolicyOutcome::Skipped,
+            None => PolicyOutcome::Admitted,
         }
     }
 

@@ -16,6 +16,8 @@ const ENTRY: AccessEntry<'static> = AccessEntry {
     policies: &[],
     remaining: None,
     cost: None,
+    is_cost_untold: false,
+    overrides: b"",
     reason: None,
     endpoint: None,
     cause: None,

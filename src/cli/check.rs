@@ -9,7 +9,7 @@ use super::{EXIT_CONFIG, unreadable};
 use crate::config::value::{StoreUrl, bytes_text};
 use crate::config::{self, Loaded, guarantee, spelling};
 use crate::limit::plan::SeriesId;
-use crate::snapshot::{Listener, Policy, Route};
+use crate::snapshot::{Listener, Policy, PolicyMode, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
@@ -127,7 +127,7 @@ fn policy(out: &mut String, policy: &Policy) {
     };
     let _ = write!(out, "  {}: {whose}", policy.name);
     match policy.mode {
-        Some(crate::limit::plan::Mode::Enforce) => {}
+        Some(PolicyMode::Enforce) => {}
         mode => {
             let _ = write!(out, ", {}", spelling::word(spelling::MODES, &mode));
         }

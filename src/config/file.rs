@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 
-use super::value::{QuotaText, StoreUrl};
+use super::value::{CostText, QuotaText, RefundOn, StoreUrl};
 use crate::limit::{Algorithm, Count, LeavingBucket};
-use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log};
+use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
 /// A value and where it stands in the file, in bytes.
@@ -210,9 +210,25 @@ pub struct RawPolicy {
     /// `queue`
     pub queue: u64,
     /// `cost`
-    pub cost: u64,
+    pub cost: CostText,
+    /// `reserve`
+    pub reserve: u64,
+    /// `cost_min`
+    pub cost_min: u64,
+    /// `cost_max`
+    pub cost_max: u64,
     /// `count`
     pub count: Count,
+    /// `count_status`
+    pub count_status: Vec<At<StatusRange>>,
+    /// `refund_on`
+    pub refund_on: Vec<At<RefundOn>>,
+    /// `candidate`: any number
+    pub candidate: Vec<At<QuotaText>>,
+    /// `[policies.NAME.refusal] body`
+    pub refusal_body: Option<String>,
+    /// `[policies.NAME.refusal] content_type`
+    pub refusal_content_type: Option<HeaderValue>,
     /// What the snapshot has of it, but for name and quotas.
     pub policy: snapshot::Policy,
 }
@@ -274,6 +290,8 @@ pub struct RawRoute {
     pub body_timeout: Option<Duration>,
     /// `case_insensitive`
     pub case_insensitive: bool,
+    /// `[routes.response_headers] remove`
+    pub response_headers_removed: Vec<At<HeaderName>>,
     /// What the snapshot has of it as the file says it.
     pub route: snapshot::Route,
 }

@@ -6,17 +6,21 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use http::HeaderValue;
 use tracing::Level;
 
 use super::file::{AlgorithmName, At, RawEndpoint};
-use super::value::{Encryption, QuotaText, StoreUrl};
+use super::value::{CostText, Encryption, QuotaText, RefundOn, StoreUrl};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
-use crate::limit::plan::{Mode, OnStoreFailure};
+use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Count, LeavingBucket, Quota};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
-use crate::snapshot::{AppliedPolicy, EncodedSlash, RateLimitHeaders, Snapshot};
+use crate::snapshot::{
+    AppliedPolicy, CostSource, EncodedSlash, Jitter, PolicyMode, RateLimitHeaders, Snapshot,
+    StatusRange,
+};
 use crate::store::settings::{Address, Deployment};
 
 /// Writes a span of time: up to two minutes in seconds (`60s`, `1.8s`, `600ms`), above that in
@@ -98,9 +102,10 @@ pub const LEAVING: &[(&str, LeavingBucket)] = &[
 /// `count`
 pub const COUNTS: &[(&str, Count)] = &[("admitted", Count::Admitted), ("all", Count::All)];
 /// `mode`
-pub const MODES: &[(&str, Option<Mode>)] = &[
-    ("enforce", Some(Mode::Enforce)),
-    ("shadow", Some(Mode::Shadow)),
+pub const MODES: &[(&str, Option<PolicyMode>)] = &[
+    ("enforce", Some(PolicyMode::Enforce)),
+    ("shadow", Some(PolicyMode::Shadow)),
+    ("mark", Some(PolicyMode::Mark)),
     ("off", None),
 ];
 /// `on_store_failure`
@@ -163,6 +168,46 @@ pub fn choice(choice: &Choice) -> String {
 /// Writes one quota of `quota`: `100 per minute`.
 pub fn quota(quota: &QuotaText) -> String {
     format!("{} per {}", quota.limit, window(quota.window))
+}
+
+/// Writes `cost`: `5`, `response-header:x-cost`.
+pub fn cost(cost: &CostText) -> String {
+    match cost {
+        CostText::Units(units) => units.to_string(),
+        CostText::Told(CostSource::Request, name) => format!("request-header:{name}"),
+        CostText::Told(CostSource::Response, name) => format!("response-header:{name}"),
+    }
+}
+
+/// Writes an item of `count_status`: `401`, `4xx`.
+pub fn status_range(range: &StatusRange) -> String {
+    if range.first == range.last {
+        range.first.to_string()
+    } else {
+        format!("{}xx", range.first / 100)
+    }
+}
+
+/// Writes an item of `refund_on`.
+pub fn refund_on(refund: &RefundOn) -> String {
+    match refund {
+        RefundOn::Status(range) => status_range(range),
+        RefundOn::Connect => "connect".to_owned(),
+        RefundOn::Timeout => "timeout".to_owned(),
+    }
+}
+
+/// Writes `retry_jitter`.
+pub fn jitter(jitter: &Jitter) -> String {
+    match jitter {
+        Jitter::Time(most) => span(*most),
+        Jitter::Percent(percent) => format!("{percent}%"),
+    }
+}
+
+/// Writes a field's value.
+pub fn field_value(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 /// Writes one part of a partition.

@@ -6,6 +6,7 @@
 
 mod address;
 mod amount;
+mod cost;
 mod request;
 mod store;
 mod time;
@@ -15,7 +16,10 @@ use std::io::{self, Read as _};
 
 pub use address::{admin_address, client_address, endpoint, network, socket_address};
 pub use amount::{bytes_text, ratio, size};
-pub use request::{header_after_prefix, header_name, header_value, method, part_choice};
+pub use cost::{CostText, RefundOn, cost, refund_on, refusal_status, retry_jitter, status_range};
+pub use request::{
+    answer_field, field_value, header_after_prefix, header_name, header_value, method, part_choice,
+};
 pub use store::{Encryption, RedisUrl, StoreUrl, password, prefix, secret, store_url, username};
 pub use time::{QuotaText, duration, quota};
 

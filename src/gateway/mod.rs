@@ -27,7 +27,7 @@ use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::downstream::listener;
 use crate::proxy::shared::{Live, Shared};
-use crate::snapshot::{Grant, Policy, Snapshot};
+use crate::snapshot::{Policy, Snapshot};
 use crate::store::{MemoryStore, Store};
 use control::Phase;
 
@@ -343,9 +343,8 @@ fn worker_count(snapshot: &Snapshot) -> usize {
 
 /// Returns the ids of the series that a configuration counts in.
 fn series_ids(snapshot: &Snapshot) -> Vec<SeriesId> {
-    let grants = snapshot.policies.iter().flat_map(Policy::grants);
-    let series_ids = grants.flat_map(Grant::quotas).map(|quota| quota.series_id);
-    let series_ids: HashSet<SeriesId> = series_ids.collect();
+    let quotas = snapshot.policies.iter().flat_map(Policy::every_quota);
+    let series_ids: HashSet<SeriesId> = quotas.map(|quota| quota.series_id).collect();
     series_ids.into_iter().collect()
 }
 

@@ -1,27 +1,59 @@
 //! What the limiter decided of a request: facts from which others make answers, fields and records.
 
+use std::fmt::Write as _;
+
 use smallvec::SmallVec;
 
-use super::charge::OpenCharge;
+use super::Limiter;
 use crate::clock::Micros;
 use crate::limit::{Decision, Retry};
 use crate::metrics::PolicyOutcome;
-use crate::snapshot::{PolicyQuota, Snapshot};
+use crate::request::Facts;
+use crate::snapshot::{Override, Policy, PolicyQuota, Snapshot};
+use crate::store::Charge;
 
-/// What was decided of one request; indices are the snapshot's.
+/// What was decided of one request; indices are the snapshot's unless they say otherwise.
 #[derive(Debug, Default)]
 pub struct Decided {
     /// What each policy of the route did, in the route's order.
-    pub outcomes: SmallVec<[(usize, PolicyOutcome); 4]>,
-    /// What each enforced quota decided: indices of policy and quota.
-    decisions: SmallVec<[(usize, usize, Decision); 2]>,
-    /// What the request spent, if it may have to be given back; boxed, because few requests have
-    /// it.
-    pub charge: Option<Box<OpenCharge>>,
-    /// Units that the request costs, if any policy applied.
-    pub cost: Option<u64>,
+    pub policies: SmallVec<[PolicyDecision; 4]>,
+    /// What each quota decided that the client is told of.
+    pub(super) told: SmallVec<[ToldDecision; 2]>,
+    /// What an admitted request spent, until that is settled.
+    pub(super) charge: Option<Charge>,
     /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
+    /// The overrides that matched, in the form that may be shown: printable ASCII.
+    pub tiers: String,
+}
+
+/// What a policy did to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyDecision {
+    /// Index of the policy.
+    pub policy: usize,
+    /// What it did.
+    pub outcome: PolicyOutcome,
+    /// Whether one of the quotas that are tried beside its own would have refused.
+    pub is_candidate_refused: bool,
+    /// The override that matched, and decided instead of the policy's own quotas.
+    pub matched: Option<Override>,
+    /// Units that the request costs there; once it is answered, those that stay charged.
+    pub cost: u64,
+    /// Units that came back because of the answer.
+    pub refunded: u64,
+    /// Whether the answer should have told the cost and did not.
+    pub is_cost_untold: bool,
+}
+
+/// What one quota decided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToldDecision {
+    /// Index into [`Decided::policies`].
+    pub(super) of: usize,
+    /// Index among the quotas of the policy, or of its override.
+    pub(super) quota: usize,
+    pub(super) decision: Decision,
 }
 
 /// Whether a request may go on.
@@ -47,6 +79,16 @@ pub enum Admission {
         /// Index of the policy.
         policy: usize,
     },
+    /// An override of a policy blocks the client.
+    Blocked {
+        /// Index of the policy.
+        policy: usize,
+    },
+    /// What the client says of its request's cost is no plain decimal.
+    BadCost {
+        /// Index of the policy.
+        policy: usize,
+    },
 }
 
 /// A quota, and what a client is told of it.
@@ -59,39 +101,86 @@ pub struct LimitInfo<'s> {
 }
 
 impl Decided {
-    /// Yields what the client is told of the quotas that enforce.
+    /// Yields what the client is told of the quotas that enforce or mark.
     pub fn infos<'s>(
         &'s self,
         snapshot: &'s Snapshot,
     ) -> impl Iterator<Item = LimitInfo<'s>> + Clone {
-        let info = |&(policy, quota, decision): &(usize, usize, Decision)| LimitInfo {
-            quota: &snapshot.policies[policy].grant.quotas()[quota],
-            decision,
-        };
-        self.decisions.iter().map(info)
+        self.told.iter().map(|told| LimitInfo {
+            quota: &self.policies[told.of].quotas(snapshot)[told.quota],
+            decision: told.decision,
+        })
     }
 
     /// Yields the names of the quotas that refused.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s str> + Clone {
-        self.infos(snapshot)
-            .filter(|info| !info.decision.admit)
-            .map(|info| &*info.quota.item)
+        let refuses = |told: &&ToldDecision| {
+            self.policies[told.of].outcome == PolicyOutcome::Refused && !told.decision.admit
+        };
+        let name = |told: &ToldDecision| &*self.policies[told.of].quotas(snapshot)[told.quota].item;
+        self.told.iter().filter(refuses).map(name)
     }
 
-    /// Gives back what the request spent, and changes what the client is told accordingly.
-    pub fn give_back(&mut self, snapshot: &Snapshot) {
-        let Some(charge) = self.charge.take() else {
+    /// Notes which override matched.
+    pub(super) fn note_tier(
+        &mut self,
+        limiter: &Limiter<'_>,
+        policy: &Policy,
+        matched: Override,
+        facts: &Facts<'_>,
+    ) {
+        let Some(overrides) = &policy.overrides else {
             return;
         };
-        for (policy, quota, decision) in &mut self.decisions {
-            let series_id = snapshot.policies[*policy].grant.quotas()[*quota].series_id;
-            *decision = charge.after_give_back(series_id, *decision);
-        }
-        charge.give_back();
+        let (key, names) = (limiter.partition_key, limiter.snapshot.log.clients);
+        let by = policy.overrides_by();
+        let shown = overrides
+            .patterns
+            .shown(matched.pattern, key, by, facts, names);
+        let separator = if self.tiers.is_empty() { "" } else { ", " };
+        write!(self.tiers, "{separator}{shown}").expect("memory takes every byte");
     }
 
-    pub(super) fn note(&mut self, policy: usize, quota: usize, decision: Decision) {
-        self.decisions.push((policy, quota, decision));
+    /// Notes that no quota was asked, because the request is refused in any case.
+    pub(super) fn not_asked(&mut self) {
+        for decision in &mut self.policies {
+            if decision.outcome == PolicyOutcome::Admitted {
+                decision.outcome = PolicyOutcome::NotAsked;
+            }
+        }
+    }
+
+    /// Returns the index of the first policy that did this.
+    pub fn first_with(&self, outcome: PolicyOutcome) -> Option<usize> {
+        let found = self.policies.iter().find(|one| one.outcome == outcome);
+        found.map(|one| one.policy)
+    }
+
+    /// Returns the units that the request was charged, or would have been; the most of its policies.
+    pub fn cost(&self) -> Option<u64> {
+        let is_counted = |one: &&PolicyDecision| one.is_counted();
+        (self.policies.iter().filter(is_counted))
+            .map(|one| one.cost)
+            .max()
+    }
+}
+
+impl PolicyDecision {
+    /// Returns the quotas that decided: the policy's own, or those of an override.
+    pub(super) fn quotas<'s>(&self, snapshot: &'s Snapshot) -> &'s [PolicyQuota] {
+        let policy = &snapshot.policies[self.policy];
+        policy.grant_of(self.matched).quotas()
+    }
+
+    /// Whether the policy's quotas were asked, or would have been.
+    fn is_counted(&self) -> bool {
+        !matches!(
+            self.outcome,
+            PolicyOutcome::Skipped
+                | PolicyOutcome::Unidentified
+                | PolicyOutcome::Unlimited
+                | PolicyOutcome::Blocked
+        )
     }
 }
 

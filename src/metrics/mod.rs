@@ -56,7 +56,7 @@ pub struct RouteMetrics(Sharded<[AtomicU64; STATUS_CLASSES.len()]>);
 
 /// What is counted per policy.
 #[derive(Debug)]
-pub struct PolicyMetrics(Sharded<[AtomicU64; PolicyOutcome::ALL.len()]>);
+pub struct PolicyMetrics(Sharded<PolicyShard>);
 
 /// What is counted per listener.
 #[derive(Debug)]
@@ -75,11 +75,19 @@ pub enum PolicyOutcome {
     Refused,
     /// One of its quotas would have refused, but is only watched.
     ShadowRefused,
+    /// One of its quotas was used up, and the request was admitted and marked.
+    Marked,
+    /// One of the quotas that are tried beside its own would have refused.
+    CandidateRefused,
+    /// It did not count: an override says that the client has no limit.
+    Unlimited,
+    /// It refused: an override blocks the client.
+    Blocked,
     /// It did not apply: the request lacks a part of its partition.
     Skipped,
     /// The store could not answer, and the policy is `open` or `closed`.
     Unanswered,
-    /// It was not asked, because a remembered refusal of another policy refused the request.
+    /// It was not asked, because another policy had refused the request already.
     NotAsked,
     /// It refused: the request lacks a part of its partition.
     Unidentified,
@@ -117,6 +125,13 @@ struct ProcessShard {
     held_entered: AtomicU64,
     held_left: AtomicU64,
     panics: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct PolicyShard {
+    outcomes: [AtomicU64; PolicyOutcome::ALL.len()],
+    refunded_units: AtomicU64,
+    untold_costs: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -264,7 +279,17 @@ impl RouteMetrics {
 impl PolicyMetrics {
     /// Counts what the policy did to a request.
     pub fn decided(&self, worker: WorkerIndex, outcome: PolicyOutcome) {
-        add(&self.0.of(worker)[outcome as usize]);
+        add(&self.0.of(worker).outcomes[outcome as usize]);
+    }
+
+    /// Counts units that came back because of how a request was answered.
+    pub fn refunded(&self, worker: WorkerIndex, units: u64) {
+        (self.0.of(worker).refunded_units).fetch_add(units, Relaxed);
+    }
+
+    /// Counts an answer that did not tell what the request cost.
+    pub fn untold(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).untold_costs);
     }
 }
 
@@ -304,10 +329,14 @@ impl UpstreamMetrics {
 
 impl PolicyOutcome {
     /// Every outcome, in the order of the counters.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 11] = [
         Self::Admitted,
         Self::Refused,
         Self::ShadowRefused,
+        Self::Marked,
+        Self::CandidateRefused,
+        Self::Unlimited,
+        Self::Blocked,
         Self::Skipped,
         Self::Unanswered,
         Self::NotAsked,
@@ -320,6 +349,10 @@ impl PolicyOutcome {
             Self::Admitted => "admitted",
             Self::Refused => "refused",
             Self::ShadowRefused => "shadow_refused",
+            Self::Marked => "marked",
+            Self::CandidateRefused => "candidate_refused",
+            Self::Unlimited => "unlimited",
+            Self::Blocked => "blocked",
             Self::Skipped => "skipped",
             Self::Unanswered => "unanswered",
             Self::NotAsked => "not_asked",

@@ -57,12 +57,25 @@ impl MetricSeries {
         }
         let help = "Requests by policy and what the policy did to them.";
         let mut family = counters(encoder, "decisions", help)?;
-        for (name, policy) in self.policies.all() {
+        let policies = self.policies.all();
+        for (name, policy) in &policies {
             for outcome in PolicyOutcome::ALL {
-                let labels = [("policy", &*name), ("outcome", outcome.word())];
-                let sum = policy.0.sum(|shard| &shard[outcome as usize]);
+                let labels = [("policy", &**name), ("outcome", outcome.word())];
+                let sum = policy.0.sum(|shard| &shard.outcomes[outcome as usize]);
                 count(&mut family, &labels, sum)?;
             }
+        }
+        let help = "Units that came back because of how the request was answered, by policy.";
+        let mut family = counters(encoder, "refunded_units", help)?;
+        for (name, policy) in &policies {
+            let sum = policy.0.sum(|shard| &shard.refunded_units);
+            count(&mut family, &[("policy", &**name)], sum)?;
+        }
+        let help = "Answers that did not tell what the request cost, by policy.";
+        let mut family = counters(encoder, "untold_costs", help)?;
+        for (name, policy) in &policies {
+            let sum = policy.0.sum(|shard| &shard.untold_costs);
+            count(&mut family, &[("policy", &**name)], sum)?;
         }
         Ok(())
     }

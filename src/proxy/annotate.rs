@@ -10,7 +10,10 @@
 //! buffer. A value per route, shared by all workers, would save nothing: every core would write the
 //! cache line of its reference count.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
+    HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 
 use crate::limiter::{LimitInfo, tightest};
 use crate::snapshot::RateLimitHeaders;
@@ -42,6 +45,45 @@ pub fn annotate<'s>(
         headers.insert(X_LIMIT, HeaderValue::from(tightest.quota.quota.limit));
         headers.insert(X_REMAINING, HeaderValue::from(tightest.decision.remaining));
         headers.insert(X_RESET, HeaderValue::from(reset_secs));
+    }
+}
+
+/// Lets scripts of other sites read the limit fields, where the answer lets them read the answer.
+///
+/// An answer without CORS fields stays without (Fetch, "HTTP extensions").
+pub fn expose(headers: &mut HeaderMap, buffer: &mut Vec<u8>) {
+    if !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
+        return;
+    }
+    let exposed = headers.get_all(ACCESS_CONTROL_EXPOSE_HEADERS);
+    let is_exposed = |name: &str| {
+        let mut members = exposed
+            .iter()
+            .flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+        members.any(|member| member.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+    };
+    // `*` means itself where credentials are allowed.
+    if is_exposed("*") && !headers.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS) {
+        return;
+    }
+    buffer.clear();
+    for name in [
+        RATELIMIT_POLICY,
+        RATELIMIT,
+        X_LIMIT,
+        X_REMAINING,
+        X_RESET,
+        RETRY_AFTER,
+    ] {
+        if headers.contains_key(&name) && !is_exposed(name.as_str()) {
+            buffer.extend_from_slice(b", ");
+            buffer.extend_from_slice(name.as_str().as_bytes());
+        }
+    }
+    if let Some(names) = buffer.get(2..).filter(|names| !names.is_empty())
+        && let Ok(value) = HeaderValue::from_bytes(names)
+    {
+        headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, value);
     }
 }
 

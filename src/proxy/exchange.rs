@@ -1,17 +1,28 @@
 //! One request and its answer, from the head's arrival to the end of the answer's body.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
+use http::Response;
 use http::request::Parts;
 
 use super::client::Client;
 use super::downstream::http1::{RequestGuard, RequestState};
 use super::record::Record;
+use super::refusal::Refusal;
 use super::worker::InForce;
-use crate::limiter::Decided;
+use crate::fault::Reason;
+use crate::limiter::{Answer, Decided};
+use crate::snapshot::UpstreamFault;
 
 /// What lives as long as a request does; it travels in the answer's body.
 pub(crate) struct Exchange {
+    client: Rc<Client>,
+    live: Rc<InForce>,
+    /// Whether an upstream may have seen the request.
+    pub(crate) is_sent: Cell<bool>,
+    /// Whether the head of an answer is on its way.
+    is_answered: bool,
     /// Ends the request on its connection.
     request: RequestGuard,
     /// What the limiter decided, and the charge that may be given back.
@@ -30,10 +41,41 @@ impl Exchange {
     ) -> Box<Self> {
         // Made where it stays, because it is large.
         Box::new(Self {
+            client: Rc::clone(client),
+            live: Rc::clone(live),
+            is_sent: Cell::new(false),
+            is_answered: false,
             request,
             decided: Decided::default(),
             record: Record::begin(client, live, &head.method, &head.uri),
         })
+    }
+
+    /// Notes the upstream's answer, and settles what the request was charged.
+    pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
+        let answer = Answer {
+            status: response.status(),
+            fault: UpstreamFault::Other,
+            headers: Some(response.headers()),
+        };
+        self.settle(&answer, None);
+    }
+
+    /// Notes that the gateway answers in the upstream's place, and settles what the request was charged.
+    pub(crate) fn refused(&mut self, refusal: &Refusal) {
+        let answer = Answer {
+            status: refusal.status(),
+            fault: upstream_fault(refusal.reason()),
+            headers: None,
+        };
+        self.settle(&answer, Some(refusal.reason()));
+    }
+
+    fn settle(&mut self, answer: &Answer<'_>, reason: Option<Reason>) {
+        self.is_answered = true;
+        self.record.answered(answer.status, reason);
+        let store = &self.client.worker.store;
+        self.decided.settle(&self.live.snapshot, store, answer);
     }
 
     /// Returns the request on its connection.
@@ -44,6 +86,18 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        if !self.is_answered && !self.is_sent.get() {
+            self.decided.abandon(&self.client.worker.store);
+        }
         self.record.finish(&self.decided);
+    }
+}
+
+/// Says what kept the upstream from answering, if the gateway refuses for this reason.
+fn upstream_fault(reason: Reason) -> UpstreamFault {
+    match reason {
+        Reason::ConnectFailed | Reason::NoEndpoint => UpstreamFault::Connect,
+        Reason::ResponseTimeout => UpstreamFault::Timeout,
+        _ => UpstreamFault::Other,
     }
 }

@@ -3,36 +3,35 @@
 //! 1 route, 2 identify, 3 plan and 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
 
-use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::task::Poll;
 
 use http::header::{CONNECTION, EXPECT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use http_body::Body as _;
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use super::annotate::annotate;
+use super::annotate::{annotate, expose};
 use super::body::{Content, ResponseBody};
 use super::check::{check, settle_host};
 use super::client::Client;
-use super::downstream::body::{RequestBody, RequestBodyError};
+use super::downstream::body::RequestBody;
 use super::downstream::http1::RequestState;
 use super::exchange::Exchange;
 use super::forwarded::{self, Sender};
 use super::hold::{Held, hold};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::shared::Live;
-use super::upstream::{self, ForwardError, Meter, Terms, UpstreamFailure, builtin};
+use super::tiers;
 use crate::clock::Micros;
-use crate::limiter::{Admission, Limiter};
+use crate::limiter::{Admission, Decided, Limiter};
+use crate::metrics::PolicyOutcome;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
 use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target};
-use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, UpstreamKind};
+use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +39,7 @@ use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, UpstreamKind};
 pub(crate) struct ClientGone;
 
 /// Why a journey ends before its last phase.
-enum Stop {
+pub(super) enum Stop {
     /// The gateway answers.
     Refused(Refusal),
     /// There is nobody left to answer.
@@ -48,14 +47,16 @@ enum Stop {
 }
 
 /// A request on its journey, and what goes with it.
-struct Journey<'r> {
-    client: &'r Client,
-    live: &'r Live,
-    limiter: Limiter<'r>,
-    listener: &'r Listener,
-    exchange: &'r mut Exchange,
+pub(super) struct Journey<'r> {
+    pub(super) client: &'r Client,
+    pub(super) live: &'r Live,
+    pub(super) limiter: Limiter<'r>,
+    pub(super) listener: &'r Listener,
+    pub(super) exchange: &'r mut Exchange,
     /// The client's body, until it is forwarded.
-    body: &'r mut Option<RequestBody>,
+    pub(super) body: &'r mut Option<RequestBody>,
+    /// The index of the route, once it is found.
+    route: Option<usize>,
 }
 
 /// Takes one request from its head to the head of its answer; the body follows by itself.
@@ -74,7 +75,7 @@ pub(crate) async fn run(
     let is_withheld = head.headers.contains_key(EXPECT);
     let mut body = Some(RequestBody::new(incoming, state, is_withheld));
     let mut exchange = Exchange::begin(guard, &client, &live, &head);
-    let journey = Journey {
+    let mut journey = Journey {
         client: &client,
         live: &live,
         limiter: Limiter {
@@ -85,16 +86,18 @@ pub(crate) async fn run(
         listener: &live.snapshot.listeners[client.listener],
         exchange: &mut exchange,
         body: &mut body,
+        route: None,
     };
-    let mut response = match journey.travel(&mut head).await {
+    let travelled = journey.travel(&mut head).await;
+    let route = journey.route;
+    let mut response = match travelled {
         Ok(response) => {
-            exchange.record.answered(response.status(), None);
+            exchange.answered(&response);
             response
         }
         Err(Stop::Gone) => return Err(ClientGone),
         Err(Stop::Refused(refusal)) => {
-            let (status, reason) = (refusal.status(), refusal.reason());
-            exchange.record.answered(status, Some(reason));
+            exchange.refused(&refusal);
             if let Some(body) = body {
                 body.drain().await;
             }
@@ -114,16 +117,32 @@ pub(crate) async fn run(
         // Otherwise hyper says `keep-alive` beside `close` to a client that asked for it.
         *response.version_mut() = version;
     }
-    let style = live.snapshot.general.ratelimit_headers;
-    let infos = exchange.decided.infos(&live.snapshot);
     let mut scratch = client.worker.scratch.borrow_mut();
-    annotate(response.headers_mut(), style, infos, &mut scratch);
+    let decided = &exchange.decided;
+    annotate_answer(response.headers_mut(), &live, route, decided, &mut scratch);
     Ok(response.map(|content| ResponseBody::new(content, exchange)))
 }
 
+/// Phase 7: changes the fields of an answer as its route says, and adds what the limits say.
+fn annotate_answer(
+    headers: &mut HeaderMap,
+    live: &Live,
+    route: Option<usize>,
+    decided: &Decided,
+    scratch: &mut Vec<u8>,
+) {
+    let snapshot = &live.snapshot;
+    if let Some(route) = route {
+        snapshot.routes[route].response_headers.apply(headers);
+    }
+    let style = snapshot.general.ratelimit_headers;
+    annotate(headers, style, decided.infos(snapshot), scratch);
+    expose(headers, scratch);
+}
+
 impl Journey<'_> {
-    /// Phases 1 to 6.
-    async fn travel(mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
+    /// Phases 1 to 5.
+    async fn travel(&mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
         let snapshot = &self.live.snapshot;
         let checked = check(head);
         hop_by_hop::strip_request(&mut head.headers);
@@ -144,6 +163,7 @@ impl Journey<'_> {
         self.exchange.record.asked(&host);
         let found = route(snapshot, &host, head, &path)?;
         let route = &snapshot.routes[found.route];
+        self.route = Some(found.route);
         self.exchange.record.routed(found.route);
         self.bound_body(route)?;
         let facts = Facts {
@@ -160,6 +180,7 @@ impl Journey<'_> {
         self.decide(route, &facts).await?;
         join_lines(&mut head.headers, snapshot, route);
         self.annotate_request(&mut head.headers, address);
+        self.tell_upstream(&mut head.headers);
         let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
         self.forward(route, head, forwarded).await
     }
@@ -181,14 +202,24 @@ impl Journey<'_> {
             Admission::Admitted { wait: Micros(0) } => return Ok(()),
             Admission::Admitted { wait } => wait,
             Admission::Refused { retry } => {
-                let violated = decided.violated(&live.snapshot);
-                return Err(Refusal::quota_exceeded(retry, violated).into());
+                let snapshot = &live.snapshot;
+                let first = decided.first_with(PolicyOutcome::Refused);
+                let first = first.expect("a policy refuses what is refused");
+                let style = &snapshot.policies[first].refusal;
+                let violated = decided.violated(snapshot);
+                return Err(Refusal::quota_exceeded(retry, violated, style).into());
             }
             Admission::Unavailable { retry } => {
                 return Err(Refusal::limiter_unavailable(retry).into());
             }
             Admission::Unidentified { policy } => {
                 return Err(Refusal::unidentified(&live.snapshot.policies[policy].name).into());
+            }
+            Admission::Blocked { policy } => {
+                return Err(Refusal::blocked(&live.snapshot.policies[policy].name).into());
+            }
+            Admission::BadCost { policy } => {
+                return Err(Refusal::bad_cost(&live.snapshot.policies[policy].name).into());
             }
         };
         exchange.record.held();
@@ -203,7 +234,8 @@ impl Journey<'_> {
             Held::Gone => Err(Stop::Gone),
             Held::Full => {
                 exchange.record.not_held();
-                exchange.decided.give_back(&live.snapshot);
+                let store = &client.worker.store;
+                exchange.decided.give_back(&live.snapshot, store);
                 Err(Refusal::held_full().into())
             }
         }
@@ -238,86 +270,11 @@ impl Journey<'_> {
         cdn_loop::add(headers);
     }
 
-    /// Makes the request that the upstream sees from what is left of the client's.
-    fn outgoing(&mut self, head: &mut Parts, target: Uri) -> Request<RequestBody> {
-        let mut body = self.body.take().expect("the body is forwarded once");
-        body.keep_out(&self.live.snapshot.decisive_headers);
-        let mut request = Request::new(body);
-        *request.method_mut() = std::mem::take(&mut head.method);
-        *request.uri_mut() = target;
-        *request.headers_mut() = std::mem::take(&mut head.headers);
-        request
-    }
-
-    /// Phase 5: lets the upstream answer.
-    ///
-    /// What waits is boxed, so that hyper does not need room for it with every request, including
-    /// refused ones.
-    async fn forward(
-        &mut self,
-        route: &Route,
-        head: &mut Parts,
-        target: Uri,
-    ) -> Result<Response<Content>, Stop> {
-        let request = self.outgoing(head, target);
-        let upstream = &self.live.snapshot.upstreams[route.upstream];
-        let http = match &upstream.kind {
-            UpstreamKind::Echo => return Ok(builtin::echo(request).map(Content::Builtin)),
-            UpstreamKind::Status(status) => {
-                Box::pin(request.into_body().drain()).await;
-                return Ok(builtin::status(*status).map(Content::Builtin));
-            }
-            UpstreamKind::Http(http) => http,
-        };
-        let terms = Terms {
-            response_timeout: route.response_timeout,
-            body_timeout: route.body_timeout,
-            host: if route.preserve_host {
-                upstream::HostField::Client
-            } else {
-                upstream::HostField::Endpoint
-            },
-        };
-        self.exchange.record.forwarded();
-        let worker = &self.client.worker;
-        let meter = Meter {
-            metrics: &self.live.handles.upstreams[route.upstream],
-            worker: worker.index,
-        };
-        let sent = upstream::send(&worker.pools, upstream, http, request, &terms, meter);
-        let (mut sent, client) = (Box::pin(sent), self.exchange.request());
-        let response = poll_fn(|cx| match sent.as_mut().poll(cx) {
-            Poll::Ready(response) => Poll::Ready(Some(response)),
-            Poll::Pending => client.poll_gone(cx).map(|()| None),
-        });
-        match response.await {
-            Some(Ok(response)) => {
-                self.exchange.record.responded();
-                Ok(response.map(Content::Upstream))
-            }
-            Some(Err(failure)) => Err(self.failed(failure)),
-            None => Err(Stop::Gone),
-        }
-    }
-
-    /// Refuses a request that its upstream did not answer, and notes why.
-    fn failed(&mut self, failure: UpstreamFailure) -> Stop {
-        let refusal = match &failure.error {
-            ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
-            ForwardError::Connect(_) | ForwardError::Closed(_) => Refusal::connect_failed(),
-            ForwardError::Timeout => Refusal::response_timeout(),
-            ForwardError::BadResponse(_) => Refusal::bad_response(),
-            ForwardError::ClientBody(_) => {
-                return match failure.error.body_error() {
-                    Some(RequestBodyError::TooLarge) => Refusal::body_too_large().into(),
-                    Some(RequestBodyError::TimedOut) => Refusal::request_body_timeout().into(),
-                    Some(RequestBodyError::Malformed) => Refusal::bad_framing().into(),
-                    Some(RequestBodyError::Aborted) | None => Stop::Gone,
-                };
-            }
-        };
-        self.exchange.record.failed(failure);
-        refusal.into()
+    /// Tells the upstream which overrides matched, and which quotas are used up.
+    fn tell_upstream(&self, headers: &mut HeaderMap) {
+        let mut buffer = self.client.worker.scratch.borrow_mut();
+        let (snapshot, decided) = (&self.live.snapshot, &self.exchange.decided);
+        tiers::tell_upstream(headers, snapshot, decided, &mut buffer);
     }
 }
 

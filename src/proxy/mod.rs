@@ -16,10 +16,12 @@ mod body;
 mod check;
 mod client;
 mod exchange;
+mod forward;
 pub mod forwarded;
 mod hold;
 mod record;
 pub mod refusal;
+mod tiers;
 mod worker;
 
 pub(crate) mod downstream;

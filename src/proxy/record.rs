@@ -209,8 +209,18 @@ impl Record {
             Some(status) => route.answered(worker.index, status),
             None => route.unanswered(worker.index),
         }
-        for &(policy, outcome) in &decided.outcomes {
-            handles.policies[policy].decided(worker.index, outcome);
+        for decision in &decided.policies {
+            let metrics = &handles.policies[decision.policy];
+            metrics.decided(worker.index, decision.outcome);
+            if decision.is_candidate_refused {
+                metrics.decided(worker.index, PolicyOutcome::CandidateRefused);
+            }
+            if decision.refunded > 0 {
+                metrics.refunded(worker.index, decision.refunded);
+            }
+            if decision.is_cost_untold {
+                metrics.untold(worker.index);
+            }
         }
         if let Some(reason) = self.reason {
             worker.shared.metrics.error(worker.index, reason);
@@ -218,15 +228,18 @@ impl Record {
     }
 
     fn log(&self, began: Timestamp, decided: &Decided) {
-        let snapshot: &Snapshot = &self.live.snapshot;
-        let name = |&(policy, outcome): &(usize, PolicyOutcome)| {
-            (&*snapshot.policies[policy].name, outcome)
-        };
-        let policies: SmallVec<[(&str, PolicyOutcome); 4]> =
-            decided.outcomes.iter().map(name).collect();
+        let (snapshot, key): (&Snapshot, _) = (&self.live.snapshot, &self.live.partition_key);
+        let mut policies = SmallVec::<[(&str, PolicyOutcome); 4]>::new();
+        for decision in &decided.policies {
+            let name = &*snapshot.policies[decision.policy].name;
+            policies.push((name, decision.outcome));
+            if decision.is_candidate_refused {
+                policies.push((name, PolicyOutcome::CandidateRefused));
+            }
+        }
+        let names = snapshot.log.clients;
         let mut client = SmallVec::<[u8; 48]>::new();
-        let (text, names) = (&mut Bytes(&mut client), snapshot.log.clients);
-        let key = &self.live.partition_key;
+        let text = &mut Bytes(&mut client);
         write!(text, "{}", redacted_address(key, self.address, names))
             .expect("memory takes every byte");
         let entry = AccessEntry {
@@ -245,7 +258,9 @@ impl Record {
             status: self.status.map(|status| status.as_u16()),
             policies: &policies,
             remaining: tightest(decided.infos(snapshot)).map(|info| info.decision.remaining),
-            cost: decided.cost,
+            cost: decided.cost(),
+            is_cost_untold: decided.policies.iter().any(|one| one.is_cost_untold),
+            overrides: decided.tiers.as_bytes(),
             reason: self.reason,
             endpoint: (self.failure.as_ref()).and_then(|failure| failure.endpoint.as_deref()),
             cause: self.failure.as_ref().map(|failure| &*failure.cause),
@@ -284,6 +299,8 @@ pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<Statu
         policies: &[],
         remaining: None,
         cost: None,
+        is_cost_untold: false,
+        overrides: b"",
         reason: Some(reason),
         endpoint: None,
         cause: None,

@@ -2,26 +2,35 @@
 //!
 //! Each refusal has a named constructor that fixes its status, its body (`application/problem+json`,
 //! RFC 9457), whether the connection closes and, through its [`Reason`], whose fault it was. Bodies
-//! are rendered when the gateway is compiled; only quota-exceeded, which names the violated
-//! policies, renders its own. No byte of the request is ever reflected.
+//! are rendered when the gateway is compiled; only those that name policies are rendered later. A
+//! policy may say itself how it refuses. No byte of the request is ever reflected.
 //!
 //! What the RateLimit fields of a refusal say is [`annotate`](super::annotate)'s business.
 
-use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+mod dialect;
 
+use bytes::Bytes;
+pub use dialect::Dialect;
+use dialect::{Grpc, unavailable};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::chance;
 use crate::clock::Micros;
 use crate::fault::Reason;
 use crate::limit::Retry;
+use crate::snapshot::{Jitter, RefusalStyle};
 
 /// A request's "no", until it is turned into a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     page: &'static Page,
+    /// The page's, or the policy's own.
+    status: StatusCode,
     /// Seconds, at least 1.
     retry_after_secs: Option<u64>,
     body: Bytes,
+    content_type: HeaderValue,
 }
 
 /// What is constant in a refusal.
@@ -30,17 +39,10 @@ struct Page {
     reason: Reason,
     status: StatusCode,
     connection: Afterwards,
-    /// The whole body; for quota-exceeded, its part before the list of violated policies.
+    /// The whole body; if it names policies, its part before them.
     body: &'static str,
     /// What a gRPC client is told, if gRPC has a word of its own for the status.
     grpc: Option<Grpc>,
-}
-
-/// What a gRPC client gets instead of the status: the values of `grpc-status` and `grpc-message`.
-#[derive(Debug, PartialEq, Eq)]
-struct Grpc {
-    status: &'static str,
-    message: &'static str,
 }
 
 /// What becomes of the client's connection after a refusal.
@@ -50,15 +52,6 @@ pub enum Afterwards {
     Keep,
     /// It closes, because it is in doubt where the next request begins, or what this one meant.
     Close,
-}
-
-/// How the client wants to be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// With a status and problem+json.
-    Http,
-    /// With gRPC's own status, in a response that is only a head ("Trailers-Only").
-    Grpc,
 }
 
 /// Defines a constructor and a page for each refusal whose body is constant.
@@ -137,47 +130,45 @@ impl Refusal {
     /// A policy's quota is used up.
     ///
     /// `retry` is the verdict's; `violated` yields the refusing quotas' names as structured-field
-    /// strings (`PolicyQuota::item`), quotes included, in the route's order.
+    /// strings (`PolicyQuota::item`), quotes included, in the route's order. `style` is what the first
+    /// of their policies says of its refusals.
     pub fn quota_exceeded<'q>(
         retry: Retry,
         violated: impl Iterator<Item = &'q str> + Clone,
+        style: &RefusalStyle,
     ) -> Self {
-        let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
-        // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
-        let names_any = list_bytes > 0;
-        let bytes =
-            QUOTA_EXCEEDED.body.len() + list_bytes - usize::from(names_any) + BODY_END.len();
-        let mut body = Vec::with_capacity(bytes);
-        body.extend_from_slice(QUOTA_EXCEEDED.body.as_bytes());
-        for (index, item) in violated.enumerate() {
-            if index > 0 {
-                body.push(b',');
-            }
-            // A structured-field string is ASCII and escapes as JSON does (RFC 9651, section 3.3.3).
-            body.extend_from_slice(item.as_bytes());
-        }
-        body.extend_from_slice(BODY_END.as_bytes());
+        let retry_after_secs = match retry {
+            Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
+            Retry::Never => None,
+        };
+        let (body, content_type) = match &style.page {
+            Some(page) => (page.body.clone(), page.content_type.clone()),
+            None => (violations(style.status, violated), PROBLEM_JSON),
+        };
         Self {
             page: &QUOTA_EXCEEDED,
-            retry_after_secs: match retry {
-                Retry::After(retry) => Some(retry.secs_ceil().max(1)),
-                Retry::Never => None,
-            },
-            body: Bytes::from(body),
+            status: style.status,
+            retry_after_secs,
+            body,
+            content_type,
         }
     }
 
     /// A policy requires a part of the partition that the request lacks; the answer names the
     /// policy.
     pub fn unidentified(policy: &str) -> Self {
-        let mut body = String::from(UNIDENTIFIED.body);
-        // A policy's name has no character that JSON escapes.
-        body.push_str(policy);
-        body.push_str("\"}\n");
-        Self {
-            body: Bytes::from(body),
-            ..Self::constant(&UNIDENTIFIED)
-        }
+        Self::naming(policy, &UNIDENTIFIED)
+    }
+
+    /// A policy blocks the client; the answer names the policy.
+    pub fn blocked(policy: &str) -> Self {
+        Self::naming(policy, &BLOCKED)
+    }
+
+    /// The field that a policy takes a request's cost from is no plain decimal; the answer names the
+    /// policy.
+    pub fn bad_cost(policy: &str) -> Self {
+        Self::naming(policy, &BAD_COST)
     }
 
     /// The store cannot answer and a policy is `closed`; `retry` is when to try again.
@@ -200,7 +191,7 @@ impl Refusal {
 
     /// Returns the status, as it goes out to clients that do not speak gRPC.
     pub fn status(&self) -> StatusCode {
-        self.page.status
+        self.status
     }
 
     /// Says what becomes of the client's connection.
@@ -218,9 +209,8 @@ impl Refusal {
             grpc.response()
         } else {
             let mut response = Response::new(self.body);
-            *response.status_mut() = self.page.status;
-            let problem = HeaderValue::from_static("application/problem+json");
-            response.headers_mut().insert(CONTENT_TYPE, problem);
+            *response.status_mut() = self.status;
+            (response.headers_mut()).insert(CONTENT_TYPE, self.content_type);
             response
         };
         let headers = response.headers_mut();
@@ -236,51 +226,55 @@ impl Refusal {
     fn constant(page: &'static Page) -> Self {
         Self {
             page,
+            status: page.status,
             retry_after_secs: None,
             body: Bytes::from_static(page.body.as_bytes()),
+            content_type: PROBLEM_JSON,
+        }
+    }
+
+    /// Makes a refusal whose body ends with the name of a policy.
+    fn naming(policy: &str, page: &'static Page) -> Self {
+        let mut body = String::from(page.body);
+        // A policy's name has no character that JSON escapes.
+        body.push_str(policy);
+        body.push_str("\"}\n");
+        Self {
+            body: Bytes::from(body),
+            ..Self::constant(page)
         }
     }
 }
 
-impl Grpc {
-    /// Makes a Trailers-Only response (gRPC over HTTP/2, "Responses").
-    fn response(&self) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::new());
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert(GRPC_STATUS, HeaderValue::from_static(self.status));
-        headers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.message));
-        response
+/// Makes a wait longer by chance.
+fn later(retry: Micros, jitter: Jitter) -> Micros {
+    match jitter.most(retry) {
+        Micros(0) => retry,
+        Micros(most) => Micros(retry.0.saturating_add(chance::below(most + 1))),
     }
 }
 
-impl Dialect {
-    /// Tells from a request's fields how its client wants to be answered.
-    pub fn of(headers: &HeaderMap) -> Self {
-        let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-        let rest = content_type.and_then(|value| value.strip_prefix(b"application/grpc"));
-        match rest.map(<[u8]>::first) {
-            // `application/grpc-web` is another protocol: its trailers are in the body.
-            Some(None | Some(b'+' | b';')) => Self::Grpc,
-            _ => Self::Http,
+/// Renders the body of a refusal that names the violated policies.
+fn violations<'q>(status: StatusCode, violated: impl Iterator<Item = &'q str> + Clone) -> Bytes {
+    let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
+    // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
+    let commas = list_bytes.min(1);
+    let start = QUOTA_EXCEEDED.body;
+    let bytes = start.len() + 3 + BODY_LIST.len() + list_bytes - commas + BODY_END.len();
+    let mut body = Vec::with_capacity(bytes);
+    body.extend_from_slice(start.as_bytes());
+    body.extend_from_slice(status.as_str().as_bytes());
+    body.extend_from_slice(BODY_LIST.as_bytes());
+    for (index, item) in violated.enumerate() {
+        if index > 0 {
+            body.push(b',');
         }
+        // A structured-field string is ASCII and escapes as JSON does (RFC 9651, section 3.3.3).
+        body.extend_from_slice(item.as_bytes());
     }
+    body.extend_from_slice(BODY_END.as_bytes());
+    Bytes::from(body)
 }
-
-/// gRPC clients map every status but 429 and 503 correctly by themselves (gRPC, "HTTP to gRPC
-/// Status Code Mapping"). 503 is UNAVAILABLE (14), which they may retry elsewhere.
-const fn unavailable(code: u16, message: &'static str) -> Option<Grpc> {
-    match code {
-        503 => Some(Grpc {
-            status: "14",
-            message,
-        }),
-        _ => None,
-    }
-}
-
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// Types and titles: draft-ietf-httpapi-ratelimit-headers, "Problem Types".
 static QUOTA_EXCEEDED: Page = Page {
@@ -290,7 +284,7 @@ static QUOTA_EXCEEDED: Page = Page {
     body: concat!(
         r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
         r#""title":"Request cannot be satisfied as assigned quota has been exceeded","#,
-        r#""status":429,"violated-policies":["#,
+        r#""status":"#,
     ),
     grpc: Some(Grpc {
         status: "8",
@@ -298,7 +292,10 @@ static QUOTA_EXCEEDED: Page = Page {
     }),
 };
 
+/// What stands between the status and the violated policies.
+const BODY_LIST: &str = r#","violated-policies":["#;
 const BODY_END: &str = "]}\n";
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 static UNIDENTIFIED: Page = Page {
     reason: Reason::Unidentified,
@@ -307,6 +304,28 @@ static UNIDENTIFIED: Page = Page {
     body: concat!(
         r#"{"type":"about:blank","title":"Unauthorized","status":401,"#,
         r#""detail":"The request does not identify its client.","policy":""#,
+    ),
+    grpc: None,
+};
+
+static BLOCKED: Page = Page {
+    reason: Reason::Blocked,
+    status: StatusCode::FORBIDDEN,
+    connection: Afterwards::Keep,
+    body: concat!(
+        r#"{"type":"about:blank","title":"Forbidden","status":403,"#,
+        r#""detail":"The client is blocked.","policy":""#,
+    ),
+    grpc: None,
+};
+
+static BAD_COST: Page = Page {
+    reason: Reason::BadCost,
+    status: StatusCode::BAD_REQUEST,
+    connection: Afterwards::Keep,
+    body: concat!(
+        r#"{"type":"about:blank","title":"Bad Request","status":400,"#,
+        r#""detail":"The field that tells the request's cost is no whole number.","policy":""#,
     ),
     grpc: None,
 };

@@ -5,6 +5,7 @@
 //! against it: an absent key may be the wrong one. The store is asked for series only
 //! once nothing is wrong, so a bad file leaves no trace there.
 
+mod costs;
 mod listeners;
 mod names;
 mod policies;
@@ -27,7 +28,7 @@ use super::report::Report;
 use crate::limit::plan::SeriesId;
 use crate::request::route::Router;
 use crate::request::{AddressSource, Part};
-use crate::snapshot::{Grant, Listener, Policy, Snapshot};
+use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Snapshot};
 use crate::store::{Role, Series, Shape};
 
 /// Compiles a file, or says everything that is wrong with it.
@@ -48,15 +49,22 @@ pub fn compile(
         return Err(report);
     }
     for policy in &mut policies {
+        let name = &policy.name;
+        let mut number = |part: &mut PolicyQuota, role| {
+            part.series_id = slot_of(&Series {
+                policy: Arc::clone(name),
+                role,
+                shape: Shape::of(&part.quota),
+                window: part.quota.window,
+            });
+        };
         if let Grant::Quotas(quotas) = &mut policy.grant {
             for part in quotas {
-                part.series_id = slot_of(&Series {
-                    policy: Arc::clone(&policy.name),
-                    role: Role::Real,
-                    shape: Shape::of(&part.quota),
-                    window: part.quota.window,
-                });
+                number(part, Role::Real);
             }
+        }
+        for part in &mut policy.candidates {
+            number(part, Role::Candidate);
         }
     }
     let decisive_headers = decisive_headers(&listeners, &routing.router, &policies);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::quotas;
+use super::{costs, quotas};
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
@@ -19,11 +19,24 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Policy> {
 
 fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
     check_keys(table, report);
-    let compiled = quotas::compile(table, report);
-    let several = compiled.len() > 1;
-    let quotas = compiled.into_iter().map(|(quota, window_text)| {
-        let suffix = several.then_some(window_text);
-        let item = item(&table.name, suffix);
+    let quotas = quotas::compile(table, report);
+    let candidates = quotas::candidates(table, report);
+    Policy {
+        name: Arc::clone(&table.name),
+        grant: Grant::Quotas(named(&table.name, quotas)),
+        candidates: named(&table.name, candidates),
+        told_cost: costs::told_cost(table, report),
+        counted_answers: costs::counted_answers(table, report),
+        refusal: costs::refusal(table, report),
+        ..table.value.policy.clone()
+    }
+}
+
+/// Gives quotas the texts that answers have of them.
+fn named(policy: &str, quotas: Vec<(Quota, &str)>) -> Vec<PolicyQuota> {
+    let several = quotas.len() > 1;
+    let quotas = quotas.into_iter().map(|(quota, window_text)| {
+        let item = item(policy, several.then_some(window_text));
         PolicyQuota {
             series_id: SeriesId(0),
             policy_item: policy_item(&item, &quota),
@@ -31,11 +44,7 @@ fn one(table: &Table<RawPolicy>, report: &mut Report) -> Policy {
             quota,
         }
     });
-    Policy {
-        name: Arc::clone(&table.name),
-        grant: Grant::Quotas(quotas.collect()),
-        ..table.value.policy.clone()
-    }
+    quotas.collect()
 }
 
 /// Refuses keys that the policy's algorithm has no use for.

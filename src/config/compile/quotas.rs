@@ -19,16 +19,34 @@ pub(super) fn compile<'f>(
     table: &'f Table<RawPolicy>,
     report: &mut Report,
 ) -> Vec<(Quota, &'f str)> {
-    let policy = &table.value;
+    let quotas = &table.value.quota;
     if let Some(place) = table.place("quota")
-        && policy.quota.is_empty()
+        && quotas.is_empty()
         && !table.is_incomplete(POLICY.about.title)
     {
         (report.mistake(place, "the list of quotas is empty", "at least one quota"))
             .hint("`mode = \"off\"` turns a policy off");
     }
-    check_windows(&policy.quota, report);
-    let compiled = policy.quota.iter().map(|text| {
+    list(table, quotas, report)
+}
+
+/// Compiles the quotas that are tried beside those of a policy.
+pub(super) fn candidates<'f>(
+    table: &'f Table<RawPolicy>,
+    report: &mut Report,
+) -> Vec<(Quota, &'f str)> {
+    list(table, &table.value.candidate, report)
+}
+
+/// Compiles quotas that count as the policy says.
+fn list<'f>(
+    table: &Table<RawPolicy>,
+    quotas: &'f [At<QuotaText>],
+    report: &mut Report,
+) -> Vec<(Quota, &'f str)> {
+    let policy = &table.value;
+    check_windows(quotas, report);
+    let compiled = quotas.iter().map(|text| {
         let quota = Quota {
             limit: text.value.limit,
             window: text.value.window,

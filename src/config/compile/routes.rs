@@ -8,10 +8,11 @@ use crate::config::file::{At, File, RawRoute, Table};
 use crate::config::options::ROUTE;
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
+use crate::config::value::CostText;
 use crate::limit::plan::CHECKS_MAX;
 use crate::request::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule};
 use crate::request::{Choice, Part};
-use crate::snapshot::{AppliedPolicy, Route};
+use crate::snapshot::{AppliedPolicy, FieldChanges, Route};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
 pub(super) fn compile(file: &File, report: &mut Report) -> Routing {
@@ -95,6 +96,12 @@ impl Compiler<'_, '_> {
             strip_prefix,
             response_timeout: (route.response_timeout).unwrap_or(unless_said.response_timeout),
             body_timeout: route.body_timeout.unwrap_or(unless_said.body_timeout),
+            response_headers: FieldChanges {
+                remove: (route.response_headers_removed.iter())
+                    .map(|at| at.value.clone())
+                    .collect(),
+                ..route.route.response_headers.clone()
+            },
             ..route.route.clone()
         })
     }
@@ -133,7 +140,8 @@ impl Compiler<'_, '_> {
         }
         let policy = |use_: &PolicyUse| &file.policies[use_.policy].value;
         uses.retain(|use_| policy(use_).policy.mode.is_some());
-        let count: usize = uses.iter().map(|use_| policy(use_).quota.len()).sum();
+        let checks = |use_| policy(use_).quota.len() + policy(use_).candidate.len();
+        let count: usize = uses.iter().map(checks).sum();
         // A request spends all quotas of its route in one step, which has its bound.
         if count > CHECKS_MAX {
             let message = format!("the route's policies have {count} quotas");
@@ -149,7 +157,10 @@ impl Compiler<'_, '_> {
         }
         let applied = uses.iter().map(|use_| AppliedPolicy {
             policy: use_.policy,
-            cost: route.cost.unwrap_or(policy(use_).cost),
+            cost: match policy(use_).cost {
+                CostText::Units(units) => route.cost.unwrap_or(units),
+                CostText::Told(..) => policy(use_).reserve,
+            },
         });
         applied.collect()
     }

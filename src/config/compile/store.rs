@@ -7,8 +7,8 @@ use crate::config::file::{Pem, RawStore, Table};
 use crate::config::options::{STORE, TLS};
 use crate::config::report::Report;
 use crate::config::value::{Encryption, RedisUrl, StoreUrl};
-use crate::limit::plan::{Mode, OnStoreFailure};
-use crate::snapshot::{Policy, Snapshot};
+use crate::limit::plan::OnStoreFailure;
+use crate::snapshot::{Policy, PolicyMode, Snapshot};
 use crate::store::settings::{
     Address, Deployment, Location, RedisSettings, Settings, Tls, TlsFault, TlsMaterial,
 };
@@ -191,7 +191,7 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
         );
     }
     let is_local = |policy: &Policy| {
-        policy.mode == Some(Mode::Enforce) && policy.on_store_failure == OnStoreFailure::Local
+        policy.mode == Some(PolicyMode::Enforce) && policy.on_store_failure == OnStoreFailure::Local
     };
     if store.nodes_min == 1 && snapshot.policies.iter().any(is_local) {
         warn(

@@ -2,9 +2,8 @@
 
 use super::store;
 use crate::config::file::File;
-use crate::limit::plan::Mode;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
-use crate::snapshot::{Policy, Route, Snapshot};
+use crate::snapshot::{Policy, PolicyMode, Route, Snapshot};
 
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
@@ -86,7 +85,7 @@ fn never_affordable(route: &Route, policy: &Policy, cost: u64) -> Option<String>
         .iter()
         .map(|part| part.quota.capacity());
     let capacity = capacities.min()?;
-    (policy.mode == Some(Mode::Enforce) && cost > capacity).then(|| {
+    (policy.mode == Some(PolicyMode::Enforce) && cost > capacity).then(|| {
         format!(
             "route `{}` refuses every request: it costs {cost}, and policy `{}` never holds more than {capacity}",
             route.name, policy.name

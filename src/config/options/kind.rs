@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 
 use crate::config::file::At;
 use crate::config::read::{Form, OneItem, Scalar, Template};
@@ -176,19 +176,10 @@ pub(super) fn boolean() -> Kind<bool> {
 pub(super) fn number<N: TryFrom<u64> + Display + PartialEq + 'static>(
     range: RangeInclusive<u64>,
 ) -> Kind<N> {
-    number_or(range, &[])
-}
-
-/// A whole number within `range`; strings that begin like this are known, but not available.
-pub(super) fn number_or<N: TryFrom<u64> + Display + PartialEq + 'static>(
-    range: RangeInclusive<u64>,
-    to_come: &'static [&'static str],
-) -> Kind<N> {
     let bounds = [range.start(), range.end()].map(ToString::to_string);
     let expected = format!("a number from {} to {}", bounds[0], bounds[1]);
     let form = Form::Number {
         expected: expected.clone(),
-        to_come,
     };
     let parse = move |text: &str| {
         let digits = text.trim();
@@ -202,6 +193,15 @@ pub(super) fn number_or<N: TryFrom<u64> + Display + PartialEq + 'static>(
         number.ok_or_else(|| Wrong::new(problem, expected.as_str()))
     };
     scalar(form, parse, ToString::to_string).within(bounds)
+}
+
+/// A string that parses itself, or a number that stands for the string of its digits.
+pub(super) fn number_or_text<V: PartialEq + 'static>(
+    example: &'static str,
+    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+    spell: impl Fn(&V) -> String + Send + Sync + 'static,
+) -> Kind<V> {
+    scalar(Form::NumberOrText(example), parse, spell)
 }
 
 /// A share of a whole: a fraction above 0 and up to 1.
@@ -291,6 +291,18 @@ pub(super) fn headers() -> Kind<Vec<(HeaderName, Option<String>)>> {
         |scalar| scalar.pairs(example, value::header_name, value::header_value),
         // A value may be a secret.
         |headers: &Vec<_>| spelling::list(headers.iter().map(|(name, _)| name)),
+    )
+    .or(Vec::new())
+}
+
+/// A table of fields with their one value.
+pub(super) fn fields() -> Kind<Vec<(HeaderName, HeaderValue)>> {
+    let example = "{ cache-control = \"no-store\" }";
+    Kind::new(
+        example,
+        |scalar| scalar.pairs(example, value::answer_field, value::field_value),
+        // A value may be a secret.
+        |fields: &Vec<_>| spelling::list(fields.iter().map(|(name, _)| name)),
     )
     .or(Vec::new())
 }

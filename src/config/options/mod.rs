@@ -178,8 +178,9 @@ impl About {
     /// Returns the title of the table that this one stands in, if it stands in one.
     pub fn outer(&self) -> Option<&'static str> {
         let (outer, _) = self.title.rsplit_once('.')?;
+        let name = |title: &'static str| title.trim_matches(['[', ']']);
         let mut tables = TABLES.iter();
-        let outer = tables.find(|table| table.title.strip_suffix(']') == Some(outer))?;
+        let outer = tables.find(|table| name(table.title) == name(outer))?;
         Some(outer.title)
     }
 

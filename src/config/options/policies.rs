@@ -2,15 +2,21 @@
 
 use std::sync::LazyLock;
 
-use super::kind::{list, list_or_one, number, number_or, text, word};
+use http::StatusCode;
+
+use super::kind::{free_text, list, list_or_one, number, number_or_text, text, word};
 use super::{Effect, Keys};
 use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::spelling;
-use crate::config::value::{part_choice, quota};
-use crate::limit::plan::{Mode, OnStoreFailure};
+use crate::config::value::{
+    CostText, cost, field_value, part_choice, quota, refund_on, refusal_status, retry_jitter,
+    status_range,
+};
+use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
 use crate::limit::{Count, LeavingBucket};
 use crate::request::{Choice, Missing, Part, Partition};
+use crate::snapshot::{Jitter, PolicyMode};
 
 /// `[policies.NAME]`
 pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
@@ -20,11 +26,14 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
     let algorithm = word(spelling::ALGORITHMS, &[]).or(AlgorithmName::SlidingWindow);
     let leaving = word(spelling::LEAVING, &[]).or(LeavingBucket::Weighted);
     let on_failure = word(spelling::ON_STORE_FAILURE, &[]).or(OnStoreFailure::Local);
-    let quota = text("100 per minute", quota, spelling::quota);
-    let cost = number_or(0..=COST_MAX, &["request-header:", "response-header:"]);
+    let a_quota = |example| text(example, quota, spelling::quota);
+    let cost = number_or_text("1", cost, spelling::cost).or(CostText::Units(1));
+    let units = || number(0..=COST_MAX);
+    let statuses = number_or_text("401", status_range, spelling::status_range);
+    let refunds = number_or_text("5xx", refund_on, spelling::refund_on);
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
     Keys::<RawPolicy>::of("policy", "[policies.NAME]")
-        .key("quota", list_or_one(quota))
+        .key("quota", list_or_one(a_quota("100 per minute")))
         .sets(|it| &mut it.quota)
         .doc("Units per window, or a list that must all hold:")
         .key("algorithm", algorithm)
@@ -54,26 +63,65 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .key("missing", word(spelling::MISSING, &[]).or(Missing::Share))
         .sets(|it| &mut it.policy.missing)
         .doc("A request without one of them:")
-        .key("cost", cost.or(1))
+        .key("cost", cost)
         .sets(|it| &mut it.cost)
         .doc("Units that a request spends; 0 only looks. A route's own comes first.")
+        .key("reserve", units().or(1))
+        .sets(|it| &mut it.reserve)
+        .doc("Of a cost that a header tells: what is charged until it does.")
+        .key("cost_min", units().or(1))
+        .sets(|it| &mut it.cost_min)
+        .doc("Of a cost that a header tells: what a request costs at least.")
+        .key("cost_max", number(1..=COST_MAX).or(1000))
+        .sets(|it| &mut it.cost_max)
+        .doc("Of a cost that a header tells: what a request costs at most.")
         .key("count", word(spelling::COUNTS, &[]).or(Count::Admitted))
         .sets(|it| &mut it.count)
         .doc("Requests that count:")
+        .key("count_status", list(statuses))
+        .sets(|it| &mut it.count_status)
+        .doc("Answers that count, such as [401, 403]; others give back what was charged.")
+        .key("refund_on", list(refunds))
+        .sets(|it| &mut it.refund_on)
+        .doc("Answers that give back what was charged: statuses, \"connect\", \"timeout\".")
         .key(
             "mode",
-            word(spelling::MODES, &["mark"]).or(Some(Mode::Enforce)),
+            word(spelling::MODES, &[]).or(Some(PolicyMode::Enforce)),
         )
         .sets(|it| &mut it.policy.mode)
-        .doc("\"enforce\", \"shadow\" (counts and reports, never refuses), \"off\".")
+        .doc("\"enforce\", \"shadow\" (counts and reports, never refuses), \"mark\", \"off\".")
+        .key(
+            "candidate",
+            list_or_one(a_quota("200 per minute")).or(Vec::new()),
+        )
+        .sets(|it| &mut it.candidate)
+        .doc("A quota that is tried beside the real one: counted, reported, never enforced.")
         .key("on_store_failure", on_failure)
         .sets(|it| &mut it.policy.on_store_failure)
         .doc("When the store cannot answer or is full:")
-        .not_yet(
-            "align time_zone anchor_day reserve cost_min cost_max count_status refund_on \
-candidate penalty refusal overrides overrides_by overrides_file",
-        )
+        .table("refusal", refusal())
+        .not_yet("align time_zone anchor_day penalty overrides overrides_by overrides_file")
 });
+
+/// `[policies.NAME.refusal]`
+fn refusal() -> Keys<RawPolicy> {
+    let status = number_or_text("503", refusal_status, |status| status.as_u16().to_string());
+    let jitter = text("10%", retry_jitter, spelling::jitter);
+    let content_type = text("text/html", field_value, spelling::field_value);
+    Keys::<RawPolicy>::of("refusal", "[policies.NAME.refusal]")
+        .key("status", status.or(StatusCode::TOO_MANY_REQUESTS))
+        .sets(|it| &mut it.policy.refusal.status)
+        .doc("The status of a refusal.")
+        .key("body", free_text("Slow down.").or_none("problem+json"))
+        .sets(|it| &mut it.refusal_body)
+        .doc("The body of a refusal; without it, problem+json that names the policy.")
+        .key("content_type", content_type.or_none("text/plain"))
+        .sets(|it| &mut it.refusal_content_type)
+        .doc("The type of that body.")
+        .key("retry_jitter", jitter.or(Jitter::default()))
+        .sets(|it| &mut it.policy.refusal.retry_jitter)
+        .doc("How much longer Retry-After is by chance, at most: a time, or a share of the wait.")
+}
 
 /// Most buckets of a sliding window.
 pub const BUCKETS_MAX: u32 = 100;

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::kind::{boolean, duration, free_text, headers, list, number, size, text, word};
+use super::kind::{boolean, duration, fields, free_text, headers, list, number, size, text, word};
 use super::{BODY_BYTES, Keys, TIMEOUTS};
 use crate::config::file::RawRoute;
 use crate::config::spelling;
-use crate::config::value::method;
+use crate::config::value::{answer_field, method};
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
@@ -64,5 +64,18 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .key("case_insensitive", boolean().or(false))
         .sets(|it| &mut it.case_insensitive)
         .doc("Whether literal segments match in any case, and partitions by path ignore it.")
-        .not_yet("rewrite request_headers response_headers")
+        .table("response_headers", response_headers())
+        .not_yet("rewrite request_headers")
 });
+
+/// `[routes.response_headers]`
+fn response_headers() -> Keys<RawRoute> {
+    let name = text("server", answer_field, ToString::to_string);
+    Keys::<RawRoute>::of("table", "[routes.response_headers]")
+        .key("set", fields())
+        .sets(|it| &mut it.route.response_headers.set)
+        .doc("Fields that answers have, refusals too, in place of any of that name.")
+        .key("remove", list(name))
+        .sets(|it| &mut it.response_headers_removed)
+        .doc("Fields that answers do not have.")
+}

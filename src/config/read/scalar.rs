@@ -35,8 +35,6 @@ pub enum Form {
     Number {
         /// What is expected, as a noun.
         expected: String,
-        /// How strings begin whose meaning does not exist yet.
-        to_come: &'static [&'static str],
     },
     /// A number with or without decimals.
     Fraction,
@@ -67,11 +65,6 @@ impl<'t> Scalar<'t, '_> {
             Form::Text(_) | Form::Secret(_) | Form::NumberOrText(_)
         );
         match (form, self.node.get_ref()) {
-            (Form::Number { to_come, .. }, DeValue::String(text))
-                if to_come.iter().any(|prefix| text.starts_with(prefix)) =>
-            {
-                self.checked(text, text, Err(Wrong::to_come(form.wanted().1)))
-            }
             (_, DeValue::String(written)) if is_text || has_variable(written) => {
                 let text = self.expand(written)?;
                 self.checked(written, &text, parse(&text))
@@ -251,6 +244,9 @@ impl Form {
     /// Returns an example of it, in TOML.
     pub fn example(&self) -> String {
         match self {
+            Self::NumberOrText(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (*text).to_owned()
+            }
             Self::Text(text) | Self::Secret(text) | Self::NumberOrText(text) => {
                 format!("\"{text}\"")
             }
@@ -264,9 +260,13 @@ impl Form {
     fn wanted(&self) -> (&'static str, String) {
         let boolean = "`true` or `false`";
         match self {
-            Self::Number { expected, .. } => ("a number", expected.clone()),
+            Self::Number { expected } => ("a number", expected.clone()),
             Self::Fraction => ("a number", "a number above 0 and up to 1".to_owned()),
             Self::Boolean => (boolean, boolean.to_owned()),
+            Self::NumberOrText(_) => {
+                let expected = format!("a value such as `{}`", self.example());
+                ("a number or a string", expected)
+            }
             _ => ("a string", format!("a string such as `{}`", self.example())),
         }
     }

@@ -113,6 +113,41 @@ pub fn header_value(text: &str) -> Result<Option<String>, Wrong> {
     }
 }
 
+/// Parses a field that a route may change in answers: none that says where the answer ends, or belongs
+/// to the connection.
+pub fn answer_field(text: &str) -> Result<HeaderName, Wrong> {
+    let name = header_name(text)?;
+    let belongs_to_message = [
+        "connection",
+        "content-length",
+        "date",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    if belongs_to_message.contains(&name.as_str()) {
+        let expected = "a field other than those that HTTP itself sets";
+        return Err(Wrong::new("cannot be changed", expected));
+    }
+    Ok(name)
+}
+
+/// Parses a field's value.
+pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
+    let value = HeaderValue::from_str(text)
+        .ok()
+        .filter(|_| text.trim() == text);
+    value.ok_or_else(|| {
+        Wrong::new(
+            "cannot be a field's value",
+            "a value without control characters or spaces around it",
+        )
+    })
+}
+
 const PARTS: &str = "`ip`, `header:NAME`, `host`, `method`, `route`, `path` or `path:PARAM`, \
                      or several with `|` between them";
 

@@ -6,19 +6,28 @@ use std::fmt::Write as _;
 #[test]
 fn quota_exceeded_body_is_rendered_into_its_exact_size() {
     for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
-        let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied());
-        let list = violated.join(",");
-        assert_eq!(refusal.body, format!("{}{list}]}}\n", QUOTA_EXCEEDED.body));
+        let style = RefusalStyle::default();
+        let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied(), &style);
+        let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));
+        let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
+        assert_eq!(refusal.body, expected);
     }
 }
 
 #[test]
 fn every_body_is_json_that_repeats_its_status() {
     let constant = CONSTANT.iter().map(|refusal| refusal());
+    let style = RefusalStyle {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        ..RefusalStyle::default()
+    };
     let others = [
         Refusal::held_full(),
         Refusal::unidentified("per-key"),
+        Refusal::blocked("per-key"),
+        Refusal::bad_cost("per-key"),
         Refusal::limiter_unavailable(Micros(0)),
+        Refusal::quota_exceeded(Retry::NOW, ["\"a\""].into_iter(), &style),
     ];
     for refusal in constant.chain(others) {
         let body: serde_json::Value =

@@ -13,6 +13,7 @@ mod endpoints;
 mod io;
 mod pool;
 
+use std::cell::Cell;
 use std::error::Error as StdError;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -49,13 +50,15 @@ pub struct Terms {
     pub host: HostField,
 }
 
-/// Counts what becomes of an upstream's connections.
+/// What a caller learns beside the response.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter<'m> {
     /// The upstream's counters.
     pub metrics: &'m UpstreamMetrics,
     /// The worker that counts.
     pub worker: WorkerIndex,
+    /// Whether an origin may have seen the request.
+    pub is_sent: &'m Cell<bool>,
 }
 
 /// Whose Host field a request to an origin has.
@@ -281,7 +284,7 @@ async fn visit(
 ) -> Result<Response<UpstreamBody>, ForwardError> {
     if let Some(lease) = origin.take(http).await {
         meter.metrics.reused(meter.worker);
-        match exchange(lease, outbox, terms).await {
+        match exchange(lease, outbox, terms, meter).await {
             Err(_) if outbox.is_some() => {}
             answered => return answered,
         }
@@ -290,7 +293,7 @@ async fn visit(
     match Box::pin(pools.connect(origin, http)).await {
         Ok(lease) => {
             meter.metrics.opened(meter.worker);
-            exchange(lease, outbox, terms).await
+            exchange(lease, outbox, terms, meter).await
         }
         Err(error @ ConnectError::Resolve { .. }) => Err(ForwardError::NoEndpoint(Some(error))),
         Err(error) => Err(ForwardError::Connect(error)),
@@ -303,9 +306,13 @@ async fn exchange(
     mut lease: Lease,
     outbox: &mut Outbox,
     terms: &Terms,
+    meter: Meter<'_>,
 ) -> Result<Response<UpstreamBody>, ForwardError> {
     let timeout = terms.response_timeout;
-    let mut response = lease.connection.send(outbox, timeout).await?;
+    meter.is_sent.set(true);
+    let sent = lease.connection.send(outbox, timeout).await;
+    meter.is_sent.set(outbox.is_none());
+    let mut response = sent?;
     let first = poll_fn(|cx| Poll::Ready(FirstFrame::poll(response.body_mut(), &lease, cx)));
     let error = match first.await {
         Ok(first) => match accept(response, first, lease, terms.body_timeout) {

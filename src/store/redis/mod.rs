@@ -12,7 +12,6 @@ mod call_error;
 mod cluster;
 mod connect;
 mod evictions;
-mod jitter;
 mod observer;
 mod one_line;
 mod pipeline;

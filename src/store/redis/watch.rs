@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::jitter::fraction;
+use crate::chance::fraction;
 
 /// What is known, and how workers reach the task that asks.
 #[derive(Debug)]

@@ -35,6 +35,8 @@ pub fn holds(data: &[u8]) {
         ],
         remaining: Some(number),
         cost: None,
+        is_cost_untold: false,
+        overrides: b"",
         reason: Some(Reason::QuotaExceeded),
         endpoint: None,
         cause: None,

@@ -1,5 +1,6 @@
 //! A worker's upstream side between a test and an origin whose every byte the test writes.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -89,6 +90,7 @@ impl Gateway {
         let meter = Meter {
             metrics: &metrics.upstream(&upstream.name),
             worker: metrics.worker(0),
+            is_sent: &Cell::new(false),
         };
         let sent = upstream::send(pools, upstream, http, request, terms, meter).await;
         sent.map_err(|failure| failure.error)

@@ -34,8 +34,12 @@ fn every_working_key_takes_what_it_is_for() {
     for title in ["[upstreams.NAME]", "[upstreams.NAME.pool]"] {
         lacking(title, &|key| file.upstreams[0].has(key));
     }
-    lacking("[policies.NAME]", &|key| file.policies[0].has(key));
-    lacking("[[routes]]", &|key| file.routes[0].has(key));
+    for title in ["[policies.NAME]", "[policies.NAME.refusal]"] {
+        lacking(title, &|key| file.policies[0].has(key));
+    }
+    for title in ["[[routes]]", "[routes.response_headers]"] {
+        lacking(title, &|key| file.routes[0].has(key));
+    }
     assert_eq!(file.top.value.general.workers, Some(2));
     assert_eq!(&*file.listeners[0].name, "public");
     let upstreams: Vec<_> = file.upstreams.iter().map(|table| &*table.name).collect();
@@ -128,9 +132,21 @@ queue = 5
 partition = ["header:x-api-key | ip", "path:id"]
 missing = "refuse"
 cost = 0
+reserve = 0
+cost_min = 0
+cost_max = 10
 count = "all"
-mode = "shadow"
+count_status = [401, "403", "5xx"]
+refund_on = [503, "4xx", "connect", "timeout"]
+mode = "mark"
+candidate = "600 per 2s"
 on_store_failure = "closed"
+
+[policies.per-client.refusal]
+status = 503
+body = "Later."
+content_type = "text/plain"
+retry_jitter = "10%"
 
 [[routes]]
 path = "/v1/{id}"
@@ -149,6 +165,10 @@ body_timeout = "5s"
 max_body_bytes = 0
 encoded_slash = "keep"
 case_insensitive = true
+
+[routes.response_headers]
+set = { cache-control = "no-store" }
+remove = ["server"]
 "#;
 
 /// Writes one line into the table of this title; the one that it stands in has what it needs.

@@ -60,6 +60,11 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "log: format text on a terminal, otherwise json → json",
         "log: file standard output → /var/log/tollgate.log",
         "listener public: max_body_bytes none → 16MiB",
+        "policy per-client: count_status [] → [401, 403]",
+        "policy per-client: refund_on [] → [5xx, connect]",
+        "policy per-client: candidate [] → [10 per 10s]",
+        "policy per-client: refusal.body problem+json → Slow down.",
+        "policy per-client: refusal.content_type text/plain → text/plain; charset=utf-8",
         "policy even: burst the quota → 10, counters kept",
         "route /* removed",
         "route GET,POST api.example.com/* [x-version, x-api-key] added",
@@ -86,7 +91,11 @@ fn the_reference_has_every_key_that_works() {
             let mut parts = line.trim_matches(['[', ']']).split('.');
             let (table, name, inner) = (parts.next(), parts.next(), parts.next());
             title = match (table, inner) {
-                (Some("routes"), _) => ROUTE.about.title.to_owned(),
+                (Some("routes"), _) => {
+                    let outer = ROUTE.about.title.to_owned();
+                    found.entry(outer.clone()).or_default().extend(name);
+                    name.map_or(outer, |_| format!("[{}]", line.trim_matches(['[', ']'])))
+                }
                 (Some("store"), _) => {
                     found
                         .entry(STORE.about.title.to_owned())

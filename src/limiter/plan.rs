@@ -1,0 +1,203 @@
+//! A request's plan: every quota of its route's policies, with the partition that it counts for.
+
+use std::cell::RefCell;
+
+use http::HeaderMap;
+use smallvec::SmallVec;
+
+use super::Limiter;
+use super::decided::{Admission, Decided, PolicyDecision, ToldDecision};
+use crate::limit::plan::Mode;
+use crate::limit::{Answer, Check, PartitionId, Plan, Verdict};
+use crate::metrics::PolicyOutcome;
+use crate::request::{Facts, Identified, LatestPartition};
+use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, PolicyQuota, Route};
+
+/// A plan, and for each of its checks what it belongs to.
+#[derive(Debug, Default)]
+pub(super) struct Planned<'s> {
+    pub(super) checks: Plan<'s>,
+    owners: SmallVec<[Owner; 4]>,
+}
+
+/// What a check belongs to.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    /// Index into [`Decided::policies`].
+    of: usize,
+    /// Index among the quotas of the policy, or of its override.
+    quota: usize,
+    mode: PolicyMode,
+}
+
+impl<'l> Limiter<'l> {
+    /// Plans a request.
+    ///
+    /// # Errors
+    /// What refuses the request before any quota is asked.
+    pub(super) fn plan(
+        &self,
+        route: &Route,
+        facts: &Facts<'_>,
+        latest: &RefCell<LatestPartition>,
+        decided: &mut Decided,
+    ) -> Result<Planned<'l>, Admission> {
+        let (mut planned, mut latest) = (Planned::default(), latest.borrow_mut());
+        for applied in &route.policies {
+            let index = applied.policy;
+            let policy = &self.snapshot.policies[index];
+            let Some(mode) = policy.mode else { continue };
+            let partition = &policy.partition;
+            let identified =
+                latest.partition_id(self.partition_key, partition, policy.missing, facts);
+            let decision = |outcome| PolicyDecision::new(index, outcome);
+            let partition_id = match identified {
+                Identified::PartitionId(partition_id) => partition_id,
+                Identified::Skip => {
+                    decided.policies.push(decision(PolicyOutcome::Skipped));
+                    continue;
+                }
+                Identified::Unidentified => {
+                    decided.policies.push(decision(PolicyOutcome::Unidentified));
+                    return Err(Admission::Unidentified { policy: index });
+                }
+            };
+            let mut own = decision(PolicyOutcome::Admitted);
+            let mut candidates = &*policy.candidates;
+            if policy.overrides.is_some() {
+                own.matched = policy.find_override(facts);
+                if let Some(matched) = own.matched {
+                    candidates = &[];
+                    decided.note_tier(self, policy, matched, facts);
+                }
+            }
+            let quotas = match policy.grant_of(own.matched) {
+                Grant::Quotas(quotas) => quotas,
+                Grant::Unlimited => {
+                    own.outcome = PolicyOutcome::Unlimited;
+                    decided.policies.push(own);
+                    continue;
+                }
+                Grant::Blocked => {
+                    own.outcome = refusal(mode, PolicyOutcome::Blocked);
+                    decided.policies.push(own);
+                    match mode {
+                        PolicyMode::Enforce => return Err(Admission::Blocked { policy: index }),
+                        PolicyMode::Shadow | PolicyMode::Mark => continue,
+                    }
+                }
+            };
+            own.cost = (cost(policy, applied, facts.headers))
+                .ok_or(Admission::BadCost { policy: index })?;
+            decided.policies.push(own);
+            let of = decided.policies.len() - 1;
+            planned.add(of, policy, (quotas, candidates), own.cost, partition_id);
+        }
+        Ok(planned)
+    }
+}
+
+/// Returns what a request is charged first; none if what the client says of it is no plain decimal.
+fn cost(policy: &Policy, applied: &AppliedPolicy, headers: &HeaderMap) -> Option<u64> {
+    let told = policy.told_cost.as_ref();
+    let Some(told) = told.filter(|told| told.source == CostSource::Request) else {
+        return Some(applied.cost);
+    };
+    let mut values = headers.get_all(&told.header).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Some(told.reserve),
+        (Some(value), None) => told.read(value.as_bytes()),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+impl<'s> Planned<'s> {
+    /// Adds the checks of a policy: its quotas, and those that are tried beside them.
+    fn add(
+        &mut self,
+        of: usize,
+        policy: &'s Policy,
+        (quotas, candidates): (&'s [PolicyQuota], &'s [PolicyQuota]),
+        cost: u64,
+        partition_id: PartitionId,
+    ) {
+        let policy_mode = policy.mode.unwrap_or_default();
+        let mode = match policy_mode {
+            PolicyMode::Enforce => Mode::Enforce,
+            PolicyMode::Shadow | PolicyMode::Mark => Mode::Shadow,
+        };
+        let real = quotas.iter().map(|quota| (quota, mode));
+        let tried = candidates.iter().map(|quota| (quota, Mode::Candidate));
+        for (index, (quota, mode)) in real.chain(tried).enumerate() {
+            self.owners.push(Owner {
+                of,
+                quota: index,
+                mode: policy_mode,
+            });
+            self.checks.push(Check {
+                quota: &quota.quota,
+                series_id: quota.series_id,
+                partition_id,
+                cost,
+                mode,
+                policy: u16::try_from(of).expect("the file bounds a plan"),
+                on_store_failure: policy.on_store_failure,
+            });
+        }
+    }
+
+    /// Notes what each policy did, and what its quotas tell the client.
+    pub(super) fn note(&self, verdict: &Verdict, is_degraded: bool, decided: &mut Decided) {
+        for ((owner, check), answer) in self.owners.iter().zip(&self.checks).zip(&verdict.answers) {
+            let policy = &mut decided.policies[owner.of];
+            if check.mode == Mode::Candidate {
+                policy.is_candidate_refused |= answer.decision.is_some_and(|one| !one.admit);
+                continue;
+            }
+            policy.outcome = worse(policy.outcome, answer, owner.mode, is_degraded);
+            if let Some(decision) = answer.decision
+                && owner.mode != PolicyMode::Shadow
+            {
+                decided.told.push(ToldDecision {
+                    of: owner.of,
+                    quota: owner.quota,
+                    decision,
+                });
+            }
+            decided.is_degraded |= policy.outcome == PolicyOutcome::Unanswered;
+        }
+    }
+
+    /// Notes that the store could not answer.
+    pub(super) fn note_unanswered(&self, decided: &mut Decided) {
+        for owner in &self.owners {
+            decided.policies[owner.of].outcome = PolicyOutcome::Unanswered;
+        }
+        decided.is_degraded = true;
+    }
+}
+
+/// Returns what a policy did, after one more of its answers.
+fn worse(
+    so_far: PolicyOutcome,
+    answer: &Answer,
+    mode: PolicyMode,
+    is_degraded: bool,
+) -> PolicyOutcome {
+    match answer.decision {
+        None if is_degraded => PolicyOutcome::Unanswered,
+        None if so_far == PolicyOutcome::Admitted => PolicyOutcome::NotAsked,
+        None => so_far,
+        Some(decision) if decision.admit => so_far,
+        Some(_) => refusal(mode, PolicyOutcome::Refused),
+    }
+}
+
+/// Returns what a policy of this mode does to a request that an enforced one refuses so.
+fn refusal(mode: PolicyMode, enforced: PolicyOutcome) -> PolicyOutcome {
+    match mode {
+        PolicyMode::Enforce => enforced,
+        PolicyMode::Shadow => PolicyOutcome::ShadowRefused,
+        PolicyMode::Mark => PolicyOutcome::Marked,
+    }
+}

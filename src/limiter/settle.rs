@@ -1,0 +1,110 @@
+//! What becomes of a charge once it is known how the request ended: costs that the answer tells,
+//! answers that do not count, requests that never reached an upstream.
+//!
+//! The store is told through [`Session::settle_later`], which never waits. What the client is told is
+//! computed from the decision.
+
+use http::{HeaderMap, StatusCode};
+use smallvec::SmallVec;
+
+use super::decided::{Decided, PolicyDecision};
+use crate::limit::Adjustment;
+use crate::metrics::PolicyOutcome;
+use crate::snapshot::{CostSource, Policy, Snapshot, UpstreamFault};
+use crate::store::Session;
+
+/// How a request was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// The status.
+    pub status: StatusCode,
+    /// What kept the upstream from answering, if the gateway answers in its place.
+    pub fault: UpstreamFault,
+    /// The upstream's fields; none if the gateway answers.
+    pub headers: Option<&'a HeaderMap>,
+}
+
+impl Decided {
+    /// Settles the charge of a request that is answered, and changes what the client is told accordingly.
+    pub fn settle(&mut self, snapshot: &Snapshot, store: &Session, answer: &Answer<'_>) {
+        if self.charge.is_none() {
+            return;
+        }
+        let mut adjustments = SmallVec::<[Adjustment; 4]>::new();
+        for decision in &mut self.policies {
+            let policy = &snapshot.policies[decision.policy];
+            adjustments.push(decision.settle(policy, answer));
+        }
+        if adjustments.iter().any(|one| *one != Adjustment::NONE) {
+            self.adjust(snapshot, store, |of| adjustments[of]);
+        }
+    }
+
+    /// Gives back what a request spent that is not held because there is no place.
+    pub fn give_back(&mut self, snapshot: &Snapshot, store: &Session) {
+        self.adjust(snapshot, store, |_| Adjustment::GiveBack(u64::MAX));
+    }
+
+    /// Gives back what a request spent that never reached an upstream, because its client left. The place in
+    /// a leaky bucket stays taken.
+    pub fn abandon(&mut self, store: &Session) {
+        if let Some(charge) = self.charge.take() {
+            let mut charge = charge.without_places();
+            store.settle_later(&mut charge, |_| Adjustment::GiveBack(u64::MAX));
+        }
+    }
+
+    /// Adjusts the charge; `adjustment` is told an index into [`Decided::policies`].
+    fn adjust(
+        &mut self,
+        snapshot: &Snapshot,
+        store: &Session,
+        adjustment: impl Fn(usize) -> Adjustment,
+    ) {
+        let Some(mut charge) = self.charge.take() else {
+            return;
+        };
+        for told in &mut self.told {
+            let series_id = self.policies[told.of].quotas(snapshot)[told.quota].series_id;
+            told.decision = charge.told(series_id, told.decision, adjustment(told.of));
+        }
+        store.settle_later(&mut charge, |policy| adjustment(usize::from(policy)));
+    }
+}
+
+impl PolicyDecision {
+    /// Says how this policy's charge is adjusted, and notes it.
+    fn settle(&mut self, policy: &Policy, answer: &Answer<'_>) -> Adjustment {
+        let charged = self.cost;
+        self.cost = if policy.counted_answers.counts(answer.status, answer.fault) {
+            let told = answer
+                .headers
+                .and_then(|headers| self.told_by(policy, headers));
+            told.unwrap_or(charged)
+        } else {
+            0
+        };
+        let refunded = charged.saturating_sub(self.cost);
+        if self.outcome == PolicyOutcome::Admitted {
+            self.refunded = refunded;
+        }
+        if self.cost > charged {
+            Adjustment::Spend(self.cost - charged)
+        } else {
+            Adjustment::GiveBack(refunded)
+        }
+    }
+
+    /// Reads what the upstream tells of the cost, if it is asked.
+    fn told_by(&mut self, policy: &Policy, headers: &HeaderMap) -> Option<u64> {
+        let told = policy.told_cost.as_ref();
+        let told = told.filter(|told| told.source == CostSource::Response)?;
+        let mut values = headers.get_all(&told.header).iter();
+        let cost = match (values.next(), values.next()) {
+            (Some(value), None) => told.read(value.as_bytes()),
+            _ => None,
+        };
+        self.is_cost_untold = cost.is_none();
+        cost
+    }
+}

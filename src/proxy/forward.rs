@@ -1,0 +1,101 @@
+//! Phase 5 of the journey: the upstream answers, or it is noted why it does not.
+
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+use http::request::Parts;
+use http::{Request, Response, Uri};
+
+use super::body::Content;
+use super::downstream::body::{RequestBody, RequestBodyError};
+use super::journey::{Journey, Stop};
+use super::refusal::Refusal;
+use super::upstream::{self, ForwardError, Meter, Terms, UpstreamFailure, builtin};
+use crate::snapshot::{Route, UpstreamKind};
+
+impl Journey<'_> {
+    /// Makes the request that the upstream sees from what is left of the client's.
+    fn outgoing(&mut self, head: &mut Parts, target: Uri) -> Request<RequestBody> {
+        let mut body = self.body.take().expect("the body is forwarded once");
+        body.keep_out(&self.live.snapshot.decisive_headers);
+        let mut request = Request::new(body);
+        *request.method_mut() = std::mem::take(&mut head.method);
+        *request.uri_mut() = target;
+        *request.headers_mut() = std::mem::take(&mut head.headers);
+        request
+    }
+
+    /// Phase 5: lets the upstream answer.
+    ///
+    /// What waits is boxed, so that hyper does not need room for it with every request, including
+    /// refused ones.
+    pub(super) async fn forward(
+        &mut self,
+        route: &Route,
+        head: &mut Parts,
+        target: Uri,
+    ) -> Result<Response<Content>, Stop> {
+        let request = self.outgoing(head, target);
+        let upstream = &self.live.snapshot.upstreams[route.upstream];
+        let http = match &upstream.kind {
+            UpstreamKind::Echo => return Ok(builtin::echo(request).map(Content::Builtin)),
+            UpstreamKind::Status(status) => {
+                Box::pin(request.into_body().drain()).await;
+                return Ok(builtin::status(*status).map(Content::Builtin));
+            }
+            UpstreamKind::Http(http) => http,
+        };
+        let terms = Terms {
+            response_timeout: route.response_timeout,
+            body_timeout: route.body_timeout,
+            host: if route.preserve_host {
+                upstream::HostField::Client
+            } else {
+                upstream::HostField::Endpoint
+            },
+        };
+        self.exchange.record.forwarded();
+        let worker = &self.client.worker;
+        let meter = Meter {
+            metrics: &self.live.handles.upstreams[route.upstream],
+            worker: worker.index,
+            is_sent: &self.exchange.is_sent,
+        };
+        let sent = upstream::send(&worker.pools, upstream, http, request, &terms, meter);
+        let (mut sent, client) = (Box::pin(sent), self.exchange.request());
+        let response = poll_fn(|cx| match sent.as_mut().poll(cx) {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => client.poll_gone(cx).map(|()| None),
+        });
+        let response = response.await;
+        drop(sent);
+        match response {
+            Some(Ok(response)) => {
+                self.exchange.record.responded();
+                Ok(response.map(Content::Upstream))
+            }
+            Some(Err(failure)) => Err(self.failed(failure)),
+            None => Err(Stop::Gone),
+        }
+    }
+
+    /// Refuses a request that its upstream did not answer, and notes why.
+    fn failed(&mut self, failure: UpstreamFailure) -> Stop {
+        let refusal = match &failure.error {
+            ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
+            ForwardError::Connect(_) | ForwardError::Closed(_) => Refusal::connect_failed(),
+            ForwardError::Timeout => Refusal::response_timeout(),
+            ForwardError::BadResponse(_) => Refusal::bad_response(),
+            ForwardError::ClientBody(_) => {
+                return match failure.error.body_error() {
+                    Some(RequestBodyError::TooLarge) => Refusal::body_too_large().into(),
+                    Some(RequestBodyError::TimedOut) => Refusal::request_body_timeout().into(),
+                    Some(RequestBodyError::Malformed) => Refusal::bad_framing().into(),
+                    Some(RequestBodyError::Aborted) | None => Stop::Gone,
+                };
+            }
+        };
+        self.exchange.record.failed(failure);
+        refusal.into()
+    }
+}

@@ -1,0 +1,82 @@
+//! What the operator says of answers: a policy's own refusals, and the fields that a route changes.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use crate::clock::Micros;
+
+/// How a policy refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalStyle {
+    /// The status of its refusals.
+    pub status: StatusCode,
+    /// What they say instead of problem+json.
+    pub page: Option<RefusalPage>,
+    /// How much Retry-After is made longer by chance, at most.
+    pub retry_jitter: Jitter,
+}
+
+/// The body of a policy's own refusals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalPage {
+    /// The body.
+    pub body: Bytes,
+    /// Its Content-Type.
+    pub content_type: HeaderValue,
+}
+
+/// A wait that is drawn by chance, so that refused clients do not all come back at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jitter {
+    /// Up to this long.
+    Time(Micros),
+    /// Up to this part of the wait itself, in percent.
+    Percent(u32),
+}
+
+/// The fields that a route sets in answers, and those that it removes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldChanges {
+    /// Fields with their one value.
+    pub set: Vec<(HeaderName, HeaderValue)>,
+    /// Fields that are taken out first.
+    pub remove: Vec<HeaderName>,
+}
+
+impl Default for RefusalStyle {
+    fn default() -> Self {
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            page: None,
+            retry_jitter: Jitter::default(),
+        }
+    }
+}
+
+impl Default for Jitter {
+    fn default() -> Self {
+        Self::Time(Micros(0))
+    }
+}
+
+impl Jitter {
+    /// Returns what is added to `wait` at most.
+    pub fn most(self, wait: Micros) -> Micros {
+        match self {
+            Self::Time(most) => most,
+            Self::Percent(percent) => Micros(wait.0 / 100 * u64::from(percent)),
+        }
+    }
+}
+
+impl FieldChanges {
+    /// Changes the fields of an answer.
+    pub fn apply(&self, headers: &mut HeaderMap) {
+        for name in &self.remove {
+            headers.remove(name);
+        }
+        for (name, value) in &self.set {
+            headers.insert(name.clone(), value.clone());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a request costs if somebody tells, and which answers count.
+
+use std::ops::RangeInclusive;
+
+use http::{HeaderName, StatusCode};
+
+/// Where a cost is told, and within which bounds it is believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldCost {
+    /// Who tells.
+    pub source: CostSource,
+    /// The field that says it, as a plain decimal.
+    pub header: HeaderName,
+    /// Units that are charged while nobody has told.
+    pub reserve: u64,
+    /// What is told is held to these bounds.
+    pub bounds: RangeInclusive<u64>,
+}
+
+/// Who tells what a request costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostSource {
+    /// The client, with the request.
+    Request,
+    /// The upstream, with its answer.
+    Response,
+}
+
+/// Which answers a policy counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedAnswers {
+    /// The statuses that count; none means all.
+    pub count_status: Vec<StatusRange>,
+    /// The statuses for which the charge comes back.
+    pub refund_status: Vec<StatusRange>,
+    /// Whether it comes back if no connection to the upstream could be made.
+    pub refund_connect: bool,
+    /// Whether it comes back if the upstream did not answer in time.
+    pub refund_timeout: bool,
+}
+
+/// A status, or a class of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusRange {
+    /// The lowest.
+    pub first: u16,
+    /// The highest.
+    pub last: u16,
+}
+
+/// What kept an upstream from answering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamFault {
+    /// No connection could be made.
+    Connect,
+    /// It did not answer in time.
+    Timeout,
+    /// Anything else, or nothing.
+    Other,
+}
+
+impl CountedAnswers {
+    /// Whether every answer counts.
+    pub fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a request that was answered so counts.
+    pub fn counts(&self, status: StatusCode, fault: UpstreamFault) -> bool {
+        let is_in = |ranges: &[StatusRange]| ranges.iter().any(|range| range.has(status));
+        let is_refunded = match fault {
+            UpstreamFault::Connect => self.refund_connect,
+            UpstreamFault::Timeout => self.refund_timeout,
+            UpstreamFault::Other => false,
+        };
+        let is_counted = self.count_status.is_empty() || is_in(&self.count_status);
+        is_counted && !is_refunded && !is_in(&self.refund_status)
+    }
+}
+
+impl StatusRange {
+    /// Whether a status is one of them.
+    pub fn has(self, status: StatusCode) -> bool {
+        (self.first..=self.last).contains(&status.as_u16())
+    }
+}
+
+impl ToldCost {
+    /// Reads what a field tells: digits without a sign, a fraction or a leading zero, held to the bounds.
+    pub fn read(&self, value: &[u8]) -> Option<u64> {
+        let is_plain = !value.is_empty()
+            && value.iter().all(u8::is_ascii_digit)
+            && (value[0] != b'0' || value.len() == 1);
+        if !is_plain {
+            return None;
+        }
+        // What is too long for a number is above every bound.
+        let told = std::str::from_utf8(value).ok()?.parse().unwrap_or(u64::MAX);
+        Some(told.clamp(*self.bounds.start(), *self.bounds.end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_decimal_tells_a_cost() {
+        let cost = ToldCost {
+            source: CostSource::Request,
+            header: HeaderName::from_static("x-cost"),
+            reserve: 1,
+            bounds: 2..=1000,
+        };
+        for (value, told) in [
+            ("7", Some(7)),
+            ("0", Some(2)),
+            ("1", Some(2)),
+            ("1000", Some(1000)),
+            ("1000000000", Some(1000)),
+            ("18446744073709551616", Some(1000)),
+            ("", None),
+            ("-1", None),
+            ("+1", None),
+            ("01", None),
+            ("1.5", None),
+            ("1e9", None),
+            ("1, 1", None),
+            (" 1", None),
+            ("0x1", None),
+            ("１", None),
+        ] {
+            assert_eq!(cost.read(value.as_bytes()), told, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_counts_unless_the_policy_says_otherwise() {
+        let range = |first, last| StatusRange { first, last };
+        let login = CountedAnswers {
+            count_status: vec![range(401, 401), range(403, 403)],
+            ..CountedAnswers::default()
+        };
+        let fair = CountedAnswers {
+            refund_status: vec![range(500, 599)],
+            refund_connect: true,
+            ..CountedAnswers::default()
+        };
+        let (connect, timeout) = (UpstreamFault::Connect, UpstreamFault::Timeout);
+        let other = UpstreamFault::Other;
+        for (answers, status, fault, counts) in [
+            (&CountedAnswers::default(), 500, timeout, true),
+            (&login, 401, other, true),
+            (&login, 402, other, false),
+            (&login, 200, other, false),
+            (&login, 502, connect, false),
+            (&fair, 200, other, true),
+            (&fair, 499, other, true),
+            (&fair, 500, other, false),
+            (&fair, 400, connect, false),
+            (&fair, 400, timeout, true),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(answers.counts(status, fault), counts, "{status} {fault:?}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What a request costs: told by a header, settled once it is answered, given back where it does not count.
+
+use super::stores::on_each_store;
+use crate::support::ratelimit::remaining;
+use crate::support::{After, Client, Config, Origin, Refusing, Unreachable, eventually, secs};
+
+/// An origin whose answers tell what the path says: `/200/x-cost: 5` is 200 with that field.
+fn telling() -> Origin {
+    Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        let target = exchange.head.start.split(' ').nth(1).unwrap_or_default();
+        let target = target.replace("%20", " ");
+        let mut parts = target.trim_start_matches('/').splitn(2, '/');
+        let status = parts.next().unwrap_or("200").to_owned();
+        let field = parts.next().filter(|field| !field.is_empty());
+        let field = field.map_or(String::new(), |field| format!("{field}\r\n"));
+        let answer = format!("HTTP/1.1 {status} x\r\n{field}Content-Length: 0\r\n\r\n");
+        exchange.wire.write(answer.as_bytes())?;
+        Ok(After::Keep)
+    })
+}
+
+fn ask(client: &mut Client, target: &str) -> (u16, i64) {
+    let answer = client.get(target, "");
+    (answer.status, remaining(&answer, "p"))
+}
+
+#[test]
+fn a_request_header_tells_the_cost_within_its_bounds() {
+    on_each_store(|start| {
+        let policy = "quota = '2000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
+                      cost = 'request-header:x-cost'\nreserve = 3\ncost_min = 2\ncost_max = 1000";
+        let origin = Origin::plain();
+        let running = start(Config::limited(origin.url(), policy));
+        let mut left = 2000;
+        for (fields, cost) in [
+            ("", Some(3)),
+            ("X-Cost: 7\r\n", Some(7)),
+            ("X-Cost: 0\r\n", Some(2)),
+            ("X-Cost: 18446744073709551616\r\n", Some(1000)),
+            ("X-Cost: 1e9\r\n", None),
+            ("X-Cost: -1\r\n", None),
+            ("X-Cost: 01\r\n", None),
+            ("X-Cost: 1.5\r\n", None),
+            ("X-Cost:\r\n", None),
+            ("X-Cost: 1\r\nX-Cost: 1\r\n", None),
+            ("X_Cost: 500\r\n", Some(3)),
+        ] {
+            let before = origin.requests().len();
+            let answer = Client::connect(running.public).get("/", fields);
+            let Some(cost) = cost else {
+                assert_eq!(answer.status, 400, "{fields:?}");
+                assert_eq!(origin.requests().len(), before, "{fields:?}");
+                continue;
+            };
+            left -= cost;
+            assert_eq!(
+                (answer.status, remaining(&answer, "p")),
+                (200, left),
+                "{fields:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_response_header_settles_what_was_reserved() {
+    on_each_store(|start| {
+        let origin = telling();
+        let policy = "quota = '100 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
+                      cost = 'response-header:x-cost'\nreserve = 10\ncost_max = 50";
+        let running = start(Config::limited(origin.url(), policy).one_worker());
+        let mut client = Client::connect(running.public);
+        for (target, left) in [
+            ("/200/x-cost:%2025", 75),
+            ("/200/x-cost:%203", 72),
+            ("/200/x-cost:%2099", 22),
+            // Untold: the reserve stays.
+            ("/200/x-cost:%201.5", 12),
+            ("/200", 2),
+        ] {
+            assert_eq!(ask(&mut client, target), (200, left), "{target}");
+        }
+        // The reserve does not fit any more.
+        assert_eq!(ask(&mut client, "/200/x-cost:%201"), (429, 2));
+    });
+}
+
+#[test]
+fn a_cost_above_the_reserve_overshoots_and_then_refuses() {
+    on_each_store(|start| {
+        let origin = telling();
+        let policy = "quota = '10 per minute'\nalgorithm = 'sliding-log'\npartition = []\n\
+                      cost = 'response-header:x-cost'";
+        let running = start(Config::limited(origin.url(), policy).one_worker());
+        let mut client = Client::connect(running.public);
+        assert_eq!(ask(&mut client, "/200/x-cost:%208"), (200, 2));
+        assert_eq!(ask(&mut client, "/200/x-cost:%2030"), (200, 0));
+        let refused = client.get("/200", "");
+        assert_eq!((refused.status, remaining(&refused, "p")), (429, 0));
+        running.clock.advance(secs(60));
+        assert_eq!(ask(&mut client, "/200/x-cost:%201"), (200, 9));
+    });
+}
+
+#[test]
+fn only_the_answers_of_count_status_count() {
+    on_each_store(|start| {
+        let origin = telling();
+        let policy =
+            "quota = '3 per minute'\nalgorithm = 'fixed-window'\ncount_status = [401, 403]";
+        let running = start(Config::limited(origin.url(), policy).one_worker());
+        let mut client = Client::connect(running.public);
+        let asked = [
+            "/200", "/401", "/204", "/500", "/403", "/200", "/401", "/200",
+        ];
+        let answers = asked.map(|target| ask(&mut client, target));
+        let expected = [
+            (200, 3),
+            (401, 2),
+            (204, 2),
+            (500, 2),
+            (403, 1),
+            (200, 1),
+            (401, 0),
+            (429, 0),
+        ];
+        assert_eq!(answers, expected);
+    });
+}
+
+#[test]
+fn what_refund_on_names_comes_back() {
+    on_each_store(|start| {
+        let origin = telling();
+        let refusing = Refusing::new();
+        let policy =
+            "quota = '5 per minute'\nalgorithm = 'gcra'\nrefund_on = [503, '4xx', 'connect']";
+        let config = Config::limited(origin.url(), policy)
+            .one_worker()
+            .with(&format!(
+                "[upstreams.away]\nendpoints = ['{}']\n\
+                 [[routes]]\npath = '/away'\nupstream = 'away'\npolicies = ['p']",
+                refusing.url()
+            ));
+        let running = start(config);
+        let mut client = Client::connect(running.public);
+        let asked = ["/503", "/404", "/500", "/away", "/200"];
+        let answers = asked.map(|target| ask(&mut client, target));
+        assert_eq!(answers, [(503, 5), (404, 5), (500, 4), (502, 4), (200, 3)]);
+    });
+}
+
+#[test]
+fn a_client_that_leaves_before_its_request_reached_an_upstream_spends_nothing() {
+    on_each_store(|start| {
+        let origin = Origin::mute();
+        let policy = "quota = '5 per minute'\nalgorithm = 'fixed-window'\npartition = []";
+        let unreachable = Unreachable::new();
+        let config = Config::limited(unreachable.url(), policy)
+            .one_worker()
+            .with(&format!(
+                "[upstreams.mute]\nendpoints = ['{}']\n\
+                 [[routes]]\npath = '/mute'\nupstream = 'mute'\npolicies = ['p']\n\
+                 [upstreams.here]\nendpoints = ['builtin:status/200']\n\
+                 [[routes]]\npath = '/look'\nupstream = 'here'\npolicies = ['p']\ncost = 0",
+                origin.url()
+            ));
+        let running = start(config);
+        let mut client = Client::connect(running.public);
+        let mut look_until = |left| {
+            eventually("what is left changes", || {
+                let answer = client.get("/look", "");
+                (remaining(&answer, "p") == left).then_some(())
+            });
+        };
+        let ask = |target| {
+            let mut client = Client::connect(running.public);
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+            client
+        };
+        let sent = ask("/mute");
+        origin.wait_for_requests(1);
+        look_until(4);
+        let unsent = ask("/unreachable");
+        look_until(3);
+        drop((sent, unsent));
+        look_until(4);
+        running.clock.advance(secs(1));
+        look_until(4);
+    });
+}

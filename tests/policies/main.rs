@@ -1,0 +1,10 @@
+//! Policies for real customers: who spends how much, and what then. Each behaviour is the same in memory
+//! and on Redis, so each test runs on both.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod answers;
+mod costs;
+mod stores;
+mod traces;
