@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use super::{EXIT_CONFIG, unreadable};
 use crate::config::value::{StoreUrl, bytes_text};
 use crate::config::{self, Loaded, guarantee, spelling};
+use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
 use crate::snapshot::{Listener, Policy, PolicyMode, Route};
 use crate::store::settings::{Deployment, Location, Settings};
@@ -111,7 +112,14 @@ fn route(out: &mut String, loaded: &Loaded, route: &Route) {
     let endpoints = spelling::endpoints(&upstream.value.endpoints);
     let _ = writeln!(out, "  {} → {} {endpoints}", route.name, upstream.name);
     let policies = route.policies.iter();
-    let policies = policies.map(|applied| spelling::applied(&loaded.snapshot, applied));
+    let policies = policies.map(|applied| {
+        let policy = &loaded.snapshot.policies[applied.policy];
+        let cost = match (applied.cost, &policy.told_cost) {
+            (1, _) | (_, Some(_)) => String::new(),
+            (cost, None) => format!(" at cost {cost}"),
+        };
+        format!("{}{cost} ({})", policy.name, whose(policy))
+    });
     match policies.collect::<Vec<_>>().join(", ").as_str() {
         "" => out.push_str("    no policy\n"),
         policies => {
@@ -120,12 +128,16 @@ fn route(out: &mut String, loaded: &Loaded, route: &Route) {
     }
 }
 
-fn policy(out: &mut String, policy: &Policy) {
-    let whose = match policy.partition.0.as_slice() {
+/// Says whose quota a policy counts.
+fn whose(policy: &Policy) -> String {
+    match policy.partition.0.as_slice() {
         [] => "one for all".to_owned(),
         _ => format!("by {}", spelling::partition(&policy.partition)),
-    };
-    let _ = write!(out, "  {}: {whose}", policy.name);
+    }
+}
+
+fn policy(out: &mut String, policy: &Policy) {
+    let _ = write!(out, "  {}: {}", policy.name, whose(policy));
     match policy.mode {
         Some(PolicyMode::Enforce) => {}
         mode => {
@@ -134,10 +146,15 @@ fn policy(out: &mut String, policy: &Policy) {
     }
     out.push('\n');
     for part in policy.grant.quotas() {
-        let quota = &part.quota;
-        let algorithm = spelling::word(spelling::ALGORITHMS, &quota.algorithm.into());
-        let (rate, guarantee) = (spelling::rate(quota), guarantee::guarantee(quota));
-        let _ = writeln!(out, "    {rate}, {algorithm}: {guarantee}");
+        quota(out, &part.quota, "");
+    }
+    for part in &policy.candidates {
+        quota(out, &part.quota, "candidate: ");
+    }
+    let costs = policy.told_cost.as_ref().map(guarantee::told_cost);
+    let answers = guarantee::counted_answers(&policy.counted_answers);
+    for text in costs.into_iter().chain(answers) {
+        let _ = writeln!(out, "    {text}");
     }
     let quotas: Vec<_> = policy
         .grant
@@ -148,4 +165,10 @@ fn policy(out: &mut String, policy: &Policy) {
     if let Some(advice) = guarantee::advice(&quotas) {
         let _ = writeln!(out, "    {advice}");
     }
+}
+
+fn quota(out: &mut String, quota: &Quota, role: &str) {
+    let algorithm = spelling::word(spelling::ALGORITHMS, &quota.algorithm.into());
+    let (rate, guarantee) = (spelling::rate(quota), guarantee::guarantee(quota));
+    let _ = writeln!(out, "    {role}{rate}, {algorithm}: {guarantee}");
 }

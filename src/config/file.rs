@@ -12,7 +12,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
 use super::value::{CostText, QuotaText, RefundOn, StoreUrl};
-use crate::limit::{Algorithm, Count, LeavingBucket};
+use crate::limit::{Algorithm, Align, Count, LeavingBucket};
 use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
@@ -205,6 +205,8 @@ pub struct RawPolicy {
     pub buckets: u32,
     /// `leaving`
     pub leaving: LeavingBucket,
+    /// `align`
+    pub align: Align,
     /// `burst`
     pub burst: Option<u64>,
     /// `queue`

@@ -2,15 +2,69 @@
 
 use super::spelling;
 use crate::clock::Micros;
-use crate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use crate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
+use crate::snapshot::{CostSource, CountedAnswers, ToldCost};
 
 /// Says how much a quota can let through, and in which stretches of time.
 pub fn guarantee(quota: &Quota) -> String {
     let mut text = law(quota);
+    if quota.align == Align::Spread {
+        text.push_str("; each client's windows begin at a time of their own");
+    }
     if quota.count == Count::All {
         text.push_str("; refused requests count too");
     }
     text
+}
+
+/// Says what a cost that somebody tells means for the quotas.
+pub fn told_cost(cost: &ToldCost) -> String {
+    let (source, least) = (&cost.header, cost.bounds.start());
+    let (reserve, most) = (cost.reserve, *cost.bounds.end());
+    let bounds = format!("{least} to {most}");
+    match cost.source {
+        CostSource::Request => {
+            format!("costs {bounds}, as the request's `{source}` says, {reserve} without it")
+        }
+        CostSource::Response if reserve >= most => {
+            format!(
+                "costs {bounds}, as the answer's `{source}` says; {reserve} reserved, so nothing overshoots"
+            )
+        }
+        CostSource::Response => {
+            let above = most - reserve;
+            format!(
+                "costs {bounds}, as the answer's `{source}` says; {reserve} reserved, so each request under way \
+                 can overshoot the quota by {above}"
+            )
+        }
+    }
+}
+
+/// Says which answers count; none if all do.
+pub fn counted_answers(answers: &CountedAnswers) -> Option<String> {
+    let ranges = |ranges: &[_]| {
+        ranges
+            .iter()
+            .map(spelling::status_range)
+            .collect::<Vec<_>>()
+    };
+    let mut texts = Vec::new();
+    if !answers.count_status.is_empty() {
+        let statuses = ranges(&answers.count_status).join(", ");
+        texts.push(format!("only answers with status {statuses} count"));
+    }
+    let mut refunds = ranges(&answers.refund_status);
+    let faults = [
+        (answers.refund_connect, "connect"),
+        (answers.refund_timeout, "timeout"),
+    ];
+    let faults = faults.into_iter().filter(|(is_refunded, _)| *is_refunded);
+    refunds.extend(faults.map(|(_, fault)| fault.to_owned()));
+    if !refunds.is_empty() {
+        texts.push(format!("{} give back what was charged", refunds.join(", ")));
+    }
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// Says what would serve better than a policy's quotas as they are, if anything would.
@@ -95,7 +149,6 @@ fn sliding_window(quota: &Quota, buckets: u32, leaving: LeavingBucket) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Align;
 
     fn quota(limit: u64, window_s: u64, algorithm: Algorithm) -> Quota {
         Quota {

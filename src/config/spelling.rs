@@ -14,12 +14,11 @@ use super::value::{CostText, Encryption, QuotaText, RefundOn, StoreUrl};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Count, LeavingBucket, Quota};
+use crate::limit::{Align, Count, LeavingBucket, Quota};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{
-    AppliedPolicy, CostSource, EncodedSlash, Jitter, PolicyMode, RateLimitHeaders, Snapshot,
-    StatusRange,
+    CostSource, EncodedSlash, Jitter, PolicyMode, RateLimitHeaders, StatusRange,
 };
 use crate::store::settings::{Address, Deployment};
 
@@ -99,6 +98,8 @@ pub const LEAVING: &[(&str, LeavingBucket)] = &[
     ("whole", LeavingBucket::Whole),
     ("dropped", LeavingBucket::Dropped),
 ];
+/// `align`
+pub const ALIGNS: &[(&str, Align)] = &[("epoch", Align::Epoch), ("spread", Align::Spread)];
 /// `count`
 pub const COUNTS: &[(&str, Count)] = &[("admitted", Count::Admitted), ("all", Count::All)];
 /// `mode`
@@ -244,15 +245,6 @@ pub fn endpoint(endpoint: &RawEndpoint) -> String {
         RawEndpoint::Http(origin) => format!("http://{}", origin.authority),
         RawEndpoint::Echo => "builtin:echo".to_owned(),
         RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
-    }
-}
-
-/// Writes a policy as a route applies it, with a cost that is not 1: `per-client at cost 5`.
-pub fn applied(snapshot: &Snapshot, applied: &AppliedPolicy) -> String {
-    let name = &snapshot.policies[applied.policy].name;
-    match applied.cost {
-        1 => name.to_string(),
-        cost => format!("{name} at cost {cost}"),
     }
 }
 

@@ -70,6 +70,22 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
                 .hint(format!("remove it, or set `algorithm = \"{owner}\"`"));
         }
     }
+    if let Some(place) = table.place("align")
+        && !matches!(
+            algorithm,
+            AlgorithmName::FixedWindow | AlgorithmName::SlidingWindow
+        )
+    {
+        let message = format!("`align` does not go with `{text}`");
+        (report.mistake(
+            place,
+            message,
+            "a key of `fixed-window` and `sliding-window` only",
+        ))
+        .hint(format!(
+            "remove it: `{text}` has no window that begins for all at once"
+        ));
+    }
     if let Some(place) = table.place("count")
         && table.value.count == Count::All
         && matches!(algorithm, AlgorithmName::Gcra | AlgorithmName::LeakyBucket)

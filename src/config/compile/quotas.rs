@@ -12,7 +12,7 @@ use crate::config::report::Report;
 use crate::config::spelling;
 use crate::config::value::QuotaText;
 use crate::limit::quota::COUNT_MAX;
-use crate::limit::{Algorithm, Align, Quota};
+use crate::limit::{Algorithm, Quota};
 
 /// Compiles the quotas of a policy, each with its window as the operator wrote it.
 pub(super) fn compile<'f>(
@@ -52,7 +52,7 @@ fn list<'f>(
             window: text.value.window,
             algorithm: algorithm(policy, text.value.limit),
             count: policy.count,
-            align: Align::Epoch,
+            align: policy.align,
         };
         check_arithmetic(table, text, &quota, report);
         (quota, text.value.window_text.as_str())

@@ -2,8 +2,9 @@
 
 use super::store;
 use crate::config::file::File;
+use crate::limit::Count;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
-use crate::snapshot::{Policy, PolicyMode, Route, Snapshot};
+use crate::snapshot::{CostSource, Policy, PolicyMode, Route, Snapshot};
 
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
@@ -28,6 +29,8 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             found.push(format!("policy `{}` is used by no route", policy.name));
         }
         found.extend(said_by_clients(policy));
+        found.extend(priced_by_clients(policy));
+        found.extend(refused_by_others(policy));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
@@ -75,6 +78,38 @@ fn said_by_clients(policy: &Policy) -> Option<String> {
          sends it: `ip` is the address that `trusted_proxies` and `client_address` vouch for",
         policy.name
     ))
+}
+
+/// Who tells the cost of its own requests pays what it likes.
+fn priced_by_clients(policy: &Policy) -> Option<String> {
+    let told = policy.told_cost.as_ref();
+    let told = told.filter(|told| told.source == CostSource::Request)?;
+    let (name, header) = (&policy.name, &told.header);
+    let (least, most) = (told.bounds.start(), told.bounds.end());
+    Some(format!(
+        "policy `{name}`: clients choose what a request costs, from {least} to {most}, unless something \
+         before the gateway sets `{header}`"
+    ))
+}
+
+/// Where clients share a quota that counts refused requests, one that goes on asking keeps all out.
+fn refused_by_others(policy: &Policy) -> Option<String> {
+    let mut quotas = policy.grant.quotas().iter();
+    let counts_all = quotas.any(|part| part.quota.count == Count::All);
+    let names_client = |part: &Part| {
+        !matches!(
+            part,
+            Part::Host | Part::Method | Part::Route | Part::Path | Part::PathParam(_)
+        )
+    };
+    let mut parts = policy.partition.0.iter().flat_map(|choice| &choice.0);
+    (counts_all && !parts.any(names_client)).then(|| {
+        format!(
+            "policy `{}` counts refused requests of a quota that clients share: one that goes on asking \
+             keeps all others out",
+            policy.name
+        )
+    })
 }
 
 /// A cost above what a quota can ever hold is always refused.

@@ -14,7 +14,7 @@ use crate::config::value::{
 };
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
-use crate::limit::{Count, LeavingBucket};
+use crate::limit::{Align, Count, LeavingBucket};
 use crate::request::{Choice, Missing, Part, Partition};
 use crate::snapshot::{Jitter, PolicyMode};
 
@@ -47,6 +47,10 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .key("leaving", leaving)
         .sets(|it| &mut it.leaving)
         .doc("Of sliding-window: how much of the oldest bucket counts:")
+        .effect(afresh)
+        .key("align", word(spelling::ALIGNS, &[]).or(Align::Epoch))
+        .sets(|it| &mut it.align)
+        .doc("Where windows and buckets begin:")
         .effect(afresh)
         .key("burst", number(1..=COUNT_MAX).or_none("the quota"))
         .sets(|it| &mut it.burst)
@@ -100,7 +104,7 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .sets(|it| &mut it.policy.on_store_failure)
         .doc("When the store cannot answer or is full:")
         .table("refusal", refusal())
-        .not_yet("align time_zone anchor_day penalty overrides overrides_by overrides_file")
+        .not_yet("time_zone anchor_day penalty overrides overrides_by overrides_file")
 });
 
 /// `[policies.NAME.refusal]`

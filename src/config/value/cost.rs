@@ -50,6 +50,11 @@ pub fn cost(text: &str) -> Result<CostText, Wrong> {
         "request-header" => CostSource::Request,
         "response-header" => CostSource::Response,
         "response-json" | "request-json" => return Err(Wrong::to_come(COSTS)),
+        "header" => {
+            let hint =
+                "`request-header:NAME` is the client's word, `response-header:NAME` the upstream's";
+            return Err(wrong().hint(hint));
+        }
         other => {
             let known = ["request-header", "response-header"];
             return Err(wrong().maybe_hint(super::did_you_mean(other, known)));
@@ -94,7 +99,7 @@ pub fn refund_on(text: &str) -> Result<RefundOn, Wrong> {
         "timeout" => Ok(RefundOn::Timeout),
         _ => status_range(text).map(RefundOn::Status).map_err(|_| {
             let expected = "a status such as `503`, a class such as `5xx`, `connect` or `timeout`";
-            let wrong = Wrong::new("is nothing that charges come back for", expected);
+            let wrong = Wrong::new("is no reason to give a charge back", expected);
             wrong.maybe_hint(super::did_you_mean(text, ["connect", "timeout"]))
         }),
     }

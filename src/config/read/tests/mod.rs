@@ -127,6 +127,7 @@ quota = ["500 per 2s", "2000 per minute"]
 algorithm = "gcra"
 buckets = 10
 leaving = "whole"
+align = "spread"
 burst = 5
 queue = 5
 partition = ["header:x-api-key | ip", "path:id"]
