@@ -7,7 +7,7 @@ if cost and (cost > 0 or is_changed) then
   if used == 0 then
     call("DEL", key)
   elseif is_new then
-    call("SET", key, facts, "PX", string.format("%d", (start + x - now) / 1000 + 1001))
+    call("SET", key, facts, "PX", string.format("%d", (start + x - y - now) / 1000 + 1001))
   else
     call("SET", key, facts, "KEEPTTL")
   end

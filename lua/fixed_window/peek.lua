@@ -3,15 +3,16 @@
 --
 -- Value: a string, start (7 bytes, µs) and used (7), big-endian. No value: nothing used.
 -- The window's start is in the value, so no key name is ever built from a time.
--- x = window in µs. Work: one read and at most one write.
+-- x = window in µs, y = how much later than the server's the times are at which it is kept, so that
+-- partitions' windows begin at different times. Work: one read and at most one write.
 
-local window, value = x, call("GET", key)
-local is_known, is_changed, start, old, used = value, false, now - now % x, 0, 0
+local shifted, value = now + y, call("GET", key)
+local is_known, is_changed, start, old, used = value, false, shifted - shifted % x, 0, 0
 if value then
   old, used = unpack(">I7I7", value)
-  if old > now and old - now <= window then
+  if old > shifted and old - shifted <= x then
     start = old
-  elseif old > now then
+  elseif old > shifted then
     is_changed = true
   elseif old < start then
     used, is_changed = 0, true

@@ -25,7 +25,8 @@ if cost and gathered + cost > 0 then
   if newest == index then
     call("SET", key, facts, "KEEPTTL")
   else
-    local us = (index + y + 1) * x - now
+    local buckets = y % 128
+    local us = (index + buckets + 1) * x - (y - buckets) / 128 - now
     call("SET", key, facts, "PX", string.format("%d", us / 1000 + 1001))
   end
 elseif cost and first_at > FIRST and first_at > #value then

@@ -4,17 +4,21 @@
 -- Value: a string, big-endian: bytes per count (1 byte: 4 or 7), index of the newest bucket (7),
 -- units of all buckets (7; means nothing where counts have 7 bytes), then the buckets that hold
 -- units, oldest first: index modulo 256 (1) and units (4 or 7). No value: nothing used.
--- x = bucket in µs, y = buckets.
--- Work: one read and at most one write; at most y + 1 buckets are looked at, mostly two.
+-- x = bucket in µs; y = buckets, and in steps of 128 how much later than the server's the times are at
+-- which it is kept, so that partitions' buckets begin at different times.
+-- Work: one read and at most one write; at most one bucket more than y says is looked at, mostly two.
 --
 -- Found are: the bucket to decide in; the value, where in it the first bucket begins that still counts
 -- (beyond FIRST: some have gone), bytes per count, the newest bucket, the units of all that count;
 -- and the units that count as spent now.
 
 local WEIGHTED, DROPPED, FIRST = 2, 4, 16
-local floor, width = math.floor, x
+local floor, width, buckets, shifted = math.floor, x, y, now
 local value = call("GET", key)
-local is_known, index = value, floor(now / width)
+if y > 127 then
+  buckets, shifted = y % 128, now + floor(y / 128)
+end
+local is_known, index = value, floor(shifted / width)
 local fits, first_at, bytes, newest, total, gathered = room >= 0, FIRST, 4, 0, 0, 0
 repeat
   if not value then
@@ -35,16 +39,16 @@ repeat
     units, total = unpack(">I7", value, FIRST + 1), wide_sum(FIRST)
   end
   local at = newest * width
-  if at < now then
-    at = now
-  elseif at - now > width * y then
+  if at < shifted then
+    at = shifted
+  elseif at - shifted > width * buckets then
     fits, gathered = total <= room, math.min(total, 4503599627370496)
     first_at, bytes, newest, total = #value + 1, 4, 0, 0
     break
   end
 
   index = floor(at / width)
-  local previous, oldest = index - y, newest - (newest - low) % 256
+  local previous, oldest = index - buckets, newest - (newest - low) % 256
   while oldest < previous or (oldest == previous and number == DROPPED) do
     first_at, total = first_at + bytes + 1, total - units
     if first_at > #value then

@@ -344,7 +344,7 @@ impl Client {
 
     /// Returns what a request would be answered, and spends nothing.
     fn peek(&self, at: Timestamp, cost: u64) -> Decision {
-        let quota = &self.0.asked[0].0;
+        let quota = &self.0.rows.quotas[0].0;
         let mut counter = self.0.counters[0].clone();
         let at = counter.arrive(quota, at);
         counter.decision(quota, cost, at, counter.admits(quota, cost, at))

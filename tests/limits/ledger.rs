@@ -1,5 +1,7 @@
 //! A ledger over the pure functions alone: one state per check, and a clock that goes anywhere.
 
+use std::sync::Arc;
+
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
@@ -7,8 +9,9 @@ use tollgate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
-    Algorithm, Charged, Check, Decision, PartitionId, Quota, State, Verdict, plan,
+    Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota, State, Verdict, plan,
 };
+use tollgate::store::{Role, Series, Shape};
 
 /// The state of any algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,71 +74,153 @@ impl Counter {
     }
 }
 
-/// The quotas of one plan, enforced or in shadow, and what has been spent of them.
+/// The quotas that plans of one partition ask about.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub quotas: Vec<(Quota, Mode)>,
+    /// The policy of each; a policy of its own unless a test says so.
+    pub policies: Vec<u16>,
+    /// Which of them has the states of each: itself, unless a test says so.
+    pub series: Vec<usize>,
+    /// What the phase is drawn from.
+    pub partition_low: u64,
+}
+
+impl From<Vec<(Quota, Mode)>> for Rows {
+    fn from(quotas: Vec<(Quota, Mode)>) -> Self {
+        Self {
+            policies: (0..).take(quotas.len()).collect(),
+            series: (0..quotas.len()).collect(),
+            quotas,
+            partition_low: 7,
+        }
+    }
+}
+
+impl Rows {
+    pub fn all(&self) -> Vec<usize> {
+        (0..self.quotas.len()).collect()
+    }
+
+    /// Names the states of a quota as it is stored.
+    pub fn series_of(&self, row: usize) -> Series {
+        let (quota, mode) = &self.quotas[row];
+        Series {
+            policy: Arc::from(format!("policy-{}", self.series[row])),
+            role: match mode {
+                Mode::Candidate => Role::Candidate,
+                _ => Role::Real,
+            },
+            shape: Shape::of(quota),
+            window: quota.window,
+        }
+    }
+
+    /// Makes a plan of some of the quotas, which series are numbered by.
+    pub fn plan(&self, of: &[usize], cost: u64) -> Vec<Check<'_>> {
+        let check_of = |&row: &usize| {
+            let (quota, mode) = &self.quotas[row];
+            let series = u32::try_from(self.series[row]).expect("few quotas");
+            Check {
+                policy: self.policies[row],
+                partition_id: PartitionId::new(self.partition_low.into()),
+                ..check(quota, *mode, SeriesId(series), cost)
+            }
+        };
+        of.iter().map(check_of).collect()
+    }
+}
+
+/// The quotas of plans, and what has been spent of them.
 #[derive(Clone, Debug)]
 pub struct Quotas {
-    pub asked: Vec<(Quota, Mode)>,
+    pub rows: Rows,
+    /// By series.
     pub counters: Vec<Counter>,
     pub now: Timestamp,
 }
 
 impl Quotas {
-    pub fn new(quotas: Vec<(Quota, Mode)>) -> Self {
+    pub fn new(rows: impl Into<Rows>) -> Self {
+        let rows = rows.into();
+        let quotas = rows.quotas.iter();
         Self {
-            counters: quotas
-                .iter()
-                .map(|(quota, _)| Counter::new(quota))
-                .collect(),
-            asked: quotas,
+            counters: quotas.map(|(quota, _)| Counter::new(quota)).collect(),
+            rows,
             now: Timestamp(0),
         }
     }
 
     pub fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
-        let quotas = self.asked.clone();
-        let plan: Vec<Check<'_>> = (quotas.iter())
-            .map(|(quota, mode)| check(quota, *mode, SeriesId(0), cost))
-            .collect();
+        self.decide_some(now, &self.rows.all(), cost)
+    }
+
+    /// Decides a plan of some of the quotas.
+    pub fn decide_some(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
+        let rows = self.rows.clone();
         self.now = now;
-        plan::decide(self, &plan)
+        plan::decide(self, &rows.plan(of, cost))
+    }
+
+    /// Gives back or spends more of what one decision charged, and notes what still stands.
+    pub fn settle(
+        &mut self,
+        now: Timestamp,
+        charged: &mut [Option<Charged>],
+        of: &[usize],
+        adjustment: impl Fn(u16) -> Adjustment,
+    ) {
+        for (charged, &row) in charged.iter_mut().zip(of) {
+            let Some(charged) = charged else { continue };
+            let (quota, counter) = (
+                &self.rows.quotas[row].0,
+                &mut self.counters[self.rows.series[row]],
+            );
+            let phase = quota.phase(PartitionId::new(self.rows.partition_low.into()));
+            let at = counter.arrive(quota, now + phase);
+            match adjustment(self.rows.policies[row]) {
+                Adjustment::GiveBack(amount) => {
+                    let amount = amount.min(charged.amount);
+                    counter.release(quota, *charged, amount, at);
+                    charged.amount -= amount;
+                }
+                Adjustment::Spend(amount) => counter.spend(quota, amount, at),
+            }
+        }
     }
 
     /// Gives back up to `amount` of what one decision charged, and notes what still stands.
     pub fn release(&mut self, now: Timestamp, charged: &mut [Option<Charged>], amount: u64) {
-        for (index, charged) in charged.iter_mut().enumerate() {
-            let Some(charged) = charged else { continue };
-            let amount = amount.min(charged.amount);
-            let (quota, counter) = (&self.asked[index].0, &mut self.counters[index]);
-            let at = counter.arrive(quota, now);
-            counter.release(quota, *charged, amount, at);
-            charged.amount -= amount;
-        }
+        let all = self.rows.all();
+        self.settle(now, charged, &all, |_| Adjustment::GiveBack(amount));
     }
 
+    /// Spends in every quota.
     pub fn spend(&mut self, now: Timestamp, amount: u64) {
-        for (counter, (quota, _)) in self.counters.iter_mut().zip(&self.asked) {
-            let at = counter.arrive(quota, now);
-            counter.spend(quota, amount, at);
-        }
+        let nothing = Charged { at: now, amount: 0 };
+        let all = self.rows.all();
+        let mut charged = vec![Some(nothing); all.len()];
+        self.settle(now, &mut charged, &all, |_| Adjustment::Spend(amount));
     }
 }
 
 impl Ledger for Quotas {
-    fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
-        let counter = &mut self.counters[index];
-        let at = counter.arrive(check.quota, self.now);
+    fn peek(&mut self, _index: usize, check: &Check<'_>) -> Peek {
+        let counter = &mut self.counters[check.series_id.0 as usize];
+        let phase = check.quota.phase(check.partition_id);
+        let at = counter.arrive(check.quota, self.now + phase);
         let admit = counter.admits(check.quota, check.cost, at);
         Peek { at, admit }
     }
 
     fn commit(
         &mut self,
-        index: usize,
+        _index: usize,
         check: &Check<'_>,
         peek: Peek,
         step: Step,
     ) -> Option<Decision> {
-        let counter = &mut self.counters[index];
+        let counter = &mut self.counters[check.series_id.0 as usize];
         let wait = match step {
             Step::Charge => counter.charge(check.quota, check.cost, peek.at),
             Step::Leave => Micros(0),

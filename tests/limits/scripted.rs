@@ -3,21 +3,21 @@
 
 #![allow(dead_code, reason = "each test file uses its share")]
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::{Mode, SeriesId};
+use tollgate::limit::plan::SeriesId;
 use tollgate::limit::{
-    Algorithm, Align, Charged, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+    Adjustment, Algorithm, Align, Charged, Check, Count, Decision, LeavingBucket, PartitionId,
+    Quota, Verdict,
 };
 use tollgate::store::redis::wire::{
     self, Call, Intent, KeyNames, Packed, Reply, Script, Settlement, SettlementStep, time_argument,
 };
-use tollgate::store::{Role, Series, Shape};
 
-use crate::ledger::check;
+use crate::ledger::Rows;
 use crate::support::redis::{Connection, Server, Value, documented_rights};
 
 /// Quotas of one partition that no other test knows.
@@ -29,7 +29,7 @@ pub struct Scripted {
     /// The tests' own.
     control: Connection,
     pub names: KeyNames,
-    pub quotas: Vec<(Quota, Mode)>,
+    pub rows: Rows,
     pub partition_id: PartitionId,
     /// What each decision charged.
     pub charges: Vec<Vec<Option<Charged>>>,
@@ -39,12 +39,12 @@ pub struct Scripted {
 
 impl Scripted {
     /// Makes a partition on the server that this process's tests share.
-    pub fn new(quotas: Vec<(Quota, Mode)>) -> Self {
-        Self::on(shared(), quotas)
+    pub fn new(rows: impl Into<Rows>) -> Self {
+        Self::on(shared(), rows)
     }
 
     /// Makes a partition on a server.
-    pub fn on(server: &Server, quotas: Vec<(Quota, Mode)>) -> Self {
+    pub fn on(server: &Server, rows: impl Into<Rows>) -> Self {
         static PARTITIONS: AtomicU64 = AtomicU64::new(1);
         let mut control = server.connect().expect("the server runs");
         let words: Vec<_> = [
@@ -69,21 +69,17 @@ impl Scripted {
             assert_eq!(sha.expect("the server answers").text(), script.sha());
         }
         let names = KeyNames::new("test");
-        for (series_id, (quota, _)) in (0..).map(SeriesId).zip(&quotas) {
-            let series = Series {
-                policy: Arc::from(format!("policy-{}", series_id.0)),
-                role: Role::Real,
-                shape: Shape::of(quota),
-                window: quota.window,
-            };
-            names.note(series_id, &series);
+        let rows = rows.into();
+        for row in 0..rows.quotas.len() {
+            names.note(series_id(rows.series[row]), &rows.series_of(row));
         }
+        let partition = u128::from(PARTITIONS.fetch_add(1, Relaxed)) << 64;
         Self {
             connection,
             control,
             names,
-            quotas,
-            partition_id: PartitionId::new(PARTITIONS.fetch_add(1, Relaxed).into()),
+            partition_id: PartitionId::new(partition | u128::from(rows.partition_low)),
+            rows,
             charges: Vec::new(),
             is_full: false,
         }
@@ -91,20 +87,33 @@ impl Scripted {
 
     /// Renders the key of a quota of the plan.
     pub fn key(&self, index: usize) -> Box<[u8]> {
-        self.names.key(series_id(index), self.partition_id)
+        (self.names).key(series_id(self.rows.series[index]), self.partition_id)
     }
 
-    pub fn plan<'q>(&self, quotas: &'q [(Quota, Mode)], cost: u64) -> Vec<Check<'q>> {
-        let ask_of = |(index, (quota, mode)): (usize, &'q (Quota, Mode))| Check {
-            partition_id: self.partition_id,
-            ..check(quota, *mode, series_id(index), cost)
-        };
-        quotas.iter().enumerate().map(ask_of).collect()
+    /// Makes a plan of all rows.
+    pub fn plan<'q>(&self, rows: &'q Rows, cost: u64) -> Vec<Check<'q>> {
+        self.plan_of(rows, &rows.all(), cost)
+    }
+
+    /// Makes a plan of some of the rows.
+    fn plan_of<'q>(&self, rows: &'q Rows, of: &[usize], cost: u64) -> Vec<Check<'q>> {
+        let partition_id = self.partition_id;
+        let plan = rows.plan(of, cost).into_iter();
+        plan.map(|check| Check {
+            partition_id,
+            ..check
+        })
+        .collect()
     }
 
     pub fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
-        let quotas = self.quotas.clone();
-        let plan = self.plan(&quotas, cost);
+        self.decide_some(now, &self.rows.all(), cost)
+    }
+
+    /// Decides a plan of some of the rows.
+    pub fn decide_some(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
+        let rows = self.rows.clone();
+        let plan = self.plan_of(&rows, of, cost);
         let packed = wire::pack(&plan, &self.names, Intent::Decide);
         let reply = self.reply(Some(now), &packed);
         let verdict = wire::verdict(&plan, &reply).expect("a reply");
@@ -120,8 +129,8 @@ impl Scripted {
     }
 
     pub fn peeks(&mut self, now: Timestamp, cost: u64) -> SmallVec<[Option<Decision>; 4]> {
-        let quotas = self.quotas.clone();
-        let plan = self.plan(&quotas, cost);
+        let rows = self.rows.clone();
+        let plan = self.plan(&rows, cost);
         let packed = wire::pack(&plan, &self.names, Intent::Peek);
         let reply = self.reply(Some(now), &packed);
         wire::peeks(&plan, &reply).expect("a reply")
@@ -130,46 +139,57 @@ impl Scripted {
     /// Gives back up to `amount` of what a decision charged; returns what the quotas that came back
     /// say after it.
     pub fn release(&mut self, now: Timestamp, decision: usize, amount: u64) -> Vec<Decision> {
-        let quotas = self.quotas.clone();
-        let mut settlements = Vec::new();
-        for (index, charged) in self.charges[decision].iter_mut().enumerate() {
-            let Some(charged) = charged else { continue };
-            let amount = amount.min(charged.amount);
-            let step = SettlementStep::Release {
-                charged: *charged,
-                amount,
-            };
-            settlements.push((index, step));
-            charged.amount -= amount;
-        }
-        self.settle(&quotas, now, &settlements)
+        let all = self.rows.all();
+        self.settle(now, decision, &all, |_| Adjustment::GiveBack(amount))
     }
 
+    /// Gives back or spends more of what a decision of some of the rows charged.
+    pub fn settle(
+        &mut self,
+        now: Timestamp,
+        decision: usize,
+        of: &[usize],
+        adjustment: impl Fn(u16) -> Adjustment,
+    ) -> Vec<Decision> {
+        let mut settlements = Vec::new();
+        for (charged, &row) in self.charges[decision].iter_mut().zip(of) {
+            let Some(charged) = charged else { continue };
+            let step = match adjustment(self.rows.policies[row]) {
+                Adjustment::GiveBack(amount) => {
+                    let (charged_then, amount) = (*charged, amount.min(charged.amount));
+                    charged.amount -= amount;
+                    SettlementStep::Release {
+                        charged: charged_then,
+                        amount,
+                    }
+                }
+                Adjustment::Spend(amount) => SettlementStep::Spend(amount),
+            };
+            settlements.push((row, step));
+        }
+        self.take(now, &settlements)
+    }
+
+    /// Spends in every quota.
     pub fn spend(&mut self, now: Timestamp, amount: u64) -> Vec<Decision> {
-        let quotas = self.quotas.clone();
-        let spends: Vec<_> = (0..quotas.len())
-            .map(|index| (index, SettlementStep::Spend(amount)))
-            .collect();
-        self.settle(&quotas, now, &spends)
+        self.take_in_all(now, SettlementStep::Spend(amount))
     }
 
     pub fn reset(&mut self, now: Timestamp) -> Vec<Decision> {
-        let quotas = self.quotas.clone();
-        let resets: Vec<_> = (0..quotas.len())
-            .map(|index| (index, SettlementStep::Reset))
-            .collect();
-        self.settle(&quotas, now, &resets)
+        self.take_in_all(now, SettlementStep::Reset)
     }
 
-    fn settle(
-        &mut self,
-        quotas: &[(Quota, Mode)],
-        now: Timestamp,
-        steps: &[(usize, SettlementStep)],
-    ) -> Vec<Decision> {
-        let settlement = |&(index, step): &(usize, SettlementStep)| Settlement {
-            quota: &quotas[index].0,
-            series_id: series_id(index),
+    fn take_in_all(&mut self, now: Timestamp, step: SettlementStep) -> Vec<Decision> {
+        let steps: Vec<_> = self.rows.all().into_iter().map(|row| (row, step)).collect();
+        self.take(now, &steps)
+    }
+
+    /// Takes steps; returns what each quota says after its own.
+    fn take(&mut self, now: Timestamp, steps: &[(usize, SettlementStep)]) -> Vec<Decision> {
+        let rows = self.rows.clone();
+        let settlement = |&(row, step): &(usize, SettlementStep)| Settlement {
+            quota: &rows.quotas[row].0,
+            series_id: series_id(rows.series[row]),
             partition_id: self.partition_id,
             step,
         };
@@ -181,19 +201,13 @@ impl Scripted {
         let peeks = self.peeks(now, 0);
         let described = |(&(index, _), entry): (&(usize, _), Value)| {
             let admit = peeks[index].is_none_or(|peek| peek.admit);
-            self.described(quotas, index, admit, &entry)
+            self.described(&rows, index, admit, &entry)
         };
         steps.iter().zip(entries).map(described).collect()
     }
 
     /// Reads what a settled entry says is left, which is described as a decision describes it.
-    fn described(
-        &self,
-        quotas: &[(Quota, Mode)],
-        index: usize,
-        admit: bool,
-        entry: &Value,
-    ) -> Decision {
+    fn described(&self, rows: &Rows, index: usize, admit: bool, entry: &Value) -> Decision {
         let Value::Bytes(entry) = entry else {
             panic!("an entry that was not settled: {entry:?}");
         };
@@ -201,7 +215,7 @@ impl Scripted {
         let length = u16::try_from(state.len()).expect("a short state");
         let fits = [1, u8::from(admit)];
         let reply = [at, &fits, &length.to_be_bytes(), state].concat();
-        let plan = [self.plan(quotas, 0)[index]];
+        let plan = [self.plan(rows, 0)[index]];
         let peeks = wire::peeks(&plan, &Reply(reply)).expect("a state");
         peeks[0].expect("decided")
     }

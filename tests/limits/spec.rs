@@ -9,11 +9,11 @@ use std::{env, fs};
 
 use futures_util::FutureExt;
 use tollgate::clock::{Clock, Timestamp};
-use tollgate::limit::plan::{Mode, SeriesId};
-use tollgate::limit::{Adjustment, Charged, Check, Quota, Verdict};
-use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
+use tollgate::limit::plan::SeriesId;
+use tollgate::limit::{Adjustment, Charged, Decision, Verdict};
+use tollgate::store::{Charge, MemoryStore, Outcome, Session, Store};
 
-use crate::ledger::{Quotas, check};
+use crate::ledger::{Quotas, Rows};
 use crate::scripted::Scripted;
 use crate::vectors::{Case, Expected, File, Step};
 
@@ -35,13 +35,19 @@ fn scripts_reproduce_every_vector_on_redis() {
     run(Scripted::new);
 }
 
-/// Something that decides a plan of fixed quotas, at times that may go back.
+/// Something that decides plans of fixed quotas, at times that may go back.
 trait Subject {
-    /// Decides and keeps the charge as the next one.
-    fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict;
-    /// Gives back up to `amount` of the charge that the decision of that number made.
-    fn release(&mut self, now: Timestamp, decision: usize, amount: u64);
-    /// Spends in every quota of the plan.
+    /// Decides a plan of these quotas, and keeps the charge as the next one.
+    fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict;
+    /// Settles the charge that the decision of that number made of these quotas.
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        decision: usize,
+        of: &[usize],
+        adjustment: &dyn Fn(u16) -> Adjustment,
+    );
+    /// Spends in every quota.
     fn spend(&mut self, now: Timestamp, amount: u64);
 }
 
@@ -52,16 +58,21 @@ struct Pure {
 }
 
 impl Subject for Pure {
-    fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
-        let verdict = self.quotas.decide(now, cost);
+    fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
+        let verdict = self.quotas.decide_some(now, of, cost);
         let charged = verdict.answers.iter().map(|answer| answer.charged);
         self.charges.push(charged.collect());
         verdict
     }
 
-    fn release(&mut self, now: Timestamp, decision: usize, amount: u64) {
-        self.quotas
-            .release(now, &mut self.charges[decision], amount);
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        decision: usize,
+        of: &[usize],
+        adjustment: &dyn Fn(u16) -> Adjustment,
+    ) {
+        (self.quotas).settle(now, &mut self.charges[decision], of, adjustment);
     }
 
     fn spend(&mut self, now: Timestamp, amount: u64) {
@@ -69,48 +80,44 @@ impl Subject for Pure {
     }
 }
 
-/// The memory store; each quota is a policy of its own.
+/// The memory store.
 struct InMemory {
     clock: Clock,
     session: Session,
-    quotas: Vec<(Quota, Mode, SeriesId)>,
+    rows: Rows,
+    /// By row.
+    series_ids: Vec<SeriesId>,
     charges: Vec<Charge>,
     /// A charge of nothing, which says into which quotas what is spent without asking goes.
-    peek: Charge,
+    nothing: Charge,
 }
 
 impl InMemory {
-    fn new(quotas: Vec<(Quota, Mode)>) -> Self {
+    fn new(rows: Rows) -> Self {
         let clock = Clock::manual(Timestamp(0));
         let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), 1 << 20)));
-        let series_id = |(index, (quota, mode)): (usize, (Quota, Mode))| {
-            let series_id = store.series_id(&Series {
-                policy: Arc::from(format!("policy-{index}")),
-                role: Role::Real,
-                shape: Shape::of(&quota),
-                window: quota.window,
-            });
-            (quota, mode, series_id)
-        };
+        let series_id = |row| store.series_id(&rows.series_of(row));
         let mut subject = Self {
-            quotas: quotas.into_iter().enumerate().map(series_id).collect(),
+            series_ids: rows.all().into_iter().map(series_id).collect(),
+            rows,
             clock,
             session: store.session(),
             charges: Vec::new(),
-            peek: Charge::default(),
+            nothing: Charge::default(),
         };
-        subject.decide(Timestamp(0), 0);
-        subject.peek = subject.charges.remove(0);
+        subject.decide(Timestamp(0), &subject.rows.all(), 0);
+        subject.nothing = subject.charges.remove(0);
         subject
     }
 }
 
 impl Subject for InMemory {
-    fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
+    fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
         self.clock.set(now);
-        let plan: Vec<Check<'_>> = (self.quotas.iter())
-            .map(|(quota, mode, series_id)| check(quota, *mode, *series_id, cost))
-            .collect();
+        let mut plan = self.rows.plan(of, cost);
+        for (check, &row) in plan.iter_mut().zip(of) {
+            check.series_id = self.series_ids[row];
+        }
         let Some(Outcome::Decided {
             verdict, charge, ..
         }) = self.session.decide(&plan).now_or_never()
@@ -121,25 +128,36 @@ impl Subject for InMemory {
         verdict
     }
 
-    fn release(&mut self, now: Timestamp, decision: usize, amount: u64) {
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        decision: usize,
+        _of: &[usize],
+        adjustment: &dyn Fn(u16) -> Adjustment,
+    ) {
         self.clock.set(now);
-        let give_back = |_| Adjustment::GiveBack(amount);
-        (self.session).settle_later(&mut self.charges[decision], give_back);
+        (self.session).settle_later(&mut self.charges[decision], adjustment);
     }
 
     fn spend(&mut self, now: Timestamp, amount: u64) {
         self.clock.set(now);
-        (self.session).settle_later(&mut self.peek, |_| Adjustment::Spend(amount));
+        (self.session).settle_later(&mut self.nothing, |_| Adjustment::Spend(amount));
     }
 }
 
 impl Subject for Scripted {
-    fn decide(&mut self, now: Timestamp, cost: u64) -> Verdict {
-        Self::decide(self, now, cost)
+    fn decide(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
+        self.decide_some(now, of, cost)
     }
 
-    fn release(&mut self, now: Timestamp, decision: usize, amount: u64) {
-        Self::release(self, now, decision, amount);
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        decision: usize,
+        of: &[usize],
+        adjustment: &dyn Fn(u16) -> Adjustment,
+    ) {
+        Self::settle(self, now, decision, of, adjustment);
     }
 
     fn spend(&mut self, now: Timestamp, amount: u64) {
@@ -148,7 +166,7 @@ impl Subject for Scripted {
 }
 
 /// Runs every case of every file against a new subject and reports each case's first difference.
-fn run<S: Subject>(subject: impl Fn(Vec<(Quota, Mode)>) -> S) {
+fn run<S: Subject>(subject: impl Fn(Rows) -> S) {
     let directory = env::var_os("TOLLGATE_SPEC").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spec"),
         PathBuf::from,
@@ -189,40 +207,92 @@ fn toml_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn run_case<S: Subject>(
-    case: &Case,
-    subject: impl Fn(Vec<(Quota, Mode)>) -> S,
-) -> Result<(), String> {
-    let mut subject = subject(case.quotas());
-    // A release names a step; a charge belongs to a decision.
+/// A decision that was made.
+struct Decided {
+    of: Vec<usize>,
+    verdict: Verdict,
+}
+
+fn run_case<S: Subject>(case: &Case, subject: impl Fn(Rows) -> S) -> Result<(), String> {
+    let rows = case.rows();
+    let mut subject = subject(rows.clone());
+    // A settlement names a step; a charge belongs to a decision.
     let mut decision_of_step = Vec::new();
-    let mut decisions = 0;
+    let mut decided: Vec<Decided> = Vec::new();
     for (number, step) in case.steps.iter().enumerate() {
         let now = |at_us: u64| Timestamp(case.start_us + at_us);
-        decision_of_step.push(decisions);
-        match step.clone().into() {
+        decision_of_step.push(decided.len());
+        let (found, expected) = match step.clone().into() {
             Step::Decide {
                 at_us,
                 cost,
+                of,
                 expected,
             } => {
-                decisions += 1;
-                let found = found(&subject.decide(now(at_us), cost));
-                if found != expected {
-                    return Err(format!(
-                        "step {number} ({step:?}):\n  expected {expected:?}\n  found    {found:?}"
-                    ));
-                }
+                let of = of.unwrap_or_else(|| rows.all());
+                let verdict = subject.decide(now(at_us), &of, cost);
+                let found = found(&verdict);
+                decided.push(Decided { of, verdict });
+                (found, expected)
             }
             Step::Release {
                 at_us,
                 step,
                 amount,
-            } => subject.release(now(at_us), decision_of_step[step], amount),
-            Step::Spend { at_us, amount } => subject.spend(now(at_us), amount),
+            } => {
+                let (of, decision) = (rows.all(), decision_of_step[step]);
+                let give_back = |_| Adjustment::GiveBack(amount);
+                subject.settle(now(at_us), decision, &of, &give_back);
+                continue;
+            }
+            Step::Spend { at_us, amount } => {
+                subject.spend(now(at_us), amount);
+                continue;
+            }
+            Step::Settle {
+                at_us,
+                step,
+                adjustments,
+                told,
+            } => {
+                let (decision, settled) =
+                    (decision_of_step[step], &decided[decision_of_step[step]]);
+                let adjustment = |policy| {
+                    let named = adjustments.iter().find(|(named, _)| *named == policy);
+                    named.map_or(Adjustment::NONE, |(_, adjustment)| *adjustment)
+                };
+                subject.settle(now(at_us), decision, &settled.of, &adjustment);
+                let mut found = found(&settled.verdict);
+                found.decisions = settled.told(&rows, adjustment);
+                let expected = Expected {
+                    decisions: told,
+                    ..self::found(&settled.verdict)
+                };
+                (found, expected)
+            }
+        };
+        if found != expected {
+            return Err(format!(
+                "step {number} ({step:?}):\n  expected {expected:?}\n  found    {found:?}"
+            ));
         }
     }
     Ok(())
+}
+
+impl Decided {
+    /// Returns what a client is told once the charge is settled.
+    fn told(&self, rows: &Rows, adjustment: impl Fn(u16) -> Adjustment) -> Vec<Decision> {
+        let answers = self.of.iter().zip(&self.verdict.answers);
+        let told = answers.map(|(&row, answer)| {
+            let decision = answer.decision.expect("nothing fails here");
+            let adjustment = adjustment(rows.policies[row]);
+            answer.charged.map_or(decision, |charged| {
+                adjustment.told(decision, &rows.quotas[row].0, charged.amount)
+            })
+        });
+        told.collect()
+    }
 }
 
 fn found(verdict: &Verdict) -> Expected {

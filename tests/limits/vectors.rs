@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Align, Count, Decision, LeavingBucket, Quota, Retry};
+use tollgate::limit::{Adjustment, Algorithm, Align, Count, Decision, LeavingBucket, Quota, Retry};
+
+use crate::ledger::Rows;
 
 /// A file of `tests/spec`.
 #[derive(Deserialize)]
@@ -26,6 +28,8 @@ pub enum Step {
     Decide {
         at_us: u64,
         cost: u64,
+        /// The quotas that the plan asks about; none: all.
+        of: Option<Vec<usize>>,
         expected: Expected,
     },
     Release {
@@ -37,6 +41,14 @@ pub enum Step {
         at_us: u64,
         amount: u64,
     },
+    Settle {
+        at_us: u64,
+        step: usize,
+        /// By policy.
+        adjustments: Vec<(u16, Adjustment)>,
+        /// What a client is then told of that step's quotas.
+        told: Vec<Decision>,
+    },
 }
 
 /// A case of a plan (`quotas`) or of a single algorithm (the other keys).
@@ -47,6 +59,8 @@ pub struct Case {
     #[serde(rename = "why")]
     _why: String,
     pub start_us: u64,
+    /// Lower bits of the partition's id.
+    partition: Option<u64>,
     #[serde(default)]
     quotas: Vec<QuotaRow>,
     algorithm: Option<String>,
@@ -57,6 +71,7 @@ pub struct Case {
     burst: Option<u64>,
     queue: Option<u64>,
     count_all: Option<bool>,
+    align: Option<String>,
     pub steps: Vec<StepRow>,
 }
 
@@ -72,10 +87,15 @@ pub struct QuotaRow {
     queue: Option<u64>,
     count_all: Option<bool>,
     mode: Option<String>,
+    align: Option<String>,
+    /// The policy, by number; its own unless named.
+    policy: Option<u16>,
+    /// Which row has its states; itself unless named.
+    series: Option<usize>,
 }
 
 impl Case {
-    pub fn quotas(&self) -> Vec<(Quota, Mode)> {
+    pub fn rows(&self) -> Rows {
         let single = self.algorithm.clone().map(|algorithm| QuotaRow {
             algorithm,
             quota: self.quota.expect("a single case names its quota"),
@@ -86,9 +106,18 @@ impl Case {
             queue: self.queue,
             count_all: self.count_all,
             mode: None,
+            align: self.align.clone(),
+            policy: None,
+            series: None,
         });
-        let rows = self.quotas.iter().cloned().chain(single);
-        rows.map(|row| row.compile()).collect()
+        let written: Vec<QuotaRow> = self.quotas.iter().cloned().chain(single).collect();
+        let mut rows = Rows::from(written.iter().map(QuotaRow::compile).collect::<Vec<_>>());
+        for (index, row) in written.iter().enumerate() {
+            rows.policies[index] = row.policy.unwrap_or(rows.policies[index]);
+            rows.series[index] = row.series.unwrap_or(index);
+        }
+        rows.partition_low = self.partition.unwrap_or(rows.partition_low);
+        rows
     }
 }
 
@@ -122,16 +151,24 @@ impl QuotaRow {
                 Some(true) => Count::All,
                 _ => Count::Admitted,
             },
-            align: Align::Epoch,
+            align: match self.align.as_deref() {
+                None | Some("epoch") => Align::Epoch,
+                Some("spread") => Align::Spread,
+                Some(other) => panic!("align = {other:?} is unknown"),
+            },
         };
         let mode = match self.mode.as_deref() {
             None | Some("enforce") => Mode::Enforce,
             Some("shadow") => Mode::Shadow,
+            Some("candidate") => Mode::Candidate,
             Some(other) => panic!("mode = {other:?} is unknown"),
         };
         (quota, mode)
     }
 }
+
+/// admit, remaining, next, reset, retry, wait.
+type DecisionRow = (bool, u64, i64, u64, i64, u64);
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
@@ -143,7 +180,15 @@ pub enum StepRow {
         cost: u64,
         admit: bool,
         retry_us: i64,
-        decisions: Vec<(bool, u64, i64, u64, i64, u64)>,
+        of: Option<Vec<usize>>,
+        decisions: Vec<DecisionRow>,
+    },
+    Settle {
+        at_us: u64,
+        settle: usize,
+        /// Policies, each with the units that it spends more, or less than none if they come back.
+        units: Vec<(u16, i64)>,
+        told: Vec<DecisionRow>,
     },
     Release {
         at_us: u64,
@@ -169,6 +214,7 @@ impl From<StepRow> for Step {
                 Self::Decide {
                     at_us,
                     cost,
+                    of: None,
                     expected: Expected {
                         admit,
                         retry: retry(retry_us),
@@ -184,10 +230,12 @@ impl From<StepRow> for Step {
                 cost,
                 admit,
                 retry_us,
+                of,
                 decisions,
             } => Self::Decide {
                 at_us,
                 cost,
+                of,
                 expected: Expected {
                     admit,
                     retry: retry(retry_us),
@@ -205,6 +253,17 @@ impl From<StepRow> for Step {
                 step: release,
                 amount,
             },
+            StepRow::Settle {
+                at_us,
+                settle,
+                units,
+                told,
+            } => Self::Settle {
+                at_us,
+                step: settle,
+                adjustments: units.into_iter().map(adjustment).collect(),
+                told: told.into_iter().map(decision).collect(),
+            },
             StepRow::Spend { at_us, spend } => Self::Spend {
                 at_us,
                 amount: spend,
@@ -213,7 +272,16 @@ impl From<StepRow> for Step {
     }
 }
 
-fn decision(row: (bool, u64, i64, u64, i64, u64)) -> Decision {
+fn adjustment((policy, units): (u16, i64)) -> (u16, Adjustment) {
+    let amount = units.unsigned_abs();
+    if units < 0 {
+        (policy, Adjustment::GiveBack(amount))
+    } else {
+        (policy, Adjustment::Spend(amount))
+    }
+}
+
+fn decision(row: DecisionRow) -> Decision {
     let (admit, remaining, next_us, reset_us, retry_us, wait_us) = row;
     Decision {
         admit,

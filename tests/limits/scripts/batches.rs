@@ -16,7 +16,7 @@ fn one_of_each(limit: u64) -> Vec<(Quota, Mode)> {
 
 /// Packs each quota as a plan of its own, of the same partition.
 fn packed_apart(scripted: &Scripted, cost: u64) -> Vec<Packed> {
-    let plan = scripted.plan(&scripted.quotas, cost);
+    let plan = scripted.plan(&scripted.rows, cost);
     let pack = |ask| wire::pack(std::slice::from_ref(ask), &scripted.names, Intent::Decide);
     plan.iter().map(pack).collect()
 }
@@ -55,7 +55,7 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
     let mut scripted = Scripted::new(one_of_each(3));
     let foreign = scripted.key(2);
     scripted.command(&[b"SADD".as_slice(), &foreign, b"not ours"]);
-    let quotas = scripted.quotas.clone();
+    let quotas = scripted.rows.clone();
     let whole = wire::pack(&scripted.plan(&quotas, 1), &scripted.names, Intent::Decide);
     let mut batch = packed_apart(&scripted, 1);
     batch.push(whole);
@@ -140,7 +140,7 @@ fn empty_plan_and_empty_batch_are_answered() {
 fn quota_that_a_plan_names_twice_is_charged_once() {
     let quota = quota_of(Algorithm::FixedWindow, 3);
     let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);
-    let ask = scripted.plan(&scripted.quotas, 1)[0];
+    let ask = scripted.plan(&scripted.rows, 1)[0];
     let packed = wire::pack(&[ask, ask], &scripted.names, Intent::Decide);
     scripted.reply(Some(START), &packed);
     assert_eq!(scripted.peek(START, 0)[0].remaining, 2);
@@ -151,7 +151,7 @@ fn what_is_no_reply_is_an_error() {
     let quotas = one_of_each(3);
     for (quota, mode) in quotas {
         let mut scripted = Scripted::new(vec![(quota, mode)]);
-        let quotas = scripted.quotas.clone();
+        let quotas = scripted.rows.clone();
         let plan = scripted.plan(&quotas, 1);
         let packed = wire::pack(&plan, &scripted.names, Intent::Decide);
         let Reply(good) = scripted.reply(Some(START), &packed);
@@ -176,7 +176,7 @@ fn concurrent_asks_of_one_key_pass_exactly_the_quota() {
     for algorithm in algorithms() {
         let limit = 50;
         let shared = Scripted::new(vec![(quota_of(algorithm, limit), Mode::Enforce)]);
-        let (partition_id, quotas) = (shared.partition_id, shared.quotas.clone());
+        let (partition_id, quotas) = (shared.partition_id, shared.rows.clone());
         let admitted = std::thread::scope(|scope| {
             let asking = |_| {
                 scope.spawn(|| {

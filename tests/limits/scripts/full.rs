@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{Mode, SeriesId};
-use tollgate::limit::{Algorithm, Answer, Quota, Retry, Verdict};
+use tollgate::limit::{Algorithm, Answer, Retry, Verdict};
 use tollgate::store::redis::wire::{
     self, Call, Intent, Reply, Script, Settlement, SettlementStep, time_argument,
 };
 
 use super::lockstep::{Tick, is_sound, peeks, plans, tick};
-use crate::ledger::Quotas;
+use crate::ledger::{Quotas, Rows};
 use crate::scripted::{Scripted, algorithms, quota_of};
 use crate::support::redis::{Server, Value};
 use crate::traffic::{Cost, START};
@@ -36,22 +36,22 @@ proptest! {
     /// microsecond, as if the plan were that alone; what has none stays without.
     #[test]
     fn full_server_decides_exactly_what_it_knows(
-        quotas in plans(),
+        rows in plans(),
         events in proptest::collection::vec((full(), tick(), event()), 1..50),
     ) {
         let server = server().lock();
-        agree(&server.expect("no other test uses it"), &quotas, events)?;
+        agree(&server.expect("no other test uses it"), &rows, events)?;
     }
 }
 
 fn agree(
     server: &Server,
-    quotas: &[(Quota, Mode)],
+    rows: &Rows,
     events: Vec<(bool, Tick, Event)>,
 ) -> Result<(), TestCaseError> {
-    let mut lua = Scripted::on(server, quotas.to_vec());
-    let mut rust = Quotas::new(quotas.to_vec());
-    let (mut now, first) = (START, &quotas[0].0);
+    let mut lua = Scripted::on(server, rows.clone());
+    let mut rust = Quotas::new(rows.clone());
+    let (mut now, first) = (START, &rows.quotas[0].0);
     for (is_full, tick, event) in events {
         now = tick.from(now, first);
         set_full(&mut lua, is_full);
@@ -86,7 +86,7 @@ fn agree(
                 lua.spend(now, amount.of(first));
             }
             Event::Reset => {
-                part = Quotas::new(part.asked);
+                part = Quotas::new(part.rows);
                 lua.reset(now);
             }
         }
@@ -105,20 +105,28 @@ fn agree(
 
 /// Says of each quota whether it has a key.
 fn known(lua: &mut Scripted) -> Vec<bool> {
-    let keys: Vec<_> = (0..lua.quotas.len()).map(|index| lua.key(index)).collect();
+    let keys: Vec<_> = (0..lua.rows.quotas.len())
+        .map(|index| lua.key(index))
+        .collect();
     let exists = |key: Box<[u8]>| lua.command(&[b"EXISTS".as_slice(), &key]).integer() == 1;
     keys.into_iter().map(exists).collect()
 }
 
 /// Returns the quotas that take part.
 fn part(rust: &Quotas, takes_part: &[bool]) -> Quotas {
-    let mut part = rust.clone();
-    let mut kept = takes_part.iter();
-    part.asked.retain(|_| *kept.next().expect("one per quota"));
-    let mut kept = takes_part.iter();
-    part.counters
-        .retain(|_| *kept.next().expect("one per quota"));
-    part
+    let kept: Vec<usize> = (0..takes_part.len())
+        .filter(|&row| takes_part[row])
+        .collect();
+    let rows = &rust.rows;
+    Quotas {
+        counters: kept.iter().map(|&row| rust.counters[row].clone()).collect(),
+        rows: Rows {
+            partition_low: rows.partition_low,
+            policies: kept.iter().map(|&row| rows.policies[row]).collect(),
+            ..Rows::from(kept.iter().map(|&row| rows.quotas[row]).collect::<Vec<_>>())
+        },
+        now: rust.now,
+    }
 }
 
 fn put_back(rust: &mut Quotas, part: Quotas, takes_part: &[bool]) {
@@ -148,7 +156,7 @@ fn full_server_refuses_a_call_before_it_executes_anything() {
     let server = Server::start();
     for algorithm in algorithms() {
         let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
-        let newcomer = Scripted::on(&server, known.quotas.clone());
+        let newcomer = Scripted::on(&server, known.rows.clone());
         known.decide(START, 3);
         set_full(&mut known, true);
         let aged = START + Micros(600_000_000);
@@ -171,7 +179,7 @@ fn plan_that_deletes_its_key_lets_no_newcomer_in() {
     let server = Server::start();
     for algorithm in algorithms() {
         let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
-        let newcomer = Scripted::on(&server, known.quotas.clone());
+        let newcomer = Scripted::on(&server, known.rows.clone());
         known.decide(START, 3);
         set_full(&mut known, true);
         let aged = START + Micros(600_000_000);
@@ -259,7 +267,7 @@ fn node_announces_itself_to_a_full_server() {
 fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
     let packed = plans.iter().map(|(client, cost)| {
         wire::pack(
-            &client.plan(&client.quotas, *cost),
+            &client.plan(&client.rows, *cost),
             &client.names,
             Intent::Decide,
         )
@@ -280,7 +288,7 @@ fn decide(script: Script, now: Timestamp, plans: &[(&Scripted, u64)]) -> Call {
 /// Makes a call that spends a unit of a client's first quota.
 fn spend(script: Script, client: &Scripted) -> Call {
     let settlement = Settlement {
-        quota: &client.quotas[0].0,
+        quota: &client.rows.quotas[0].0,
         series_id: SeriesId(0),
         partition_id: client.partition_id,
         step: SettlementStep::Spend(1),
@@ -294,7 +302,7 @@ fn answer(client: &Scripted, cost: u64, reply: &Value) -> Answer {
     let Value::Bytes(reply) = reply else {
         panic!("no reply: {reply:?}");
     };
-    let plan = client.plan(&client.quotas, cost);
+    let plan = client.plan(&client.rows, cost);
     let verdict = wire::verdict(&plan, &Reply(reply.clone()));
     verdict.expect("a reply").answers[0]
 }

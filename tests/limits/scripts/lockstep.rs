@@ -4,9 +4,11 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Align, Charged, Count, Decision, LeavingBucket, Quota};
+use tollgate::limit::{
+    Adjustment, Algorithm, Align, Charged, Count, Decision, LeavingBucket, PartitionId, Quota,
+};
 
-use crate::ledger::Quotas;
+use crate::ledger::{Quotas, Rows};
 use crate::scripted::Scripted;
 use crate::support::redis::Value;
 use crate::traffic::{Cost, Gap, START};
@@ -18,9 +20,11 @@ enum Event {
     Peek(Cost),
     /// Looks for what remains, and for one more.
     JustFits,
-    /// Gives back a share of an earlier charge.
-    Release(proptest::sample::Index, Cost),
+    /// Settles an earlier charge: what each policy gets back, or pays more.
+    Settle(proptest::sample::Index, [(bool, Cost); 4]),
     Spend(Spend),
+    /// The quotas have other numbers from now on.
+    Resize(u64),
     Reset,
 }
 
@@ -46,13 +50,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Both give the same verdict, to the microsecond, whatever happened before: charges, refusals,
-    /// looks, releases, spends, resets, clocks that jump either way.
+    /// looks, settlements, spends, other numbers, resets, clocks that jump either way.
     #[test]
     fn rust_and_lua_agree(
-        quotas in plans(),
+        rows in plans(),
         events in proptest::collection::vec((tick(), event()), 1..50),
     ) {
-        agree(&quotas, events)?;
+        agree(&rows, events)?;
     }
 }
 
@@ -73,7 +77,7 @@ proptest! {
             count,
             align: Align::Epoch,
         };
-        agree(&[(quota, Mode::Enforce)], events)?;
+        agree(&vec![(quota, Mode::Enforce)].into(), events)?;
     }
 
     /// Counts times microseconds that no double holds: what fits, fits to the unit.
@@ -115,12 +119,13 @@ fn just_fits(lua: &mut Scripted, rust: &Quotas, now: Timestamp) -> Result<(), Te
     Ok(())
 }
 
-fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), TestCaseError> {
-    let mut lua = Scripted::new(quotas.to_vec());
-    let mut rust = Quotas::new(quotas.to_vec());
+fn agree(rows: &Rows, events: Vec<(Tick, Event)>) -> Result<(), TestCaseError> {
+    let mut lua = Scripted::new(rows.clone());
+    let mut rust = Quotas::new(rows.clone());
+    let all = rows.all();
     let mut charges: Vec<Vec<Option<Charged>>> = Vec::new();
     let mut now = START;
-    let first = &quotas[0].0;
+    let first = &rows.quotas[0].0;
     for (tick, event) in events {
         now = tick.from(now, first);
         match event {
@@ -141,41 +146,65 @@ fn agree(quotas: &[(Quota, Mode)], events: Vec<(Tick, Event)>) -> Result<(), Tes
                 prop_assert_eq!(lua.peek(now, cost).to_vec(), peeks(&rust, now, cost));
             }
             Event::JustFits => just_fits(&mut lua, &rust, now)?,
-            Event::Release(index, amount) if !charges.is_empty() => {
+            Event::Settle(index, amounts) if !charges.is_empty() => {
                 let decision = index.index(charges.len());
-                let amount = amount.of(first);
-                let came_back: Vec<_> = charges[decision].iter().map(Option::is_some).collect();
-                rust.release(now, &mut charges[decision], amount);
-                let mut settled = lua.release(now, decision, amount).into_iter();
-                for (came_back, after) in came_back.into_iter().zip(peeks(&rust, now, 0)) {
-                    if came_back {
+                let adjustment = |policy| adjustment(amounts[usize::from(policy)], first);
+                let is_settled: Vec<_> = charges[decision].iter().map(Option::is_some).collect();
+                rust.settle(now, &mut charges[decision], &all, adjustment);
+                let mut settled = lua.settle(now, decision, &all, adjustment).into_iter();
+                for (is_settled, after) in is_settled.into_iter().zip(peeks(&rust, now, 0)) {
+                    if is_settled {
                         prop_assert_eq!(settled.next(), Some(after));
                     }
                 }
             }
-            Event::Release(..) => {}
+            Event::Settle(..) => {}
+            Event::Resize(limit) => {
+                for rows in [&mut rust.rows, &mut lua.rows] {
+                    (rows.quotas.iter_mut()).for_each(|(quota, _)| resize(quota, limit));
+                }
+            }
             Event::Spend(spend) => {
                 let amount = spend.of(first);
                 rust.spend(now, amount);
                 prop_assert_eq!(lua.spend(now, amount), peeks(&rust, now, 0));
             }
             Event::Reset => {
-                rust = Quotas::new(quotas.to_vec());
+                rust = Quotas::new(rust.rows);
                 prop_assert_eq!(lua.reset(now), peeks(&rust, now, 0));
             }
         }
     }
-    for index in 0..quotas.len() {
+    for index in all {
         prop_assert!(is_sound(&mut lua, index), "quota {index}");
     }
     Ok(())
+}
+
+/// Gives a unit or more back, or spends them.
+fn adjustment((gives_back, amount): (bool, Cost), quota: &Quota) -> Adjustment {
+    let amount = amount.of(quota);
+    if gives_back {
+        Adjustment::GiveBack(amount)
+    } else {
+        Adjustment::Spend(amount)
+    }
+}
+
+fn resize(quota: &mut Quota, limit: u64) {
+    quota.limit = limit;
+    match &mut quota.algorithm {
+        Algorithm::Gcra { burst } => *burst = limit,
+        Algorithm::LeakyBucket { queue } => *queue = limit - 1,
+        _ => {}
+    }
 }
 
 /// Says whether a key expires, and what its value says of all units is what its parts hold.
 pub(super) fn is_sound(lua: &mut Scripted, index: usize) -> bool {
     let key = lua.key(index);
     let lifetime_ms = lua.command(&[b"PTTL".as_slice(), &key]).integer();
-    match lua.quotas[index].0.algorithm {
+    match lua.rows.quotas[index].0.algorithm {
         _ if lifetime_ms == -2 => true,
         Algorithm::SlidingWindow { .. } => {
             let Value::Bytes(value) = lua.command(&[b"GET".as_slice(), &key]) else {
@@ -211,11 +240,12 @@ fn number(bytes: &[u8]) -> u64 {
 /// Returns what each quota would answer, and spends nothing.
 pub(super) fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
     let mut rust = rust.clone();
+    let partition_id = PartitionId::new(rust.rows.partition_low.into());
     let peek = |((quota, _), counter): (&(Quota, Mode), &mut crate::ledger::Counter)| {
-        let at = counter.arrive(quota, now);
+        let at = counter.arrive(quota, now + quota.phase(partition_id));
         counter.decision(quota, cost, at, counter.admits(quota, cost, at))
     };
-    (rust.asked.iter().zip(&mut rust.counters))
+    (rust.rows.quotas.iter().zip(&mut rust.counters))
         .map(peek)
         .collect()
 }
@@ -254,8 +284,9 @@ fn event() -> impl Strategy<Value = Event> {
         24 => any::<Cost>().prop_map(Event::Decide),
         3 => any::<Cost>().prop_map(Event::Peek),
         4 => Just(Event::JustFits),
-        6 => any::<(proptest::sample::Index, Cost)>()
-            .prop_map(|(index, amount)| Event::Release(index, amount)),
+        6 => any::<(proptest::sample::Index, [(bool, Cost); 4])>()
+            .prop_map(|(index, amounts)| Event::Settle(index, amounts)),
+        1 => (1..40_u64).prop_map(Event::Resize),
         2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
         1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
             .prop_map(|amount| Event::Spend(Spend::Absurd(amount))),
@@ -279,15 +310,37 @@ fn steady_event() -> impl Strategy<Value = Event> {
         1 => (2..20_u64).prop_map(|units| Event::Decide(Cost::Units(units))),
         6 => (0..1000_u64).prop_map(|permille| Event::Peek(Cost::Permille(permille))),
         2 => any::<proptest::sample::Index>()
-            .prop_map(|index| Event::Release(index, Cost::Units(1))),
+            .prop_map(|index| Event::Settle(index, [(true, Cost::Units(1)); 4])),
         1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
     ]
 }
 
-/// Makes plans of one to three quotas.
-pub(super) fn plans() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
-    let mode = prop_oneof![3 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
-    proptest::collection::vec((quota(), mode), 1..4)
+/// Makes plans of one to four quotas of some policies.
+pub(super) fn plans() -> impl Strategy<Value = Rows> {
+    let mode = prop_oneof![
+        3 => Just(Mode::Enforce),
+        1 => Just(Mode::Shadow),
+        2 => Just(Mode::Candidate),
+    ];
+    let quota = (quota(), mode, any::<bool>());
+    let quotas = proptest::collection::vec(quota, 1..5);
+    (quotas, any::<u64>()).prop_map(|(quotas, partition_low)| {
+        let mut policy = 0;
+        let policies = quotas.iter().map(|(_, _, begins)| {
+            policy += u16::from(*begins);
+            policy % 4
+        });
+        Rows {
+            policies: policies.collect(),
+            partition_low,
+            ..Rows::from(
+                quotas
+                    .iter()
+                    .map(|(quota, mode, _)| (*quota, *mode))
+                    .collect::<Vec<_>>(),
+            )
+        }
+    })
 }
 
 fn quota() -> impl Strategy<Value = Quota> {
@@ -316,7 +369,9 @@ fn quota() -> impl Strategy<Value = Quota> {
     let window_us =
         proptest::sample::select(vec![60_000_000, 2_592_000_000_000, 31_536_000_000_000]);
     let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];
-    (limit, window_us, algorithm, count).prop_map(|(limit, window_us, algorithm, count)| {
+    let align = prop_oneof![Just(Align::Epoch), Just(Align::Spread)];
+    let quota = (limit, window_us, algorithm, count, align);
+    quota.prop_map(|(limit, window_us, algorithm, count, align)| {
         let never_all = matches!(
             algorithm,
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
@@ -326,7 +381,7 @@ fn quota() -> impl Strategy<Value = Quota> {
             window: Micros(window_us),
             algorithm,
             count: if never_all { Count::Admitted } else { count },
-            align: Align::Epoch,
+            align,
         }
     })
 }

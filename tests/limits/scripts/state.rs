@@ -136,7 +136,7 @@ fn number_of_a_quota_may_change_and_its_counts_stay() {
         let key = scripted.key(0);
         assert!(scripted.decide(START, 30).admit);
         let spent = scripted.peek(START, 0)[0];
-        scripted.quotas = vec![(quota_of(algorithm, 120), Mode::Enforce)];
+        scripted.rows = vec![(quota_of(algorithm, 120), Mode::Enforce)].into();
         assert_eq!(scripted.key(0), key);
         let larger = scripted.peek(START, 0)[0];
         // gcra's time stays, in which twice as many units fit.

@@ -8,6 +8,7 @@ use super::script::Script;
 use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
+use crate::limit::sliding_window::BUCKETS_MAX;
 use crate::limit::{Algorithm, Check, Count, Decision, LeavingBucket, Quota, Verdict};
 
 /// What the script is to do with a plan.
@@ -24,10 +25,19 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
     let mut argument = Vec::with_capacity(2 + plan.len() * CHECK_BYTES);
     let checks = u8::try_from(plan.len()).expect("the file bounds a plan");
     argument.extend([u8::from(intent == Intent::Peek), checks]);
+    let mut policy = None;
     for check in plan {
         let flags_at = argument.len() + 1;
-        put_check(&mut argument, check.quota, check.cost, check.cost);
-        argument[flags_at] |= u8::from(check.mode != Mode::Enforce);
+        let phase = check.quota.phase(check.partition_id);
+        put_check(&mut argument, check.quota, phase, check.cost, check.cost);
+        argument[flags_at] |= match check.mode {
+            Mode::Enforce => 0,
+            Mode::Shadow => NEVER_REFUSES,
+            Mode::Candidate => NEVER_REFUSES | CANDIDATE,
+        };
+        if policy.replace(check.policy) != Some(check.policy) {
+            argument[flags_at] |= BEGINS_POLICY;
+        }
     }
     Packed {
         script: Script::for_plan(plan),
@@ -68,10 +78,16 @@ pub fn peeks(
 
 /// Appends one enforced check as `lua/prelude.lua` describes it: its room is what may be used already
 /// for `asked` to fit.
-pub(super) fn put_check(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked: u64) {
+pub(super) fn put_check(
+    argument: &mut Vec<u8>,
+    quota: &Quota,
+    phase: Micros,
+    cost: u64,
+    asked: u64,
+) {
     let room = quota.limit.checked_sub(asked);
     let (algorithm, cost, room, x, y) = match quota.algorithm {
-        Algorithm::FixedWindow => (1, cost, room, quota.window.0, 0),
+        Algorithm::FixedWindow => (1, cost, room, quota.window.0, phase.0),
         Algorithm::SlidingWindow { buckets, leaving } => {
             let buckets = u64::from(buckets);
             let algorithm = match leaving {
@@ -79,7 +95,14 @@ pub(super) fn put_check(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked:
                 LeavingBucket::Whole => 3,
                 LeavingBucket::Dropped => 4,
             };
-            (algorithm, cost, room, quota.window.0 / buckets, buckets)
+            let width_us = quota.window.0 / buckets;
+            (
+                algorithm,
+                cost,
+                room,
+                width_us,
+                buckets | phase.0 << BUCKETS_BITS,
+            )
         }
         Algorithm::SlidingLog => (5, cost, room, quota.window.0, quota.limit),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
@@ -91,7 +114,7 @@ pub(super) fn put_check(argument: &mut Vec<u8>, quota: &Quota, cost: u64, asked:
         }
     };
     let counts_all = quota.count == Count::All;
-    argument.extend([algorithm, u8::from(counts_all) << 1]);
+    argument.extend([algorithm, if counts_all { COUNTS_ALL } else { 0 }]);
     put_number(argument, cost);
     let room = room.map_or(-1, |room| room.min(NUMBER_MAX).cast_signed());
     argument.extend(room.to_be_bytes());
@@ -150,7 +173,10 @@ impl Ledger for Answers {
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
         match &mut self.checks[index] {
             Some(reply) => Peek {
-                at: reply.state.arrive(check.quota, self.now),
+                at: (reply.state).arrive(
+                    check.quota,
+                    self.now + check.quota.phase(check.partition_id),
+                ),
                 admit: reply.fits,
             },
             None => Peek {
@@ -185,6 +211,15 @@ fn boolean(reader: &mut ReplyReader<'_>) -> Result<bool, BadReply> {
     }
 }
 
+/// The flags of a check.
+const NEVER_REFUSES: u8 = 1;
+const BEGINS_POLICY: u8 = 2;
+const CANDIDATE: u8 = 4;
+const COUNTS_ALL: u8 = 8;
+/// Bits below a phase that say how many buckets there are. A double holds both: a year of microseconds
+/// takes 45 bits.
+const BUCKETS_BITS: u32 = 7;
+const _: () = assert!(BUCKETS_MAX < 1 << BUCKETS_BITS);
 /// What a script says of a check instead of whether its cost fits.
 const UNDECIDED: u64 = 2;
 /// Bytes of one check.

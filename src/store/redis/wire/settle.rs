@@ -95,7 +95,8 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
         SettlementStep::Reset => (3, nothing, 0),
     };
     let mut argument = vec![step];
-    put_check(&mut argument, settlement.quota, amount, 0);
+    let phase = settlement.quota.phase(settlement.partition_id);
+    put_check(&mut argument, settlement.quota, phase, amount, 0);
     put_number(&mut argument, charged.at.0);
     put_number(&mut argument, charged.amount);
     argument
