@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::support::redis::Server;
-use crate::support::{Config, Running, start};
+use crate::support::{Config, Running, eventually, get, start};
 
 /// Calls `test` once per store, with how to start a gateway over that store and nothing counted yet.
 pub fn on_each_store(test: impl Fn(&dyn Fn(Config) -> Running)) {
@@ -33,12 +33,28 @@ impl Store {
 fn redis() -> String {
     static SERVER: OnceLock<Server> = OnceLock::new();
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let (server, number) = (
-        SERVER.get_or_init(Server::start),
-        NUMBER.fetch_add(1, Relaxed),
-    );
-    format!(
-        "[store]\nurl = 'redis://{}'\nprefix = 't{number}'\ntimeout = '10s'",
-        server.address()
-    )
+    let server = SERVER.get_or_init(|| {
+        let server = Server::start();
+        load_scripts(&server);
+        server
+    });
+    let number = NUMBER.fetch_add(1, Relaxed);
+    lines(server, &format!("t{number}"))
+}
+
+fn lines(server: &Server, prefix: &str) -> String {
+    let address = server.address();
+    format!("[store]\nurl = 'redis://{address}'\nprefix = '{prefix}'\ntimeout = '10s'")
+}
+
+/// Lets the server know the script that settles: the first call of a script takes two round trips, and
+/// another decision may come between them.
+fn load_scripts(server: &Server) {
+    let policy = "quota = '1 per second'\ncount_status = [401]";
+    let config = Config::limited("builtin:status/200", policy).with(&lines(server, "first"));
+    assert_eq!(get(start(&config).public, "/", "").status, 200);
+    eventually("both scripts are loaded", || {
+        let scripts = server.figure("memory", "number_of_cached_scripts");
+        (scripts >= 2).then_some(())
+    });
 }
