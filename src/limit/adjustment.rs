@@ -133,8 +133,8 @@ mod tests {
         ]
     }
 
-    /// Charges each cost that fits at its time, and compares what is told after a release with what the
-    /// released state says.
+    /// Charges each cost that fits at its time, and compares what is told after a release and after a
+    /// spend with what the state says that was released or spent.
     fn run<S: State + Clone>(
         quota: &Quota,
         costs: &[(u64, u64, u64)],
@@ -148,32 +148,77 @@ mod tests {
             }
             state.charge(quota, cost, at);
             let decision = state.decision(quota, cost, at, true);
-            let (charged, amount) = (Charged { at, amount: cost }, amount.min(cost));
             let mut released = state.clone();
-            released.release(quota, charged, amount, at);
+            let charged = Charged { at, amount: cost };
+            released.release(quota, charged, amount.min(cost), at);
             let told = Adjustment::GiveBack(amount).told(decision, quota, cost);
-            let mut expected = released.decision(quota, 0, at, true);
-            if matches!(
-                quota.algorithm,
-                Algorithm::SlidingWindow { .. } | Algorithm::SlidingLog
-            ) && expected.reset > Micros(0)
-            {
-                prop_assert!(told.reset >= expected.reset);
-                expected.reset = decision.reset;
+            after_release_is_right(quota, decision, told, released.decision(quota, 0, at, true))?;
+            let mut spent = state.clone();
+            spent.spend(quota, amount, at);
+            let told = Adjustment::Spend(amount).told(decision, quota, cost);
+            let expected = spent.decision(quota, 0, at, true);
+            if amount > 0 {
+                after_spend_is_right(quota, (decision, cost, amount), told, expected)?;
             }
-            prop_assert_eq!(told, expected);
         }
         Ok(())
     }
 
+    fn after_release_is_right(
+        quota: &Quota,
+        decision: Decision,
+        told: Decision,
+        mut expected: Decision,
+    ) -> Result<(), TestCaseError> {
+        if matches!(
+            quota.algorithm,
+            Algorithm::SlidingWindow { .. } | Algorithm::SlidingLog
+        ) && expected.reset > Micros(0)
+        {
+            prop_assert!(told.reset >= expected.reset);
+            expected.reset = decision.reset;
+        }
+        prop_assert_eq!(told, expected);
+        Ok(())
+    }
+
+    /// The decision, what it charged, and what was spent then.
+    type Spent = (Decision, u64, u64);
+
+    fn after_spend_is_right(
+        quota: &Quota,
+        (decision, cost, amount): Spent,
+        told: Decision,
+        mut expected: Decision,
+    ) -> Result<(), TestCaseError> {
+        prop_assert!(told.next >= expected.next && told.reset >= expected.reset);
+        let (is_next_exact, is_reset_exact) = match quota.algorithm {
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => (true, true),
+            Algorithm::FixedWindow => (decision.next.is_some(), decision.next.is_some()),
+            Algorithm::SlidingLog => (amount <= decision.remaining, true),
+            Algorithm::SlidingWindow { leaving, .. } => {
+                let fits = amount <= decision.remaining && decision.next.is_some();
+                (fits, leaving != LeavingBucket::Weighted && cost > 0)
+            }
+        };
+        if !is_next_exact {
+            expected.next = told.next;
+        }
+        if !is_reset_exact {
+            expected.reset = told.reset;
+        }
+        prop_assert_eq!(told, expected);
+        Ok(())
+    }
+
     proptest! {
-        /// What is told without asking the store is what the store would say, but for a `reset` that may
-        /// be too long.
+        /// What is told without asking the store is what the store would say, but for times that may be
+        /// too long.
         #[test]
-        fn decision_after_a_release_is_what_the_state_says(
+        fn what_is_told_is_what_the_state_says_and_never_too_soon(
             algorithm in algorithms(),
             limit in 1_u64..30,
-            costs in prop::collection::vec((0_u64..20_000_000, 0_u64..8, 0_u64..8), 1..60),
+            costs in prop::collection::vec((0_u64..20_000_000, 0_u64..8, 0_u64..40), 1..60),
         ) {
             let quota = Quota {
                 limit,
