@@ -11,6 +11,7 @@
 //! refused quota, partition and `cap`.
 //!
 //! Plans with a quota that counts refused requests are not answered from here: Redis must count each.
+//! Nor are quotas remembered whose policy tries a candidate, which may count what they refuse.
 //!
 //! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
@@ -107,7 +108,8 @@ impl Refusals {
         }
         let now = now();
         let (mut refused, mut due) = (Recollection::new(), Recollection::new());
-        for (place, check) in plan.iter().enumerate() {
+        let checks = plan.iter().enumerate();
+        for (place, check) in checks.filter(|(_, check)| !tries_candidate(plan, check)) {
             self.with(check, |entry| {
                 if now < entry.over {
                     let found = if entry.is_repeated(now) {
@@ -142,6 +144,7 @@ impl Refusals {
         for (check, decision) in plan.iter().zip(decisions) {
             if let Some(decision) = decision.filter(|decision| !decision.admit)
                 && check.mode == Mode::Enforce
+                && !tries_candidate(plan, check)
             {
                 self.insert(check, decision, asked, cap);
             }
@@ -359,6 +362,11 @@ fn refusal(plan: &[Check<'_>], refused: &Recollection) -> Verdict {
 
 fn counts_refused(check: &Check<'_>) -> bool {
     check.quota.count == Count::All
+}
+
+/// Says whether the check's policy tries a candidate in this plan.
+fn tries_candidate(plan: &[Check<'_>], check: &Check<'_>) -> bool {
+    (plan.iter()).any(|other| other.mode == Mode::Candidate && other.policy == check.policy)
 }
 
 /// Counts a span down, though not to 0: only Redis says when it is over.

@@ -283,6 +283,28 @@ fn only_quotas_that_enforce_and_refuse_are_remembered() {
 }
 
 #[test]
+fn quota_whose_policy_tries_a_candidate_is_not_remembered_and_others_are() {
+    let refusals = Refusals::new();
+    let candidate = Check {
+        mode: Mode::Candidate,
+        ..of_series(1)
+    };
+    let other = Check {
+        policy: 1,
+        ..of_series(2)
+    };
+    let plan = [check(&QUOTA, 1), candidate, other];
+    remember(&refusals, &plan, &[LATER, LATER, LATER], CAP);
+    assert_eq!(refusals.len(), 1);
+    let beside = Some(verdict(&[None, None, Some(LATER)]));
+    assert_eq!(find(&refusals, &plan, Micros(0)), beside);
+    // What another plan remembers does not keep the candidate from counting.
+    remember(&refusals, &plan[..1], &[LATER], CAP);
+    assert!(find(&refusals, &plan[..1], Micros(0)).is_some());
+    assert_eq!(find(&refusals, &plan[..2], Micros(0)), None);
+}
+
+#[test]
 fn what_came_back_is_forgotten_and_nothing_else() {
     let refusals = Refusals::new();
     for plan in [[check(&QUOTA, 1)], [of_partition(8)], [of_series(1)]] {
