@@ -15,6 +15,7 @@ mod one_endpoint;
 mod passwords;
 mod refusals;
 mod servers;
+mod settling;
 mod shares;
 mod store_failure;
 mod store_redis;

@@ -20,7 +20,7 @@ use tollgate::store::{
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
 use crate::support::{PATIENCE, START};
 
-const fn quota(limit: u64, count: Count) -> Quota {
+pub const fn quota(limit: u64, count: Count) -> Quota {
     Quota {
         limit,
         window: Micros::from_secs(60),
@@ -30,16 +30,16 @@ const fn quota(limit: u64, count: Count) -> Quota {
     }
 }
 
-const TEN: Quota = quota(10, Count::Admitted);
-const ONE: Quota = quota(1, Count::Admitted);
+pub const TEN: Quota = quota(10, Count::Admitted);
+pub const ONE: Quota = quota(1, Count::Admitted);
 const ALL: Quota = quota(10, Count::All);
 /// What gives a charge back.
-const EVERYTHING: Adjustment = Adjustment::GiveBack(u64::MAX);
+pub const EVERYTHING: Adjustment = Adjustment::GiveBack(u64::MAX);
 /// Turns of its runtime after which a plan has been written to its server.
-const TURNS: usize = 100;
+pub const TURNS: usize = 100;
 
 /// Runs a test on a runtime such as a worker has.
-fn run(test: impl Future<Output = ()>) {
+pub fn run(test: impl Future<Output = ()>) {
     let mut runtime = Builder::new_current_thread();
     let runtime = (runtime.enable_all()).build_local(LocalOptions::default());
     runtime.expect("a runtime").block_on(test);
@@ -59,9 +59,9 @@ fn address(of: std::net::SocketAddr) -> Address {
 }
 
 /// A store whose breaker opens at the third failure, and a manual clock; series are numbered by policy.
-struct Bench {
-    store: Store,
-    clock: Clock,
+pub struct Bench {
+    pub store: Store,
+    pub clock: Clock,
 }
 
 impl Bench {
@@ -94,24 +94,24 @@ impl Bench {
         Self { store, clock }
     }
 
-    fn on(server: &Server) -> Self {
+    pub fn on(server: &Server) -> Self {
         let single = Deployment::Single(address(server.address()));
         Self::over(single, Duration::from_secs(5))
     }
 
     /// Over a server that has 300 ms for a decision.
-    fn behind(proxy: &Proxy) -> Self {
+    pub fn behind(proxy: &Proxy) -> Self {
         let single = Deployment::Single(address(proxy.address()));
         Self::over(single, Duration::from_millis(300))
     }
 
-    fn on_cluster(cluster: &Cluster) -> Self {
+    pub fn on_cluster(cluster: &Cluster) -> Self {
         let seeds = cluster.addresses().into_iter().map(address).collect();
         Self::over(Deployment::Cluster(seeds), Duration::from_secs(5))
     }
 }
 
-fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
+pub fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
     Check {
         policy: 0,
         quota,
@@ -123,7 +123,7 @@ fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
     }
 }
 
-async fn decide(session: &Session, plan: &[Check<'_>]) -> (Verdict, Charge, bool) {
+pub async fn decide(session: &Session, plan: &[Check<'_>]) -> (Verdict, Charge, bool) {
     match session.decide(plan).await {
         Outcome::Decided {
             verdict,
@@ -135,12 +135,12 @@ async fn decide(session: &Session, plan: &[Check<'_>]) -> (Verdict, Charge, bool
 }
 
 /// Returns what is left of a quota.
-async fn left(session: &Session, check: Check<'_>) -> u64 {
+pub async fn left(session: &Session, check: Check<'_>) -> u64 {
     session.peek(&[Check { cost: 0, ..check }]).await[0].remaining
 }
 
 /// Waits until that much is left of a quota.
-async fn comes_to_be(session: &Session, check: Check<'_>, expected: u64) {
+pub async fn comes_to_be(session: &Session, check: Check<'_>, expected: u64) {
     let coming = async {
         while left(session, check).await != expected {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -244,7 +244,12 @@ fn lost_server_of_a_cluster_degrades_its_own_keys_only() {
 }
 
 /// As [`comes_to_be`], said by Redis once it is asked again.
-async fn comes_to_be_in_redis(bench: &Bench, session: &Session, check: Check<'_>, expected: u64) {
+pub async fn comes_to_be_in_redis(
+    bench: &Bench,
+    session: &Session,
+    check: Check<'_>,
+    expected: u64,
+) {
     let asked = async {
         while decide(session, &[Check { cost: 0, ..check }]).await.2 {
             bench.store.sweep();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 
+use super::abandoned::AwaitedOutcome;
 use super::fallback::{UNCOUNTED, is_closed};
 use super::joined::{JoinedPlan, PlanPart, unavailable};
 use super::owned_plan::OwnedPlan;
@@ -55,10 +56,11 @@ pub(super) async fn decide(
 ) -> Outcome {
     let owned = OwnedPlan::of(plan);
     let (own_remote, own_settlements) = (Rc::clone(remote), Rc::clone(settlements));
-    let deciding = tokio::task::spawn_local(async move {
-        decide_parts(&own_remote, &own_settlements, &owned.plan()).await
-    });
-    deciding.await.unwrap_or_else(|_| unavailable(remote))
+    let deciding = async move { decide_parts(&own_remote, &own_settlements, &owned.plan()).await };
+    let outcome = AwaitedOutcome::of(remote, settlements, deciding)
+        .get()
+        .await;
+    outcome.unwrap_or_else(|| unavailable(remote))
 }
 
 /// Peeks at all parts, and charges them if all admit.

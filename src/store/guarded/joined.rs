@@ -63,7 +63,7 @@ pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> Outcome {
 }
 
 /// Returns what Redis charged.
-fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
+pub(super) fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
     let entry = |(check, answer): (&Check<'_>, &Answer)| ChargeEntry {
         quota: *check.quota,
         policy: check.policy,

@@ -6,6 +6,7 @@
 //! decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]). A decision that
 //! got no answer in time may have been counted; it stays so, and is not sent again.
 
+mod abandoned;
 mod breaker;
 mod counters;
 mod cross_slot;
@@ -73,7 +74,10 @@ impl GuardedSession {
         if cross_slot::is_cross_slot(&self.remote, plan) {
             return cross_slot::decide(&self.remote, &self.settlements, plan).await;
         }
-        match self.remote.decide(plan).await {
+        let sent = self.remote.store().clock.now();
+        let late_reader =
+            |given_up| abandoned::reader(&self.remote, &self.settlements, plan, sent, given_up);
+        match self.remote.decide(plan, &late_reader).await {
             Ok(verdict)
                 if verdict
                     .answers

@@ -24,10 +24,10 @@ use super::owned_plan::OwnedPlan;
 use super::servers::{Server, WorkerServers};
 use super::store::GuardedStore;
 use crate::clock::Timestamp;
-use crate::limit::{Check, Count, Decision, PartitionId, Verdict};
+use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
 use crate::store::redis::wire::{self, Settlement};
-use crate::store::redis::{CallError, Caller, LateReader, RedisSession};
+use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
 #[derive(Debug)]
@@ -81,29 +81,20 @@ impl Remote {
         self.server(server).breaker.state() == BreakerState::Open
     }
 
-    /// Lets Redis decide a plan that one step can decide. If it refuses, that is remembered, whether or
-    /// not the caller still waits.
-    pub(super) async fn decide(&self, plan: &[Check<'_>]) -> Result<Verdict, Unanswered> {
+    /// Lets Redis decide a plan that one step can decide. If it refuses, that is remembered.
+    ///
+    /// `late_reader` returns who reads the reply if this is given up.
+    pub(super) async fn decide(
+        &self,
+        plan: &[Check<'_>],
+        late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
+    ) -> Result<Verdict, Unanswered> {
         let sent = self.store.clock.now();
-        let read = |plan: &[Check<'_>], reply: &wire::Reply| {
-            let verdict = wire::verdict(plan, reply).ok()?;
-            Some(
-                verdict
-                    .answers
-                    .iter()
-                    .map(|answer| answer.decision)
-                    .collect(),
-            )
-        };
-        let late_reader = || self.late_reader(plan, sent, read);
-        let caller = Caller::new(&late_reader);
+        let caller = Caller::new(late_reader);
         let deciding = pin!(self.redis.decide(plan, &caller));
         let timeout = self.store.settings().timeout;
         let verdict = self.ask(plan, sent, timeout, &caller, deciding).await?;
-        if !verdict.admit {
-            let decisions = verdict.answers.iter().map(|answer| answer.decision);
-            self.store.remember(plan, decisions, sent);
-        }
+        self.store.remember_verdict(plan, &verdict, sent);
         Ok(verdict)
     }
 
@@ -117,7 +108,7 @@ impl Remote {
             self.counters.unanswered(Unanswered::Unsent);
             return Err(Unanswered::Unsent);
         }
-        let caller = Caller::new(&|| None);
+        let caller = Caller::new(&|_| None);
         let deciding = pin!(self.redis.decide(plan, &caller));
         let sent = self.store.clock.now();
         self.ask(plan, sent, timeout, &caller, deciding).await
@@ -130,8 +121,7 @@ impl Remote {
         plan: &[Check<'_>],
     ) -> Result<SmallVec<[Option<Decision>; 4]>, Unanswered> {
         let sent = self.store.clock.now();
-        let read = |plan: &[Check<'_>], reply: &wire::Reply| wire::peeks(plan, reply).ok();
-        let late_reader = || self.late_reader(plan, sent, read);
+        let late_reader = |_| self.peek_reader(plan, sent);
         let caller = Caller::new(&late_reader);
         let peeking = pin!(self.redis.peek(plan, &caller));
         let timeout = self.store.settings().timeout;
@@ -159,7 +149,7 @@ impl Remote {
         let Some(first) = settlements.first() else {
             return Ok(());
         };
-        let caller = Caller::new(&|| None);
+        let caller = Caller::new(&|_| None);
         let settling = pin!(self.redis.settle(settlements, &caller));
         let timeout = self.store.settings().timeout;
         self.call(first.partition_id, timeout, &caller, settling)
@@ -189,7 +179,7 @@ impl Remote {
     async fn announce(self: Rc<Self>) {
         let fleet = &self.store.fleet;
         let server = self.server(self.redis.nodes_server());
-        let caller = Caller::new(&|| None);
+        let caller = Caller::new(&|_| None);
         let announcing = pin!(self.redis.announce(fleet.id(), LIFETIME, &caller));
         let timeout = self.store.settings().timeout;
         if let Ok(count) = self.guard(&server, timeout, &caller, announcing).await {
@@ -198,21 +188,15 @@ impl Remote {
         }
     }
 
-    /// Returns who remembers what a late reply refuses, if anything is remembered of this plan.
-    fn late_reader(
-        &self,
-        plan: &[Check<'_>],
-        sent: Timestamp,
-        read: impl Fn(&[Check<'_>], &wire::Reply) -> Option<SmallVec<[Option<Decision>; 4]>> + 'static,
-    ) -> Option<LateReader> {
-        let counts_all = |check: &Check<'_>| check.quota.count == Count::All;
-        if !self.store.remembers_refusals() || plan.iter().any(counts_all) {
+    /// Returns who remembers what a late reply would refuse, if anything is remembered of this plan.
+    fn peek_reader(&self, plan: &[Check<'_>], sent: Timestamp) -> Option<LateReader> {
+        if !self.store.may_remember(plan) {
             return None;
         }
         let (owned, store) = (OwnedPlan::of(plan), Arc::clone(&self.store));
         Some(Box::new(move |reply| {
             let plan = owned.plan();
-            if let Some(decisions) = read(&plan, &reply) {
+            if let Ok(decisions) = wire::peeks(&plan, &reply) {
                 store.remember(&plan, decisions.into_iter(), sent);
             }
         }))
@@ -269,7 +253,7 @@ impl Remote {
         let answer = match within(timeout, call).await {
             Some(answer) => answer.map_err(|error| unanswered(&error)),
             None if caller.is_sent() => {
-                caller.is_late.set(true);
+                caller.given_up.set(GivenUp::Late);
                 Err(Unanswered::Late)
             }
             None => Err(Unanswered::Unsent),

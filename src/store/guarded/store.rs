@@ -15,7 +15,7 @@ use super::refusals::{Interval, Refusals};
 use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, Decision};
+use crate::limit::{Check, Count, Decision, Verdict};
 use crate::metrics::{RedisUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Observers, RedisSession, RedisShared};
@@ -170,9 +170,18 @@ impl GuardedStore {
         }
     }
 
-    /// Says whether refusals are remembered at all.
-    pub(super) fn remembers_refusals(&self) -> bool {
-        self.settings().refusal_cache > Micros(0)
+    /// Says whether refusals of a plan may be remembered.
+    pub(super) fn may_remember(&self, plan: &[Check<'_>]) -> bool {
+        let counts_all = |check: &Check<'_>| check.quota.count == Count::All;
+        self.settings().refusal_cache > Micros(0) && !plan.iter().any(counts_all)
+    }
+
+    /// Remembers what Redis, asked at `sent`, refused.
+    pub(super) fn remember_verdict(&self, plan: &[Check<'_>], verdict: &Verdict, sent: Timestamp) {
+        if !verdict.admit {
+            let decisions = verdict.answers.iter().map(|answer| answer.decision);
+            self.remember(plan, decisions, sent);
+        }
     }
 
     /// Remembers which checks Redis, asked at `sent`, refused.

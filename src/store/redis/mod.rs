@@ -28,6 +28,6 @@ pub mod wire;
 
 pub(super) use call_error::CallError;
 pub(super) use observer::{Observer, Observers, ServerEvent};
-pub(super) use pipeline::{Caller, LateReader};
+pub(super) use pipeline::{Caller, GivenUp, LateReader};
 pub(super) use session::RedisSession;
 pub(super) use shared::RedisShared;

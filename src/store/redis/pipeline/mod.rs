@@ -30,7 +30,7 @@ use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply};
 use queue::{PendingReply, Queue, Work};
 
-pub(crate) use queue::{Caller, LateReader};
+pub(crate) use queue::{Caller, GivenUp, LateReader};
 
 /// One worker's way to one server; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]

@@ -63,18 +63,18 @@ pub(super) struct Batch {
 
 /// Who waits for a reply. If it gives up, this says why, and who reads the reply then.
 pub(crate) struct Caller<'c> {
-    /// Whether the caller gives up because the reply is late.
-    pub(crate) is_late: Cell<bool>,
+    /// Why the caller gives up, if it does.
+    pub(crate) given_up: Cell<GivenUp>,
     /// Returns who reads the reply to a plan when it comes, if anybody does.
-    late_reader: &'c dyn Fn() -> Option<LateReader>,
+    late_reader: &'c dyn Fn(GivenUp) -> Option<LateReader>,
     /// Its job, while there is one.
     job: RefCell<Weak<Waiter>>,
 }
 
 impl<'c> Caller<'c> {
-    pub(crate) fn new(late_reader: &'c dyn Fn() -> Option<LateReader>) -> Self {
+    pub(crate) fn new(late_reader: &'c dyn Fn(GivenUp) -> Option<LateReader>) -> Self {
         Self {
-            is_late: Cell::new(false),
+            given_up: Cell::new(GivenUp::Left),
             late_reader,
             job: RefCell::default(),
         }
@@ -85,6 +85,15 @@ impl<'c> Caller<'c> {
         let job = self.job.borrow().upgrade();
         job.is_some_and(|job| job.batch.get() > 0)
     }
+}
+
+/// Why a caller gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// Whom it asks for has left.
+    Left,
+    /// The reply is late.
+    Late,
 }
 
 /// Reads the reply to a plan whose caller has given up.
@@ -316,20 +325,26 @@ impl Future for PendingReply<'_> {
 
 impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
-        let mut place = self.waiter.answer.borrow_mut();
-        if !matches!(*place, ReplyState::Due(_)) {
-            return;
-        }
         let (queue, batch) = (self.queue, self.waiter.batch.get());
-        if batch == 0 {
-            queue.waiting.set(queue.waiting.get() - 1);
-            return;
-        }
-        if self.caller.is_late.get() {
-            queue.note_late(batch);
-        }
-        if let Some(reader) = (self.caller.late_reader)() {
-            *place = ReplyState::GivenUp(reader);
+        let given_up = self.caller.given_up.get();
+        let state = std::mem::replace(&mut *self.waiter.answer.borrow_mut(), ReplyState::Taken);
+        match state {
+            ReplyState::Due(_) if batch == 0 => queue.waiting.set(queue.waiting.get() - 1),
+            ReplyState::Due(_) => {
+                if given_up == GivenUp::Late {
+                    queue.note_late(batch);
+                }
+                if let Some(reader) = (self.caller.late_reader)(given_up) {
+                    *self.waiter.answer.borrow_mut() = ReplyState::GivenUp(reader);
+                }
+            }
+            // The reply came, and nobody was there any more to take it.
+            ReplyState::Here(Ok(Value::BulkString(bytes))) => {
+                if let Some(read) = (self.caller.late_reader)(given_up) {
+                    read(Reply(bytes));
+                }
+            }
+            ReplyState::Here(_) | ReplyState::GivenUp(_) | ReplyState::Taken => {}
         }
     }
 }

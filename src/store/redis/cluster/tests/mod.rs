@@ -122,7 +122,7 @@ impl Bench {
     async fn decide(&self, partition_id: u128, quotas: usize) -> Result<(), CallError> {
         let plan = self.plan(partition_id, quotas, 1);
         let part = wire::pack(&plan, &self.names, Intent::Decide);
-        let reply = self.cluster.decide(&part, &Caller::new(&|| None)).await?;
+        let reply = self.cluster.decide(&part, &Caller::new(&|_| None)).await?;
         let verdict = wire::verdict(&plan, &reply).expect("a verdict");
         assert!(verdict.admit);
         Ok(())
@@ -134,7 +134,7 @@ impl Bench {
         let part = wire::pack(&plan, &self.names, Intent::Peek);
         let reply = self
             .cluster
-            .decide(&part, &Caller::new(&|| None))
+            .decide(&part, &Caller::new(&|_| None))
             .await
             .expect("an answer");
         let peeks = wire::peeks(&plan, &reply).expect("what is left");

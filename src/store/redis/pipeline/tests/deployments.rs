@@ -81,7 +81,7 @@ async fn user_with_the_documented_rights_suffices() {
         }
     }
     let call = wire::announce(&KeyNames::new("tollgate"), "node", Micros::from_secs(1));
-    let announced = pipeline.call(call, false, &Caller::new(&|| None)).await;
+    let announced = pipeline.call(call, false, &Caller::new(&|_| None)).await;
     assert_eq!(announced, Ok(Value::Int(1)));
     let denied = server.command(&["ACL", "LOG"]);
     assert!(denied.list().is_empty(), "{denied:?}");

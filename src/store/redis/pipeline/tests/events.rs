@@ -50,18 +50,41 @@ async fn batch_that_is_late_is_one_failure_however_many_wait_for_it() {
     let server = Server::start();
     let (pipeline, heard) = listening(&server).await;
     server.stop();
-    let callers: Vec<_> = (0..PLANS_PER_CALL).map(|_| Caller::new(&|| None)).collect();
+    let callers: Vec<_> = (0..PLANS_PER_CALL)
+        .map(|_| Caller::new(&|_| None))
+        .collect();
     let ask = |caller| Box::pin(pipeline.decide(plan("late", 1), caller));
     let mut asked: Vec<_> = callers.iter().map(ask).collect();
     sent(&mut asked).await;
     for caller in &callers {
-        caller.is_late.set(true);
+        caller.given_up.set(GivenUp::Late);
     }
     drop(asked);
     assert_eq!(heard.take(), ["no answer in time"]);
     server.resume();
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(heard.take(), ["answered"], "the late answer is none");
+}
+
+#[tokio::test(flavor = "local")]
+async fn reply_that_came_and_that_nobody_took_is_read_all_the_same() {
+    let server = Server::start();
+    let (pipeline, heard) = listening(&server).await;
+    let read = Rc::new(RefCell::new(Vec::new()));
+    let late_reader = |given_up| -> Option<LateReader> {
+        let read = Rc::clone(&read);
+        Some(Box::new(move |_| read.borrow_mut().push(given_up)))
+    };
+    let caller = Caller::new(&late_reader);
+    server.stop();
+    let mut asked = [Box::pin(pipeline.decide(plan("k", 1), &caller))];
+    sent(&mut asked).await;
+    server.resume();
+    while heard.take().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    drop(asked);
+    assert_eq!(read.take(), [GivenUp::Left]);
 }
 
 #[tokio::test(flavor = "local")]

@@ -197,7 +197,7 @@ trait Asked {
 
 impl Asked for Pipeline {
     async fn asked(&self, plan: Packed) -> Result<Reply, CallError> {
-        self.decide(plan, &Caller::new(&|| None)).await
+        self.decide(plan, &Caller::new(&|_| None)).await
     }
 }
 
@@ -282,7 +282,7 @@ async fn settle_step(
         keys: vec![key.as_bytes().into()],
         ..wire::settle(&[settlement], &names(), None)
     };
-    pipeline.call(call, false, &Caller::new(&|| None)).await
+    pipeline.call(call, false, &Caller::new(&|_| None)).await
 }
 
 fn names() -> KeyNames {

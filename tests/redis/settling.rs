@@ -1,0 +1,289 @@
+//! What becomes of charges on Redis once more is known: settled by policy and in few calls, given back
+//! if the client left before its request went anywhere; and candidates, which count beside it all.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tollgate::limit::plan::Mode;
+use tollgate::limit::{Adjustment, Algorithm, Check, Count, Quota};
+use tollgate::metrics::RedisUsage;
+use tollgate::store::{Role, Series, Session, Shape};
+
+use crate::gate::calls;
+use crate::store_redis::{
+    Bench, EVERYTHING, ONE, TEN, TURNS, check, comes_to_be, comes_to_be_in_redis, decide, left,
+    quota, run,
+};
+use crate::support::PATIENCE;
+use crate::support::redis::{Cluster, Fault, Proxy, Server};
+
+const HUNDRED: Quota = quota(100, Count::Admitted);
+const LEAKY: Quota = Quota {
+    algorithm: Algorithm::LeakyBucket { queue: 9 },
+    ..TEN
+};
+
+impl Bench {
+    /// Numbers one more series.
+    fn series(&self, role: Role, quota: &Quota) -> u32 {
+        let series = Series {
+            policy: "more".into(),
+            role,
+            shape: Shape::of(quota),
+            window: quota.window,
+        };
+        self.store.series_id(&series).0
+    }
+
+    fn redis(&self) -> RedisUsage {
+        *self.store.usage().redis.expect("it is Redis")
+    }
+}
+
+/// The same, of another policy of the plan.
+fn of_policy(policy: u16, check: Check<'_>) -> Check<'_> {
+    Check { policy, ..check }
+}
+
+/// What is left of several quotas.
+async fn all_left(session: &Session, plan: &[Check<'_>]) -> Vec<u64> {
+    let plan: Vec<_> = plan
+        .iter()
+        .map(|check| Check { cost: 0, ..*check })
+        .collect();
+    let peeks = session.peek(&plan).await;
+    peeks.iter().map(|peek| peek.remaining).collect()
+}
+
+/// Waits until something has come about.
+async fn comes_about(what: &str, has_come: impl Fn() -> bool) {
+    let coming = async {
+        while !has_come() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, coming).await;
+    assert!(in_time.is_ok(), "{what}");
+}
+
+/// Polls until what is asked has been written, and leaves.
+async fn leave(mut deciding: impl Future + Unpin) {
+    for _ in 0..TURNS {
+        assert!((&mut deciding).now_or_never().is_none(), "nobody answers");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn each_policy_is_settled_by_its_own_amount() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan: Vec<_> = [(0, 4), (1, 2), (2, 2)]
+            .map(|(policy, cost)| Check {
+                cost,
+                ..of_policy(policy, check(&TEN, policy.into(), 1))
+            })
+            .to_vec();
+        let (verdict, mut charge, _) = decide(&session, &plan).await;
+        let adjustment = |policy| match policy {
+            0 => Adjustment::GiveBack(3),
+            1 => Adjustment::Spend(5),
+            _ => Adjustment::NONE,
+        };
+        let told: Vec<_> = (plan.iter().zip(&verdict.answers))
+            .map(|(check, answer)| {
+                let decision = answer.decision.expect("it is counted");
+                charge.told(check.series_id, decision, adjustment(check.policy))
+            })
+            .collect();
+        session.settle_later(&mut charge, adjustment);
+        session.finish().await;
+        assert_eq!(all_left(&session, &plan).await, [9, 3, 8]);
+        let looks: Vec<_> = plan
+            .iter()
+            .map(|check| Check { cost: 0, ..*check })
+            .collect();
+        assert_eq!(told, session.peek(&looks).await.to_vec());
+    });
+}
+
+#[test]
+fn what_is_due_at_one_moment_is_settled_in_one_call() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let mut charges = Vec::new();
+        for partition in 0..20 {
+            let plan = [
+                of_policy(0, check(&TEN, 0, partition)),
+                of_policy(1, check(&TEN, 1, partition)),
+            ];
+            charges.push(decide(&session, &plan).await.1);
+        }
+        // The script is known from then on.
+        let mut first = charges.remove(0);
+        session.settle_later(&mut first, |_| EVERYTHING);
+        session.finish().await;
+        let before = calls(&server);
+        for charge in &mut charges {
+            session.settle_later(charge, |policy| match policy {
+                0 => EVERYTHING,
+                _ => Adjustment::Spend(2),
+            });
+        }
+        session.finish().await;
+        assert_eq!(calls(&server) - before, 1);
+        for partition in 1..20 {
+            let plan = [check(&TEN, 0, partition), check(&TEN, 1, partition)];
+            assert_eq!(all_left(&session, &plan).await, [10, 7]);
+        }
+    });
+}
+
+#[test]
+fn spend_that_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let bench = Bench::behind(&proxy);
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&TEN, 0, 1)];
+        let spend_in_vain = async || {
+            let (_, mut charge, is_degraded) = decide(&session, &plan).await;
+            assert!(!is_degraded);
+            proxy.set(Fault::Refuse);
+            proxy.reset_all();
+            while !decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
+            session.settle_later(&mut charge, |_| Adjustment::Spend(3));
+        };
+        spend_in_vain().await;
+        proxy.set(Fault::None);
+        comes_to_be_in_redis(&bench, &session, plan[0], 6).await;
+        let dropped = bench.redis().settlements_dropped;
+        spend_in_vain().await;
+        bench.clock.advance(TEN.window);
+        comes_about("never dropped", || {
+            bench.redis().settlements_dropped > dropped
+        })
+        .await;
+        proxy.set(Fault::None);
+        comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
+    });
+}
+
+#[test]
+fn client_that_leaves_before_it_is_admitted_gets_all_back_but_its_place() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let leaky = check(&LEAKY, bench.series(Role::Real, &LEAKY), 1);
+        let plan = [check(&TEN, 0, 1), of_policy(1, leaky)];
+        assert!(decide(&session, &plan).await.0.admit);
+        server.stop();
+        leave(Box::pin(session.decide(&plan))).await;
+        server.resume();
+        comes_to_be(&session, plan[1], 8).await;
+        session.finish().await;
+        assert_eq!(left(&session, plan[0]).await, 9);
+    });
+}
+
+#[test]
+fn client_that_leaves_a_plan_over_several_servers_gets_it_back_once_it_is_charged() {
+    let cluster = Cluster::start(3, 0);
+    let bench = Bench::on_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        let plan: Vec<Check<'_>> = (1..=8).map(|partition| check(&TEN, 0, partition)).collect();
+        assert!(decide(&session, &plan).await.0.admit);
+        let before = bench.redis().answered;
+        cluster.nodes.iter().for_each(Server::stop);
+        leave(Box::pin(session.decide(&plan))).await;
+        cluster.nodes.iter().for_each(Server::resume);
+        // Each part is looked at and charged.
+        comes_about("never charged", || bench.redis().answered == before + 16).await;
+        session.finish().await;
+        for check in plan {
+            comes_to_be(&session, check, 9).await;
+        }
+    });
+}
+
+/// A policy of one unit with a candidate of a hundred, and another policy, for one partition each.
+fn tried(bench: &Bench, own: u128, other: u128) -> [Check<'static>; 3] {
+    let candidate = bench.series(Role::Candidate, &HUNDRED);
+    [
+        check(&ONE, 0, own),
+        Check {
+            mode: Mode::Candidate,
+            ..check(&HUNDRED, candidate, own)
+        },
+        of_policy(1, check(&TEN, 1, other)),
+    ]
+}
+
+#[test]
+fn candidate_counts_what_its_own_policy_refuses_and_nobody_else_does() {
+    let (server, cluster) = (Server::start(), Cluster::start(3, 0));
+    for (bench, other) in [
+        (Bench::on(&server), 1),
+        (Bench::on(&server), 2),
+        (Bench::on_cluster(&cluster), 1),
+        (Bench::on_cluster(&cluster), 2),
+    ] {
+        run(async {
+            let session = bench.store.session();
+            let own = 10 * other;
+            let plan = tried(&bench, own, other);
+            let mut candidate_left = Vec::new();
+            for cost in [1, 1, 11, 1] {
+                let asked = plan.map(|check| Check { cost, ..check });
+                drop(decide(&session, &asked).await);
+                candidate_left.push(left(&session, plan[1]).await);
+            }
+            // Of what both refuse, nothing would have come through.
+            assert_eq!(candidate_left, [99, 98, 98, 97], "{other}");
+            assert_eq!(left(&session, plan[2]).await, 9, "{other}");
+            for check in plan {
+                session.reset(check.series_id, check.partition_id).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn refusal_by_a_policy_with_a_candidate_is_asked_for_each_time() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan = tried(&bench, 1, 1);
+        for _ in 0..5 {
+            drop(decide(&session, &plan).await);
+        }
+        let usage = bench.redis();
+        assert_eq!((usage.answered, usage.remembered), (5, 0));
+        assert_eq!(left(&session, plan[1]).await, 95);
+        // Without its candidate, the same policy is remembered.
+        for _ in 0..5 {
+            assert!(!decide(&session, &plan[..1]).await.0.admit);
+        }
+        assert_eq!(bench.redis().remembered, 4);
+        // And if another policy is known to refuse, nobody need be asked.
+        let other = [Check {
+            cost: 10,
+            ..plan[2]
+        }];
+        drop(decide(&session, &other).await);
+        drop(decide(&session, &other).await);
+        let remembered = bench.redis().remembered;
+        let costly = plan.map(|check| Check { cost: 10, ..check });
+        assert!(!decide(&session, &costly).await.0.admit);
+        assert_eq!(bench.redis().remembered, remembered + 1);
+    });
+}
