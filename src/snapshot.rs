@@ -230,6 +230,13 @@ impl Policy {
         }
     }
 
+    /// Whether an answer can change what a request was charged.
+    pub fn is_settled(&self) -> bool {
+        let told = self.told_cost.as_ref();
+        told.is_some_and(|told| told.source == CostSource::Response)
+            || !self.counted_answers.is_all()
+    }
+
     /// Yields the policy's own grant, and those of its overrides.
     pub fn grants(&self) -> impl Iterator<Item = &Grant> {
         let others = self.overrides.iter().flat_map(|it| &it.grants);

@@ -16,7 +16,7 @@ use crate::store::Charge;
 #[derive(Debug, Default)]
 pub struct Decided {
     /// What each policy of the route did, in the route's order.
-    pub policies: SmallVec<[PolicyDecision; 4]>,
+    pub policies: SmallVec<[PolicyDecision; 2]>,
     /// What each quota decided that the client is told of.
     pub(super) told: SmallVec<[ToldDecision; 2]>,
     /// What an admitted request spent, until that is settled.

@@ -27,7 +27,8 @@ pub struct Answer<'a> {
 impl Decided {
     /// Settles the charge of a request that is answered, and changes what the client is told accordingly.
     pub fn settle(&mut self, snapshot: &Snapshot, store: &Session, answer: &Answer<'_>) {
-        if self.charge.is_none() {
+        let settles = |one: &PolicyDecision| snapshot.policies[one.policy].is_settled();
+        if self.charge.is_none() || !self.policies.iter().any(settles) {
             return;
         }
         let mut adjustments = SmallVec::<[Adjustment; 4]>::new();

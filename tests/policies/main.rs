@@ -5,6 +5,7 @@
 mod support;
 
 mod answers;
+mod candidates;
 mod costs;
 mod stores;
 mod traces;

@@ -4,7 +4,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::support::redis::Server;
-use crate::support::{Config, Running, eventually, get, start};
+use crate::support::{Config, Running, eventually, gateway::start_text, get, start};
+
+/// Calls `test` once per store, with a gateway of that file over that store and nothing counted yet.
+pub fn on_each_store_text(text: &str, test: impl Fn(&Running)) {
+    test(&start_text(text));
+    test(&start_text(&format!("{text}\n{}", redis())));
+}
 
 /// Calls `test` once per store, with how to start a gateway over that store and nothing counted yet.
 pub fn on_each_store(test: impl Fn(&dyn Fn(Config) -> Running)) {
