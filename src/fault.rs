@@ -37,6 +37,8 @@ pub enum Reason {
     BadFraming,
     /// No route matches.
     NoRoute,
+    /// Origins could read in different ways what names the request's client.
+    AmbiguousClient,
     /// A policy requires a part of the partition that the request lacks.
     Unidentified,
     /// A policy blocks the client.
@@ -90,7 +92,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -100,6 +102,7 @@ impl Reason {
         Self::BadHost,
         Self::BadFraming,
         Self::NoRoute,
+        Self::AmbiguousClient,
         Self::Unidentified,
         Self::Blocked,
         Self::BadCost,
@@ -133,6 +136,7 @@ impl Reason {
             Self::BadHost => "bad_host",
             Self::BadFraming => "bad_framing",
             Self::NoRoute => "no_route",
+            Self::AmbiguousClient => "ambiguous_client",
             Self::Unidentified => "unidentified",
             Self::Blocked => "blocked",
             Self::BadCost => "bad_cost",
@@ -167,6 +171,7 @@ impl Reason {
             | Self::BadHost
             | Self::BadFraming
             | Self::NoRoute
+            | Self::AmbiguousClient
             | Self::Unidentified
             | Self::Blocked
             | Self::BadCost

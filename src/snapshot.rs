@@ -23,7 +23,9 @@ use crate::limit::Quota;
 use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
 use crate::request::route::Router;
-use crate::request::{ClientIdentity, ClientNames, Facts, Missing, Partition, Patterns};
+use crate::request::{
+    ClientIdentity, ClientNames, Facts, Missing, Part, Partition, Patterns, Reads,
+};
 
 /// Everything a request needs to know of the configuration.
 #[derive(Debug)]
@@ -95,6 +97,8 @@ pub struct Route {
     pub name: Arc<str>,
     /// The policies that apply, the default ones and its own, each once, in order.
     pub policies: Vec<AppliedPolicy>,
+    /// What these policies read of a request.
+    pub reads: Reads,
     /// Index into [`Snapshot::upstreams`].
     pub upstream: usize,
     /// What is removed from the path before it is forwarded: `/api` of `/api/x`. It begins with `/`
@@ -212,6 +216,12 @@ impl Policy {
     pub fn overrides_by(&self) -> &Partition {
         let by = self.overrides.as_ref().and_then(|it| it.by.as_ref());
         by.unwrap_or(&self.partition)
+    }
+
+    /// Yields every part of a request that the policy reads.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        let by = self.overrides.iter().filter_map(|it| it.by.as_ref());
+        self.partition.parts().chain(by.flat_map(Partition::parts))
     }
 
     /// Finds the override that the policy has for a request.

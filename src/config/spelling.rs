@@ -216,6 +216,9 @@ pub fn part(part: &Part) -> String {
     match part {
         Part::Ip => "ip".to_owned(),
         Part::Header(name) => format!("header:{name}"),
+        Part::Cookie(name) => format!("cookie:{name}"),
+        Part::Query(name) => format!("query:{name}"),
+        Part::Claim(name) => format!("jwt:{name}"),
         Part::Host => "host".to_owned(),
         Part::Method => "method".to_owned(),
         Part::Route => "route".to_owned(),

@@ -166,6 +166,9 @@ impl Journey<'_> {
         self.route = Some(found.route);
         self.exchange.record.routed(found.route);
         self.bound_body(route)?;
+        let query = target.query();
+        let checked = route.reads.check(&head.headers, query);
+        checked.map_err(|_| Refusal::ambiguous_client())?;
         let facts = Facts {
             client: address,
             ipv6_prefix: identity.ipv6_prefix,
@@ -174,11 +177,13 @@ impl Journey<'_> {
             method: &head.method,
             route_name: &route.name,
             path: path.as_str(),
+            query,
+            claims: None,
             found: &found,
             router: &snapshot.router,
         };
         self.decide(route, &facts).await?;
-        join_lines(&mut head.headers, snapshot, route);
+        route.reads.join_lines(&mut head.headers);
         self.annotate_request(&mut head.headers, address);
         self.tell_upstream(&mut head.headers);
         let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
@@ -301,14 +306,6 @@ fn route(
         }
     }
     Ok(found)
-}
-
-/// Makes the upstream see what the route's partitions were made of: a header on several lines
-/// becomes one value.
-fn join_lines(headers: &mut HeaderMap, snapshot: &Snapshot, route: &Route) {
-    for applied in &route.policies {
-        request::join_lines(headers, &snapshot.policies[applied.policy].partition);
-    }
 }
 
 impl From<Refusal> for Stop {

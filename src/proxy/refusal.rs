@@ -94,6 +94,9 @@ refusals! {
     /// The body's framing is malformed, or not one that every origin reads alike.
     bad_framing: BadFraming, BAD_REQUEST = 400 "Bad Request", Close,
         "The request's length or transfer coding is malformed or not supported.";
+    /// Origins could read in different ways what names the client.
+    ambiguous_client: AmbiguousClient, BAD_REQUEST = 400 "Bad Request", Close,
+        "What identifies the client comes twice or can be read in more than one way.";
     /// No route matches.
     no_route: NoRoute, NOT_FOUND = 404 "Not Found", Keep,
         "No route matches.";

@@ -5,17 +5,23 @@
 //! normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store
 //! counts under, and [`redacted()`] shows the same partition to people without revealing a secret.
 //! [`Patterns`] find the override that a policy has for the request's client.
+//! [`Reads`] makes sure that origins read the same values ([`cookie_value`], [`query_value`]).
 //! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop.
 
 pub mod cdn_loop;
 pub mod claims;
 mod client_address;
+mod cookie;
 mod forwarded;
 pub mod hop_by_hop;
 mod host;
+pub mod jwt;
 mod overrides;
+mod parameter;
 mod partition;
 pub mod path;
+mod query;
+mod reads;
 mod redacted;
 pub mod route;
 pub mod target;
@@ -23,11 +29,15 @@ pub mod target;
 pub use self::client_address::{
     ADDRESS_CLAIMS, AddressSource, ClientIdentity, client_address, is_trusted,
 };
+pub use self::cookie::cookie_value;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, host};
 pub use self::overrides::{BadPattern, EqualPatterns, PartPattern, Pattern, Patterns};
+pub use self::parameter::Ambiguous;
 pub use self::partition::{
-    Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all, join_lines,
+    Choice, Facts, Identified, LatestPartition, Missing, Part, Partition, has_all,
     join_routed_lines, partition_id,
 };
+pub use self::query::query_value;
+pub use self::reads::Reads;
 pub use self::redacted::{ClientNames, Redacted, redacted, redacted_address};

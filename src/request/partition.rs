@@ -6,7 +6,7 @@
 //! share one digest, which no value has, whatever their other parts are.
 //!
 //! A header on several lines counts as one value, joined as RFC 9110 section 5.3 joins it. Origins
-//! may read only the first line, so [`join_lines`] makes them see what was counted.
+//! may read only the first line, so [`Reads`](super::Reads) makes them see what was counted.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,7 +15,10 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::claims::strip_disguises;
+use super::cookie::cookie_value;
+use super::jwt::TokenClaims;
 use super::path;
+use super::query::query_value;
 use super::route::{Found, Router};
 use crate::limit::PartitionId;
 use crate::limit::partition_id::PartitionHasher;
@@ -23,6 +26,13 @@ use crate::limit::partition_id::PartitionHasher;
 /// The parts that together name a client; if there are none, all clients share one quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition(pub Vec<Choice>);
+
+impl Partition {
+    /// Returns all parts, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.0.iter().flat_map(|choice| &choice.0)
+    }
+}
 
 /// Alternatives; the first that the request has counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +45,12 @@ pub enum Part {
     Ip,
     /// A header's value.
     Header(HeaderName),
+    /// A cookie's value.
+    Cookie(Box<str>),
+    /// The value of a parameter of the query.
+    Query(Box<str>),
+    /// A claim of a verified token.
+    Claim(Box<str>),
     /// The host asked for, in lower case, without port.
     Host,
     /// The method.
@@ -76,6 +92,10 @@ pub struct Facts<'r> {
     pub route_name: &'r str,
     /// The normalised path.
     pub path: &'r str,
+    /// The query, as it came.
+    pub query: Option<&'r str>,
+    /// What the request's token claims, if a policy of the route asks for that and it verified.
+    pub claims: Option<&'r TokenClaims>,
     /// The route, and its parameters.
     pub found: &'r Found,
     /// The router that found it.
@@ -190,6 +210,9 @@ pub(super) fn spelling(part: &Part) -> (&'static str, &str) {
     match part {
         Part::Ip => ("ip", ""),
         Part::Header(name) => ("header", name.as_str()),
+        Part::Cookie(name) => ("cookie", name),
+        Part::Query(name) => ("query", name),
+        Part::Claim(name) => ("jwt", name),
         Part::Host => ("host", ""),
         Part::Method => ("method", ""),
         Part::Route => ("route", ""),
@@ -224,6 +247,10 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     let text = match part {
         Part::Ip => return Some(network(facts.client, facts.ipv6_prefix)),
         Part::Header(name) => joined(facts.headers, name)?,
+        // What is ambiguous is refused before a partition is asked for, and is nobody's.
+        Part::Cookie(name) => cookie_value(facts.headers, name).ok()??,
+        Part::Query(name) => query_value(facts.query?, name).ok()??,
+        Part::Claim(name) => Cow::Borrowed(facts.claims?.value(name)?.as_bytes()),
         Part::Host => Cow::Borrowed(facts.host.as_bytes()),
         Part::Method => Cow::Borrowed(facts.method.as_str().as_bytes()),
         Part::Route => Cow::Borrowed(facts.route_name.as_bytes()),
@@ -284,17 +311,7 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
     Some(value)
 }
 
-/// Joins each header that names a client into one line, and removes others that read like it, so an
-/// origin sees the value that was counted, whichever line it reads.
-pub fn join_lines(headers: &mut HeaderMap, partition: &Partition) {
-    for part in partition.0.iter().flat_map(|choice| &choice.0) {
-        if let Part::Header(name) = part {
-            join_header(headers, name);
-        }
-    }
-}
-
-/// Does the same for the headers that routes ask for, before a route is found: otherwise an origin
+/// Joins each header that routes ask for into one line, before a route is found: otherwise an origin
 /// that reads only the first line would see a value that no route saw.
 pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) {
     let names = router.header_names();
@@ -309,7 +326,8 @@ pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) {
     }
 }
 
-fn join_header(headers: &mut HeaderMap, name: &HeaderName) {
+/// Joins a header's lines, and removes others that read like it.
+pub(super) fn join_header(headers: &mut HeaderMap, name: &HeaderName) {
     strip_disguises(headers, name);
     if headers.get_all(name).iter().nth(1).is_none() {
         return;

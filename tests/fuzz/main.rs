@@ -48,6 +48,11 @@ fn requests_share_a_quota_exactly_if_their_parts_are_equal() {
 }
 
 #[test]
+fn a_named_value_is_the_one_that_every_origin_reads() {
+    run(targets::named_values::holds, &lines("named_values"), 20_000);
+}
+
+#[test]
 fn parts_share_a_digest_exactly_if_they_are_equal() {
     run(targets::partition_id::holds, &lines("partition_id"), 8_000);
 }

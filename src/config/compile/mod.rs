@@ -27,8 +27,8 @@ use super::file::File;
 use super::report::Report;
 use crate::limit::plan::SeriesId;
 use crate::request::route::Router;
-use crate::request::{AddressSource, Part};
-use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Snapshot};
+use crate::request::{AddressSource, Reads};
+use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::{Role, Series, Shape};
 
 /// Compiles a file, or says everything that is wrong with it.
@@ -43,7 +43,7 @@ pub fn compile(
     let listeners = listeners::compile(file, &mut report);
     let upstreams = upstreams::compile(file, &mut report);
     let mut policies = policies::compile(file, &mut report);
-    let routing = routes::compile(file, &mut report);
+    let mut routing = routes::compile(file, &mut report);
     let store = store::compile(&file.store, &mut report);
     if !report.is_empty() {
         return Err(report);
@@ -67,6 +67,9 @@ pub fn compile(
             number(part, Role::Candidate);
         }
     }
+    for route in &mut routing.routes {
+        route.reads = reads(route, &policies);
+    }
     let decisive_headers = decisive_headers(&listeners, &routing.router, &policies);
     Ok(Snapshot {
         listeners,
@@ -82,6 +85,13 @@ pub fn compile(
     })
 }
 
+/// Collects what the policies of a route read.
+fn reads(route: &Route, policies: &[Policy]) -> Reads {
+    let applied = route.policies.iter();
+    let parts = applied.flat_map(|applied| policies[applied.policy].parts());
+    Reads::of(parts, None)
+}
+
 /// Collects the headers that tell requests apart, each once.
 fn decisive_headers(
     listeners: &[Arc<Listener>],
@@ -93,12 +103,8 @@ fn decisive_headers(
         AddressSource::Header(name) => Some(name),
         _ => None,
     });
-    let choices = policies.iter().flat_map(|policy| &policy.partition.0);
-    let parts = choices.flat_map(|choice| &choice.0);
-    let parts = parts.filter_map(|part| match part {
-        Part::Header(name) => Some(name),
-        _ => None,
-    });
+    let parts = policies.iter().flat_map(Policy::parts);
+    let parts = parts.filter_map(|part| part.header(None));
     let all = addresses.chain(parts).chain(router.header_names());
     let names: HashSet<&HeaderName> = all.collect();
     names.into_iter().cloned().collect()

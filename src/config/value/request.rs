@@ -27,12 +27,14 @@ fn part(text: &str) -> Result<Part, Wrong> {
         ("route", None) => Ok(Part::Route),
         ("path", None) => Ok(Part::Path),
         ("header", Some(name)) => header_after_prefix(name).map(Part::Header),
+        ("cookie", Some(name)) => cookie(name).map(Part::Cookie),
+        ("query", Some(name)) => parameter(name).map(Part::Query),
         ("path", Some(name)) if is_param(name) => Ok(Part::PathParam(name.into())),
         ("path", Some(name)) => Err(wrong().maybe_hint(
             is_param(name.trim_matches(['{', '}']))
                 .then(|| format!("did you mean `path:{}`?", name.trim_matches(['{', '}']))),
         )),
-        ("cookie" | "query" | "jwt", Some(_)) => Err(Wrong::to_come(PARTS)),
+        ("jwt", Some(_)) => Err(Wrong::to_come(PARTS)),
         ("header" | "cookie" | "query" | "jwt", None) => {
             Err(wrong().hint(format!("`{kind}` needs a name: `{kind}:NAME`")))
         }
@@ -46,7 +48,10 @@ fn part(text: &str) -> Result<Part, Wrong> {
 fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
     let plain = ["ip", "host", "method", "route", "path"];
     let meant = match name {
-        Some(name) => format!("{}:{name}", nearest(kind, ["header", "path"])?),
+        Some(name) => format!(
+            "{}:{name}",
+            nearest(kind, ["header", "cookie", "query", "jwt", "path"])?
+        ),
         None => match nearest(text, plain) {
             Some(plain) => plain.to_owned(),
             None if nearest(text, ["client", "address", "client-ip", "remote-addr"]).is_some() => {
@@ -57,6 +62,31 @@ fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
         },
     };
     Some(format!("did you mean `{meant}`?"))
+}
+
+/// A cookie's name is a token (RFC 6265, section 4.1.1).
+fn cookie(name: &str) -> Result<Box<str>, Wrong> {
+    let is_token = HeaderName::from_bytes(name.as_bytes()).is_ok();
+    is_token.then(|| name.into()).ok_or_else(|| {
+        Wrong::new(
+            "names no cookie",
+            "a cookie's name such as `session` after `cookie:`",
+        )
+    })
+}
+
+/// A parameter's name as it is once it is percent-decoded.
+fn parameter(name: &str) -> Result<Box<str>, Wrong> {
+    let is_part = |c: char| !c.is_whitespace() && !c.is_control() && !"&=;%#".contains(c);
+    if !name.is_empty() && name.chars().all(is_part) {
+        return Ok(name.into());
+    }
+    let wrong = Wrong::new(
+        "names no parameter of a query",
+        "a parameter's name such as `key` after `query:`",
+    );
+    let is_encoded = name.contains('%');
+    Err(wrong.maybe_hint(is_encoded.then(|| "write it without percent-encoding".to_owned())))
 }
 
 fn is_param(name: &str) -> bool {
@@ -148,7 +178,7 @@ pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
     })
 }
 
-const PARTS: &str = "`ip`, `header:NAME`, `host`, `method`, `route`, `path` or `path:PARAM`, \
+const PARTS: &str = "`ip`, `header:NAME`, `cookie:NAME`, `query:NAME`, `host`, `method`, `route`, `path` or `path:PARAM`, \
                      or several with `|` between them";
 
 #[cfg(test)]
@@ -165,6 +195,8 @@ mod tests {
                 "path:id|path",
                 vec![Part::PathParam("id".into()), Part::Path],
             ),
+            ("cookie:Session", vec![Part::Cookie("Session".into())]),
+            ("query:user[id]", vec![Part::Query("user[id]".into())]),
             ("host", vec![Part::Host]),
             ("method", vec![Part::Method]),
             ("route", vec![Part::Route]),
@@ -182,6 +214,18 @@ mod tests {
                 NO_PART,
                 Some("`header` needs a name: `header:NAME`"),
             ),
+            (
+                "cookie",
+                NO_PART,
+                Some("`cookie` needs a name: `cookie:NAME`"),
+            ),
+            ("cookie:a b", "names no cookie", None),
+            (
+                "query:a%5B",
+                "names no parameter of a query",
+                Some("write it without percent-encoding"),
+            ),
+            ("cokie:a", NO_PART, Some("did you mean `cookie:a`?")),
             ("hedaer:a", NO_PART, Some("did you mean `header:a`?")),
             (
                 "x-api-key",

@@ -53,6 +53,7 @@ fn refusals_are_the_documented_table() {
          bad_method_case client 400 Close\n\
          bad_host client 400 Close\n\
          bad_framing client 400 Close\n\
+         ambiguous_client client 400 Close\n\
          no_route client 404 Keep\n\
          body_too_large client 413 Close\n\
          expectation_failed client 417 Close\n\

@@ -14,6 +14,8 @@ pub(in crate::request) struct Sample {
     pub(in crate::request) host: &'static str,
     pub(in crate::request) method: Method,
     pub(in crate::request) path: &'static str,
+    pub(in crate::request) query: &'static str,
+    pub(in crate::request) claims: &'static [(&'static str, &'static str)],
     pub(in crate::request) case_insensitive: bool,
 }
 
@@ -24,6 +26,8 @@ pub(in crate::request) const SAMPLE: Sample = Sample {
     host: "a.com",
     method: Method::GET,
     path: "/items/7",
+    query: "",
+    claims: &[],
     case_insensitive: false,
 };
 
@@ -45,6 +49,7 @@ impl Sample {
         let Lookup::Found(found) = router.find(self.host, &self.method, self.path, &headers) else {
             panic!("{} has no route", self.path)
         };
+        let claims = TokenClaims::of(self.claims);
         run(&Facts {
             client: self.client.parse().expect("good address"),
             ipv6_prefix: self.ipv6_prefix,
@@ -53,6 +58,8 @@ impl Sample {
             method: &self.method,
             route_name: "/items/{id}",
             path: self.path,
+            query: Some(self.query),
+            claims: Some(&claims),
             found: &found,
             router: &router,
         })
@@ -242,6 +249,55 @@ fn spellings_of_one_path_share_a_partition_id() {
 }
 
 #[test]
+fn cookies_parameters_and_claims_are_parts_too() {
+    let cookies = with_keys(&[("cookie", "a=1; key=x")]);
+    let query = Sample {
+        query: "a=1&key=x",
+        ..SAMPLE
+    };
+    let claims = Sample {
+        claims: &[("key", "x")],
+        ..SAMPLE
+    };
+    let (cookie, parameter) = (Part::Cookie("key".into()), Part::Query("key".into()));
+    let claim = Part::Claim("key".into());
+    let quoted = with_keys(&[("cookie", "a=2"), ("cookie", "key=\"%78\"")]);
+    assert_shared("cookie", &cookie, &cookies, &quoted, true);
+    let other = with_keys(&[("cookie", "key=X")]);
+    assert_shared("other cookie", &cookie, &cookies, &other, false);
+    let decoded = Sample {
+        query: "key=%78",
+        ..SAMPLE
+    };
+    assert_shared("parameter", &parameter, &query, &decoded, true);
+    let other = Sample {
+        claims: &[("key", "y")],
+        ..SAMPLE
+    };
+    assert_shared("other claim", &claim, &claims, &other, false);
+    let by = |sample: &Sample, part: &Part| {
+        sample.partition_id(&[std::slice::from_ref(part)], Missing::Refuse)
+    };
+    let ids = [
+        by(&cookies, &cookie),
+        by(&query, &parameter),
+        by(&claims, &claim),
+    ];
+    for (index, id) in ids.iter().enumerate() {
+        assert!(!ids[..index].contains(id), "one value by three parts");
+    }
+    for (sample, part) in [
+        (&query, &cookie),
+        (&claims, &parameter),
+        (&cookies, &claim),
+        (&with_keys(&[("cookie", "key=")]), &cookie),
+        (&with_keys(&[("cookie", "key=1; key=2")]), &cookie),
+    ] {
+        assert_eq!(by(sample, part), Identified::Unidentified, "{part:?}");
+    }
+}
+
+#[test]
 fn hosts_and_methods_are_parts_too() {
     let host = Sample {
         host: "b.com",
@@ -316,25 +372,4 @@ fn an_empty_partition_is_one_for_all() {
         SAMPLE.partition_id(&[], Missing::Refuse),
         other.partition_id(&[], Missing::Refuse)
     );
-}
-
-#[test]
-fn joined_lines_reach_the_origin_as_the_value_that_was_counted() {
-    let partition = Partition(vec![Choice(vec![api_key(), Part::Header(COOKIE)])]);
-    let mut headers = HeaderMap::new();
-    for (name, value) in [
-        ("x-api-key", "a"),
-        ("x-api-key", "b"),
-        ("x-other", "c"),
-        ("x-other", "d"),
-    ] {
-        headers.append(name, HeaderValue::from_static(value));
-    }
-    headers.append(COOKIE, HeaderValue::from_static("a=1"));
-    headers.append(COOKIE, HeaderValue::from_static("b=2"));
-    join_lines(&mut headers, &partition);
-    let lines = |name: &str| -> Vec<_> { headers.get_all(name).iter().cloned().collect() };
-    assert_eq!(lines("x-api-key"), ["a, b"]);
-    assert_eq!(lines("cookie"), ["a=1; b=2"]);
-    assert_eq!(lines("x-other"), ["c", "d"]);
 }

@@ -7,6 +7,7 @@ pub mod config;
 pub mod fields;
 pub mod host;
 pub mod log_line;
+pub mod named_values;
 pub mod partition;
 pub mod partition_id;
 pub mod path;

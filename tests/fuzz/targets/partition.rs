@@ -9,15 +9,15 @@ use tollgate::config::spelling;
 use tollgate::config::value::part_choice;
 use tollgate::request::path::normalise;
 use tollgate::request::route::{Found, Lookup, PathPattern, Router, Rule};
-use tollgate::request::{Choice, ClientNames, Missing, Part, Partition};
-use tollgate::request::{Facts, Identified, join_lines, partition_id, redacted};
+use tollgate::request::{Choice, ClientNames, Missing, Part, Partition, Reads};
+use tollgate::request::{Facts, Identified, cookie_value, partition_id, query_value, redacted};
 use tollgate::snapshot::Policy;
 
 use super::{compared, header_map, lines};
 
 /// The input: what a missing part means (`share`, `skip`, `refuse`) and, after a space, the
 /// partition's items with commas between them. Then two requests with a line `--` between them:
-/// address, method, host and path in one line, and a field on each further one.
+/// address, method, host and path with its query in one line, and a field on each further one.
 pub fn holds(data: &[u8]) {
     let all: Vec<&[u8]> = lines(data).collect();
     let Some((policy, requests)) = all.split_first() else {
@@ -58,6 +58,7 @@ struct Request {
     method: Method,
     host: String,
     path: String,
+    query: Option<String>,
     headers: HeaderMap,
 }
 
@@ -79,6 +80,8 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         method: &request.method,
         route_name: ROUTES[found.route],
         path: &request.path,
+        query: request.query.as_deref(),
+        claims: None,
         found: &found,
         router,
     };
@@ -113,7 +116,7 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
 
     // What the origin sees names the same client, and one line says it.
     let mut joined = request.headers.clone();
-    join_lines(&mut joined, &policy.partition);
+    Reads::of(policy.parts(), None).join_lines(&mut joined);
     let seen = Facts {
         headers: &joined,
         ..facts
@@ -138,7 +141,7 @@ fn check_shown(text: &str, identity: &Identity, names: ClientNames) {
         return;
     };
     let [(part, value)] = &parts[..] else { return };
-    let is_secret = matches!(part, Part::Header(_) | Part::Path | Part::PathParam(_));
+    let is_secret = !matches!(part, Part::Ip | Part::Host | Part::Method | Part::Route);
     if is_secret {
         let head = text.strip_suffix(|c: char| c.is_ascii_hexdigit());
         assert!(head.is_some(), "{text}");
@@ -194,6 +197,10 @@ fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
             let is_cookie = name == "cookie";
             lines.join(if is_cookie { &b"; "[..] } else { b", " })
         }
+        // What these read is the law of `named_values`.
+        Part::Cookie(name) => cookie_value(facts.headers, name).ok()??.into_owned(),
+        Part::Query(name) => query_value(facts.query?, name).ok()??.into_owned(),
+        Part::Claim(_) => return None,
         Part::Host => facts.host.as_bytes().to_vec(),
         Part::Method => facts.method.as_str().as_bytes().to_vec(),
         Part::Route => facts.route_name.as_bytes().to_vec(),
@@ -250,12 +257,18 @@ fn request(lines: &[&[u8]]) -> Option<Request> {
     let (head, fields) = lines.split_first()?;
     let mut words = str::from_utf8(head).ok()?.split(' ');
     let (client, method) = (words.next()?.parse().ok()?, words.next()?);
-    let (host, path) = (words.next()?, normalise(words.next()?).ok()?);
+    let (host, target) = (words.next()?, words.next()?);
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query.to_owned())),
+        None => (target, None),
+    };
+    let path = normalise(path).ok()?;
     Some(Request {
         client,
         method: Method::from_bytes(method.as_bytes()).ok()?,
         host: host.to_ascii_lowercase(),
         path: path.as_str().to_owned(),
+        query,
         headers: header_map(fields.iter().copied()),
     })
 }

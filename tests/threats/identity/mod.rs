@@ -3,6 +3,7 @@
 mod addresses;
 mod flood;
 mod keys;
+mod named_values;
 mod prefixes;
 
 /// What a request is to a quota of one per hour: the first of its client, or one too many.

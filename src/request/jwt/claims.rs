@@ -1,0 +1,26 @@
+//! What a verified token says of its client.
+
+use std::sync::Arc;
+
+/// The values of the claims that policies read, as text; a claim that is missing is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenClaims(pub(super) Box<[(Arc<str>, Box<str>)]>);
+
+impl TokenClaims {
+    /// Returns a claim's value, which is never empty.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let mut claims = self.0.iter();
+        claims.find_map(|(claim, value)| (**claim == *name).then_some(&**value))
+    }
+}
+
+#[cfg(test)]
+impl TokenClaims {
+    /// Makes claims by hand.
+    pub(in crate::request) fn of(claims: &[(&str, &str)]) -> Self {
+        let claims = claims
+            .iter()
+            .map(|&(name, value)| (name.into(), value.into()));
+        Self(claims.collect())
+    }
+}

@@ -1,0 +1,83 @@
+//! A parameter of the query that names the client.
+//!
+//! Parameters stand between `&`; names and values are percent-decoded once, and `+` is a plus. What
+//! origins could read differently is [`Ambiguous`]: the parameter twice, a spelling that some take
+//! for its name ([`parameter`](super::parameter)), and `;`, at which some origins split, before such
+//! a name or in the parameter's own value.
+
+use std::borrow::Cow;
+
+use super::parameter::{Ambiguous, Spelling, pair, spelling, value};
+
+/// Returns the value of the parameter `name`, which may be empty; none if it is not there.
+///
+/// # Errors
+/// Where origins could read another value.
+pub fn query_value<'q>(query: &'q str, name: &str) -> Result<Option<Cow<'q, [u8]>>, Ambiguous> {
+    let mut found = None;
+    for parameter in query.as_bytes().split(|byte| *byte == b'&') {
+        let (whole_name, written) = pair(parameter);
+        let mut pieces = parameter.split(|byte| *byte == b';');
+        let first = pieces.next().map_or(&b""[..], |piece| pair(piece).0);
+        if pieces.any(|piece| spelling(pair(piece).0, name) != Spelling::Other) {
+            return Err(Ambiguous);
+        }
+        match spelling(first, name) {
+            Spelling::Other => continue,
+            Spelling::Alike => return Err(Ambiguous),
+            Spelling::Same => {}
+        }
+        let is_cut = whole_name.len() != first.len() || written.contains(&b';');
+        if is_cut || found.replace(value(written)?).is_some() {
+            return Err(Ambiguous);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_has_one_value_or_none_or_is_ambiguous() {
+        for (query, expected) in [
+            ("", Ok(None)),
+            ("a=1", Ok(None)),
+            ("key=1", Ok(Some("1"))),
+            ("a=1&key=2&b=3", Ok(Some("2"))),
+            ("key", Ok(Some(""))),
+            ("key=", Ok(Some(""))),
+            ("key=a=b", Ok(Some("a=b"))),
+            ("k%65y=%61+b", Ok(Some("a+b"))),
+            ("key=a%26key=b", Ok(Some("a&key=b"))),
+            ("key=a%3Bkey=b", Ok(Some("a;key=b"))),
+            ("x=1?key=2", Ok(None)),
+            ("Key=1", Ok(None)),
+            ("=key&&=", Ok(None)),
+            ("x=1;y=2", Ok(None)),
+            ("x=a%3Bkey=2", Ok(None)),
+            ("key=1&key=1", Err(Ambiguous)),
+            ("key=1&key=2", Err(Ambiguous)),
+            ("key&key=2", Err(Ambiguous)),
+            ("key=1&k%65y=2", Err(Ambiguous)),
+            ("a=1;key=2", Err(Ambiguous)),
+            ("a=1;key", Err(Ambiguous)),
+            ("a;k%65y=2", Err(Ambiguous)),
+            (";key=2", Err(Ambiguous)),
+            ("key=1;x", Err(Ambiguous)),
+            ("key=1;", Err(Ambiguous)),
+            ("key;x=1", Err(Ambiguous)),
+            ("key[]=1", Err(Ambiguous)),
+            ("key%5Ba%5D=1", Err(Ambiguous)),
+            ("key%3D1", Err(Ambiguous)),
+            ("%20key=1", Err(Ambiguous)),
+            ("+key=1&key=2", Err(Ambiguous)),
+            ("key%00=1", Err(Ambiguous)),
+            ("key=a%00b", Err(Ambiguous)),
+        ] {
+            let expected = expected.map(|text| text.map(|text| Cow::Borrowed(text.as_bytes())));
+            assert_eq!(query_value(query, "key"), expected, "{query}");
+        }
+    }
+}
