@@ -12,5 +12,6 @@ mod vectors;
 mod laws;
 mod memory_bound;
 mod memory_store;
+mod plans;
 mod scripts;
 mod spec;

@@ -117,11 +117,10 @@ fn closed_policy_of_a_full_store_is_unavailable_and_charges_nobody() {
         "{outcome:?}"
     );
     assert_eq!(gateway.remaining(local), 1);
-    let shadow = Check {
-        mode: Mode::Shadow,
-        ..closed
-    };
-    assert!(gateway.admits(shadow), "a shadow quota never refuses");
+    for mode in [Mode::Shadow, Mode::Candidate] {
+        let check = Check { mode, ..closed };
+        assert!(gateway.admits(check), "{mode:?} never refuses");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread;
 
 use tollgate::clock::Micros;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Check, LeavingBucket, Quota, Retry};
+use tollgate::limit::{Algorithm, Align, Check, LeavingBucket, Quota, Retry};
 
 use crate::in_memory::{Gateway, ROOMY, algorithms, check, quota};
 
@@ -201,6 +201,32 @@ fn changed_number_keeps_its_counters_and_a_changed_shape_starts_afresh() {
         gateway.series_id("p", &shapes[0]),
         gateway.series_id("p", &shapes[1])
     );
+}
+
+#[test]
+fn state_of_spread_windows_is_kept_until_its_own_windows_have_ended() {
+    for algorithm in &algorithms()[..2] {
+        let mut resets = Vec::new();
+        for key in 0..8 {
+            let gateway = Gateway::new(ROOMY);
+            let quota = Quota {
+                align: Align::Spread,
+                ..quota(*algorithm, 3)
+            };
+            let check = check(&quota, gateway.series_id("p", &quota), key);
+            while gateway.admits(check) {}
+            let reset = gateway.peek(&[check])[0].reset;
+            gateway.clock.advance(Micros(reset.0 - 1));
+            gateway.sweep();
+            assert_eq!(gateway.usage().partitions, 1, "{algorithm:?}");
+            gateway.clock.advance(Micros(1));
+            gateway.sweep();
+            assert_eq!(gateway.usage().partitions, 0, "{algorithm:?}");
+            resets.push(reset);
+        }
+        resets.dedup();
+        assert_eq!(resets.len(), 8, "{algorithm:?}: {resets:?}");
+    }
 }
 
 #[test]

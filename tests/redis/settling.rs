@@ -287,3 +287,28 @@ fn refusal_by_a_policy_with_a_candidate_is_asked_for_each_time() {
         assert_eq!(bench.redis().remembered, remembered + 1);
     });
 }
+
+/// The candidate has no key on a full server, so it is decided here, apart from what it stands beside.
+#[test]
+fn candidate_that_a_full_server_does_not_know_counts_here_by_the_same_rule() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plan = tried(&bench, 1, 1);
+        assert!(decide(&session, &plan).await.0.admit);
+        let keys = server.command(&["KEYS", "*:c1:*"]);
+        assert_eq!(keys.list().len(), 1, "the candidate's own key");
+        server.command(&["DEL", &keys.list()[0].text()]);
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let mut candidate_left = Vec::new();
+        for cost in [1, 1, 11, 1] {
+            let asked = plan.map(|check| Check { cost, ..check });
+            let (verdict, _, is_degraded) = decide(&session, &asked).await;
+            assert!(!verdict.admit && is_degraded);
+            let candidate = verdict.answers[1].decision.expect("it is counted here");
+            candidate_left.push(candidate.remaining);
+        }
+        assert_eq!(candidate_left, [99, 98, 98, 97]);
+    });
+}

@@ -1,0 +1,401 @@
+//! Whole plans on each store, held against a model that looks at each quota by itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tollgate::clock::{Clock, Micros, Timestamp};
+use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::{
+    Adjustment, Algorithm, Align, Answer, Charged, Check, Count, LeavingBucket, PartitionId, Quota,
+    Retry, Verdict,
+};
+use tollgate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
+use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
+
+use crate::ledger::Counter;
+use crate::scripted::shared;
+use crate::traffic::START;
+
+const PARTITIONS: u128 = 3;
+const POLICIES: usize = 4;
+
+/// A policy: its real quotas, then its candidates.
+#[derive(Clone, Debug)]
+struct Policy {
+    rows: Vec<(Quota, Mode)>,
+    /// The number of all its quotas where an override applies: in partition 1.
+    overridden: u64,
+}
+
+/// What happens, and how long after the event before.
+#[derive(Clone, Debug)]
+enum Event {
+    /// Policies in the route's order, each with the partition that the request has there.
+    Request {
+        asked: Vec<(usize, u128)>,
+        cost: u64,
+    },
+    /// Settles an earlier charge, by policy.
+    Settle {
+        of: prop::sample::Index,
+        adjustments: [Adjustment; POLICIES],
+    },
+}
+
+/// A quota of a policy in a partition.
+type Place = (usize, usize, u128);
+
+/// Each quota by itself, and what was charged where.
+#[derive(Default)]
+struct Model {
+    counters: HashMap<Place, Counter>,
+    charges: Vec<Vec<(Place, u16, Option<Charged>)>>,
+}
+
+/// One store under a clock that the test moves.
+struct Subject {
+    store: Store,
+    session: Session,
+    clock: Clock,
+    runtime: Option<LocalRuntime>,
+}
+
+/// The verdict on a request is what follows from each quota by itself: who enforces and refuses,
+/// refuses the plan; who counts all, counts; a candidate counts unless another policy refuses; the
+/// others count what is admitted, if they admit. Settling changes what was charged there, by policy.
+#[test]
+fn verdict_is_what_each_quota_says_by_itself() {
+    for subject in [Subject::memory(), Subject::redis()] {
+        let cases = ProptestConfig::with_cases(150);
+        let strategy = (
+            prop::collection::vec(policy(), POLICIES),
+            prop::collection::vec((0..20_000_000_u64, event()), 1..60),
+        );
+        let ran = TestRunner::new(cases).run(&strategy, |(policies, events)| {
+            subject.agrees(&policies, events)
+        });
+        if let Err(difference) = ran {
+            panic!("{difference}");
+        }
+    }
+}
+
+impl Policy {
+    /// Returns a quota as it is in a partition.
+    fn quota(&self, row: usize, partition: u128) -> Quota {
+        let (mut quota, _) = self.rows[row];
+        if partition == 1 {
+            let limit = self.overridden;
+            quota.limit = limit;
+            match &mut quota.algorithm {
+                Algorithm::Gcra { burst } => *burst = limit,
+                Algorithm::LeakyBucket { queue } => *queue = limit - 1,
+                _ => {}
+            }
+        }
+        quota
+    }
+}
+
+impl Model {
+    fn decide(
+        &mut self,
+        policies: &[Policy],
+        now: Timestamp,
+        asked: &[(usize, u128)],
+        cost: u64,
+    ) -> Verdict {
+        let mut found = Vec::new();
+        for (order, &(policy, partition)) in (0..).zip(asked) {
+            for (row, &(_, mode)) in policies[policy].rows.iter().enumerate() {
+                let quota = policies[policy].quota(row, partition);
+                let place = (policy, row, partition);
+                let counter = self.counters.entry(place);
+                let counter = counter.or_insert_with(|| Counter::new(&quota));
+                let at = counter.arrive(&quota, now + quota.phase(partition_id(place)));
+                let admits = counter.admits(&quota, cost, at);
+                found.push((place, order, mode, quota, at, admits));
+            }
+        }
+        let refusing: Vec<u16> = (found.iter())
+            .filter(|(_, _, mode, .., admits)| *mode == Mode::Enforce && !admits)
+            .map(|(_, order, ..)| *order)
+            .collect();
+        let admit = refusing.is_empty();
+        let mut verdict = Verdict {
+            admit,
+            retry: Retry::NOW,
+            wait: Micros(0),
+            answers: smallvec::SmallVec::new(),
+        };
+        let mut charges = Vec::new();
+        for (place, order, mode, quota, at, admits) in found {
+            let is_in_the_way = |policy: &u16| mode != Mode::Candidate || *policy != order;
+            let counts = admits && !refusing.iter().any(is_in_the_way);
+            let counter = self.counters.get_mut(&place).expect("it was looked at");
+            let mut wait = Micros(0);
+            if counts || quota.count == Count::All {
+                wait = counter.charge(&quota, cost, at);
+            }
+            let mut decision = counter.decision(&quota, cost, at, admits);
+            if admit && mode == Mode::Enforce {
+                decision.wait = wait;
+                verdict.wait = verdict.wait.max(wait);
+            }
+            if !admits && mode == Mode::Enforce {
+                verdict.retry = verdict.retry.max(decision.retry);
+            }
+            let charged = (admit && admits).then_some(Charged { at, amount: cost });
+            charges.push((place, order, charged));
+            verdict.answers.push(Answer {
+                decision: Some(decision),
+                charged,
+            });
+        }
+        self.charges.push(charges);
+        verdict
+    }
+
+    fn settle(
+        &mut self,
+        policies: &[Policy],
+        now: Timestamp,
+        of: usize,
+        adjustment: impl Fn(u16) -> Adjustment,
+    ) {
+        for (place, order, charged) in &mut self.charges[of] {
+            let Some(charged) = charged else { continue };
+            let quota = policies[place.0].quota(place.1, place.2);
+            let counter = self.counters.get_mut(place).expect("it was charged");
+            let at = counter.arrive(&quota, now + quota.phase(partition_id(*place)));
+            match adjustment(*order) {
+                Adjustment::GiveBack(amount) => {
+                    let amount = amount.min(charged.amount);
+                    counter.release(&quota, *charged, amount, at);
+                    charged.amount -= amount;
+                }
+                Adjustment::Spend(amount) => counter.spend(&quota, amount, at),
+            }
+        }
+    }
+}
+
+impl Subject {
+    fn memory() -> Self {
+        let clock = Clock::manual(START);
+        let store = Store::Memory(Arc::new(MemoryStore::new(clock.clone(), 1 << 30)));
+        Self {
+            session: store.session(),
+            store,
+            clock,
+            runtime: None,
+        }
+    }
+
+    fn redis() -> Self {
+        let clock = Clock::manual(START);
+        let server = shared().address();
+        let address = Address {
+            host: server.ip().to_string().into(),
+            port: server.port(),
+        };
+        let redis = RedisSettings::plain(Deployment::Single(address));
+        let settings = Settings {
+            location: Location::Redis(redis),
+            timeout: Duration::from_secs(20),
+            refusal_cache: Duration::ZERO,
+            ..Settings::default()
+        };
+        let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
+        let store = Store::open(&settings, memory, clock.clone(), &[9; 32]);
+        let runtime = (Builder::new_current_thread().enable_all())
+            .build_local(LocalOptions::default())
+            .expect("a runtime");
+        Self {
+            session: runtime.block_on(async { store.session() }),
+            store,
+            clock,
+            runtime: Some(runtime),
+        }
+    }
+
+    fn agrees(&self, policies: &[Policy], events: Vec<(u64, Event)>) -> Result<(), TestCaseError> {
+        let series_ids = self.series_ids(policies);
+        let (mut model, mut charges) = (Model::default(), Vec::new());
+        for (wait_us, event) in events {
+            self.clock.advance(Micros(wait_us));
+            let now = self.clock.now();
+            match event {
+                Event::Request { asked, cost } => {
+                    let expected = model.decide(policies, now, &asked, cost);
+                    let (verdict, charge) = self.decide(policies, &series_ids, &asked, cost);
+                    prop_assert_eq!(verdict, expected);
+                    charges.push(charge);
+                }
+                Event::Settle { of, adjustments } if !charges.is_empty() => {
+                    let of = of.index(charges.len());
+                    let adjustment = |policy| adjustments[usize::from(policy)];
+                    model.settle(policies, now, of, adjustment);
+                    self.settle(&mut charges[of], adjustment);
+                }
+                Event::Settle { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers the series of policies that no other case has.
+    fn series_ids(&self, policies: &[Policy]) -> Vec<Vec<SeriesId>> {
+        static CASES: AtomicU64 = AtomicU64::new(0);
+        let case = CASES.fetch_add(1, Relaxed);
+        let series_id = |index: usize, (quota, mode): &(Quota, Mode)| {
+            self.store.series_id(&Series {
+                policy: Arc::from(format!("case-{case}-{index}")),
+                role: match mode {
+                    Mode::Candidate => Role::Candidate,
+                    _ => Role::Real,
+                },
+                shape: Shape::of(quota),
+                window: quota.window,
+            })
+        };
+        let of = |(index, policy): (usize, &Policy)| {
+            let rows = policy.rows.iter();
+            rows.map(|row| series_id(index, row)).collect()
+        };
+        policies.iter().enumerate().map(of).collect()
+    }
+
+    fn decide(
+        &self,
+        policies: &[Policy],
+        series_ids: &[Vec<SeriesId>],
+        asked: &[(usize, u128)],
+        cost: u64,
+    ) -> (Verdict, Charge) {
+        let rows: Vec<_> = (0..)
+            .zip(asked)
+            .flat_map(|(order, &(policy, partition))| {
+                let rows = 0..policies[policy].rows.len();
+                rows.map(move |row| (order, (policy, row, partition)))
+            })
+            .map(|(order, place)| (order, place, policies[place.0].quota(place.1, place.2)))
+            .collect();
+        let plan: Vec<Check<'_>> = (rows.iter())
+            .map(|(order, place, quota)| Check {
+                policy: *order,
+                quota,
+                series_id: series_ids[place.0][place.1],
+                partition_id: partition_id(*place),
+                cost,
+                mode: policies[place.0].rows[place.1].1,
+                on_store_failure: OnStoreFailure::Local,
+            })
+            .collect();
+        match self.wait(self.session.decide(&plan)) {
+            Outcome::Decided {
+                verdict,
+                charge,
+                is_degraded: false,
+            } => (verdict, charge),
+            other => panic!("the store did not decide: {other:?}"),
+        }
+    }
+
+    fn settle(&self, charge: &mut Charge, adjustment: impl Fn(u16) -> Adjustment) {
+        self.wait(async {
+            self.session.settle_later(charge, adjustment);
+            self.session.finish().await;
+        });
+    }
+
+    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(future),
+            None => futures_util::FutureExt::now_or_never(future).expect("memory never waits"),
+        }
+    }
+}
+
+/// The partition is the client's, whatever asks.
+fn partition_id((_, _, partition): Place) -> PartitionId {
+    PartitionId::new((partition + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let leaving = prop::sample::select(vec![
+        LeavingBucket::Weighted,
+        LeavingBucket::Whole,
+        LeavingBucket::Dropped,
+    ]);
+    let sliding = (prop::sample::select(vec![1, 2, 10]), leaving);
+    let algorithm = prop_oneof![
+        Just(Algorithm::FixedWindow),
+        sliding.prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+        Just(Algorithm::SlidingLog),
+        (1..8_u64).prop_map(|burst| Algorithm::Gcra { burst }),
+        (0..8_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
+    ];
+    let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];
+    let align = prop_oneof![Just(Align::Epoch), Just(Align::Spread)];
+    let mode = prop_oneof![3 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
+    let real = prop::collection::vec(1..12_u64, 1..3);
+    let candidates = prop::collection::vec(1..12_u64, 0..3);
+    let limits = (real, candidates, 1..12_u64);
+    (algorithm, count, align, mode, limits).prop_map(
+        |(algorithm, count, align, mode, (real, candidates, overridden))| {
+            let never_all = matches!(
+                algorithm,
+                Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
+            );
+            // The quotas of a policy have windows of their own.
+            let row = |(minutes, limit): (u64, u64), mode| {
+                let quota = Quota {
+                    limit,
+                    window: Micros::from_secs(60 * minutes),
+                    algorithm,
+                    count: if never_all { Count::Admitted } else { count },
+                    align,
+                };
+                (quota, mode)
+            };
+            let real = (1..).zip(real).map(|quota| row(quota, mode));
+            let candidates = (1..)
+                .zip(candidates)
+                .map(|quota| row(quota, Mode::Candidate));
+            Policy {
+                rows: real.chain(candidates).collect(),
+                overridden,
+            }
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let order = Just((0..POLICIES).collect::<Vec<_>>()).prop_shuffle();
+    let partitions = prop::collection::vec(0..PARTITIONS, POLICIES);
+    let request =
+        (order, 1..=POLICIES, partitions, 0..6_u64).prop_map(|(order, count, partitions, cost)| {
+            Event::Request {
+                asked: order.into_iter().zip(partitions).take(count).collect(),
+                cost,
+            }
+        });
+    let adjustment = prop_oneof![
+        (0..8_u64).prop_map(Adjustment::GiveBack),
+        (0..8_u64).prop_map(Adjustment::Spend),
+    ];
+    let settle = (
+        any::<prop::sample::Index>(),
+        prop::array::uniform4(adjustment),
+    );
+    prop_oneof![
+        4 => request,
+        1 => settle.prop_map(|(of, adjustments)| Event::Settle { of, adjustments }),
+    ]
+}
