@@ -32,12 +32,14 @@ local function decide(plan, before, checks)
     return pack(">I7BBI2c0", now, is_admitted, fits and 1 or 0, #facts, facts)
   end
 
-  -- The policy that refuses, if it is only one; 0 if several do.
+  -- The policy that refuses, by its first check; 0 if several do.
   local refusing, policy, peeks, position = nil, 0, {}, 3
   local number, flags, cost, room, x, y
   for check = 1, checks do
     number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
-    policy = flags % 4 < 2 and policy or policy + 1
+    if flags % 4 > 1 then
+      policy = check
+    end
     local found = { peek(KEYS[before + check], room, x, y, number) }
     if (found[2] or CREATES_KEYS) and not found[1] and flags % 2 == 0 then
       refusing = (refusing or policy) == policy and policy or 0
@@ -48,7 +50,9 @@ local function decide(plan, before, checks)
   local reply, policy, position = pack(">I7B", now, refusing and 0 or 1), 0, 3
   for check = 1, checks do
     number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
-    policy = flags % 4 < 2 and policy or policy + 1
+    if flags % 4 > 1 then
+      policy = check
+    end
     local fits, is_known, a, b, c, d, e, f, g = unpack_list(peeks[check], 1, 9)
     if is_known or CREATES_KEYS then
       if is_peek then
