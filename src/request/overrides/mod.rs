@@ -10,13 +10,15 @@
 
 mod prefixes;
 mod shown;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use smallvec::SmallVec;
 
 use self::prefixes::Prefix;
@@ -34,6 +36,7 @@ pub struct Patterns {
     /// How those are shown that are not one client's value in each item.
     shown: HashMap<u32, Shown>,
     len: usize,
+    longest_ipv6: Option<Ipv6Net>,
 }
 
 /// What an override says of each item of a partition; none: whatever is there.
@@ -46,9 +49,17 @@ pub struct PartPattern {
     pub alternative: usize,
     prefix: Prefix,
     is_value: bool,
-    is_path: bool,
+    kind: Kind,
     /// How it is shown; none: as any client's value.
     shown: Option<Box<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    /// A path, which some routes compare without case.
+    Path,
+    Address,
 }
 
 /// Why a text is no pattern.
@@ -86,7 +97,7 @@ impl PartPattern {
                 bits,
             },
             is_value,
-            is_path: false,
+            kind: Kind::Address,
             shown: (!is_value).then(|| network.to_string().into()),
         }
     }
@@ -120,7 +131,7 @@ impl PartPattern {
                 bytes: value.as_bytes().into(),
             },
             is_value: glob.is_none(),
-            is_path,
+            kind: if is_path { Kind::Path } else { Kind::Text },
             shown: glob.map(|_| shown::printable(text)),
         })
     }
@@ -141,23 +152,23 @@ impl PartPattern {
         self
     }
 
-    /// Whether it is a client's value, and shown like one.
-    pub fn is_client(&self) -> bool {
-        self.shown.is_none()
-    }
-
     /// Whether it matches whatever is there: `*`.
     pub fn is_everything(&self) -> bool {
         !self.is_value && self.prefix.bits == 0
     }
 
-    /// Returns how many bits of an IPv6 address it names; none if it names none.
-    pub fn ipv6_bits(&self) -> Option<usize> {
-        (self.prefix.bytes.first() == Some(&V6)).then(|| self.prefix.bits - 8)
+    fn ipv6(&self) -> Option<Ipv6Net> {
+        let (family, network) = self.prefix.bytes.split_first()?;
+        if self.kind != Kind::Address || *family != V6 {
+            return None;
+        }
+        let mut octets = [0; 16];
+        octets[..network.len()].copy_from_slice(network);
+        Ipv6Net::new(octets.into(), u8::try_from(self.prefix.bits - 8).ok()?).ok()
     }
 
     fn folded(&self) -> Cow<'_, [u8]> {
-        if self.is_path {
+        if self.kind == Kind::Path {
             self.prefix.bytes.to_ascii_lowercase().into()
         } else {
             (&*self.prefix.bytes).into()
@@ -184,6 +195,9 @@ impl Patterns {
             folded,
             shown: shown.collect(),
             len: patterns.len(),
+            longest_ipv6: parts()
+                .filter_map(PartPattern::ipv6)
+                .max_by_key(Ipv6Net::prefix_len),
         })
     }
 
@@ -206,6 +220,11 @@ impl Patterns {
     /// Returns how many patterns there are.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns the IPv6 network with the most bits. It matches nobody where fewer bits make a client.
+    pub fn longest_ipv6(&self) -> Option<Ipv6Net> {
+        self.longest_ipv6
     }
 
     /// Whether there is no pattern.

@@ -39,6 +39,10 @@ impl Patterns {
         fmt::from_fn(move |f| {
             let client = redacted(key, partition, facts, names);
             let is_plain = matches!(&*partition.0, [choice] if choice.0.len() == 1);
+            let is_nothing = |part: &ShownPart| *part == ShownPart::Nothing;
+            if shown.is_some_and(|shown| shown.iter().all(is_nothing)) {
+                return f.write_char('*');
+            }
             let mut separator = "";
             for (at, choice) in partition.0.iter().enumerate() {
                 let how = shown.map_or(&ShownPart::Client, |shown| &shown[at]);
