@@ -247,6 +247,14 @@ impl Policy {
             || !self.counted_answers.is_all()
     }
 
+    /// Returns how many quotas a request is decided by at most; candidates are tried where no override
+    /// applies.
+    pub fn quotas_max(&self) -> usize {
+        let own = self.grant.quotas().len() + self.candidates.len();
+        let others = self.grants().map(|grant| grant.quotas().len()).max();
+        own.max(others.unwrap_or(0))
+    }
+
     /// Yields the policy's own grant, and those of its overrides.
     pub fn grants(&self) -> impl Iterator<Item = &Grant> {
         let others = self.overrides.iter().flat_map(|it| &it.grants);

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{EXIT_CONFIG, unreadable};
-use crate::config::value::{StoreUrl, bytes_text};
+use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
 use crate::config::{self, Loaded, guarantee, spelling};
 use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
-use crate::snapshot::{Listener, Policy, PolicyMode, Route};
+use crate::snapshot::{Grant, Listener, Overrides, Policy, PolicyMode, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
 /// Reads the file at `path`; prints its mistakes to standard error, or a summary to standard
@@ -145,6 +145,11 @@ fn policy(out: &mut String, policy: &Policy) {
         }
     }
     out.push('\n');
+    match policy.grant {
+        Grant::Quotas(_) => {}
+        Grant::Unlimited => *out += "    unlimited without an override\n",
+        Grant::Blocked => *out += "    blocked without an override\n",
+    }
     for part in policy.grant.quotas() {
         quota(out, &part.quota, "");
     }
@@ -165,6 +170,38 @@ fn policy(out: &mut String, policy: &Policy) {
     if let Some(advice) = guarantee::advice(&quotas) {
         let _ = writeln!(out, "    {advice}");
     }
+    if let Some(overrides) = &policy.overrides {
+        self::overrides(out, overrides);
+    }
+}
+
+fn overrides(out: &mut String, overrides: &Overrides) {
+    let count = overrides.patterns.len();
+    let s = if count == 1 { "" } else { "s" };
+    let _ = write!(out, "    {count} override{s}");
+    if let Some(by) = &overrides.by {
+        let by: Vec<_> = by.0.iter().map(spelling::choice).collect();
+        let _ = write!(out, " by {}", by.join(", "));
+    }
+    let of = |grant: Grant| {
+        let grants = overrides
+            .grant_of
+            .iter()
+            .map(|index| &overrides.grants[*index as usize]);
+        grants.filter(|one| **one == grant).count()
+    };
+    let words = [
+        (of(Grant::Unlimited), UNLIMITED),
+        (of(Grant::Blocked), BLOCKED),
+    ];
+    let words = words.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<_> = words
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    if !words.is_empty() {
+        let _ = write!(out, ": {}", words.join(", "));
+    }
+    out.push('\n');
 }
 
 fn quota(out: &mut String, quota: &Quota, role: &str) {

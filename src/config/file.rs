@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
-use super::value::{CostText, QuotaText, RefundOn, StoreUrl};
+use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket};
+use crate::request::Choice;
 use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
@@ -198,7 +199,7 @@ pub enum RawEndpoint {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawPolicy {
     /// `quota`: one or several
-    pub quota: Vec<At<QuotaText>>,
+    pub quota: Vec<At<GrantText>>,
     /// `algorithm`
     pub algorithm: AlgorithmName,
     /// `buckets`
@@ -231,8 +232,66 @@ pub struct RawPolicy {
     pub refusal_body: Option<String>,
     /// `[policies.NAME.refusal] content_type`
     pub refusal_content_type: Option<HeaderValue>,
-    /// What the snapshot has of it, but for name and quotas.
+    /// `overrides`
+    pub overrides: Vec<RawOverride>,
+    /// `overrides_by`
+    pub overrides_by: Option<Choice>,
+    /// `overrides_file`
+    pub overrides_file: Option<OverridesFile>,
+    /// What the snapshot has of it, but for name, quotas and overrides.
     pub policy: snapshot::Policy,
+}
+
+/// One of `overrides`.
+#[derive(Clone, PartialEq)]
+pub struct RawOverride {
+    /// Which clients it is about.
+    pub pattern: At<String>,
+    /// What they may do.
+    pub grant: At<RawGrant>,
+}
+
+/// The pattern may be a client's key.
+impl std::fmt::Debug for RawOverride {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RawOverride({:?})", self.grant.value)
+    }
+}
+
+/// What an override says: the value of `quota`, or a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawGrant {
+    /// `quota`: one or several
+    pub quota: Vec<At<GrantText>>,
+    /// `burst`
+    pub burst: Option<At<u64>>,
+    /// `queue`
+    pub queue: Option<At<u64>>,
+}
+
+/// `overrides_file`, read.
+#[derive(Clone)]
+pub struct OverridesFile {
+    /// Where it is.
+    pub path: String,
+    /// What is in it, until it is compiled.
+    pub content: String,
+    /// Tells its content from another one.
+    pub digest: [u8; 32],
+    /// How many overrides it has, once it is compiled.
+    pub rows: usize,
+}
+
+impl PartialEq for OverridesFile {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.path, self.digest) == (&other.path, other.digest)
+    }
+}
+
+impl std::fmt::Debug for OverridesFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OverridesFile({}, {} rows)", self.path, self.rows)
+    }
 }
 
 /// `algorithm`

@@ -27,13 +27,14 @@ pub fn load(
     env: &Env<'_>,
     slot_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Loaded, Report> {
-    let (file, mut report) = read(text, env);
+    let (mut file, mut report) = read(text, env);
     if report.is_empty() {
         let snapshot = compile(&file, slot_of).map_err(|later| {
             report.absorb(later);
             report
         })?;
         let warnings = warnings(&file, &snapshot);
+        forget_rows(&mut file, &snapshot);
         return Ok(Loaded {
             snapshot,
             file,
@@ -44,6 +45,17 @@ pub fn load(
         report.absorb(later);
     }
     Err(report)
+}
+
+/// Drops what the snapshot has of the files of overrides; the next reload is told how many rows they had.
+fn forget_rows(file: &mut File, snapshot: &Snapshot) {
+    for (table, policy) in file.policies.iter_mut().zip(&snapshot.policies) {
+        if let (Some(file), Some(overrides)) = (&mut table.value.overrides_file, &policy.overrides)
+        {
+            file.content = String::new();
+            file.rows = overrides.file_rows;
+        }
+    }
 }
 
 /// Looks a variable up in the process's environment.

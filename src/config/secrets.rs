@@ -2,10 +2,15 @@
 //!
 //! Reports go to terminals and journals. What a variable stands for never gets that far; this is for
 //! files that hold their passwords themselves. A value is [`redacted`] before it becomes part of a
-//! sentence, and the file's lines are [`overwritten`] before they are shown beside one.
+//! sentence, and the file's lines are [`overwritten`] before they are shown beside one. Clients' keys,
+//! which the patterns of overrides may be, are shortened to what logs show of them.
+
+mod patterns;
 
 use std::borrow::Cow;
 use std::ops::Range;
+
+pub(super) use self::patterns::{quoted, secret_parts};
 
 /// Keys whose values are secrets.
 const KEYS: [&str; 4] = ["password", "sentinel_password", "key_secret", "token"];
@@ -32,6 +37,9 @@ pub(super) fn overwritten(text: &str) -> String {
         .filter(|place| is_secret(text, place))
     {
         bytes[place].fill(b'*');
+    }
+    for place in patterns::find(text) {
+        bytes[place].fill(b'~');
     }
     String::from_utf8(bytes).expect("whole characters were overwritten")
 }

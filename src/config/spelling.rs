@@ -10,7 +10,9 @@ use http::HeaderValue;
 use tracing::Level;
 
 use super::file::{AlgorithmName, At, RawEndpoint};
-use super::value::{CostText, Encryption, QuotaText, RefundOn, StoreUrl};
+use super::value::{
+    BLOCKED, CostText, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED,
+};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::limit::plan::OnStoreFailure;
@@ -169,6 +171,15 @@ pub fn choice(choice: &Choice) -> String {
 /// Writes one quota of `quota`: `100 per minute`.
 pub fn quota(quota: &QuotaText) -> String {
     format!("{} per {}", quota.limit, window(quota.window))
+}
+
+/// Writes one of `quota`: a quota, `unlimited` or `blocked`.
+pub fn grant(grant: &GrantText) -> String {
+    match grant {
+        GrantText::Quota(text) => quota(text),
+        GrantText::Unlimited => UNLIMITED.to_owned(),
+        GrantText::Blocked => BLOCKED.to_owned(),
+    }
 }
 
 /// Writes `cost`: `5`, `response-header:x-cost`.

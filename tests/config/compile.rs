@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tollgate::cli::check::summary;
 use tollgate::config::load;
 use tollgate::limit::plan::{CHECKS_MAX, SeriesId};
+use tollgate::snapshot::Grant;
 
 #[test]
 fn good_files_get_exactly_the_summary_beside_them() {
@@ -67,6 +68,94 @@ fn files(folder: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// A file with one policy that has these lines.
+fn with_policy(lines: &str) -> String {
+    format!(
+        "[listeners.main]\naddress = '127.0.0.1:0'\n[upstreams.echo]\nendpoints = ['builtin:echo']\n\
+         [policies.a]\n{lines}\n[[routes]]\npath = '/*'\nupstream = 'echo'\npolicies = ['a']\n"
+    )
+}
+
+fn mistakes(text: &str) -> Vec<String> {
+    let loaded = load(text, &|_| None, &mut |_| SeriesId(0));
+    loaded
+        .err()
+        .map_or(Vec::new(), |report| report.lines("a.toml", text))
+}
+
+#[test]
+fn the_longest_list_of_a_policy_counts_and_its_windows_have_a_bound() {
+    let quotas = |count: usize| {
+        let quotas: Vec<String> = (1..=count).map(|s| format!("'1 per {s} s'")).collect();
+        quotas.join(", ")
+    };
+    let list = |count| {
+        with_policy(&format!(
+            "quota = '1 per s'\noverrides = {{ '10.0.0.1' = [{}] }}",
+            quotas(count)
+        ))
+    };
+    assert_eq!(mistakes(&list(32)), [""; 0]);
+    let many = mistakes(&list(CHECKS_MAX + 1));
+    assert!(
+        many.iter()
+            .any(|line| line.contains("the route's policies have 256 quotas")),
+        "{many:?}"
+    );
+    let apart = |count: usize| {
+        let rows = (1..=count).map(|s| format!("'10.0.0.{s}' = '5 per {s} s'\n"));
+        with_policy(&format!(
+            "quota = '1 per s'\n[policies.a.overrides]\n{}",
+            rows.collect::<String>()
+        ))
+    };
+    assert_eq!(mistakes(&apart(32)), [""; 0]);
+    let [one] = &mistakes(&apart(34))[..] else {
+        panic!("one mistake");
+    };
+    assert!(
+        one.starts_with(
+            "a.toml:40:1: the overrides of this policy have too many different windows"
+        ),
+        "{one}"
+    );
+}
+
+#[test]
+fn a_grant_is_kept_once_and_a_window_has_one_series() {
+    let text = with_policy(
+        "quota = ['1 per 2s', '9 per minute']\n[policies.a.overrides]\n'10.0.0.1' = '5 per 2s'\n\
+         '10.0.0.2' = ['5 per 2000ms']\n'10.0.0.3' = { quota = '7 per 3s' }\n'10.0.0.4' = '5 per 2s'\n\
+         '10.0.0.5' = ['5 per 2s', '7 per 3s']\n'10.0.0.6' = 'blocked'\n'10.0.0.7' = 'blocked'\n",
+    );
+    let mut asked = Vec::new();
+    let loaded = load(&text, &|_| None, &mut |series| {
+        asked.push(series.window.0 / 1_000_000);
+        SeriesId(u32::try_from(asked.len()).expect("few"))
+    });
+    let snapshot = loaded.expect("a good file").snapshot;
+    assert_eq!(asked, [2, 60, 3]);
+    let overrides = snapshot.policies[0]
+        .overrides
+        .as_ref()
+        .expect("it has some");
+    assert_eq!(overrides.grant_of, [0, 0, 1, 0, 2, 3, 3]);
+    let quotas = overrides.grants.iter().map(|grant| {
+        let quotas = grant.quotas().iter();
+        quotas
+            .map(|quota| (&*quota.policy_item, quota.series_id.0))
+            .collect::<Vec<_>>()
+    });
+    let expected: [&[(&str, u32)]; 4] = [
+        &[("\"a\";q=5;w=2", 1)],
+        &[("\"a\";q=7;w=3", 3)],
+        &[("\"a:2s\";q=5;w=2", 1), ("\"a:3s\";q=7;w=3", 3)],
+        &[],
+    ];
+    assert_eq!(quotas.collect::<Vec<_>>(), expected);
+    assert_eq!(overrides.grants[3], Grant::Blocked);
 }
 
 #[test]

@@ -18,6 +18,11 @@ fn bad_files_have_exactly_these_reports() {
         let text = fs::read_to_string(&path).expect("a readable file");
         let name = path.file_name().expect("a name").to_string_lossy();
         let rendered = report_of(&name, &text);
+        let lines = report(&text).lines(&name, &text).join("\n");
+        assert!(
+            !(rendered.clone() + &lines).contains("hunter2"),
+            "{rendered}{lines}"
+        );
         let golden = path.with_extension("txt");
         if rewrite {
             fs::write(&golden, &rendered).expect("a writable directory");

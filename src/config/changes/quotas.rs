@@ -1,15 +1,22 @@
 //! What a reload changes about a policy, and which counters survive it.
 
-use crate::config::file::{At, RawPolicy};
+use crate::config::file::{At, OverridesFile, RawPolicy};
 use crate::config::options::{Change, Effect, POLICY};
 use crate::config::spelling;
-use crate::config::value::QuotaText;
+use crate::config::value::GrantText;
 
 /// Says what changes between two policies of one name.
 ///
 /// What starts the counters afresh comes first; the quotas are told one by one.
 pub(super) fn changes(old: &RawPolicy, new: &RawPolicy) -> Vec<Change> {
     let mut changes = POLICY.changes(old, new);
+    if let (Some(was), Some(is)) = (&old.overrides_file, &new.overrides_file)
+        && let Some(change) = changes
+            .iter_mut()
+            .find(|change| change.key == "overrides_file")
+    {
+        change.text = rows(was, is);
+    }
     let is_another = |key| move |change: &Change| change.key == key;
     // What divided the window of another algorithm says nothing more.
     let is_same = !changes.iter().any(is_another("algorithm"));
@@ -27,12 +34,27 @@ pub(super) fn changes(old: &RawPolicy, new: &RawPolicy) -> Vec<Change> {
     changes
 }
 
+/// Says how a file of overrides differs.
+fn rows(was: &OverridesFile, is: &OverridesFile) -> String {
+    let (before, after) = (was.rows, is.rows);
+    let rows = if after == 1 { "row" } else { "rows" };
+    if was.path != is.path {
+        format!("{} → {}, {before} → {after} {rows}", was.path, is.path)
+    } else if before == after {
+        format!("changed, {after} {rows}")
+    } else {
+        format!("{before} → {after} {rows}")
+    }
+}
+
 /// Says which quotas changed their number, came and went; a window is what identifies one.
-fn quotas(old: &[At<QuotaText>], new: &[At<QuotaText>]) -> Vec<Change> {
-    let find = |list: &[At<QuotaText>], one: &QuotaText| {
-        let place = list
-            .iter()
-            .position(|other| other.value.window == one.window);
+fn quotas(old: &[At<GrantText>], new: &[At<GrantText>]) -> Vec<Change> {
+    let is_one = |one: &GrantText, other: &GrantText| match (one, other) {
+        (GrantText::Quota(one), GrantText::Quota(other)) => one.window == other.window,
+        _ => one == other,
+    };
+    let find = |list: &[At<GrantText>], one: &GrantText| {
+        let place = list.iter().position(|other| is_one(&other.value, one));
         place.map(|at| list[at].value.clone())
     };
     let mut changes = Vec::new();
@@ -41,19 +63,28 @@ fn quotas(old: &[At<QuotaText>], new: &[At<QuotaText>]) -> Vec<Change> {
         changes.push(Change { key, text, effect });
     };
     for At { value: was, .. } in old {
-        if let Some(is) = find(new, was).filter(|is| is.limit != was.limit) {
-            let text = format!("{} → {}", was.limit, spelling::quota(&is));
+        if let (GrantText::Quota(was), Some(is)) = (was, find(new, was))
+            && let GrantText::Quota(quota) = &is
+            && quota.limit != was.limit
+        {
+            let text = format!("{} → {}", was.limit, spelling::grant(&is));
             add(text, Effect::CountersKept);
         }
     }
-    let only = |these: &[At<QuotaText>], those: &[At<QuotaText>]| -> Vec<String> {
+    let only = |these: &[At<GrantText>], those: &[At<GrantText>]| -> Vec<String> {
         let only = these.iter().filter(|one| find(those, &one.value).is_none());
-        only.map(|one| spelling::quota(&one.value)).collect()
+        only.map(|one| spelling::grant(&one.value)).collect()
     };
     let (gone, come) = (only(old, new), only(new, old));
+    let is_quota = |at: &At<GrantText>| matches!(at.value, GrantText::Quota(_));
     if let ([was], [is]) = (gone.as_slice(), come.as_slice()) {
-        let text = format!("{was} → {is}, counters start afresh");
-        add(text, Effect::Applies);
+        let all_quotas = old.iter().chain(new).all(is_quota);
+        let note = if all_quotas {
+            ", counters start afresh"
+        } else {
+            ""
+        };
+        add(format!("{was} → {is}{note}"), Effect::Applies);
     } else {
         for (quotas, what) in [(gone, "removed"), (come, "added")] {
             for quota in quotas {

@@ -8,9 +8,11 @@
 mod costs;
 mod listeners;
 mod names;
+mod overrides;
 mod policies;
 mod quotas;
 mod routes;
+mod rows;
 mod store;
 mod upstreams;
 mod warnings;
@@ -18,7 +20,7 @@ mod warnings;
 pub(super) use listeners::listener;
 pub use warnings::warnings;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -34,7 +36,7 @@ use crate::store::{Role, Series, Shape};
 /// Compiles a file, or says everything that is wrong with it.
 ///
 /// A file that the reader found a mistake in is good for finding further ones only.
-/// `slot_of` is the store's: it is asked once per quota, and only if nothing is wrong.
+/// `slot_of` is the store's: it is asked once per policy and window, and only if nothing is wrong.
 pub fn compile(
     file: &File,
     slot_of: &mut dyn FnMut(&Series) -> SeriesId,
@@ -43,29 +45,13 @@ pub fn compile(
     let listeners = listeners::compile(file, &mut report);
     let upstreams = upstreams::compile(file, &mut report);
     let mut policies = policies::compile(file, &mut report);
-    let mut routing = routes::compile(file, &mut report);
+    let mut routing = routes::compile(file, &policies, &mut report);
     let store = store::compile(&file.store, &mut report);
     if !report.is_empty() {
         return Err(report);
     }
     for policy in &mut policies {
-        let name = &policy.name;
-        let mut number = |part: &mut PolicyQuota, role| {
-            part.series_id = slot_of(&Series {
-                policy: Arc::clone(name),
-                role,
-                shape: Shape::of(&part.quota),
-                window: part.quota.window,
-            });
-        };
-        if let Grant::Quotas(quotas) = &mut policy.grant {
-            for part in quotas {
-                number(part, Role::Real);
-            }
-        }
-        for part in &mut policy.candidates {
-            number(part, Role::Candidate);
-        }
+        assign(policy, slot_of);
     }
     for route in &mut routing.routes {
         route.reads = reads(route, &policies);
@@ -90,6 +76,33 @@ fn reads(route: &Route, policies: &[Policy]) -> Reads {
     let applied = route.policies.iter();
     let parts = applied.flat_map(|applied| policies[applied.policy].parts());
     Reads::of(parts, None)
+}
+
+/// Gives the quotas of a policy and of its overrides their series: one for each window.
+fn assign(policy: &mut Policy, slot_of: &mut dyn FnMut(&Series) -> SeriesId) {
+    let (name, mut known) = (&policy.name, HashMap::new());
+    let mut number = |part: &mut PolicyQuota, role| {
+        let series = Series {
+            policy: Arc::clone(name),
+            role,
+            shape: Shape::of(&part.quota),
+            window: part.quota.window,
+        };
+        let known = known.entry((role, part.quota.window));
+        part.series_id = *known.or_insert_with(|| slot_of(&series));
+    };
+    let overrides = policy.overrides.as_mut().and_then(Arc::get_mut);
+    let others = overrides.into_iter().flat_map(|it| &mut it.grants);
+    for grant in [&mut policy.grant].into_iter().chain(others) {
+        if let Grant::Quotas(quotas) = grant {
+            for part in quotas {
+                number(part, Role::Real);
+            }
+        }
+    }
+    for part in &mut policy.candidates {
+        number(part, Role::Candidate);
+    }
 }
 
 /// Collects the headers that tell requests apart, each once.

@@ -1,4 +1,5 @@
-//! Quotas: the arithmetic that each algorithm needs must work out, to the microsecond.
+//! Quotas: the arithmetic that each algorithm needs must work out, to the microsecond; and the texts
+//! that answers carry.
 //!
 //! The conditions are those of `limits.md`: a sliding window's buckets divide the window, gcra's
 //! interval keeps the rate within 1 %, and nothing grows past 2^52.
@@ -6,19 +7,96 @@
 use std::ops::Range;
 
 use crate::clock::Micros;
-use crate::config::file::{AlgorithmName, At, RawPolicy, Table};
+use crate::config::file::{AlgorithmName, At, RawGrant, RawPolicy, Table};
 use crate::config::options::{BUCKETS_MAX, POLICY};
 use crate::config::report::Report;
 use crate::config::spelling;
-use crate::config::value::QuotaText;
+use crate::config::value::{GrantText, QuotaText};
+use crate::limit::plan::SeriesId;
 use crate::limit::quota::COUNT_MAX;
 use crate::limit::{Algorithm, Quota};
+use crate::snapshot::{Grant, PolicyQuota};
 
-/// Compiles the quotas of a policy, each with its window as the operator wrote it.
-pub(super) fn compile<'f>(
-    table: &'f Table<RawPolicy>,
+/// How the quotas of a policy, or of one of its overrides, are counted, and where that is said.
+pub(super) struct Counting<'f> {
+    policy: &'f RawPolicy,
+    burst: Option<u64>,
+    queue: u64,
+    /// Where `buckets`, `burst` and `queue` stand; none: what is wrong with them is said of the quota.
+    places: [Option<&'f Range<usize>>; 3],
+}
+
+impl<'f> Counting<'f> {
+    /// As the policy says.
+    pub(super) fn of(table: &'f Table<RawPolicy>) -> Self {
+        let policy = &table.value;
+        Self {
+            policy,
+            burst: policy.burst,
+            queue: policy.queue,
+            places: ["buckets", "burst", "queue"].map(|key| table.place(key)),
+        }
+    }
+
+    /// As an override of the policy says: what it leaves out has its default.
+    pub(super) fn of_override(policy: &'f RawPolicy, grant: &'f RawGrant) -> Self {
+        let at = |at: &'f Option<At<u64>>| at.as_ref().map(|at| (at.value, &at.span));
+        let (burst, queue) = (at(&grant.burst), at(&grant.queue));
+        Self {
+            policy,
+            burst: burst.map(|(burst, _)| burst),
+            queue: queue.map_or(0, |(queue, _)| queue),
+            places: [
+                None,
+                burst.map(|(_, place)| place),
+                queue.map(|(_, place)| place),
+            ],
+        }
+    }
+
+    fn algorithm(&self, limit: u64) -> Algorithm {
+        match self.policy.algorithm {
+            AlgorithmName::FixedWindow => Algorithm::FixedWindow,
+            AlgorithmName::SlidingWindow => Algorithm::SlidingWindow {
+                buckets: self.policy.buckets,
+                leaving: self.policy.leaving,
+            },
+            AlgorithmName::SlidingLog => Algorithm::SlidingLog,
+            AlgorithmName::Gcra => Algorithm::Gcra {
+                burst: self.burst.unwrap_or(limit),
+            },
+            AlgorithmName::LeakyBucket => Algorithm::LeakyBucket { queue: self.queue },
+        }
+    }
+}
+
+/// Compiles a list of quotas, or the word that stands for one; series ids are not assigned yet.
+pub(super) fn grant(
+    name: &str,
+    list: &[At<GrantText>],
+    counting: &Counting<'_>,
     report: &mut Report,
-) -> Vec<(Quota, &'f str)> {
+) -> Grant {
+    let word = |at: &&At<GrantText>| !matches!(at.value, GrantText::Quota(_));
+    if let Some(word) = list.iter().find(word) {
+        if list.len() > 1 {
+            let message = format!("`{}` stands beside quotas", spelling::grant(&word.value));
+            report.mistake(&word.span, message, "quotas, or this word alone");
+        }
+        return match word.value {
+            GrantText::Blocked => Grant::Blocked,
+            _ => Grant::Unlimited,
+        };
+    }
+    let texts = list.iter().filter_map(|at| match &at.value {
+        GrantText::Quota(quota) => Some((quota, &at.span)),
+        _ => None,
+    });
+    Grant::Quotas(quotas(name, &texts.collect::<Vec<_>>(), counting, report))
+}
+
+/// Compiles the quotas of a policy.
+pub(super) fn compile(table: &Table<RawPolicy>, report: &mut Report) -> Grant {
     let quotas = &table.value.quota;
     if let Some(place) = table.place("quota")
         && quotas.is_empty()
@@ -27,89 +105,84 @@ pub(super) fn compile<'f>(
         (report.mistake(place, "the list of quotas is empty", "at least one quota"))
             .hint("`mode = \"off\"` turns a policy off");
     }
-    list(table, quotas, report)
+    grant(&table.name, quotas, &Counting::of(table), report)
 }
 
 /// Compiles the quotas that are tried beside those of a policy.
-pub(super) fn candidates<'f>(
-    table: &'f Table<RawPolicy>,
-    report: &mut Report,
-) -> Vec<(Quota, &'f str)> {
-    list(table, &table.value.candidate, report)
+pub(super) fn candidates(table: &Table<RawPolicy>, report: &mut Report) -> Vec<PolicyQuota> {
+    let texts = table.value.candidate.iter().map(|at| (&at.value, &at.span));
+    quotas(
+        &table.name,
+        &texts.collect::<Vec<_>>(),
+        &Counting::of(table),
+        report,
+    )
 }
 
-/// Compiles quotas that count as the policy says.
-fn list<'f>(
-    table: &Table<RawPolicy>,
-    quotas: &'f [At<QuotaText>],
+/// Compiles quotas that must all hold, with the texts that answers have of them.
+fn quotas(
+    name: &str,
+    texts: &[Text<'_>],
+    counting: &Counting<'_>,
     report: &mut Report,
-) -> Vec<(Quota, &'f str)> {
-    let policy = &table.value;
-    check_windows(quotas, report);
-    let compiled = quotas.iter().map(|text| {
+) -> Vec<PolicyQuota> {
+    check_windows(texts, report);
+    let quotas = texts.iter().map(|(text, place)| {
         let quota = Quota {
-            limit: text.value.limit,
-            window: text.value.window,
-            algorithm: algorithm(policy, text.value.limit),
-            count: policy.count,
-            align: policy.align,
+            limit: text.limit,
+            window: text.window,
+            algorithm: counting.algorithm(text.limit),
+            count: counting.policy.count,
+            align: counting.policy.align,
         };
-        check_arithmetic(table, text, &quota, report);
-        (quota, text.value.window_text.as_str())
+        check_arithmetic(counting, place, &quota, report);
+        let item = item(name, (texts.len() > 1).then_some(&text.window_text));
+        PolicyQuota {
+            series_id: SeriesId(0),
+            policy_item: policy_item(&item, &quota),
+            item,
+            quota,
+        }
     });
-    compiled.collect()
+    quotas.collect()
 }
 
-fn algorithm(policy: &RawPolicy, limit: u64) -> Algorithm {
-    match policy.algorithm {
-        AlgorithmName::FixedWindow => Algorithm::FixedWindow,
-        AlgorithmName::SlidingWindow => Algorithm::SlidingWindow {
-            buckets: policy.buckets,
-            leaving: policy.leaving,
-        },
-        AlgorithmName::SlidingLog => Algorithm::SlidingLog,
-        AlgorithmName::Gcra => Algorithm::Gcra {
-            burst: policy.burst.unwrap_or(limit),
-        },
-        AlgorithmName::LeakyBucket => Algorithm::LeakyBucket {
-            queue: policy.queue,
-        },
-    }
-}
+/// A quota, and where it stands.
+type Text<'f> = (&'f QuotaText, &'f Range<usize>);
 
 /// Two quotas over one window would share their counters; the larger never refuses anyway.
-fn check_windows(quotas: &[At<QuotaText>], report: &mut Report) {
-    for (at, quota) in quotas.iter().enumerate() {
-        let same = |earlier: &&At<QuotaText>| earlier.value.window == quota.value.window;
-        if let Some(earlier) = quotas[..at].iter().find(same) {
-            let least = earlier.value.limit.min(quota.value.limit);
-            let span = spelling::span(quota.value.window);
-            let window = spelling::window(quota.value.window);
+fn check_windows(quotas: &[Text<'_>], report: &mut Report) {
+    for (at, (quota, place)) in quotas.iter().enumerate() {
+        let same = |(earlier, _): &&Text<'_>| earlier.window == quota.window;
+        if let Some((earlier, _)) = quotas[..at].iter().find(same) {
+            let least = earlier.limit.min(quota.limit);
+            let span = spelling::span(quota.window);
+            let window = spelling::window(quota.window);
             let message = format!("two quotas of one policy have the same window, {span}");
-            (report.mistake(&quota.span, message, "a window of its own"))
+            (report.mistake(place, message, "a window of its own"))
                 .hint(format!("keep the smaller: `\"{least} per {window}\"`"));
         }
     }
 }
 
 fn check_arithmetic(
-    table: &Table<RawPolicy>,
-    text: &At<QuotaText>,
+    counting: &Counting<'_>,
+    place: &Range<usize>,
     quota: &Quota,
     report: &mut Report,
 ) {
-    let place = |key| table.place(key).unwrap_or(&text.span);
+    let [of_buckets, of_burst, of_queue] = counting.places.map(|key| key.unwrap_or(place));
     match quota.algorithm {
         Algorithm::SlidingWindow { buckets, .. } => {
-            check_buckets(place("buckets"), quota.window, buckets, report);
+            check_buckets(of_buckets, quota.window, buckets, report);
         }
         Algorithm::Gcra { burst } => {
-            check_interval(text, quota, report);
-            check_reach(("burst", burst, 0), place("burst"), quota, report);
+            check_interval(place, quota, report);
+            check_reach(("burst", burst, 0), of_burst, quota, report);
         }
         Algorithm::LeakyBucket { queue } => {
-            check_interval(text, quota, report);
-            check_reach(("queue", queue, 1), place("queue"), quota, report);
+            check_interval(place, quota, report);
+            check_reach(("queue", queue, 1), of_queue, quota, report);
         }
         _ => {}
     }
@@ -133,7 +206,7 @@ fn check_buckets(place: &Range<usize>, window: Micros, buckets: u32, report: &mu
 }
 
 /// The interval is whole microseconds; rounding it up must not cost more than 1 % of the rate.
-fn check_interval(text: &At<QuotaText>, quota: &Quota, report: &mut Report) {
+fn check_interval(place: &Range<usize>, quota: &Quota, report: &mut Report) {
     let (limit, window_us) = (u128::from(quota.limit), u128::from(quota.window.0));
     let interval_us = quota.interval_us();
     // The rate that is kept is 1 per interval; it is window / (limit * interval) of the one asked for.
@@ -150,7 +223,7 @@ fn check_interval(text: &At<QuotaText>, quota: &Quota, report: &mut Report) {
     let (interval, rate) = (spelling::span(Micros(interval_us)), spelling::rate(quota));
     let message = format!("a unit every {interval} is over 1 % slower than {rate}");
     let expected = "a rate with an interval of whole microseconds";
-    (report.mistake(&text.span, message, expected))
+    (report.mistake(place, message, expected))
         .hint(format!("the nearest exact rates: {}", nearest.join(", ")));
 }
 
@@ -171,4 +244,56 @@ fn check_reach(
     let interval = spelling::span(Micros(interval_us));
     let expected = format!("at most {most} at a unit every {interval}");
     report.mistake(place, message, expected);
+}
+
+/// Renders a quota's name as a structured-field string (RFC 9651, section 4.1.6).
+///
+/// The reader takes no name that would have to be escaped.
+fn item(name: &str, window_text: Option<&str>) -> Box<str> {
+    match window_text {
+        Some(window_text) => format!("\"{name}:{window_text}\"").into(),
+        None => format!("\"{name}\"").into(),
+    }
+}
+
+/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up.
+fn policy_item(item: &str, quota: &Quota) -> Box<str> {
+    let limit = quota.limit.min(INTEGER_MAX);
+    let window_s = quota.window.0.div_ceil(1_000_000);
+    format!("{item};q={limit};w={window_s}").into()
+}
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1).
+const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Micros;
+    use crate::limit::{Align, Count};
+
+    #[test]
+    fn items_are_structured_field_strings() {
+        assert_eq!(&*item("per-client", None), r#""per-client""#);
+        assert_eq!(&*item("per-client", Some("2s")), r#""per-client:2s""#);
+    }
+
+    #[test]
+    fn policy_items_round_the_window_up_and_hold_the_limit_to_an_integer() {
+        let quota = |limit, window_us| Quota {
+            limit,
+            window: Micros(window_us),
+            algorithm: Algorithm::FixedWindow,
+            count: Count::Admitted,
+            align: Align::Epoch,
+        };
+        assert_eq!(
+            &*policy_item("\"a\"", &quota(100, 60_000_000)),
+            "\"a\";q=100;w=60"
+        );
+        assert_eq!(
+            &*policy_item("\"a\"", &quota(1 << 52, 1_500_000)),
+            "\"a\";q=999999999999999;w=2"
+        );
+    }
 }

@@ -12,10 +12,10 @@ use crate::config::value::CostText;
 use crate::limit::plan::CHECKS_MAX;
 use crate::request::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule};
 use crate::request::{Choice, Part};
-use crate::snapshot::{AppliedPolicy, FieldChanges, Route};
+use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, Route};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
-pub(super) fn compile(file: &File, report: &mut Report) -> Routing {
+pub(super) fn compile(file: &File, policies: &[Policy], report: &mut Report) -> Routing {
     if file.routes.is_empty() && !file.lost.may_be_any("routes") {
         (report.mistake(
             &(0..0),
@@ -31,6 +31,7 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Routing {
     }
     let mut compiler = Compiler {
         file,
+        policies,
         names,
         by_default,
         report,
@@ -76,6 +77,8 @@ fn is_incomplete(table: &Table<RawRoute>) -> bool {
 /// What a route is compiled with.
 struct Compiler<'f, 'r> {
     file: &'f File,
+    /// Compiled, in the file's order.
+    policies: &'f [Policy],
     names: Names<'f>,
     by_default: Vec<PolicyUse>,
     report: &'r mut Report,
@@ -140,8 +143,8 @@ impl Compiler<'_, '_> {
         }
         let policy = |use_: &PolicyUse| &file.policies[use_.policy].value;
         uses.retain(|use_| policy(use_).policy.mode.is_some());
-        let checks = |use_| policy(use_).quota.len() + policy(use_).candidate.len();
-        let count: usize = uses.iter().map(checks).sum();
+        let most = |use_: &PolicyUse| self.policies[use_.policy].quotas_max();
+        let count: usize = uses.iter().map(most).sum();
         // A request spends all quotas of its route in one step, which has its bound.
         if count > CHECKS_MAX {
             let message = format!("the route's policies have {count} quotas");
@@ -173,7 +176,8 @@ impl Compiler<'_, '_> {
             Part::PathParam(param) => path.params().contains(param),
             _ => true,
         };
-        for Choice(parts) in &policy.value.policy.partition.0 {
+        let chooser = &policy.value.overrides_by;
+        for Choice(parts) in policy.value.policy.partition.0.iter().chain(chooser) {
             let lacking = parts.first().filter(|_| !parts.iter().any(has));
             let Some(Part::PathParam(param)) = lacking else {
                 continue;

@@ -1,5 +1,7 @@
 //! What is valid but probably not what was meant: `check`, the start and each reload say it, and go on.
 
+use ipnet::Ipv6Net;
+
 use super::store;
 use crate::config::file::File;
 use crate::limit::Count;
@@ -31,6 +33,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         found.extend(said_by_clients(policy));
         found.extend(priced_by_clients(policy));
         found.extend(refused_by_others(policy));
+        found.extend(never_matched(file, policy));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
@@ -67,7 +70,8 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
 
 /// An address that only trusted peers may say names nobody else: of others it is taken out.
 fn said_by_clients(policy: &Policy) -> Option<String> {
-    let parts = policy.partition.0.iter().flat_map(|choice| &choice.0);
+    let choices = policy.partition.0.iter().chain(&policy.overrides_by().0);
+    let parts = choices.flat_map(|choice| &choice.0);
     let mut names = parts.filter_map(|part| match part {
         Part::Header(name) => Some(name.as_str()),
         _ => None,
@@ -110,6 +114,19 @@ fn refused_by_others(policy: &Policy) -> Option<String> {
             policy.name
         )
     })
+}
+
+/// A client's IPv6 address is known by its first bits only, so a longer network is nobody's.
+fn never_matched(file: &File, policy: &Policy) -> Option<String> {
+    let network = policy.overrides.as_ref()?.patterns.longest_ipv6()?;
+    let prefixes = (file.listeners.iter()).map(|table| table.value.identity.ipv6_prefix);
+    let most = prefixes.max().filter(|most| *most < network.prefix_len())?;
+    let meant = Ipv6Net::new(network.addr(), most).ok()?.trunc();
+    Some(format!(
+        "policy `{}`: the override of `{network}` never matches, because IPv6 clients count by /{most}: \
+         did you mean `{meant}`?",
+        policy.name
+    ))
 }
 
 /// A cost above what a quota can ever hold is always refused.

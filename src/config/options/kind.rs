@@ -28,7 +28,7 @@ type Read<V> = Box<dyn Fn(Scalar<'_, '_>) -> Option<V> + Send + Sync>;
 type Spell<V> = Box<dyn Fn(&V) -> String + Send + Sync>;
 
 impl<V: PartialEq + 'static> Kind<V> {
-    fn new(
+    pub(super) fn new(
         example: &str,
         read: impl Fn(Scalar<'_, '_>) -> Option<V> + Send + Sync + 'static,
         spell: impl Fn(&V) -> String + Send + Sync + 'static,

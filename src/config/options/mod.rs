@@ -11,6 +11,7 @@
 mod general;
 mod kind;
 mod listeners;
+mod overrides;
 mod policies;
 mod routes;
 mod store;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use http::StatusCode;
 
 use super::kind::{free_text, list, list_or_one, number, number_or_text, text, word};
+use super::overrides::{grants, overrides, overrides_file};
 use super::{Effect, Keys};
 use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::spelling;
@@ -33,7 +34,7 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
     let refunds = number_or_text("5xx", refund_on, spelling::refund_on);
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
     Keys::<RawPolicy>::of("policy", "[policies.NAME]")
-        .key("quota", list_or_one(a_quota("100 per minute")))
+        .key("quota", grants())
         .sets(|it| &mut it.quota)
         .doc("Units per window, or a list that must all hold:")
         .key("algorithm", algorithm)
@@ -103,8 +104,20 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .key("on_store_failure", on_failure)
         .sets(|it| &mut it.policy.on_store_failure)
         .doc("When the store cannot answer or is full:")
+        .key("overrides", overrides())
+        .sets(|it| &mut it.overrides)
+        .doc("What single clients may do instead:")
+        .key(
+            "overrides_by",
+            text("header:x-plan", part_choice, spelling::choice).or_none("the partition"),
+        )
+        .sets(|it| &mut it.overrides_by)
+        .doc("What chooses the override; without it, the partition.")
+        .key("overrides_file", overrides_file().or_none("none"))
+        .sets(|it| &mut it.overrides_file)
+        .doc("A CSV file of more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("time_zone anchor_day penalty overrides overrides_by overrides_file")
+        .not_yet("time_zone anchor_day penalty")
 });
 
 /// `[policies.NAME.refusal]`

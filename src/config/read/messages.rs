@@ -11,7 +11,7 @@ use crate::config::value::{Wrong, did_you_mean, one_of};
 ///
 /// A password in it is overwritten before the text becomes part of the sentence, and a hint, which
 /// may repeat the text, is left out then.
-pub(super) fn say(report: &mut Report, wrong: Wrong, text: &str, span: Range<usize>) {
+pub(in crate::config) fn say(report: &mut Report, wrong: Wrong, text: &str, span: Range<usize>) {
     let redacted = redacted(text);
     let subject = match wrong.subject {
         Some(subject) => subject.to_owned(),

@@ -15,6 +15,7 @@ mod variables;
 
 use toml::de::{DeTable, DeValue};
 
+pub(super) use messages::say;
 pub use scalar::{Form, OneItem, Scalar};
 pub use variables::{Env, Template};
 

@@ -8,8 +8,10 @@ use toml::de::{DeInteger, DeValue};
 
 use super::Source;
 use super::messages::say;
+use super::table::Reader;
 use super::variables::{Template, expand};
-use crate::config::file::At;
+use crate::config::file::{At, Lost};
+use crate::config::options::Keys;
 use crate::config::report::{Mistake, Report};
 use crate::config::secrets::redacted;
 use crate::config::value::Wrong;
@@ -186,6 +188,63 @@ impl<'t> Scalar<'t, '_> {
             pairs.extend(name.zip(value.read(&Form::Text("*"), &parse)));
         }
         Some(pairs)
+    }
+
+    /// Reads a table whose keys are free, in the file's order; `quoted` is how messages call a key.
+    pub fn entries<V>(
+        mut self,
+        example: &str,
+        quoted: impl Fn(&str) -> String,
+        read: impl Fn(Scalar<'_, '_>) -> Option<V>,
+    ) -> Option<Vec<(At<String>, At<V>)>> {
+        let DeValue::Table(entries) = self.node.get_ref() else {
+            self.mistyped("a table", format!("`{example}`"));
+            return None;
+        };
+        let mut all = Vec::with_capacity(entries.len());
+        for (key, node) in entries {
+            let (value, span) = (key.get_ref().as_ref().to_owned(), key.span());
+            let is_dotted = self
+                .source
+                .text
+                .get(node.span())
+                .is_some_and(|raw| !raw.starts_with(['{', '[']));
+            if node.get_ref().is_table() && is_dotted {
+                let message = format!(
+                    "`{}` and what follows it has dots and no quotes",
+                    quoted(&value)
+                );
+                (self.report.mistake(&span, message, "a pattern in quotes"))
+                    .hint("write `\"10.0.0.1\" = …`");
+                continue;
+            }
+            let read = read(self.part(format!("`{}`", quoted(&value)), node));
+            all.extend(read.map(|read| {
+                (
+                    At { value, span },
+                    At {
+                        value: read,
+                        span: node.span(),
+                    },
+                )
+            }));
+        }
+        Some(all)
+    }
+
+    /// Reads a table of the keys that are known to `keys`; none if it is no table.
+    pub fn table<T: Clone + Default + PartialEq>(&mut self, keys: &'static Keys<T>) -> Option<T> {
+        let DeValue::Table(entries) = self.node.get_ref() else {
+            return None;
+        };
+        let name = self.subject.trim_matches('`').to_owned();
+        let mut reader = Reader {
+            entries,
+            source: self.source,
+            lost: &Lost::default(),
+            report: self.report,
+        };
+        Some(reader.read(keys, &name, self.node.span()).value)
     }
 
     fn part(&mut self, subject: String, node: &'t Spanned<DeValue<'t>>) -> Scalar<'t, '_> {

@@ -142,6 +142,9 @@ refund_on = [503, "4xx", "connect", "timeout"]
 mode = "mark"
 candidate = "600 per 2s"
 on_store_failure = "closed"
+overrides_by = "header:x-plan"
+overrides_file = "tests/config/tls/overrides.csv"
+overrides = { "key-hunter2" = "unlimited", b = ["1 per s"], c = { quota = "${W} per s", burst = "${W}", queue = 3 } }
 
 [policies.per-client.refusal]
 status = 503

@@ -1,0 +1,334 @@
+//! Overrides of a policy: the patterns and grants of its table, and of its file.
+//!
+//! A file may have hundreds of thousands of rows. So a grant is compiled once for all rows that
+//! spell it alike, and kept once for all that mean the same.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::policies::check_key;
+use super::quotas::{self, Counting};
+use super::rows::{Row, Rows, rows};
+use crate::clock::Micros;
+use crate::config::file::{AlgorithmName, At, OverridesFile, RawGrant, RawPolicy, Table};
+use crate::config::options::POLICY;
+use crate::config::read::say;
+use crate::config::report::{OtherFile, Place, Report};
+use crate::config::secrets::{quoted, secret_parts};
+use crate::config::spelling;
+use crate::config::value::{Chooser, GrantText, grant};
+use crate::limit::Algorithm;
+use crate::request::{EqualPatterns, Part, Partition, Pattern, Patterns};
+use crate::snapshot::{Grant, Overrides, Policy};
+
+/// Compiles the overrides of a policy, the rest of which is compiled.
+pub(super) fn compile(
+    table: &Table<RawPolicy>,
+    policy: &Policy,
+    report: &mut Report,
+) -> Option<Overrides> {
+    let raw = &table.value;
+    let file = raw.overrides_file.as_ref();
+    if raw.overrides.is_empty() && file.is_none() {
+        check_alone(table, policy, report);
+        return None;
+    }
+    let by = raw
+        .overrides_by
+        .clone()
+        .map(|choice| Partition(vec![choice]));
+    let chooser = Chooser {
+        by: by.as_ref().unwrap_or(&policy.partition),
+        are_tiers: by.is_some(),
+    };
+    if chooser.by.0.is_empty() {
+        let place = table.place("overrides").or(table.place("overrides_file"));
+        let message = "the partition is one for all clients, so none has an override";
+        (report.mistake(
+            place.unwrap_or(&table.span),
+            message,
+            "a partition with parts",
+        ))
+        .hint("name the parts in `partition`, or what chooses in `overrides_by`");
+        return None;
+    }
+    let mut of_file = Report::default();
+    let mut compiler = Compiler::new(table, chooser);
+    for (origin, one) in raw.overrides.iter().enumerate() {
+        let At { value, span } = &one.pattern;
+        let raw = &one.grant.value;
+        compiler.check_keys(raw, report);
+        if raw.quota.is_empty() {
+            report.mistake(
+                &one.grant.span,
+                "the list of quotas is empty",
+                "at least one quota",
+            );
+        }
+        let grant = compiler.grant(raw, span, report);
+        compiler.add(origin, (value, span), grant, report);
+    }
+    let rows = file
+        .map(|file| rows(&file.content, &mut of_file))
+        .unwrap_or_default();
+    for (origin, row) in (raw.overrides.len()..).zip(&rows.rows) {
+        let grant = compiler.spelled(row, &mut of_file);
+        compiler.add(
+            origin,
+            (&row.pattern.text, &row.pattern.place),
+            grant,
+            &mut of_file,
+        );
+    }
+    let patterns = Patterns::new(&compiler.patterns);
+    let equal = patterns.as_ref().err().map_or(&[][..], Vec::as_slice);
+    compiler.report(equal, file.map(|file| (file, &rows, of_file)), report);
+    Some(Overrides {
+        patterns: patterns.unwrap_or_default(),
+        grants: compiler.grants,
+        grant_of: compiler.grant_of,
+        file_rows: rows.rows.len(),
+        by,
+    })
+}
+
+/// Refuses what means something beside overrides only.
+fn check_alone(table: &Table<RawPolicy>, policy: &Policy, report: &mut Report) {
+    if table.is_incomplete(POLICY.about.title) {
+        return;
+    }
+    if let Some(place) = table.place("overrides_by") {
+        (report.mistake(place, "`overrides_by` has nothing to choose from", ""))
+            .hint("add `overrides` or `overrides_file`, or remove it");
+    }
+    if let Some(place) = table.place("quota")
+        && let Some(word) = table.value.quota.first()
+        && !matches!(policy.grant, Grant::Quotas(_))
+    {
+        let message = format!(
+            "`{}` would be for all clients",
+            spelling::grant(&word.value)
+        );
+        let hint = (policy.grant == Grant::Unlimited)
+            .then(|| "`mode = \"off\"` turns a policy off".to_owned());
+        (report.mistake(place, message, "a quota, or `overrides` beside it")).maybe_hint(hint);
+    }
+}
+
+/// What is compiled so far, pattern by pattern.
+struct Compiler<'f> {
+    table: &'f Table<RawPolicy>,
+    chooser: Chooser<'f>,
+    patterns: Vec<Pattern>,
+    grant_of: Vec<u32>,
+    /// Which override each pattern is of: one of the table, or behind those a row of the file.
+    origins: Vec<usize>,
+    grants: Vec<Grant>,
+    known: HashMap<Meaning, u32>,
+    /// The grants of the file, by how it spells them.
+    spelled: HashMap<String, u32>,
+    windows: HashSet<Micros>,
+}
+
+/// What tells a grant from another one: whether it is nothing, and its quotas.
+type Meaning = (bool, Vec<(Box<str>, u64, Micros, Algorithm)>);
+
+/// A file of overrides, its rows, and what is wrong with them so far.
+type InFile<'f> = (&'f OverridesFile, &'f Rows<'f>, Report);
+
+impl<'f> Compiler<'f> {
+    fn new(table: &'f Table<RawPolicy>, chooser: Chooser<'f>) -> Self {
+        Self {
+            table,
+            chooser,
+            patterns: Vec::new(),
+            grant_of: Vec::new(),
+            origins: Vec::new(),
+            grants: Vec::new(),
+            known: HashMap::new(),
+            spelled: HashMap::new(),
+            windows: HashSet::new(),
+        }
+    }
+
+    /// Adds the override at `origin`, or says what is wrong with its pattern.
+    fn add(
+        &mut self,
+        origin: usize,
+        (text, place): (&str, &Range<usize>),
+        grant: u32,
+        report: &mut Report,
+    ) {
+        // A partition that could not be read says nothing of the patterns.
+        let is_lost = self.table.is_incomplete(POLICY.about.title)
+            && !(self.table.has("partition") || self.table.has("overrides_by"));
+        match self.chooser.pattern(text) {
+            Ok(pattern) => {
+                self.patterns.push(pattern);
+                self.grant_of.push(grant);
+                self.origins.push(origin);
+            }
+            Err(_) if is_lost => {}
+            Err(wrong) => {
+                let quoted = || format!("`{}`", self.quoted(text));
+                let subject = wrong.subject.map_or_else(quoted, str::to_owned);
+                let message = format!("{subject} {}", wrong.problem);
+                (report.mistake(place, message, wrong.expected)).maybe_hint(wrong.hint);
+            }
+        }
+    }
+
+    /// Quotes a pattern as logs show what chooses: tiers, addresses, hosts, methods and routes in clear.
+    fn quoted(&self, text: &str) -> String {
+        let is_public =
+            |part| matches!(part, &Part::Ip | &Part::Host | &Part::Method | &Part::Route);
+        let mut parts = self.chooser.by.0.iter().flat_map(|choice| &choice.0);
+        if self.chooser.are_tiers || parts.all(is_public) {
+            text.to_owned()
+        } else {
+            quoted(text)
+        }
+    }
+
+    /// Refuses the keys of an override that do not go with what it grants.
+    fn check_keys(&self, grant: &RawGrant, report: &mut Report) {
+        let word = grant
+            .quota
+            .iter()
+            .find(|at| !matches!(at.value, GrantText::Quota(_)));
+        for (key, at, owner) in [
+            ("burst", &grant.burst, AlgorithmName::Gcra),
+            ("queue", &grant.queue, AlgorithmName::LeakyBucket),
+        ] {
+            let Some(at) = at else { continue };
+            if let Some(word) = word {
+                let message = format!(
+                    "`{key}` does not go with `{}`",
+                    spelling::grant(&word.value)
+                );
+                report.mistake(&at.span, message, "a quota");
+            } else {
+                check_key((key, &at.span), owner, self.table.value.algorithm, report);
+            }
+        }
+    }
+
+    /// Compiles what a row grants, if no row before spells it like this; returns its index.
+    fn spelled(&mut self, row: &Row<'_>, report: &mut Report) -> u32 {
+        if let Some(index) = self.spelled.get(row.spelled) {
+            return *index;
+        }
+        let (mut quota, mistakes) = (Vec::new(), report.count());
+        for field in &row.grant {
+            match grant(&field.text) {
+                Ok(value) => quota.push(At {
+                    value,
+                    span: field.place.clone(),
+                }),
+                Err(wrong) => say(report, wrong, &field.text, field.place.clone()),
+            }
+        }
+        let raw = RawGrant {
+            quota,
+            ..RawGrant::default()
+        };
+        let index = self.grant(&raw, &row.pattern.place, report);
+        if report.count() == mistakes {
+            self.spelled.insert(row.spelled.to_owned(), index);
+        }
+        index
+    }
+
+    /// Compiles a grant, and returns its index; `place` is that of its pattern.
+    fn grant(&mut self, raw: &RawGrant, place: &Range<usize>, report: &mut Report) -> u32 {
+        let counting = Counting::of_override(&self.table.value, raw);
+        let grant = quotas::grant(&self.table.name, &raw.quota, &counting, report);
+        let quotas = grant.quotas().iter().map(|one| {
+            let quota = &one.quota;
+            (one.item.clone(), quota.limit, quota.window, quota.algorithm)
+        });
+        let meaning = (grant == Grant::Blocked, quotas.collect());
+        let next = u32::try_from(self.grants.len()).expect("a file has fewer than 2^32 grants");
+        let index = *self.known.entry(meaning).or_insert(next);
+        if index == next {
+            let before = self.windows.len();
+            self.windows
+                .extend(grant.quotas().iter().map(|one| one.quota.window));
+            if before <= WINDOWS_MAX && self.windows.len() > WINDOWS_MAX {
+                let message = "the overrides of this policy have too many different windows";
+                let expected = format!("at most {WINDOWS_MAX} windows for all of them");
+                (report.mistake(place, message, expected)).hint("a window that others have");
+            }
+            self.grants.push(grant);
+        }
+        index
+    }
+
+    /// Returns how and where the override of a pattern is written, and whether in the file.
+    fn origin<'s>(
+        &'s self,
+        pattern: usize,
+        rows: &'s Rows<'_>,
+    ) -> (&'s str, &'s Range<usize>, bool) {
+        let (origin, table) = (self.origins[pattern], &self.table.value.overrides);
+        if let Some(one) = table.get(origin) {
+            return (&one.pattern.value, &one.pattern.span, false);
+        }
+        let pattern = &rows.rows[origin - table.len()].pattern;
+        (&pattern.text, &pattern.place, true)
+    }
+
+    /// Reports patterns that are there twice, and what is wrong with the rows of the file.
+    fn report(&self, equal: &[EqualPatterns], file: Option<InFile<'_>>, report: &mut Report) {
+        let no_rows = Rows::default();
+        let (rows, shown, mut of_file) = match file {
+            Some((file, rows, of_file)) if !(equal.is_empty() && of_file.is_empty()) => {
+                (rows, Some(self.showable(file, rows)), of_file)
+            }
+            Some((_, rows, of_file)) => (rows, None, of_file),
+            None => (&no_rows, None, Report::default()),
+        };
+        for pair in equal {
+            let (text, place, in_file) = self.origin(pair.second, rows);
+            let (_, first, first_in_file) = self.origin(pair.first, rows);
+            let report = if in_file { &mut of_file } else { &mut *report };
+            let message = format!("an override of `{}` is there already", self.quoted(text));
+            report
+                .mistake(place, message, "each pattern once")
+                .first(Place {
+                    file: shown.clone().filter(|_| first_in_file),
+                    span: first.clone(),
+                });
+        }
+        let Some(shown) = shown else { return };
+        let more = report.absorb_of(&shown, &of_file, MISTAKES_MAX);
+        if let Some(place) = self.table.place("overrides_file")
+            && more > 0
+        {
+            let message = format!("`{}` has {more} more mistakes", shown.name);
+            report.mistake(place, message, "");
+        }
+    }
+
+    /// Returns the file as it may be shown: without clients' keys.
+    fn showable(&self, file: &OverridesFile, rows: &Rows<'_>) -> Arc<OtherFile> {
+        let mut text = file.content.clone().into_bytes();
+        let patterns = rows.rows.iter().map(|row| &row.pattern.place);
+        for place in patterns
+            .chain(&rows.unread)
+            .filter(|_| !self.chooser.are_tiers)
+        {
+            for secret in secret_parts(&file.content[place.clone()]) {
+                text[place.start + secret.start..place.start + secret.end].fill(b'~');
+            }
+        }
+        let text = String::from_utf8(text).expect("whole characters were overwritten");
+        OtherFile::new(&file.path, &text)
+    }
+}
+
+/// Most windows that the overrides of a policy have; the store has a table for each.
+const WINDOWS_MAX: usize = 32;
+/// Most mistakes of a file that are reported one by one.
+const MISTAKES_MAX: usize = 20;

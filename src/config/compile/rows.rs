@@ -1,0 +1,236 @@
+//! The rows of a file of overrides: CSV (RFC 4180), each field with its place.
+//!
+//! A pattern, then its quotas. Space around a field is no part of it unless the field is in quotes. Empty
+//! lines, lines that begin with `#`, empty fields at the end of a row and a first row
+//! `pattern,quota` say nothing.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::config::report::Report;
+
+/// What is in a file.
+#[derive(Debug, Default)]
+pub(super) struct Rows<'t> {
+    pub(super) rows: Vec<Row<'t>>,
+    /// Rows that cannot be read, or have no quota.
+    pub(super) unread: Vec<Range<usize>>,
+}
+
+/// A row: which clients, and what they may do.
+#[derive(Debug, PartialEq)]
+pub(super) struct Row<'t> {
+    pub(super) pattern: Field<'t>,
+    /// At least one.
+    pub(super) grant: Vec<Field<'t>>,
+    /// The row behind the pattern, as it is written.
+    pub(super) spelled: &'t str,
+}
+
+/// A field, and where it stands, with its quotes.
+#[derive(Debug, PartialEq)]
+pub(super) struct Field<'t> {
+    pub(super) text: Cow<'t, str>,
+    pub(super) place: Range<usize>,
+}
+
+/// Reads the rows of a file; rows that are none are reported.
+pub(super) fn rows<'t>(text: &'t str, report: &mut Report) -> Rows<'t> {
+    let (mut found, mut at, mut is_first) = (Rows::default(), 0, true);
+    while at < text.len() {
+        let start = at;
+        let line_end = end_of_line(text, start);
+        let line = text[start..line_end].trim();
+        if line.is_empty() || line.starts_with('#') {
+            at = line_end + 1;
+            continue;
+        }
+        let unread = start..start + text[start..line_end].trim_end().len();
+        let is_title = std::mem::take(&mut is_first);
+        match fields(text, start) {
+            Ok((fields, end)) => {
+                at = end + 1;
+                match row(text, fields) {
+                    Some(row) if is_title && row.is_title() => {}
+                    Some(row) => found.rows.push(row),
+                    None => {
+                        let hint = line
+                            .contains([';', '\t'])
+                            .then(|| "commas separate fields".to_owned());
+                        (report.mistake(
+                            &unread,
+                            "this row has no quota",
+                            "a pattern, a comma and a quota",
+                        ))
+                        .maybe_hint(hint);
+                        found.unread.push(unread);
+                    }
+                }
+            }
+            Err((place, message, expected)) => {
+                at = line_end + 1;
+                report.mistake(&place, message, expected);
+                found.unread.push(unread);
+            }
+        }
+    }
+    found
+}
+
+fn row<'t>(text: &'t str, mut fields: Vec<Field<'t>>) -> Option<Row<'t>> {
+    while fields.last().is_some_and(|field| field.text.is_empty()) {
+        fields.pop();
+    }
+    let mut fields = fields.into_iter();
+    let pattern = fields.next()?;
+    let grant: Vec<Field<'t>> = fields.collect();
+    let end = grant.last()?.place.end;
+    Some(Row {
+        spelled: &text[pattern.place.end..end],
+        pattern,
+        grant,
+    })
+}
+
+impl Row<'_> {
+    fn is_title(&self) -> bool {
+        let is = |field: &Field<'_>, title| field.text.eq_ignore_ascii_case(title);
+        is(&self.pattern, "pattern") && is(&self.grant[0], "quota")
+    }
+}
+
+/// Why a row cannot be read: where, what is wrong there, and what was expected.
+type Unreadable = (Range<usize>, &'static str, &'static str);
+
+/// Reads the fields of the row that begins at `at`; returns where it ends, too.
+fn fields(text: &str, mut at: usize) -> Result<(Vec<Field<'_>>, usize), Unreadable> {
+    let mut fields = Vec::new();
+    loop {
+        at += text[at..].len() - text[at..].trim_start_matches([' ', '\t']).len();
+        let (field, end) = if text[at..].starts_with('"') {
+            quoted(text, at)?
+        } else {
+            let len = text[at..].find([',', '\n']).unwrap_or(text.len() - at);
+            let field = text[at..at + len].trim_end();
+            let place = at..at + field.len();
+            let text = Cow::Borrowed(field);
+            (Field { text, place }, at + len)
+        };
+        fields.push(field);
+        if !text[end..].starts_with(',') {
+            return Ok((fields, end));
+        }
+        at = end + 1;
+    }
+}
+
+/// Reads a field in quotes; returns what follows it, too: a comma, or the end of the row.
+fn quoted(text: &str, start: usize) -> Result<(Field<'_>, usize), Unreadable> {
+    let (inner, mut is_plain) = (start + 1, true);
+    let mut from = inner;
+    let close = loop {
+        let Some(quote) = text[from..].find('"').map(|len| from + len) else {
+            return Err((start..inner, "this field is not closed", "`\"` at its end"));
+        };
+        if !text[quote + 1..].starts_with('"') {
+            break quote;
+        }
+        is_plain = false;
+        from = quote + 2;
+    };
+    let after = &text[close + 1..];
+    let rest = after.trim_start_matches([' ', '\t', '\r']);
+    let end = close + 1 + after.len() - rest.len();
+    if !(rest.is_empty() || rest.starts_with([',', '\n'])) {
+        if text[start..end].contains('\n') {
+            return Err((start..inner, "this field is not closed", "`\"` at its end"));
+        }
+        let place = end..end + rest.chars().next().map_or(0, char::len_utf8);
+        return Err((
+            place,
+            "the field ends before this",
+            "a comma, or the end of the row",
+        ));
+    }
+    let written = &text[inner..close];
+    let field = Field {
+        text: if is_plain {
+            Cow::Borrowed(written)
+        } else {
+            Cow::Owned(written.replace("\"\"", "\""))
+        },
+        place: start..close + 1,
+    };
+    Ok((field, end))
+}
+
+fn end_of_line(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |len| at + len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_fields_between_commas() {
+        for (text, expected) in [
+            ("a,b", &[&["a", "b"][..]][..]),
+            ("Pattern, Quota\r\n a b , c ,\r\n", &[&["a b", "c"]]),
+            ("a,b\npattern,quota", &[&["a", "b"], &["pattern", "quota"]]),
+            (
+                "# x,y\n\n  \n\"a,\"\"\n\" , \"b \",c,,",
+                &[&["a,\"\n", "b ", "c"]],
+            ),
+            ("a\"b,c", &[&["a\"b", "c"]]),
+            ("a,,b", &[&["a", "", "b"]]),
+            ("é,ß\n", &[&["é", "ß"]]),
+        ] {
+            let mut report = Report::default();
+            let rows = rows(text, &mut report);
+            let texts = rows.rows.iter().map(|row| {
+                let fields = [&row.pattern].into_iter().chain(&row.grant);
+                fields.map(|field| &*field.text).collect::<Vec<_>>()
+            });
+            assert_eq!(texts.collect::<Vec<_>>(), expected, "{text}");
+            assert!(report.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_none_is_reported_and_the_next_one_is_read() {
+        for (text, mistake) in [
+            (
+                "x\na,b",
+                "f:1:1: this row has no quota, expected a pattern, a comma and a quota",
+            ),
+            (
+                "x;1 per s,\na,b",
+                "f:1:1: this row has no quota, expected a pattern, a comma and a quota (commas separate fields)",
+            ),
+            (
+                "\"x\" y,1\na,b",
+                "f:1:5: the field ends before this, expected a comma, or the end of the row",
+            ),
+            (
+                "x,\"1\na,b",
+                "f:1:3: this field is not closed, expected `\"` at its end",
+            ),
+        ] {
+            let mut report = Report::default();
+            let rows = rows(text, &mut report);
+            assert_eq!(rows.unread.len(), 1, "{text}");
+            assert_eq!(rows.rows.len(), 1, "{text}");
+            assert_eq!(report.lines("f", text), [mistake]);
+        }
+    }
+
+    #[test]
+    fn fields_are_where_they_are_written() {
+        let text = " a , \"b\"\n";
+        let rows = rows(text, &mut Report::default()).rows;
+        let places = [&rows[0].pattern, &rows[0].grant[0]].map(|field| &text[field.place.clone()]);
+        assert_eq!(places, ["a", "\"b\""]);
+        assert_eq!(rows[0].spelled, " , \"b\"");
+    }
+}

@@ -1,0 +1,88 @@
+//! What `[policies.NAME]` says of single clients.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use super::Keys;
+use super::kind::{Kind, list_or_one, number, text};
+use crate::config::file::{At, OverridesFile, RawGrant, RawOverride};
+use crate::config::secrets::quoted;
+use crate::config::spelling;
+use crate::config::value::{GrantText, Wrong, file, grant};
+use crate::limit::quota::COUNT_MAX;
+
+/// `quota`: one or several.
+pub(super) fn grants() -> Kind<Vec<At<GrantText>>> {
+    list_or_one(text("100 per minute", grant, spelling::grant))
+}
+
+/// `overrides`
+pub(super) fn overrides() -> Kind<Vec<RawOverride>> {
+    let example = "{ \"live_*\" = \"unlimited\" }";
+    let count = |overrides: &Vec<RawOverride>| overrides.len().to_string();
+    let kind = Kind::new(
+        example,
+        |scalar| {
+            let entries =
+                scalar.entries(example, quoted, |mut value| match value.table(&OVERRIDE) {
+                    Some(grant) => Some(grant),
+                    None => Some(RawGrant {
+                        quota: grants().read(value)?,
+                        ..RawGrant::default()
+                    }),
+                })?;
+            let overrides = entries
+                .into_iter()
+                .map(|(pattern, grant)| RawOverride { pattern, grant });
+            Some(overrides.collect())
+        },
+        count,
+    );
+    kind.or(Vec::new())
+}
+
+/// An override that is a table.
+static OVERRIDE: LazyLock<Keys<RawGrant>> = LazyLock::new(|| {
+    Keys::<RawGrant>::of("override", "an override")
+        .key("quota", grants())
+        .sets(|it| &mut it.quota)
+        .key("burst", number(1..=COUNT_MAX).at().or_none("the quota"))
+        .sets(|it| &mut it.burst)
+        .key("queue", number(0..=COUNT_MAX).at().or_none("0"))
+        .sets(|it| &mut it.queue)
+});
+
+/// `overrides_file`
+pub(super) fn overrides_file() -> Kind<OverridesFile> {
+    text("overrides.csv", read, |file| file.path.clone())
+}
+
+fn read(path: &str) -> Result<OverridesFile, Wrong> {
+    let wrong = |problem| Wrong::new(problem, "a file of overrides").unquoted("this file");
+    // Opening a pipe would wait for whoever writes to it.
+    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
+        return Err(wrong("is not a regular file"));
+    }
+    let content = file(path, BYTES_MAX);
+    let content = content.map_err(|why| wrong("cannot be read").hint(why))?;
+    let content = String::from_utf8(content).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + memchr::memchr_iter(b'\n', valid).count();
+        wrong("is not UTF-8").hint(format!("line {line} is the first that is not"))
+    })?;
+    let content = match content.strip_prefix(BYTE_ORDER_MARK) {
+        Some(content) => content.to_owned(),
+        None => content,
+    };
+    Ok(OverridesFile {
+        path: path.to_owned(),
+        digest: blake3::hash(content.as_bytes()).into(),
+        content,
+        rows: 0,
+    })
+}
+
+/// What spreadsheets may begin a file with.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+/// Largest file of overrides: over a million rows.
+const BYTES_MAX: u64 = 64 << 20;

@@ -1,0 +1,222 @@
+//! The patterns of overrides, which may be clients' keys.
+//!
+//! They are sought in the file's text, as its lines are also shown where it is no TOML.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::ops::Range;
+
+use ipnet::IpNet;
+
+use super::closing;
+
+/// Returns a pattern as messages quote it: what may be a client's key by its first characters.
+pub(in crate::config) fn quoted(pattern: &str) -> String {
+    let mut quoted = pattern.to_owned();
+    for secret in secret_parts(pattern).into_iter().rev() {
+        quoted.replace_range(secret, "…");
+    }
+    quoted
+}
+
+/// Returns which bytes of a pattern are not to be shown: of each value what follows its first characters.
+///
+/// Globs and networks name no client, and addresses are shown of clients, too.
+pub(in crate::config) fn secret_parts(pattern: &str) -> Vec<Range<usize>> {
+    let mut start = 0;
+    let parts = pattern.split(", ").map(|part| {
+        let begin = start;
+        start += part.len() + ", ".len();
+        let name = part.find('=').map_or(0, |equals| equals + 1);
+        let value = part[name..].trim();
+        if is_address(value) || value.ends_with('*') {
+            return None;
+        }
+        let shown = part[name..].char_indices().nth(CHARACTERS_SHOWN)?.0;
+        Some(begin + name + shown..begin + part.len())
+    });
+    parts.flatten().collect()
+}
+
+/// Whether a value is an address or a network, or should be one of IPv4.
+fn is_address(value: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '/';
+    let is_nearly = value.contains('.') && value.chars().all(is_part);
+    is_nearly || value.parse::<IpAddr>().is_ok() || value.parse::<IpNet>().is_ok()
+}
+
+/// Finds what of the patterns in a file's text is not to be shown, in `overrides = { … }`,
+/// `[policies.NAME.overrides]`, `[policies.NAME.overrides."…"]` and `overrides."…"`. Tiers are in clear.
+pub(super) fn find(text: &str) -> Vec<Range<usize>> {
+    let (with_tiers, mut found) = (policies_with_tiers(text), Vec::new());
+    let (mut table, mut start) = ("", 0);
+    for line in text.split_inclusive('\n') {
+        let at = start + line.len() - line.trim_start().len();
+        start += line.len();
+        let statement = &text[at..];
+        let is_header = statement.starts_with('[');
+        if is_header {
+            table = title(line);
+        }
+        let (policy, in_overrides) = match table.split_once(".overrides") {
+            Some((policy, _)) => (policy, true),
+            None => (table, false),
+        };
+        let patterns = if is_header || !in_overrides {
+            let word = text[at..start].find("overrides");
+            word.filter(|word| is_header || *word == 0)
+                .map(|word| word + "overrides".len())
+        } else {
+            Some(0)
+        };
+        let Some(skipped) = patterns.filter(|_| !with_tiers.contains(policy)) else {
+            continue;
+        };
+        let at = at + skipped;
+        if is_header || in_overrides || text[at..].trim_start().starts_with(['=', '.']) {
+            let end = statement_end(text, at);
+            for key in keys(&text[at..end]) {
+                let secrets = secret_parts(&text[at + key.start..at + key.end]);
+                let from = at + key.start;
+                found.extend(secrets.into_iter().map(|it| from + it.start..from + it.end));
+            }
+        }
+    }
+    found
+}
+
+/// Returns what stands between the brackets of a header.
+fn title(header: &str) -> &str {
+    let title = header.trim().trim_start_matches('[').trim_start();
+    title.split(']').next().unwrap_or_default().trim_end()
+}
+
+/// Finds the policies that choose overrides by a tier, by the titles of their tables.
+fn policies_with_tiers(text: &str) -> HashSet<&str> {
+    let mut table = "";
+    let lines = text.lines().filter_map(|line| {
+        let code = line.trim();
+        if code.starts_with('[') {
+            table = title(code);
+        }
+        code.starts_with("overrides_by").then_some(table)
+    });
+    lines.collect()
+}
+
+/// Returns where the statement ends that begins at `at`: with its line, or with the braces that open on it.
+fn statement_end(text: &str, at: usize) -> usize {
+    let (mut depth, mut rest) = (0_usize, at);
+    while let Some(next) = text[rest..].find(['\n', '{', '}', '"', '\'', '#']) {
+        let found = rest + next;
+        rest = found + 1;
+        match text.as_bytes()[found] {
+            b'\n' if depth == 0 => return found,
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            b'"' => rest += closing(&text[rest..], "\"") + 1,
+            b'\'' => rest += closing(&text[rest..], "'") + 1,
+            b'#' => rest += text[rest..].find('\n').unwrap_or(0),
+            _ => {}
+        }
+        rest = rest.min(text.len());
+    }
+    text.len()
+}
+
+/// Finds the keys of a statement and of the tables in it, without quotes: what is no value, so that
+/// a key is found although its statement is no TOML.
+fn keys(statement: &str) -> Vec<Range<usize>> {
+    let (mut found, mut rest, mut lists) = (Vec::new(), 0, 0_usize);
+    while let Some(next) = statement[rest..].find(|c: char| !is_separator(c)) {
+        let start = rest + next;
+        let before = &statement[rest..start];
+        lists = (lists + before.matches('[').count()).saturating_sub(before.matches(']').count());
+        let is_value = lists > 0 || statement[..start].trim_end().ends_with('=');
+        let quote = ["\"", "'"]
+            .into_iter()
+            .find(|quote| statement[start..].starts_with(quote));
+        let token = if let Some(quote) = quote {
+            let inner = start + quote.len();
+            inner..inner + closing(&statement[inner..], quote)
+        } else {
+            let len = statement[start..].find(is_separator);
+            start..start + len.unwrap_or(statement.len() - start)
+        };
+        rest = (token.end + quote.map_or(0, str::len)).min(statement.len());
+        if !is_value && !KEYS.contains(&&statement[token.clone()]) {
+            found.push(token);
+        }
+    }
+    found
+}
+
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || "{}[],.=".contains(c)
+}
+
+/// The keys of an override that is a table.
+const KEYS: [&str; 3] = ["quota", "burst", "queue"];
+/// Characters of a client's key that are shown, as in logs.
+const CHARACTERS_SHOWN: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::secrets::overwritten;
+
+    #[test]
+    fn a_pattern_is_quoted_without_what_may_be_a_clients_key() {
+        for (pattern, shown) in [
+            ("live_secret", "live…"),
+            ("live", "live"),
+            ("live_secret*", "live_secret*"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("203.0.113.9", "203.0.113.9"),
+            (
+                "ip=10.0.0.0/8, header:x-api-key=live_secret",
+                "ip=10.0.0.0/8, header:x-api-key=live…",
+            ),
+            (
+                "header:x-api-key=live_secret, route=/items*",
+                "header:x-api-key=live…, route=/items*",
+            ),
+            ("é€é€secret", "é€é€…"),
+            ("a, secret", "a, secr…"),
+        ] {
+            assert_eq!(quoted(pattern), shown);
+        }
+    }
+
+    #[test]
+    fn clients_keys_are_overwritten_wherever_overrides_can_stand() {
+        for (text, shown) in [
+            (
+                "[policies.a]\noverrides = { live_secret = \"1 per 2s\", 'x\"yzsecret' = { quota = \"1 per s\", burst = 3 } } # x\npartition = 1",
+                "[policies.a]\noverrides = { live~~~~~~~ = \"1 per 2s\", 'x\"yz~~~~~~' = { quota = \"1 per s\", burst = 3 } } # x\npartition = 1",
+            ),
+            (
+                "[policies.a.overrides]\nlive_secret = unquoted\n\"live_*\" = 'unlimited'\n10.0.0.0/8 = 1\n[policies.bsecret]\nquota = 1\nmissing = 2",
+                "[policies.a.overrides]\nlive~~~~~~~ = unquoted\n\"live_*\" = 'unlimited'\n10.0.0.0/8 = 1\n[policies.bsecret]\nquota = 1\nmissing = 2",
+            ),
+            (
+                "[policies.a.overrides.\"live_secret\"]\nquota = 1",
+                "[policies.a.overrides.\"live~~~~~~~\"]\nquota = 1",
+            ),
+            (
+                "[policies.a]\noverrides.'live_secret' = 1\noverrides_file = 'secret'",
+                "[policies.a]\noverrides.'live~~~~~~~' = 1\noverrides_file = 'secret'",
+            ),
+            (
+                "[policies.a]\noverrides = { 'live_secret",
+                "[policies.a]\noverrides = { 'live~~~~~~~",
+            ),
+            (
+                "[policies.a]\noverrides_by = 'jwt:plan'\n[policies.a.overrides]\nenterprise = 1\n[policies.b.overrides]\nenterprise = 1",
+                "[policies.a]\noverrides_by = 'jwt:plan'\n[policies.a.overrides]\nenterprise = 1\n[policies.b.overrides]\nente~~~~~~ = 1",
+            ),
+        ] {
+            assert_eq!(overwritten(text), shown);
+        }
+    }
+}
