@@ -6,6 +6,7 @@ mod support;
 
 mod answers;
 mod candidates;
+mod cookbook;
 mod costs;
 mod stores;
 mod traces;

@@ -1,0 +1,264 @@
+//! The recipes of `docs/cookbook.md`: each is short, loads as it stands there, and does what it says.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::stores::on_each_store_text;
+use crate::support::ratelimit::remaining;
+use crate::support::{After, Client, Origin, Recorded, Running, secs};
+
+/// Returns a recipe that listens on a free port, with that origin in place of the file's.
+fn recipe(name: &str, origin: &Origin) -> String {
+    let text = fs::read_to_string(folder().join(format!("{name}.toml"))).expect("a recipe");
+    let admin = "[admin]\naddress = \"off\"\n";
+    let text = text.replace("127.0.0.1:8080", "127.0.0.1:0");
+    format!(
+        "{admin}{}",
+        text.replace("http://127.0.0.1:9000", &origin.url())
+    )
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/cookbook")
+}
+
+/// Answers with the status and the field that the request asks for in `X-Answer: 401 x-units: 5`.
+fn obedient() -> Origin {
+    Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        let wanted = exchange
+            .head
+            .fields("x-answer")
+            .first()
+            .map(ToString::to_string);
+        let wanted = wanted.unwrap_or_else(|| "200".to_owned());
+        let (status, field) = wanted.split_once(' ').unwrap_or((&wanted, "x-none: 0"));
+        let answer = format!("HTTP/1.1 {status} x\r\n{field}\r\nContent-Length: 0\r\n\r\n");
+        exchange.wire.write(answer.as_bytes())?;
+        Ok(After::Keep)
+    })
+}
+
+/// Sends `count` requests one after the other, and counts those that are answered with `status`.
+fn count(client: &mut Client, target: &str, fields: &str, count: usize, status: u16) -> usize {
+    let statuses = (0..count).map(|_| client.get(target, fields).status);
+    statuses.filter(|one| *one == status).count()
+}
+
+/// Runs a recipe on each store.
+fn cook(name: &str, taste: impl Fn(&Running, &Origin)) {
+    let origin = obedient();
+    let text = recipe(name, &origin);
+    on_each_store_text(&text, |running| taste(running, &origin));
+}
+
+#[test]
+fn the_document_has_every_recipe_as_it_is_tested() {
+    let document = folder().parent().expect("docs").join("cookbook.md");
+    let document = fs::read_to_string(document).expect("the cookbook");
+    let mut recipes = 0;
+    for entry in fs::read_dir(folder()).expect("recipes") {
+        let text = fs::read_to_string(entry.expect("a recipe").path()).expect("a recipe");
+        assert!(
+            document.contains(&format!("```toml\n{text}```\n")),
+            "{text}"
+        );
+        assert!(text.lines().count() < 25, "{text}");
+        recipes += 1;
+    }
+    assert_eq!(recipes, 13);
+}
+
+#[test]
+fn per_ip() {
+    cook("per-ip", |running, _| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(count(&mut client, "/", "", 15, 200), 10);
+        let mut other = Client::connect_from([127, 0, 0, 9], running.public);
+        assert_eq!(count(&mut other, "/", "", 1, 200), 1);
+        for _ in 0..9 {
+            running.clock.advance(secs(2));
+            assert_eq!(count(&mut client, "/", "", 10, 200), 10);
+        }
+        running.clock.advance(secs(2));
+        assert_eq!(count(&mut client, "/", "", 1, 429), 1);
+    });
+}
+
+#[test]
+fn plans() {
+    cook("plans", |running, origin| {
+        let mut client = Client::connect(running.public);
+        let left = |client: &mut Client, key: &str, name: &str| {
+            let answer = client.get("/", &format!("X-Api-Key: {key}\r\n"));
+            (answer.status, remaining(&answer, name))
+        };
+        assert_eq!(left(&mut client, "basic-1", "plan"), (200, 99));
+        assert_eq!(left(&mut client, "pro_1", "plan"), (200, 4999));
+        assert_eq!(left(&mut client, "max_1", "plan:1h"), (200, 49_999));
+        assert_eq!(client.get("/", "").status, 401);
+        let tiers: Vec<Vec<String>> = (origin.requests().iter().rev().take(3))
+            .map(|request| {
+                request
+                    .head
+                    .fields("tollgate-tier")
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect()
+            })
+            .collect();
+        assert_eq!(
+            tiers,
+            [vec!["max_*".to_owned()], vec!["pro_*".to_owned()], vec![]]
+        );
+    });
+}
+
+#[test]
+fn metered() {
+    cook("metered", |running, origin| {
+        let mut client = Client::connect(running.public);
+        let before = origin.requests().len();
+        assert_eq!(count(&mut client, "/", "X-Api-Key: a\r\n", 1003, 200), 1003);
+        let is_over = |request: &&Recorded| request.head.fields("tollgate-over") == ["included"];
+        let requests = origin.requests();
+        let over = requests[before..].iter().filter(is_over);
+        assert_eq!(over.count(), 3);
+    });
+}
+
+#[test]
+fn login() {
+    cook("login", |running, _| {
+        let mut client = Client::connect(running.public);
+        let mut try_to = |answer: &str| {
+            let request = format!(
+                "POST /login HTTP/1.1\r\nHost: a.test\r\nX-Answer: {answer}\r\nContent-Length: 0\r\n\r\n"
+            );
+            client.send(request);
+            client.answer().status
+        };
+        for _ in 0..20 {
+            assert_eq!(try_to("200"), 200);
+        }
+        let failures: Vec<u16> = (0..7).map(|_| try_to("401")).collect();
+        assert_eq!(failures, [401, 401, 401, 401, 401, 429, 429]);
+        assert_eq!(try_to("200"), 429);
+        running.clock.advance(secs(60));
+        assert_eq!(try_to("403"), 403);
+    });
+}
+
+#[test]
+fn expensive() {
+    cook("expensive", |running, _| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(count(&mut client, "/search", "", 4, 200), 4);
+        assert_eq!(count(&mut client, "/", "", 25, 200), 20);
+        assert_eq!(count(&mut client, "/search", "", 1, 429), 1);
+    });
+}
+
+#[test]
+fn told_by_answer() {
+    cook("told-by-answer", |running, _| {
+        let mut client = Client::connect(running.public);
+        for (answer, left) in [
+            ("200 x-units: 300", 9700),
+            ("200 x-units: 2", 9698),
+            ("500 x-units: 400", 9698),
+            ("200", 9688),
+        ] {
+            let fields = format!("X-Api-Key: a\r\nX-Answer: {answer}\r\n");
+            let answer = client.get("/", &fields);
+            assert_eq!(remaining(&answer, "units"), left, "{fields}");
+        }
+    });
+}
+
+#[test]
+fn tenants() {
+    cook("tenants", |running, _| {
+        let mut client = Client::connect(running.public);
+        let user = |user: usize| format!("X-Tenant: t\r\nX-User: {user}\r\n");
+        for number in 0..10 {
+            assert_eq!(count(&mut client, "/", &user(number), 101, 200), 100);
+        }
+        assert_eq!(count(&mut client, "/", &user(10), 1, 429), 1);
+        assert_eq!(
+            count(&mut client, "/", "X-Tenant: u\r\nX-User: 1\r\n", 1, 200),
+            1
+        );
+    });
+}
+
+#[test]
+fn try_first() {
+    cook("try-first", |running, _| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(count(&mut client, "/", "", 110, 200), 100);
+    });
+}
+
+#[test]
+fn exempt() {
+    let origin = obedient();
+    let text = recipe("exempt", &origin).replace("10.0.0.0/8", "127.0.1.0/24");
+    on_each_store_text(&text, |running| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(count(&mut client, "/", "", 61, 200), 60);
+        assert_eq!(count(&mut client, "/healthz", "", 3, 200), 3);
+        client.send("OPTIONS / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(client.answer().status, 200);
+        let mut internal = Client::connect_from([127, 0, 1, 7], running.public);
+        assert_eq!(count(&mut internal, "/", "", 70, 200), 70);
+    });
+}
+
+#[test]
+fn partner() {
+    cook("partner", |running, _| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(count(&mut client, "/", "X-Api-Key: a\r\n", 101, 200), 100);
+        let partner = client.get("/", "X-Api-Key: partner-7f3a9c\r\n");
+        assert_eq!(remaining(&partner, "per-key"), 5999);
+        let blocked = client.get("/", "X-Api-Key: leaked-51d0e2\r\n");
+        assert_eq!((blocked.status, blocked.field("retry-after")), (403, None));
+        assert_eq!(count(&mut client, "/", "", 101, 200), 100);
+    });
+}
+
+#[test]
+fn test_keys() {
+    cook("test-keys", |running, _| {
+        let mut client = Client::connect(running.public);
+        assert_eq!(
+            count(&mut client, "/", "X-Api-Key: test_1\r\n", 12, 200),
+            10
+        );
+        assert_eq!(
+            count(&mut client, "/", "X-Api-Key: live_1\r\n", 50, 200),
+            50
+        );
+        let live = client.get("/", "X-Api-Key: live_1\r\n");
+        assert!(live.head.fields("ratelimit").is_empty());
+    });
+}
+
+#[test]
+fn promotion() {
+    cook("promotion", |running, _| {
+        let mut client = Client::connect(running.public);
+        // 19 of 500 leave 500; each of the next tells less, so there is room for one more.
+        let redeem = |client: &mut Client, cents: u64| {
+            let fields = format!("X-Answer: 200 x-cents: {cents}\r\n");
+            let answer = client.get("/redeem", &fields);
+            (answer.status, remaining(&answer, "budget"))
+        };
+        for redeemed in 1..20 {
+            assert_eq!(redeem(&mut client, 500), (200, 10_000 - 500 * redeemed));
+        }
+        assert_eq!(redeem(&mut client, 1), (200, 499));
+        assert_eq!(redeem(&mut client, 1), (429, 499));
+    });
+}
