@@ -7,7 +7,8 @@
 //!                     connection: hyper over http1 (held to the letter by strict), over a socket with deadlines
 //! proxy::journey      one function, a line or two per phase:
 //!   1 route           request::route finds it by the path that request::path has normalised
-//!   2 identify        request::partition names the client; request::client_address believes trusted proxies
+//!   2 identify        request::partition names the client; request::client_address believes trusted proxies;
+//!                     request::reads refuses what origins could read differently; request::jwt verifies tokens
 //!   3 plan            limiter: every quota of the route's policies, as one plan
 //!   4 decide          store: memory, or guarded (refusal cache → redis behind its breaker → fallback)
 //!                     limit: what each algorithm means, as pure functions; lua/ says the same in Redis

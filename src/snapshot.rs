@@ -22,6 +22,7 @@ use crate::access_log::AccessLog;
 use crate::limit::Quota;
 use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
+use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
 use crate::request::{
     ClientIdentity, ClientNames, Facts, Missing, Part, Partition, Patterns, Reads,
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub routes: Vec<Route>,
     /// Policies, in file order.
     pub policies: Vec<Policy>,
+    /// Verifies the tokens of requests, if the file says how.
+    pub tokens: Option<Arc<TokenVerifier>>,
     /// Headers that any route, partition or listener looks at to tell requests apart.
     pub decisive_headers: Arc<[HeaderName]>,
     /// Upstreams, in file order.

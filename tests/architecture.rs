@@ -76,7 +76,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "store::tls",
         ],
     ),
-    ("request", &["limit"]),
+    ("request", &["clock", "limit"]),
     (
         "snapshot",
         &[

@@ -10,6 +10,7 @@ use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
 use crate::config::{self, Loaded, guarantee, spelling};
 use crate::limit::Quota;
 use crate::limit::plan::SeriesId;
+use crate::request::jwt::{SigningAlgorithm, TokenVerifier};
 use crate::snapshot::{Grant, Listener, Overrides, Policy, PolicyMode, Route};
 use crate::store::settings::{Deployment, Location, Settings};
 
@@ -56,6 +57,10 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
     let _ = writeln!(out, "  admin port: {admin}");
     out += "\nstore\n";
     store(&mut out, &file.store.value.url, &snapshot.store);
+    if let Some(verifier) = &snapshot.tokens {
+        out += "\ntokens\n";
+        tokens(&mut out, verifier);
+    }
     out += "\nroutes\n";
     for one in &snapshot.routes {
         route(&mut out, loaded, one);
@@ -104,6 +109,36 @@ fn store(out: &mut String, url: &StoreUrl, store: &Settings) {
         out,
         ", {encryption}keys `{}:…`, at most {timeout} for a decision",
         redis.prefix
+    );
+}
+
+/// Says which tokens verify: by how many keys of each algorithm, where they come, and what they must say.
+fn tokens(out: &mut String, verifier: &TokenVerifier) {
+    let count = |algorithm| {
+        let keys = verifier
+            .keys()
+            .iter()
+            .filter(|key| key.algorithm() == algorithm);
+        keys.count()
+    };
+    let names = SigningAlgorithm::NAMES.into_iter();
+    let counted = names.map(|(name, algorithm)| (name, count(algorithm)));
+    let keys = counted.filter_map(|(name, count)| match count {
+        0 => None,
+        1 => Some(format!("{name} by 1 key")),
+        _ => Some(format!("{name} by {count} keys")),
+    });
+    let keys = keys.collect::<Vec<_>>().join(", ");
+    let rules = verifier.rules();
+    let issuer = rules.issuer.as_deref().unwrap_or("anybody");
+    let audience = match rules.audience.as_slice() {
+        [] => "anybody".to_owned(),
+        audience => spelling::list(audience),
+    };
+    let header = &rules.header;
+    let _ = writeln!(
+        out,
+        "  {keys}, in `{header}`, from {issuer}, for {audience}"
     );
 }
 

@@ -14,6 +14,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket};
 use crate::request::Choice;
+use crate::request::jwt::{SigningAlgorithm, TokenRules};
 use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
@@ -60,6 +61,11 @@ impl<T> Table<T> {
         self.place(key).is_some()
     }
 
+    /// Whether the file has the table; one that it has any number of always is.
+    pub fn is_there(&self) -> bool {
+        !self.name.is_empty()
+    }
+
     /// Whether an absent key of the table with this title may be one that is wrong.
     pub fn is_incomplete(&self, title: &str) -> bool {
         self.incomplete.contains(&title)
@@ -79,6 +85,8 @@ pub struct File {
     pub log: Table<Log>,
     /// `[store]`
     pub store: Table<RawStore>,
+    /// `[jwt]`
+    pub jwt: Table<RawJwt>,
     /// `[upstreams.NAME]`
     pub upstreams: Vec<Table<RawUpstream>>,
     /// `[policies.NAME]`
@@ -154,7 +162,18 @@ pub struct RawStore {
     pub settings: Settings,
 }
 
-/// A PEM file, read.
+/// `[jwt]`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawJwt {
+    /// `keys`: one or several
+    pub keys: Vec<At<Pem>>,
+    /// `algorithms`; none: those of the keys
+    pub algorithms: Vec<SigningAlgorithm>,
+    /// What the snapshot has of it, but for the keys.
+    pub rules: TokenRules,
+}
+
+/// A file of keys or certificates, read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
     /// Where it is.

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::header::{CONNECTION, EXPECT};
 use http::request::Parts;
@@ -28,6 +29,7 @@ use super::tiers;
 use crate::clock::Micros;
 use crate::limiter::{Admission, Decided, Limiter};
 use crate::metrics::PolicyOutcome;
+use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
 use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target};
@@ -156,7 +158,7 @@ impl Journey<'_> {
         checked?;
         let target = std::mem::take(&mut head.uri);
         settle_host(head, &target)?;
-        request::join_routed_lines(&mut head.headers, &snapshot.router);
+        let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
         let host =
             request::host(&target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
@@ -167,8 +169,9 @@ impl Journey<'_> {
         self.exchange.record.routed(found.route);
         self.bound_body(route)?;
         let query = target.query();
-        let checked = route.reads.check(&head.headers, query);
+        let checked = route.reads.check(&head.headers, query, &joined);
         checked.map_err(|_| Refusal::ambiguous_client())?;
+        let claims = self.claims(route, &head.headers);
         let facts = Facts {
             client: address,
             ipv6_prefix: identity.ipv6_prefix,
@@ -178,7 +181,7 @@ impl Journey<'_> {
             route_name: &route.name,
             path: path.as_str(),
             query,
-            claims: None,
+            claims: claims.as_deref(),
             found: &found,
             router: &snapshot.router,
         };
@@ -188,6 +191,13 @@ impl Journey<'_> {
         self.tell_upstream(&mut head.headers);
         let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
         self.forward(route, head, forwarded).await
+    }
+
+    /// Returns what the request's token claims, if the route's policies ask for that and it verifies.
+    fn claims(&self, route: &Route, headers: &HeaderMap) -> Option<Arc<TokenClaims>> {
+        let tokens = &self.live.snapshot.tokens;
+        let tokens = tokens.as_ref().filter(|_| route.reads.has_claims())?;
+        tokens.claims(headers, self.client.worker.shared.clock.now())
     }
 
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.

@@ -1,6 +1,6 @@
 //! What a request says: its path and target, its host, whose it is, and which route takes it.
 //!
-//! Everything here is pure and knows no socket. [`host()`] and [`client_address()`] read what a
+//! Everything here but the memory of verified tokens ([`jwt`]) is pure, and knows no socket. [`host()`] and [`client_address()`] read what a
 //! request says of itself, and believe only what may be believed. [`route`] finds its route by the
 //! normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store
 //! counts under, and [`redacted()`] shows the same partition to people without revealing a secret.

@@ -313,28 +313,34 @@ fn joined<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Option<Cow<'r, [u8]>
 
 /// Joins each header that routes ask for into one line, before a route is found: otherwise an origin
 /// that reads only the first line would see a value that no route saw.
-pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) {
-    let names = router.header_names();
+///
+/// Returns the headers that had several lines.
+pub fn join_routed_lines(headers: &mut HeaderMap, router: &Router) -> Vec<HeaderName> {
+    let (names, mut joined) = (router.header_names(), Vec::new());
     if names.is_empty() {
-        return;
+        return joined;
     }
     let is_doubled = headers.len() > headers.keys_len();
     if is_doubled || headers.keys().any(|name| name.as_str().contains('_')) {
         for name in names {
-            join_header(headers, name);
+            if join_header(headers, name) {
+                joined.push(name.clone());
+            }
         }
     }
+    joined
 }
 
-/// Joins a header's lines, and removes others that read like it.
-pub(super) fn join_header(headers: &mut HeaderMap, name: &HeaderName) {
+/// Joins a header's lines, and removes others that read like it; says whether there were several.
+pub(super) fn join_header(headers: &mut HeaderMap, name: &HeaderName) -> bool {
     strip_disguises(headers, name);
     if headers.get_all(name).iter().nth(1).is_none() {
-        return;
+        return false;
     }
     let value = joined(headers, name).unwrap_or_default();
     let value = HeaderValue::from_bytes(&value).expect("values joined by a comma make a value");
     headers.insert(name, value);
+    true
 }
 
 #[cfg(test)]

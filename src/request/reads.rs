@@ -53,13 +53,19 @@ impl Reads {
         self.has_claims
     }
 
-    /// Looks for what origins could read differently.
+    /// Looks for what origins could read differently; `joined` are the headers that had several lines
+    /// and have one now.
     ///
     /// # Errors
     /// Where something that may name the client has two readings; the request is to be refused.
-    pub fn check(&self, headers: &HeaderMap, query: Option<&str>) -> Result<(), Ambiguous> {
+    pub fn check(
+        &self,
+        headers: &HeaderMap,
+        query: Option<&str>,
+        joined: &[HeaderName],
+    ) -> Result<(), Ambiguous> {
         for name in &self.single_headers {
-            if headers.get_all(name).iter().nth(1).is_some() {
+            if joined.contains(name) || headers.get_all(name).iter().nth(1).is_some() {
                 return Err(Ambiguous);
             }
         }
@@ -125,7 +131,7 @@ mod tests {
             ("header", &header, &keys, None, false),
             ("password beside a token", &claim, &passwords, None, false),
         ] {
-            let found = Reads::of([part], Some(&X_KEY)).check(&fields(headers), parameters);
+            let found = Reads::of([part], Some(&X_KEY)).check(&fields(headers), parameters, &[]);
             assert_eq!(found.is_err(), is_ambiguous, "{name}");
         }
     }

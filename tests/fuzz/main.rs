@@ -53,6 +53,11 @@ fn a_named_value_is_the_one_that_every_origin_reads() {
 }
 
 #[test]
+fn a_token_that_nobody_signed_never_verifies() {
+    run(targets::token::holds, &lines("token"), 4_000);
+}
+
+#[test]
 fn parts_share_a_digest_exactly_if_they_are_equal() {
     run(targets::partition_id::holds, &lines("partition_id"), 8_000);
 }

@@ -15,5 +15,6 @@ mod proxying;
 mod refusal;
 mod refusals;
 mod routing;
+mod tokens;
 mod upstream;
 mod upstreams;

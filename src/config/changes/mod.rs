@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::Loaded;
 use super::compile::listener;
 use super::file::{File, RawRoute, Table};
-use super::options::{ADMIN, Change, Effect, LISTENER, LOG, ROUTE, TOP, UPSTREAM};
+use super::options::{ADMIN, Change, Effect, JWT, LISTENER, LOG, ROUTE, TOP, UPSTREAM};
 use crate::snapshot::Snapshot;
 
 /// What a reload changes.
@@ -35,6 +35,7 @@ pub fn changes(old: &File, new: &File) -> Changes {
     all.add("admin: ", ADMIN.changes(&old.admin.value, &new.admin.value));
     let store = store::changes(&old.store.value, &new.store.value);
     all.add("store: ", store);
+    all.add("jwt: ", JWT.changes(&old.jwt.value, &new.jwt.value));
     all.add("log: ", LOG.changes(&old.log.value, &new.log.value));
     let (applies, restart) = (Effect::Applies, Effect::NeedsRestart);
     for (of, old, new) in all.both("listener", restart, &old.listeners, &new.listeners) {
@@ -66,6 +67,10 @@ pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Lo
         (&old.store.value, &running.store.location),
         (&mut file.store.value, location),
     );
+    if snapshot.tokens == running.tokens {
+        // It remembers which tokens have verified.
+        snapshot.tokens.clone_from(&running.tokens);
+    }
     let listeners = old.listeners.iter().map(|running| {
         let same = file.listeners.iter().find(|one| one.name == running.name);
         let mut kept = same.unwrap_or(running).clone();

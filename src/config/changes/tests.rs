@@ -1,6 +1,10 @@
 //! What a reload is said to change, whole words.
 
 mod store;
+mod tokens;
+
+use std::fs;
+use std::path::Path;
 
 use super::*;
 use crate::config;

@@ -6,6 +6,7 @@
 //! once nothing is wrong, so a bad file leaves no trace there.
 
 mod costs;
+mod jwt;
 mod listeners;
 mod names;
 mod overrides;
@@ -47,21 +48,24 @@ pub fn compile(
     let mut policies = policies::compile(file, &mut report);
     let mut routing = routes::compile(file, &policies, &mut report);
     let store = store::compile(&file.store, &mut report);
+    let tokens = jwt::compile(file, &policies, &mut report);
     if !report.is_empty() {
         return Err(report);
     }
     for policy in &mut policies {
         assign(policy, slot_of);
     }
+    let token_header = &file.jwt.value.rules.header;
     for route in &mut routing.routes {
-        route.reads = reads(route, &policies);
+        route.reads = reads(route, &policies, token_header);
     }
-    let decisive_headers = decisive_headers(&listeners, &routing.router, &policies);
+    let decisive_headers = decisive_headers(&listeners, &routing.router, &policies, token_header);
     Ok(Snapshot {
         listeners,
         router: routing.router,
         routes: routing.routes,
         policies,
+        tokens,
         decisive_headers,
         upstreams,
         log: file.log.value.clone(),
@@ -72,10 +76,10 @@ pub fn compile(
 }
 
 /// Collects what the policies of a route read.
-fn reads(route: &Route, policies: &[Policy]) -> Reads {
+fn reads(route: &Route, policies: &[Policy], token_header: &HeaderName) -> Reads {
     let applied = route.policies.iter();
     let parts = applied.flat_map(|applied| policies[applied.policy].parts());
-    Reads::of(parts, None)
+    Reads::of(parts, Some(token_header))
 }
 
 /// Gives the quotas of a policy and of its overrides their series: one for each window.
@@ -110,6 +114,7 @@ fn decisive_headers(
     listeners: &[Arc<Listener>],
     router: &Router,
     policies: &[Policy],
+    token_header: &HeaderName,
 ) -> Arc<[HeaderName]> {
     let sources = listeners.iter().map(|listener| &listener.identity.source);
     let addresses = sources.filter_map(|source| match source {
@@ -117,7 +122,7 @@ fn decisive_headers(
         _ => None,
     });
     let parts = policies.iter().flat_map(Policy::parts);
-    let parts = parts.filter_map(|part| part.header(None));
+    let parts = parts.filter_map(|part| part.header(Some(token_header)));
     let all = addresses.chain(parts).chain(router.header_names());
     let names: HashSet<&HeaderName> = all.collect();
     names.into_iter().cloned().collect()

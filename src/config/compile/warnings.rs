@@ -2,7 +2,7 @@
 
 use ipnet::Ipv6Net;
 
-use super::store;
+use super::{jwt, store};
 use crate::config::file::File;
 use crate::limit::Count;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
@@ -65,6 +65,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         ));
     }
     store::warnings(&file.store, snapshot, &mut found);
+    jwt::warnings(file, snapshot, &mut found);
     found
 }
 

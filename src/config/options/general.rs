@@ -37,8 +37,8 @@ pub static TOP: LazyLock<Keys<Top>> = LazyLock::new(|| {
         .key("shutdown_grace", seconds(30))
         .sets(|top| &mut top.general.shutdown_grace)
         .doc("After that, how long requests under way may take.")
-        .tables("listeners upstreams policies routes store admin log")
-        .not_yet("watch request_id debug_from jwt")
+        .tables("listeners upstreams policies routes store jwt admin log")
+        .not_yet("watch request_id debug_from")
 });
 
 /// `[admin]`

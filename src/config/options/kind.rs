@@ -1,12 +1,13 @@
 //! What a value of the file may be: how it is read, what stands for it, and how it is spelled.
 
 use std::fmt::Display;
+use std::fs;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-use crate::config::file::At;
+use crate::config::file::{At, Pem};
 use crate::config::read::{Form, OneItem, Scalar, Template};
 use crate::config::spelling;
 use crate::config::value::{self, Wrong, bytes_text};
@@ -151,6 +152,23 @@ pub(super) fn with_files<V: PartialEq + 'static>(
     let example = form.example();
     let read = move |scalar: Scalar<'_, '_>| scalar.read_with_files(&form, &parse, &remember);
     Kind::new(&example, read, spell)
+}
+
+/// A file of certificates or of a key, which is read here.
+pub(super) fn key_file(example: &'static str) -> Kind<Pem> {
+    text(example, read_key_file, |pem| pem.path.display().to_string())
+}
+
+fn read_key_file(path: &str) -> Result<Pem, Wrong> {
+    let wrong = |problem| Wrong::new(problem, "a PEM file").unquoted("this file");
+    // Opening a pipe would wait for whoever writes to it.
+    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
+        return Err(wrong("is not a regular file"));
+    }
+    let content = value::file(path, KEY_FILE_BYTES_MAX);
+    let content = content.map_err(|why| wrong("cannot be read").hint(why))?;
+    let path = path.into();
+    Ok(Pem { path, content })
 }
 
 /// One of `words`; those of `to_come` are known, but not available.
@@ -307,5 +325,7 @@ pub(super) fn fields() -> Kind<Vec<(HeaderName, HeaderValue)>> {
     .or(Vec::new())
 }
 
+/// Largest file of keys or certificates; the authorities of a whole system are a quarter of that.
+const KEY_FILE_BYTES_MAX: u64 = 1 << 20;
 /// How every secret is spelled.
 const SECRET: &str = "***";

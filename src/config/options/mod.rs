@@ -9,6 +9,7 @@
 //! A new key is an entry here, a field of the snapshot, and what uses it.
 
 mod general;
+mod jwt;
 mod kind;
 mod listeners;
 mod overrides;
@@ -22,6 +23,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 pub use general::{ADMIN, LOG, TOP};
+pub use jwt::JWT;
 use kind::Kind;
 pub use listeners::LISTENER;
 pub use policies::{BUCKETS_MAX, POLICY};
@@ -38,6 +40,7 @@ pub static TABLES: LazyLock<Vec<&About>> = LazyLock::new(|| {
         LISTENER.abouts(),
         ADMIN.abouts(),
         LOG.abouts(),
+        JWT.abouts(),
     ];
     let more = [
         STORE.abouts(),
@@ -45,7 +48,7 @@ pub static TABLES: LazyLock<Vec<&About>> = LazyLock::new(|| {
         POLICY.abouts(),
         ROUTE.abouts(),
     ];
-    [outer, more].concat().concat()
+    [outer.concat(), more.concat()].concat()
 });
 
 /// The keys of a table that fills a `T`.

@@ -1,16 +1,15 @@
 //! `[store]`, with what it is told of TLS and of failure.
 
-use std::fs;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::kind::{duration, number, password, secret, share, size, text, with_files};
-use super::{Effect, Keys, Kind};
-use crate::config::file::{Pem, RawStore};
+use super::kind::{duration, key_file, number, password, secret, share, size, text, with_files};
+use super::{Effect, Keys};
+use crate::config::file::RawStore;
 use crate::config::read::{Form, Template};
 use crate::config::spelling;
-use crate::config::value::{RedisUrl, StoreUrl, Wrong, file, prefix, store_url, username};
+use crate::config::value::{RedisUrl, StoreUrl, prefix, store_url, username};
 use crate::store::settings::{Password, Settings};
 
 /// `[store]`
@@ -83,8 +82,8 @@ fn breaker(default: &Settings) -> Keys<RawStore> {
 }
 
 fn tls() -> Keys<RawStore> {
-    let authorities = pem("/etc/tollgate/redis-ca.pem").or_none("the system's");
-    let certificate = pem("/etc/tollgate/gateway.pem").or_none("none");
+    let authorities = key_file("/etc/tollgate/redis-ca.pem").or_none("the system's");
+    let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
     Keys::<RawStore>::of("table", TLS)
         .key("ca", authorities)
         .sets(|store| &mut store.ca)
@@ -92,7 +91,7 @@ fn tls() -> Keys<RawStore> {
         .key("certificate", certificate)
         .sets(|store| &mut store.certificate)
         .doc("A certificate of the gateway's own.")
-        .key("key", pem("/etc/tollgate/gateway.key").or_none("none"))
+        .key("key", key_file("/etc/tollgate/gateway.key").or_none("none"))
         .sets(|store| &mut store.key)
         .doc("The private key of that certificate.")
 }
@@ -118,23 +117,6 @@ fn remember_files(mut url: StoreUrl, files: Template) -> StoreUrl {
     url
 }
 
-/// A file of certificates or of a key, which is read here.
-fn pem(example: &'static str) -> Kind<Pem> {
-    text(example, pem_file, |pem| pem.path.display().to_string())
-}
-
-fn pem_file(path: &str) -> Result<Pem, Wrong> {
-    let wrong = |problem| Wrong::new(problem, "a PEM file").unquoted("this file");
-    // Opening a pipe would wait for whoever writes to it.
-    if fs::metadata(path).is_ok_and(|file| !file.is_file()) {
-        return Err(wrong("is not a regular file"));
-    }
-    let content = file(path, PEM_BYTES_MAX);
-    let content = content.map_err(|why| wrong("cannot be read").hint(why))?;
-    let path = path.into();
-    Ok(Pem { path, content })
-}
-
 /// The title of the table of certificates.
 pub const TLS: &str = "[store.tls]";
 /// A request waits this long at most; more than seconds would be an outage of its own.
@@ -142,5 +124,3 @@ const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::f
 /// 0 remembers none.
 const REFUSALS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
 const BREAKER: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(10);
-/// Largest file of certificates; the authorities of a whole system are a quarter of that.
-const PEM_BYTES_MAX: u64 = 1 << 20;

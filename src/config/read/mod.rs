@@ -20,7 +20,7 @@ pub use scalar::{Form, OneItem, Scalar};
 pub use variables::{Env, Template};
 
 use super::file::{File, Lost, RawStore, Table};
-use super::options::{ADMIN, LISTENER, LOG, POLICY, ROUTE, STORE, TOP, UPSTREAM};
+use super::options::{ADMIN, JWT, LISTENER, LOG, POLICY, ROUTE, STORE, TOP, UPSTREAM};
 use super::report::Report;
 use super::secrets::overwritten;
 use super::value::{StoreUrl, nearest};
@@ -54,6 +54,7 @@ pub fn read(text: &str, env: &Env<'_>) -> (File, Report) {
         admin: top.single("admin", &ADMIN),
         log: top.single("log", &LOG),
         store: credentials(top.single("store", &STORE)),
+        jwt: top.single("jwt", &JWT),
         upstreams: top.named("upstreams", &UPSTREAM),
         policies: top.named("policies", &POLICY),
         routes: route_names::named(top.each("routes", &ROUTE)),
@@ -69,6 +70,12 @@ fn lose_unnamed(top: &DeTable<'_>, lost: &mut Lost) {
         let is_known = TOP.about.names().any(|known| known == key);
         let meant = nearest(key, NAMED).filter(|kind| !is_known || *kind == key);
         let Some(kind) = meant else { continue };
+        if kind == "jwt" {
+            if !is_known {
+                lost.misspelled.insert(kind);
+            }
+            continue;
+        }
         let DeValue::Table(tables) = value else {
             if !(is_known && kind == "routes" && value.is_array()) {
                 lost.misspelled.insert(kind);
@@ -94,5 +101,5 @@ fn credentials(mut table: Table<RawStore>) -> Table<RawStore> {
     table
 }
 
-/// The tables that the file has any number of.
-const NAMED: [&str; 4] = ["listeners", "upstreams", "policies", "routes"];
+/// The tables that the file has any number of, and those that others cannot do without.
+const NAMED: [&str; 5] = ["listeners", "upstreams", "policies", "routes", "jwt"];

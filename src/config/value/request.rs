@@ -29,13 +29,13 @@ fn part(text: &str) -> Result<Part, Wrong> {
         ("header", Some(name)) => header_after_prefix(name).map(Part::Header),
         ("cookie", Some(name)) => cookie(name).map(Part::Cookie),
         ("query", Some(name)) => parameter(name).map(Part::Query),
+        ("jwt", Some(name)) if !name.is_empty() => Ok(Part::Claim(name.into())),
         ("path", Some(name)) if is_param(name) => Ok(Part::PathParam(name.into())),
         ("path", Some(name)) => Err(wrong().maybe_hint(
             is_param(name.trim_matches(['{', '}']))
                 .then(|| format!("did you mean `path:{}`?", name.trim_matches(['{', '}']))),
         )),
-        ("jwt", Some(_)) => Err(Wrong::to_come(PARTS)),
-        ("header" | "cookie" | "query" | "jwt", None) => {
+        ("header" | "cookie" | "query", None) | ("jwt", None | Some("")) => {
             Err(wrong().hint(format!("`{kind}` needs a name: `{kind}:NAME`")))
         }
         ("ip" | "host" | "method" | "route", Some(_)) => {
@@ -178,8 +178,8 @@ pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
     })
 }
 
-const PARTS: &str = "`ip`, `header:NAME`, `cookie:NAME`, `query:NAME`, `host`, `method`, `route`, `path` or `path:PARAM`, \
-                     or several with `|` between them";
+const PARTS: &str = "`ip`, `header:NAME`, `cookie:NAME`, `query:NAME`, `jwt:CLAIM`, `host`, `method`, \
+                     `route`, `path` or `path:PARAM`, or several with `|` between them";
 
 #[cfg(test)]
 mod tests {
@@ -197,6 +197,10 @@ mod tests {
             ),
             ("cookie:Session", vec![Part::Cookie("Session".into())]),
             ("query:user[id]", vec![Part::Query("user[id]".into())]),
+            (
+                "jwt:https://a.example/app.plan",
+                vec![Part::Claim("https://a.example/app.plan".into())],
+            ),
             ("host", vec![Part::Host]),
             ("method", vec![Part::Method]),
             ("route", vec![Part::Route]),
@@ -208,7 +212,7 @@ mod tests {
     #[test]
     fn a_part_says_how_to_mend_it() {
         for (text, problem, hint) in [
-            ("jwt:sub", "is not available yet", None),
+            ("jwt:", NO_PART, Some("`jwt` needs a name: `jwt:NAME`")),
             (
                 "header",
                 NO_PART,

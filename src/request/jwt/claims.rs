@@ -12,6 +12,15 @@ impl TokenClaims {
         let mut claims = self.0.iter();
         claims.find_map(|(claim, value)| (**claim == *name).then_some(&**value))
     }
+
+    /// Returns how many bytes the values take.
+    pub(super) fn bytes(&self) -> usize {
+        let sizes = self
+            .0
+            .iter()
+            .map(|(name, value)| size_of_val(&(name, value)) + value.len());
+        sizes.sum()
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod partition_id;
 pub mod path;
 pub mod route;
 pub mod scalar;
+pub mod token;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

@@ -5,6 +5,8 @@ mod flood;
 mod keys;
 mod named_values;
 mod prefixes;
+mod token_keys;
+mod tokens;
 
 /// What a request is to a quota of one per hour: the first of its client, or one too many.
 const FIRST: u16 = 200;

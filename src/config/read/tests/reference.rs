@@ -57,6 +57,9 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
     let changes = changes(&loaded(REFERENCE).file, &loaded(&uncommented()).file);
     let applied = [
         "store: key_secret set, counters start afresh",
+        "jwt: keys [] → [tests/config/tls/issuer.pem]",
+        "jwt: issuer anybody → https://login.example.com/",
+        "jwt: audience [] → [api.example.com]",
         "log: format text on a terminal, otherwise json → json",
         "log: file standard output → /var/log/tollgate.log",
         "listener public: max_body_bytes none → 16MiB",
@@ -107,7 +110,7 @@ fn the_reference_has_every_key_that_works() {
                         .extend(name);
                     format!("[{line}]")
                 }
-                (Some(table @ ("admin" | "log")), _) => format!("[{table}]"),
+                (Some(table @ ("admin" | "jwt" | "log")), _) => format!("[{table}]"),
                 (Some(table), None) => format!("[{table}.NAME]"),
                 (table, Some(inner)) => {
                     let outer = format!("[{}.NAME]", table.unwrap_or_default());

@@ -1,0 +1,64 @@
+//! `[jwt]`.
+
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use super::Keys;
+use super::kind::{duration, key_file, list, list_or_one, text, word};
+use crate::config::file::RawJwt;
+use crate::config::spelling;
+use crate::config::value::{Wrong, header_name};
+use crate::request::jwt::{SigningAlgorithm, TokenRules};
+
+/// `[jwt]`
+pub static JWT: LazyLock<Keys<RawJwt>> = LazyLock::new(|| {
+    let rules = TokenRules::default();
+    let name = |example| text(example, non_empty, ToString::to_string);
+    let algorithms = list(word(&SigningAlgorithm::NAMES, &[]));
+    let algorithms = algorithms.plain(
+        |them| them,
+        |them| {
+            let words = them
+                .iter()
+                .map(|it| spelling::word(&SigningAlgorithm::NAMES, it));
+            spelling::list(words)
+        },
+    );
+    let names = |them: &Vec<Box<str>>| spelling::list(them);
+    let audience = list_or_one(name("api.example.com")).plain(|them| them, names);
+    Keys::<RawJwt>::of("table", "[jwt]")
+        .key("keys", list_or_one(key_file("/etc/tollgate/issuer.pem")))
+        .sets(|jwt| &mut jwt.keys)
+        .doc("Files with the keys of who issues tokens: PEM, or JWKS.")
+        .key("algorithms", algorithms.or(Vec::new()))
+        .sets(|jwt| &mut jwt.algorithms)
+        .doc("How tokens may be signed:")
+        .key(
+            "header",
+            text("authorization", header_name, ToString::to_string).or(rules.header),
+        )
+        .sets(|jwt| &mut jwt.rules.header)
+        .doc("The header that carries them, with or without `Bearer` before the token.")
+        .key(
+            "issuer",
+            name("https://login.example.com/").or_none("anybody"),
+        )
+        .sets(|jwt| &mut jwt.rules.issuer)
+        .doc("What `iss` must be.")
+        .key("audience", audience.or(Vec::new()))
+        .sets(|jwt| &mut jwt.rules.audience)
+        .doc("What `aud` must be, or one of which it must have.")
+        .key("leeway", duration(LEEWAY).or(rules.leeway))
+        .sets(|jwt| &mut jwt.rules.leeway)
+        .doc("How far the issuer's clock may be off.")
+});
+
+fn non_empty(text: &str) -> Result<Box<str>, Wrong> {
+    match text {
+        "" => Err(Wrong::new("is empty", "what the claim says")),
+        text => Ok(text.into()),
+    }
+}
+
+const LEEWAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1);

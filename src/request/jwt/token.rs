@@ -1,0 +1,75 @@
+//! A token as it is written (RFC 7515, section 7.1): three parts, of which the first says how it is signed.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::SigningAlgorithm;
+use super::json::{Members, string};
+
+/// A token whose signature is still to be checked.
+pub(super) struct UnverifiedToken<'t> {
+    /// What is signed.
+    pub(super) message: &'t str,
+    pub(super) signature: &'t str,
+    /// What it says of its client.
+    payload: &'t str,
+    pub(super) algorithm: SigningAlgorithm,
+    /// Which key it asks for.
+    pub(super) key_id: Option<Box<str>>,
+}
+
+impl<'t> UnverifiedToken<'t> {
+    /// Reads a token; none if it is one of a kind that is not accepted.
+    pub(super) fn read(token: &'t str) -> Option<Self> {
+        let (message, signature) = token.rsplit_once('.')?;
+        let (header, payload) = message.split_once('.')?;
+        let header = decoded(header)?;
+        let header = Members::read(&header)?;
+        // Extensions that must be understood are not (RFC 7515, section 4.1.11).
+        if payload.contains('.') || header.value("crit").is_some() {
+            return None;
+        }
+        // The payload of a nested token is no claims (RFC 7519, section 5.2).
+        let content = header.value("cty").map(string);
+        if content.is_some_and(|it| it.is_none_or(|it| it.eq_ignore_ascii_case("jwt"))) {
+            return None;
+        }
+        let key_id = match header.value("kid") {
+            Some(id) => Some(string(id)?),
+            None => None,
+        };
+        Some(Self {
+            message,
+            signature,
+            payload,
+            algorithm: SigningAlgorithm::named(&string(header.value("alg")?)?)?,
+            key_id,
+        })
+    }
+
+    /// Decodes what the token says.
+    pub(super) fn payload(&self) -> Option<String> {
+        decoded(self.payload)
+    }
+}
+
+/// Returns the token that a header's value holds: without `Bearer`, in any case; none if it is too long.
+pub(super) fn of_header(value: &[u8]) -> Option<&str> {
+    let text = str::from_utf8(value).ok()?.trim_ascii();
+    let token = match text.split_at_checked(SCHEME.len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => {
+            // A token never begins so: its first bytes are those of an encoded `{`.
+            rest.trim_ascii_start()
+        }
+        _ => text,
+    };
+    (token.len() <= TOKEN_BYTES_MAX).then_some(token)
+}
+
+fn decoded(part: &str) -> Option<String> {
+    String::from_utf8(URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+const SCHEME: &str = "bearer";
+/// Longer tokens do not verify.
+pub(super) const TOKEN_BYTES_MAX: usize = 16 << 10;

@@ -1,0 +1,155 @@
+//! Verifies tokens by the keys and rules of a configuration.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName};
+use serde_json::value::RawValue;
+
+use super::claims::TokenClaims;
+use super::json::{Members, scalar, string};
+use super::keys::VerifyingKey;
+use super::remembered::Remembered;
+use super::token::{UnverifiedToken, of_header};
+use crate::clock::{Micros, Timestamp};
+
+/// What tokens must say, beside being signed, and where they come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRules {
+    /// The header that carries them.
+    pub header: HeaderName,
+    /// Who must have issued them; none means anybody whose key is known.
+    pub issuer: Option<Box<str>>,
+    /// Of whom one must be among those that they are for; none means that they may be for anybody.
+    pub audience: Vec<Box<str>>,
+    /// How far the clock of the issuer may be off.
+    pub leeway: Duration,
+}
+
+/// Verifies tokens, and remembers what the verified ones claim.
+///
+/// Two are equal if they verify the same tokens and read the same claims of them.
+#[derive(Debug)]
+pub struct TokenVerifier {
+    keys: Vec<VerifyingKey>,
+    rules: TokenRules,
+    /// The claims that are read.
+    claims: Vec<Arc<str>>,
+    remembered: Remembered,
+}
+
+impl TokenVerifier {
+    /// Begins without a token, to read those `claims`.
+    pub fn new(keys: Vec<VerifyingKey>, rules: TokenRules, claims: Vec<Arc<str>>) -> Self {
+        Self {
+            keys,
+            rules,
+            claims,
+            remembered: Remembered::default(),
+        }
+    }
+
+    /// Returns what tokens must say.
+    pub fn rules(&self) -> &TokenRules {
+        &self.rules
+    }
+
+    /// Returns the keys.
+    pub fn keys(&self) -> &[VerifyingKey] {
+        &self.keys
+    }
+
+    /// Returns what a request's token claims, if it has one and that verifies at `now`.
+    pub fn claims(&self, headers: &HeaderMap, now: Timestamp) -> Option<Arc<TokenClaims>> {
+        let token = of_header(headers.get(&self.rules.header)?.as_bytes())?;
+        let digest = *blake3::hash(token.as_bytes()).as_bytes();
+        if let Some(claims) = self.remembered.claims(&digest, now) {
+            return Some(claims);
+        }
+        let (claims, valid) = self.verify(token)?;
+        if !valid.contains(&now) {
+            return None;
+        }
+        let claims = Arc::new(claims);
+        self.remembered.add(digest, Arc::clone(&claims), valid);
+        Some(claims)
+    }
+
+    /// Returns what a token claims, and when that is so.
+    fn verify(&self, token: &str) -> Option<(TokenClaims, Range<Timestamp>)> {
+        let token = UnverifiedToken::read(token)?;
+        let mut keys = self.keys.iter().filter(|key| key.may_verify(&token));
+        if !keys.any(|key| key.verifies(&token)) {
+            return None;
+        }
+        let payload = token.payload()?;
+        let members = Members::read(&payload).filter(Members::are_unique)?;
+        if !self.is_from_issuer(&members) || !self.is_for_audience(&members) {
+            return None;
+        }
+        let valid = self.validity(&members)?;
+        let claims = self.claims.iter().filter_map(|name| {
+            let value = scalar(members.find(name)?)?;
+            Some((Arc::clone(name), value))
+        });
+        Some((TokenClaims(claims.collect()), valid))
+    }
+
+    fn is_from_issuer(&self, members: &Members<'_>) -> bool {
+        let said = || members.value("iss").and_then(string);
+        self.rules.issuer.is_none() || self.rules.issuer == said()
+    }
+
+    /// `aud` is a name or a list of names (RFC 7519, section 4.1.3).
+    fn is_for_audience(&self, members: &Members<'_>) -> bool {
+        let audience = &self.rules.audience;
+        if audience.is_empty() {
+            return true;
+        }
+        members.value("aud").is_some_and(|said| match string(said) {
+            Some(one) => audience.contains(&one),
+            None => serde_json::from_str::<Vec<Box<str>>>(said.get())
+                .is_ok_and(|several| several.iter().any(|one| audience.contains(one))),
+        })
+    }
+
+    /// Returns when the token is valid, with leeway; none if it does not say so in seconds.
+    fn validity(&self, members: &Members<'_>) -> Option<Range<Timestamp>> {
+        let leeway = Micros::from(self.rules.leeway);
+        let begin = match members.value("nbf") {
+            Some(begin) => date(begin)? - leeway,
+            None => Timestamp(0),
+        };
+        let end = match members.value("exp") {
+            Some(end) => date(end)? + leeway,
+            None => Timestamp(u64::MAX),
+        };
+        Some(begin..end)
+    }
+}
+
+impl PartialEq for TokenVerifier {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.keys, &self.rules, &self.claims) == (&other.keys, &other.rules, &other.claims)
+    }
+}
+
+impl Default for TokenRules {
+    fn default() -> Self {
+        Self {
+            header: AUTHORIZATION,
+            issuer: None,
+            audience: Vec::new(),
+            leeway: Duration::from_mins(1),
+        }
+    }
+}
+
+/// Reads seconds since 1970, which may have decimals (RFC 7519, section 2, "NumericDate").
+fn date(value: &RawValue) -> Option<Timestamp> {
+    let seconds: f64 = serde_json::from_str(value.get()).ok()?;
+    let since_1970 = Duration::try_from_secs_f64(seconds).ok()?;
+    Some(Timestamp(Micros::from(since_1970).0))
+}

@@ -1,0 +1,344 @@
+//! Clients that verified tokens name.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tollgate::clock::Micros;
+
+use crate::support::gateway::START;
+use crate::support::{Client, Config, Issuer, Process, Running, eventually, jwks, secs, start};
+
+/// What a request is to a quota of one per day: the first of its client, one too many, or of nobody.
+const FIRST: u16 = 200;
+const AGAIN: u16 = 429;
+const NOBODY: u16 = 401;
+
+/// A folder with a file of keys.
+fn folder(keys: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder for keys");
+    fs::write(folder.path().join("keys"), keys).expect("the folder is writable");
+    folder
+}
+
+/// One request a day for whom that part names.
+fn config(folder: &Path, part: &str, rules: &str) -> Config {
+    let policy = format!(
+        "quota = '1 per day'\nalgorithm = 'fixed-window'\npartition = ['{part}']\nmissing = 'refuse'"
+    );
+    let keys = folder.join("keys").display().to_string();
+    Config::limited("builtin:echo", &policy).with(&format!("[jwt]\nkeys = '{keys}'\n{rules}"))
+}
+
+fn send(running: &Running, token: &str) -> u16 {
+    let field = format!("Authorization: Bearer {token}\r\n");
+    Client::connect(running.public).get("/", &field).status
+}
+
+#[test]
+fn tokens_of_each_algorithm_name_their_client() {
+    for issuer in [
+        Issuer::rsa(),
+        Issuer::ec(),
+        Issuer::ed(),
+        Issuer::hmac([7; 32]),
+    ] {
+        let mut files = vec![jwks(&[(&issuer, json!({}))])];
+        if !matches!(issuer, Issuer::Hmac(_)) {
+            files.push(issuer.pem());
+        }
+        for file in files {
+            let folder = folder(&file);
+            let running = start(&config(folder.path(), "jwt:sub", ""));
+            for (claims, expected) in [
+                (json!({"sub": "alice"}), FIRST),
+                (json!({"sub": "alice"}), AGAIN),
+                (json!({"sub": "alice", "exp": 2_000_000_000}), AGAIN),
+                (json!({"sub": "bob"}), FIRST),
+                (json!({}), NOBODY),
+            ] {
+                let status = send(&running, &issuer.token(&claims));
+                assert_eq!(status, expected, "{} {claims} {file}", issuer.algorithm());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_claim_is_text_whatever_it_is_made_of() {
+    let issuer = Issuer::ec();
+    let folder = folder(&issuer.pem());
+    for (part, one, same, other) in [
+        (
+            "jwt:n",
+            json!({"n": 7}),
+            json!({"n": "7"}),
+            json!({"n": 70}),
+        ),
+        (
+            "jwt:b",
+            json!({"b": true}),
+            json!({"b": "true"}),
+            json!({"b": false}),
+        ),
+        (
+            "jwt:org.plan",
+            json!({"org": {"plan": "paid"}}),
+            json!({"org.plan": "paid"}),
+            json!({"org": {"plan": "free"}, "org.plan": "paid"}),
+        ),
+        (
+            "jwt:https://a.example/org.plan",
+            json!({"https://a.example/org": {"plan": "x"}}),
+            json!({"https://a.example/org.plan": "x"}),
+            json!({"https://a.example/org": {"plan": "y"}}),
+        ),
+    ] {
+        let running = start(&config(folder.path(), part, ""));
+        for (claims, expected) in [(&one, FIRST), (&same, AGAIN), (&other, FIRST)] {
+            assert_eq!(
+                send(&running, &issuer.token(claims)),
+                expected,
+                "{part} {claims}"
+            );
+        }
+    }
+    let running = start(&config(folder.path(), "jwt:sub", ""));
+    for value in [
+        json!(null),
+        json!(""),
+        json!([]),
+        json!(["a"]),
+        json!({"a": "b"}),
+    ] {
+        let claims = json!({ "sub": value });
+        assert_eq!(send(&running, &issuer.token(&claims)), NOBODY, "{claims}");
+    }
+}
+
+#[test]
+fn a_token_comes_in_the_header_that_is_named_with_or_without_bearer() {
+    let issuer = Issuer::ec();
+    let folder = folder(&issuer.pem());
+    let (alice, bob) = (json!({"sub": "alice"}), json!({"sub": "bob"}));
+    let (alice, bob) = (issuer.token(&alice), issuer.token(&bob));
+    let rules = "header = 'X-Token'";
+    let running = start(&config(folder.path(), "jwt:sub", rules));
+    let mut client = Client::connect(running.public);
+    for (field, expected) in [
+        (format!("X-Token: {alice}"), FIRST),
+        (format!("x-token: bearer {alice}"), AGAIN),
+        (format!("X-Token: BEARER \t {alice}  "), AGAIN),
+        (format!("Authorization: Bearer {bob}"), NOBODY),
+        (format!("X_Token: {bob}"), NOBODY),
+        (format!("X-Token: Basic {bob}"), NOBODY),
+        (format!("X-Token: {bob}"), FIRST),
+    ] {
+        let status = client.get("/", &format!("{field}\r\n")).status;
+        assert_eq!(status, expected, "{field}");
+    }
+}
+
+/// Seconds since 1970 where the gateway's clock begins.
+fn now() -> u64 {
+    START.0 / 1_000_000
+}
+
+#[test]
+fn a_token_is_valid_by_the_clock_of_the_gateway() {
+    let issuer = Issuer::ec();
+    let folder = folder(&issuer.pem());
+    let running = start(&config(folder.path(), "jwt:sub", "leeway = '5s'"));
+    let (from, until) = (now() + 100, now() + 200);
+    let claims = json!({"sub": "alice", "nbf": from, "exp": until});
+    let token = issuer.token(&claims);
+    // The second request of each pair would be answered for by memory.
+    for (after_us, expected) in [
+        (94_999_999, NOBODY),
+        (95_000_000, FIRST),
+        (150_000_000, AGAIN),
+        (204_999_999, AGAIN),
+        (205_000_000, NOBODY),
+        (94_000_000, NOBODY),
+        (300_000_000, NOBODY),
+    ] {
+        running.clock.set(START + Micros(after_us));
+        assert_eq!(send(&running, &token), expected, "after {after_us} us");
+    }
+    let numbers =
+        json!({"sub": "bob", "exp": 205.5 + f64::from(u32::try_from(now()).expect("fits"))});
+    running.clock.set(START + secs(210));
+    assert_eq!(
+        send(&running, &issuer.token(&numbers)),
+        FIRST,
+        "decimals are seconds too"
+    );
+}
+
+#[test]
+fn the_issuer_and_the_audience_must_be_those_of_the_file() {
+    let issuer = Issuer::ec();
+    let folder = folder(&issuer.pem());
+    let rules = "issuer = 'https://login.example/'\naudience = ['api', 'admin']";
+    let running = start(&config(folder.path(), "jwt:sub", rules));
+    let iss = "https://login.example/";
+    for (name, claims, expected) in [
+        ("both", json!({"iss": iss, "aud": "api"}), FIRST),
+        (
+            "one of several",
+            json!({"iss": iss, "aud": ["other", "admin"]}),
+            FIRST,
+        ),
+        (
+            "another issuer",
+            json!({"iss": "https://login.example", "aud": "api"}),
+            NOBODY,
+        ),
+        ("no issuer", json!({"aud": "api"}), NOBODY),
+        ("no audience", json!({"iss": iss}), NOBODY),
+        (
+            "another audience",
+            json!({"iss": iss, "aud": ["other"]}),
+            NOBODY,
+        ),
+        (
+            "a number among them",
+            json!({"iss": iss, "aud": ["api", 1]}),
+            NOBODY,
+        ),
+        (
+            "a list of issuers",
+            json!({"iss": [iss], "aud": "api"}),
+            NOBODY,
+        ),
+    ] {
+        let mut claims = claims;
+        claims["sub"] = Value::from(name);
+        assert_eq!(send(&running, &issuer.token(&claims)), expected, "{name}");
+    }
+    // Without them in the file it does not matter.
+    let running = start(&config(folder.path(), "jwt:sub", ""));
+    let claims = json!({"sub": "a", "iss": "x", "aud": "y"});
+    assert_eq!(send(&running, &issuer.token(&claims)), FIRST);
+}
+
+#[test]
+fn of_a_key_set_those_that_may_verify_do() {
+    let (one, other) = (Issuer::ec(), Issuer::ec());
+    let with = |issuer: &Issuer, kid: Value, claims: Value| {
+        let mut header = json!({"alg": issuer.algorithm()});
+        if !kid.is_null() {
+            header["kid"] = kid;
+        }
+        issuer.raw_token(&header.to_string(), claims.to_string())
+    };
+    let set = |more: Value| jwks(&[(&one, more), (&other, json!({"kid": "other"}))]);
+    for (more, kid, expected) in [
+        (json!({"kid": "one"}), json!("one"), FIRST),
+        (json!({"kid": "one"}), json!(null), FIRST),
+        (json!({"kid": "one"}), json!("other"), NOBODY),
+        (json!({"kid": "one"}), json!("../one"), NOBODY),
+        (json!({"kid": "one"}), json!(1), NOBODY),
+        (json!({}), json!("anything"), FIRST),
+        (json!({"use": "sig", "alg": "ES256"}), json!(null), FIRST),
+        (json!({"key_ops": ["verify"]}), json!(null), FIRST),
+        (json!({"use": "enc"}), json!(null), NOBODY),
+        (json!({"key_ops": ["sign"]}), json!(null), NOBODY),
+        (json!({"alg": "ES384"}), json!(null), NOBODY),
+        (json!({"kty": "unknown"}), json!(null), NOBODY),
+    ] {
+        let folder = folder(&set(more.clone()));
+        let running = start(&config(folder.path(), "jwt:sub", ""));
+        let token = with(&one, kid.clone(), json!({"sub": "a"}));
+        assert_eq!(send(&running, &token), expected, "{more} {kid}");
+        let of_other = with(&other, json!("other"), json!({"sub": "b"}));
+        assert_eq!(send(&running, &of_other), FIRST, "{more}");
+    }
+}
+
+#[test]
+fn only_the_algorithms_that_are_named_verify() {
+    let (ec, ed) = (Issuer::ec(), Issuer::ed());
+    let folder = folder(&format!("{}{}", ec.pem(), ed.pem()));
+    for (rules, expected) in [
+        ("", [FIRST, FIRST]),
+        ("algorithms = ['ES256']", [FIRST, NOBODY]),
+        ("algorithms = ['EdDSA', 'RS256']", [NOBODY, FIRST]),
+    ] {
+        let running = start(&config(folder.path(), "jwt:sub", rules));
+        let statuses = [&ec, &ed].map(|issuer| {
+            let claims = json!({"sub": issuer.algorithm()});
+            send(&running, &issuer.token(&claims))
+        });
+        assert_eq!(statuses, expected, "{rules}");
+    }
+}
+
+/// A timer fetches the keys and sends SIGHUP.
+#[test]
+fn keys_are_read_again_on_sighup_and_tokens_of_old_ones_are_forgotten() {
+    let (old, new) = (Issuer::ec(), Issuer::ec());
+    let folder = folder(&jwks(&[(&old, json!({"kid": "1"}))]));
+    let config = config(folder.path(), "jwt:sub", "").top("ratelimit_headers = 'off'");
+    let process = Process::start(&config);
+    let ask = |token: &str| {
+        let field = format!("Authorization: Bearer {token}\r\n");
+        Client::connect(process.public).get("/", &field).status
+    };
+    let [of_old, of_new] = [&old, &new].map(|it| it.token(&json!({"sub": it.algorithm()})));
+    assert_eq!([ask(&of_old), ask(&of_new)], [FIRST, NOBODY]);
+
+    let keys = folder.path().join("keys");
+    let reload = |file: String, told: &str| {
+        fs::write(&keys, file).expect("the folder is writable");
+        process.signal("HUP");
+        process.wait_for_line(&[told]);
+    };
+    let both = jwks(&[(&old, json!({"kid": "1"})), (&new, json!({"kid": "2"}))]);
+    reload(both, "jwt: keys changed");
+    eventually("the new key verifies", || {
+        (ask(&of_new) != NOBODY).then_some(())
+    });
+    assert_eq!(
+        [ask(&of_old), ask(&of_new)],
+        [AGAIN, AGAIN],
+        "one client by either key"
+    );
+
+    reload(jwks(&[(&new, json!({"kid": "2"}))]), "the file is in force");
+    eventually("the old key is forgotten", || {
+        (ask(&of_old) == NOBODY).then_some(())
+    });
+    assert_eq!(ask(&of_new), AGAIN);
+
+    // A file that cannot be used changes nothing, and no key material is shown.
+    reload(
+        "{\"keys\": []}".to_owned(),
+        "holds no key that can verify a token",
+    );
+    assert_eq!([ask(&of_old), ask(&of_new)], [NOBODY, AGAIN]);
+    let shown = process.lines().join("\n");
+    for issuer in [&old, &new] {
+        let key = issuer.jwk();
+        assert!(!shown.contains(key["x"].as_str().expect("text")), "{shown}");
+    }
+    assert!(!shown.contains(&of_old[..40]), "{shown}");
+}
+
+#[test]
+fn claims_are_logged_as_four_characters_and_a_digest() {
+    let issuer = Issuer::ec();
+    let folder = folder(&issuer.pem());
+    let process = Process::start(&config(folder.path(), "jwt:email", ""));
+    let token = issuer.token(&json!({"email": "alice@example.com"}));
+    let field = format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(
+        Client::connect(process.public).get("/", &field).status,
+        FIRST
+    );
+    let records = process.wait_for_records(1);
+    let shown = records[0]["partition"].as_str().expect("a partition");
+    assert!(shown.starts_with("alic~") && shown.len() == 13, "{shown}");
+    assert!(!process.lines().join("\n").contains("alice"));
+}
