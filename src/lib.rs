@@ -39,10 +39,10 @@
 //! | word | means |
 //! | --- | --- |
 //! | partition id | the keyed digest of whose quota it is, under which a store counts |
-//! | series | the states of one quota: its policy, algorithm, shape and window, not its number |
+//! | series | the states of one quota: its policy, role (real or candidate), algorithm, shape and window, not its number |
 //! | check | one quota's part of a plan: whose it is, and what the request costs there |
 //! | peek | to ask what a check would be answered, and spend nothing |
-//! | charge | what a decision spent and where: the only thing that can be given back |
+//! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
 //! | admission | what the limiter says of a request: go on, wait, or why not |
 //! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
 //! | worker | a thread with connections of its own to clients, origins and Redis |

@@ -44,7 +44,7 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
     }
     let help = "Calls that a server of the store had no memory for.";
     counter(encoder, "store_out_of_memory", help, redis.out_of_memory)?;
-    let help = "Charges that stay spent because they could not be given back in time.";
+    let help = "Charges that stay as they are because they could not be settled in time.";
     counter(
         encoder,
         "settlements_dropped",
