@@ -8,5 +8,6 @@ mod answers;
 mod candidates;
 mod cookbook;
 mod costs;
+mod overrides;
 mod stores;
 mod traces;

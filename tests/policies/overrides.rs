@@ -1,0 +1,115 @@
+//! Overrides: single clients and tiers get something else, in full and at once when their file changes.
+
+use std::fs;
+
+use super::stores::on_each_store;
+use crate::support::ratelimit::remaining;
+use crate::support::{Client, Config, Origin, Running, get, start};
+
+const POLICY: &str = "quota = '10 per hour'\nalgorithm = 'fixed-window'\n\
+                      partition = ['header:x-api-key']\n";
+
+/// Asks with this key; returns the status, what is left if anything was counted, and what the
+/// upstream is told of the override.
+fn ask(client: &mut Client, origin: &Origin, key: &str) -> (u16, Option<i64>, Option<String>) {
+    let before = origin.requests().len();
+    let fields = format!("X-Api-Key: {key}\r\nTollgate-Tier: forged\r\n");
+    let answer = client.get("/", &fields);
+    let left = answer.field("ratelimit").map(|_| remaining(&answer, "p"));
+    let requests = origin.requests();
+    let told = requests[before..].first().and_then(|request| {
+        let tiers = request.head.fields("tollgate-tier");
+        assert!(tiers.len() <= 1, "{tiers:?}");
+        tiers.first().map(ToString::to_string)
+    });
+    (answer.status, left, told)
+}
+
+/// Replaces the digest behind `~`.
+fn without_digest(tier: &str) -> String {
+    match tier.split_once('~') {
+        Some((shown, digest)) if digest.len() == 8 => format!("{shown}~#"),
+        _ => tier.to_owned(),
+    }
+}
+
+#[test]
+fn the_most_specific_override_decides_and_the_upstream_learns_which() {
+    on_each_store(|start| {
+        let origin = Origin::plain();
+        let overrides = "overrides = { 'live_*' = '20 per hour', 'live_a*' = '5 per hour', 'live_ann' = 'unlimited', \
+                         'live_abe' = 'blocked', 'live_many' = ['3 per hour', '7 per day'] }";
+        let running = start(Config::limited(
+            origin.url(),
+            &format!("{POLICY}{overrides}"),
+        ));
+        let mut client = Client::connect(running.public);
+        for (key, status, left, tier) in [
+            ("test", 200, Some(9), None),
+            ("live", 200, Some(9), None),
+            ("live_b", 200, Some(19), Some("live_*")),
+            ("live_al", 200, Some(4), Some("live_a*")),
+            ("live_ann", 200, None, Some("live~#")),
+            ("live_abe", 403, None, None),
+        ] {
+            let (got, has, told) = ask(&mut client, &origin, key);
+            let told = told.as_deref().map(without_digest);
+            assert_eq!((got, has, told.as_deref()), (status, left, tier), "{key}");
+        }
+        let mut many = || client.get("/", "X-Api-Key: live_many\r\n").status;
+        assert_eq!([many(), many(), many(), many()], [200, 200, 200, 429]);
+        // Each client has the override's quota to itself.
+        assert_eq!(ask(&mut client, &origin, "live_b2").1, Some(19));
+    });
+}
+
+#[test]
+fn a_tier_chooses_the_quota_and_the_partition_says_whose_it_is() {
+    on_each_store(|start| {
+        let origin = Origin::plain();
+        let tiers = "overrides_by = 'header:x-plan'\noverrides = { free = '20 per hour', '*' = '3 per hour' }";
+        let running = start(Config::limited(origin.url(), &format!("{POLICY}{tiers}")));
+        for (key, plan, left) in [
+            ("a", "X-Plan: free\r\n", 19),
+            ("b", "X-Plan: free\r\n", 19),
+            ("a", "X-Plan: free\r\n", 18),
+            ("c", "X-Plan: paid\r\n", 2),
+            ("c", "", 8),
+        ] {
+            let answer = get(running.public, "/", &format!("X-Api-Key: {key}\r\n{plan}"));
+            assert_eq!(remaining(&answer, "p"), left, "{key} {plan}");
+        }
+    });
+}
+
+/// What is counted where is the same on Redis: a window has one series, whoever's quota it is.
+#[test]
+fn a_reload_reads_the_file_of_overrides_again_and_keeps_what_was_spent() {
+    let origin = Origin::plain();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("overrides.csv");
+    let write = |rows: &str| fs::write(&path, rows).expect("a writable folder");
+    write("live_a,20 per hour\n");
+    let policy = format!("{POLICY}overrides_file = '{}'", path.display());
+    let config = Config::limited(origin.url(), &policy);
+    let mut running = start(&config);
+    let left =
+        |key: &str, running: &Running| ask(&mut Client::connect(running.public), &origin, key).1;
+    assert_eq!(left("live_a", &running), Some(19));
+    assert_eq!(left("live_b", &running), Some(9));
+    write("live_a,30 per hour\nlive_b,unlimited\n");
+    running.gateway.reload(&config.text()).expect("a good file");
+    assert_eq!(left("live_a", &running), Some(28));
+    assert_eq!(left("live_b", &running), None);
+    write("live_a,5 per hour\nlive_b,lots\n");
+    let report = running
+        .gateway
+        .reload(&config.text())
+        .expect_err("a bad row");
+    let lines = report.lines("gateway.toml", &config.text());
+    assert!(
+        lines[0].contains("overrides.csv:2:8: `lots` is not a quota"),
+        "{lines:?}"
+    );
+    assert_eq!(left("live_a", &running), Some(27));
+}
