@@ -1,5 +1,8 @@
 //! What a reload is said to change about tokens, and which of them are forgotten.
 
+use std::fs;
+use std::path::Path;
+
 use super::*;
 
 /// The base file with a `[jwt]`, whose policy counts by a claim; `KEYS` is a file of keys.
