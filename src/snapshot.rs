@@ -227,6 +227,13 @@ impl Policy {
         self.partition.parts().chain(by.flat_map(Partition::parts))
     }
 
+    /// Returns the header in which clients tell what their requests cost.
+    pub fn request_cost_header(&self) -> Option<&HeaderName> {
+        let told = self.told_cost.as_ref();
+        let told = told.filter(|told| told.source == CostSource::Request);
+        told.map(|told| &told.header)
+    }
+
     /// Finds the override that the policy has for a request.
     pub fn find_override(&self, facts: &Facts<'_>) -> Option<Override> {
         let overrides = self.overrides.as_ref()?;

@@ -48,6 +48,13 @@ impl Reads {
         reads
     }
 
+    /// Adds a header that is read for something other than the client's name.
+    #[must_use]
+    pub fn with_header(mut self, name: &HeaderName) -> Self {
+        add(&mut self.headers, name);
+        self
+    }
+
     /// Whether claims are read.
     pub fn has_claims(&self) -> bool {
         self.has_claims

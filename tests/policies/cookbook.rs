@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use super::stores::on_each_store_text;
+use crate::support::issuer::Issuer;
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Origin, Recorded, Running, secs};
 
@@ -212,6 +215,30 @@ fn exempt() {
         assert_eq!(client.answer().status, 200);
         let mut internal = Client::connect_from([127, 0, 1, 7], running.public);
         assert_eq!(count(&mut internal, "/", "", 70, 200), 70);
+    });
+}
+
+#[test]
+fn jwks() {
+    let (origin, issuer) = (obedient(), Issuer::ec());
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jwks.json");
+    fs::write(&file, json!({ "keys": [issuer.jwk()] }).to_string()).expect("it is writable");
+    let file = file.to_str().expect("text");
+    let text = recipe("jwks", &origin).replace("/etc/tollgate/jwks.json", file);
+    on_each_store_text(&text, |running| {
+        let mut client = Client::connect(running.public);
+        let mut left = |plan: &str, audience: &str| {
+            let token = issuer.token(&json!({
+                "sub": "u", "plan": plan, "iss": "https://id.example.com/", "aud": audience,
+            }));
+            let answer = client.get("/", &format!("Authorization: Bearer {token}\r\n"));
+            let told = (answer.status == 200).then(|| remaining(&answer, "plan"));
+            (answer.status, told)
+        };
+        assert_eq!(left("free", "api"), (200, Some(59)));
+        assert_eq!(left("pro", "api"), (200, Some(598)));
+        assert_eq!(left("pro", "another"), (401, None));
     });
 }
 

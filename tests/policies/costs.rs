@@ -59,6 +59,11 @@ fn a_request_header_tells_the_cost_within_its_bounds() {
                 (200, left),
                 "{fields:?}"
             );
+            let seen = origin.requests().pop().expect("it was forwarded").head;
+            assert!(
+                seen.fields("x_cost").is_empty(),
+                "it reads as the field that was counted"
+            );
         }
     });
 }

@@ -77,9 +77,15 @@ pub fn compile(
 
 /// Collects what the policies of a route read.
 fn reads(route: &Route, policies: &[Policy], token_header: &HeaderName) -> Reads {
-    let applied = route.policies.iter();
-    let parts = applied.flat_map(|applied| policies[applied.policy].parts());
-    Reads::of(parts, Some(token_header))
+    let applied = || {
+        route
+            .policies
+            .iter()
+            .map(|applied| &policies[applied.policy])
+    };
+    let reads = Reads::of(applied().flat_map(Policy::parts), Some(token_header));
+    let costs = applied().filter_map(Policy::request_cost_header);
+    costs.fold(reads, Reads::with_header)
 }
 
 /// Gives the quotas of a policy and of its overrides their series: one for each window.
@@ -123,7 +129,9 @@ fn decisive_headers(
     });
     let parts = policies.iter().flat_map(Policy::parts);
     let parts = parts.filter_map(|part| part.header(Some(token_header)));
-    let all = addresses.chain(parts).chain(router.header_names());
+    let costs = policies.iter().filter_map(Policy::request_cost_header);
+    let read = addresses.chain(parts).chain(costs);
+    let all = read.chain(router.header_names());
     let names: HashSet<&HeaderName> = all.collect();
     names.into_iter().cloned().collect()
 }
