@@ -275,6 +275,32 @@ fn only_the_algorithms_that_are_named_verify() {
     }
 }
 
+/// A tier is a claim like any other: only a verified one counts.
+#[test]
+fn a_claim_chooses_the_tier_only_if_it_is_verified() {
+    let (issuer, other) = (Issuer::ec(), Issuer::ec());
+    let folder = folder(&issuer.pem());
+    let keys = folder.path().join("keys").display().to_string();
+    let policy = "quota = '1 per day'\nalgorithm = 'fixed-window'\npartition = ['ip']\n\
+                  overrides_by = 'jwt:plan'\noverrides = { paid = '3 per day', banned = 'blocked' }";
+    let config = Config::limited("builtin:echo", policy);
+    let running = start(&config.with(&format!("[jwt]\nkeys = ['{keys}']")));
+    let plan = |issuer: &Issuer, plan: &str| issuer.token(&json!({ "plan": plan }));
+    for (token, expected) in [
+        (plan(&issuer, "paid"), FIRST),
+        (plan(&issuer, "paid"), FIRST),
+        (plan(&other, "paid"), AGAIN),
+        (plan(&issuer, "free"), AGAIN),
+        (String::new(), AGAIN),
+        (plan(&other, "banned"), AGAIN),
+        (plan(&issuer, "banned"), 403),
+        (plan(&issuer, "paid"), FIRST),
+        (plan(&issuer, "paid"), AGAIN),
+    ] {
+        assert_eq!(send(&running, &token), expected, "{token}");
+    }
+}
+
 /// A timer fetches the keys and sends SIGHUP.
 #[test]
 fn keys_are_read_again_on_sighup_and_tokens_of_old_ones_are_forgotten() {

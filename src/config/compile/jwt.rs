@@ -24,7 +24,7 @@ pub(super) fn compile(
     }
     let keys = keys(&file.jwt, report)?;
     let mut claims: Vec<Arc<str>> = Vec::new();
-    for name in policies.iter().flat_map(claims_of) {
+    for name in claims_of(policies.iter().flat_map(Policy::parts)) {
         if !claims.iter().any(|known| **known == *name) {
             claims.push(name.into());
         }
@@ -36,21 +36,20 @@ pub(super) fn compile(
 /// Says which policies read tokens that nothing verifies.
 fn lacking(file: &File, policies: &[Policy], report: &mut Report) {
     for (table, policy) in file.policies.iter().zip(policies) {
-        if let Some(claim) = claims_of(policy).next() {
-            let place = table.place("partition").unwrap_or(&table.span);
+        let by_partition = claims_of(policy.partition.parts()).map(|claim| (claim, "partition"));
+        let by_tier = claims_of(policy.parts()).map(|claim| (claim, "overrides_by"));
+        if let Some((claim, key)) = by_partition.chain(by_tier).next() {
+            let place = table.place(key).unwrap_or(&table.span);
             let message = format!("`jwt:{claim}` needs `[jwt]`, which the file does not have");
-            (report.mistake(
-                place,
-                message,
-                "a table `[jwt]` with the keys that verify tokens",
-            ))
-            .hint("add `[jwt]` and below it `keys = [\"/etc/tollgate/issuer.pem\"]`");
+            let expected = "a table `[jwt]` with the keys that verify tokens";
+            (report.mistake(place, message, expected))
+                .hint("add `[jwt]` and below it `keys = [\"/etc/tollgate/issuer.pem\"]`");
         }
     }
 }
 
-fn claims_of(policy: &Policy) -> impl Iterator<Item = &str> {
-    policy.parts().filter_map(|part| match part {
+fn claims_of<'p>(parts: impl Iterator<Item = &'p Part>) -> impl Iterator<Item = &'p str> {
+    parts.filter_map(|part| match part {
         Part::Claim(name) => Some(&**name),
         _ => None,
     })
