@@ -26,6 +26,10 @@ pub fn cookie_value<'r>(
     let (mut found, mut is_quoted) = (None, false);
     let lines = headers.get_all(COOKIE).iter();
     for cookie in lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';')) {
+        if cookie.len() < name.len() && !cookie.contains(&b'"') {
+            // Too short to have the name: hostile requests have thousands of these.
+            continue;
+        }
         let (written_name, written) = pair(cookie);
         let mut pieces = cookie.split(|byte| *byte == b',');
         let first = pieces.next().map_or(&b""[..], |piece| pair(piece).0);

@@ -16,6 +16,10 @@ use super::parameter::{Ambiguous, Spelling, pair, spelling, value};
 pub fn query_value<'q>(query: &'q str, name: &str) -> Result<Option<Cow<'q, [u8]>>, Ambiguous> {
     let mut found = None;
     for parameter in query.as_bytes().split(|byte| *byte == b'&') {
+        if parameter.len() < name.len() {
+            // Too short to have the name: hostile queries have thousands of these.
+            continue;
+        }
         let (whole_name, written) = pair(parameter);
         let mut pieces = parameter.split(|byte| *byte == b';');
         let first = pieces.next().map_or(&b""[..], |piece| pair(piece).0);

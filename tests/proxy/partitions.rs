@@ -160,6 +160,34 @@ fn an_alternative_takes_the_first_part_that_is_present() {
 }
 
 #[test]
+fn cookies_and_parameters_are_alternatives_and_compounds_like_any_part() {
+    let request = |target, fields| ("GET", target, "a.test", fields);
+    let config = once("['cookie:sid | query:key | ip']").route("/*", "policies = ['p']");
+    check(
+        &config,
+        &[
+            (request("/?key=1", "Cookie: sid=1\r\n"), FIRST),
+            (request("/?key=2", "Cookie: sid=1\r\n"), AGAIN),
+            // The same text in another part is another client, and an empty one is none.
+            (request("/?key=1", ""), FIRST),
+            (request("/?key=1", "Cookie: sid=\r\n"), AGAIN),
+            (request("/?key=", "Cookie: a=sid\r\n"), FIRST),
+            (request("/", ""), AGAIN),
+        ],
+    );
+    let config = once("['cookie:sid', 'query:key']").route("/*", "policies = ['p']");
+    check(
+        &config,
+        &[
+            (request("/?key=b", "Cookie: sid=a\r\n"), FIRST),
+            (request("/?key=ab", "Cookie: sid=\r\n"), FIRST),
+            (request("/?key=a", "Cookie: sid=b\r\n"), FIRST),
+            (request("/?key=b&x=1", "Cookie: x=1; sid=a\r\n"), AGAIN),
+        ],
+    );
+}
+
+#[test]
 fn an_unidentified_client_spends_nothing_of_other_policies() {
     let config = Config::to("builtin:echo")
         .policy("all", "quota = '10 per minute'\npartition = []")
