@@ -6,8 +6,11 @@
 //! the same load in the same run, which differ only in their files; then one of them is reloaded
 //! while a client waits for each answer (`traffic`).
 //!
-//! `cargo bench --bench config`; for one part, add `load`, `mistakes`, `lookups` or `traffic` after
-//! `--`.
+//! Overrides are measured alike (`overrides`): a file of up to 100,000 rows loaded and kept, a lookup
+//! alone, and requests of a policy that has them next to one that has none.
+//!
+//! `cargo bench --bench config`; for one part, add `load`, `mistakes`, `lookups`, `traffic` or
+//! `overrides` after `--`.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -16,6 +19,7 @@
 
 mod files;
 mod lookups;
+mod overrides;
 #[path = "../support/mod.rs"]
 mod support;
 mod traffic;
@@ -46,6 +50,14 @@ fn main() {
     {
         return one(routes.parse().expect("a number"), Kind::named(kind));
     }
+    if let [part, rows, kind] = words.as_slice()
+        && part == "overrides-of-one"
+    {
+        return overrides::one(
+            rows.parse().expect("a number"),
+            overrides::Kind::named(kind),
+        );
+    }
     let wants = |part: &str| {
         let named = words.iter().any(|word| !word.starts_with('-'));
         !named || words.iter().any(|word| word == part)
@@ -61,6 +73,9 @@ fn main() {
     }
     if wants("traffic") {
         traffic::all();
+    }
+    if wants("overrides") {
+        overrides::all();
     }
 }
 

@@ -49,7 +49,7 @@ pub fn all() {
 }
 
 /// A gateway as a process of its own.
-struct Gateway {
+pub struct Gateway {
     child: Child,
     public: SocketAddr,
     admin: SocketAddr,
@@ -59,8 +59,13 @@ struct Gateway {
 
 impl Gateway {
     fn start(routes: usize, kind: Kind, port: u16) -> Self {
+        Self::of(&files::good(routes, kind), port)
+    }
+
+    /// Starts one with this file, which has the addresses of `files`.
+    pub fn of(text: &str, port: u16) -> Self {
         let [public, admin] = [port, port + 1].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        let text = files::good(routes, kind)
+        let text = text
             .replace(files::PUBLIC, &public.to_string())
             .replace(files::ADMIN, &admin.to_string());
         let text = format!("workers = 1\n{text}");
@@ -85,7 +90,7 @@ impl Gateway {
     }
 
     /// Sends the requests again and again, and returns the microseconds that each has cost.
-    fn cost_us(&self, requests: &[String]) -> f64 {
+    pub fn cost_us(&self, requests: &[String]) -> f64 {
         let mut stream = TcpStream::connect(self.public).expect("it accepts");
         let batches: Vec<String> = requests.chunks(BATCH).map(<[String]>::concat).collect();
         let mut asked = 0;
