@@ -23,6 +23,9 @@ pub(super) fn tell_upstream(
     {
         headers.insert(TOLLGATE_TIER, tiers);
     }
+    if decided.first_with(PolicyOutcome::Marked).is_none() {
+        return;
+    }
     buffer.clear();
     for one in &decided.policies {
         if one.outcome == PolicyOutcome::Marked {
@@ -31,9 +34,7 @@ pub(super) fn tell_upstream(
             buffer.extend_from_slice(snapshot.policies[one.policy].name.as_bytes());
         }
     }
-    if !buffer.is_empty()
-        && let Ok(over) = HeaderValue::from_bytes(buffer)
-    {
+    if let Ok(over) = HeaderValue::from_bytes(buffer) {
         headers.insert(TOLLGATE_OVER, over);
     }
 }
