@@ -45,6 +45,8 @@ enum Event {
         of: prop::sample::Index,
         adjustments: [Adjustment; POLICIES],
     },
+    /// A reload changes the numbers that overrides give.
+    Reload { overridden: u64 },
 }
 
 /// A quota of a policy in a partition.
@@ -54,7 +56,15 @@ type Place = (usize, usize, u128);
 #[derive(Default)]
 struct Model {
     counters: HashMap<Place, Counter>,
-    charges: Vec<Vec<(Place, u16, Option<Charged>)>>,
+    charges: Vec<Vec<ModelCharge>>,
+}
+
+/// What a plan charged a quota, and the number of its policy in that plan.
+struct ModelCharge {
+    place: Place,
+    order: u16,
+    quota: Quota,
+    charged: Option<Charged>,
 }
 
 /// One store under a clock that the test moves.
@@ -77,7 +87,7 @@ fn verdict_is_what_each_quota_says_by_itself() {
             prop::collection::vec((0..20_000_000_u64, event()), 1..60),
         );
         let ran = TestRunner::new(cases).run(&strategy, |(policies, events)| {
-            subject.agrees(&policies, events)
+            subject.agrees(policies, events)
         });
         if let Err(difference) = ran {
             panic!("{difference}");
@@ -133,7 +143,7 @@ impl Model {
             wait: Micros(0),
             answers: smallvec::SmallVec::new(),
         };
-        let mut charges = Vec::new();
+        let mut spent = Vec::new();
         for (place, order, mode, quota, at, admits) in found {
             let is_in_the_way = |policy: &u16| mode != Mode::Candidate || *policy != order;
             let counts = admits && !refusing.iter().any(is_in_the_way);
@@ -151,35 +161,36 @@ impl Model {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
             let charged = (admit && admits).then_some(Charged { at, amount: cost });
-            charges.push((place, order, charged));
+            spent.push(ModelCharge {
+                place,
+                order,
+                quota,
+                charged,
+            });
             verdict.answers.push(Answer {
                 decision: Some(decision),
                 charged,
             });
         }
-        self.charges.push(charges);
+        self.charges.push(spent);
         verdict
     }
 
-    fn settle(
-        &mut self,
-        policies: &[Policy],
-        now: Timestamp,
-        of: usize,
-        adjustment: impl Fn(u16) -> Adjustment,
-    ) {
-        for (place, order, charged) in &mut self.charges[of] {
-            let Some(charged) = charged else { continue };
-            let quota = policies[place.0].quota(place.1, place.2);
-            let counter = self.counters.get_mut(place).expect("it was charged");
-            let at = counter.arrive(&quota, now + quota.phase(partition_id(*place)));
-            match adjustment(*order) {
+    fn settle(&mut self, now: Timestamp, of: usize, adjustment: impl Fn(u16) -> Adjustment) {
+        for charge in &mut self.charges[of] {
+            let (place, quota) = (charge.place, &charge.quota);
+            let Some(charged) = &mut charge.charged else {
+                continue;
+            };
+            let counter = self.counters.get_mut(&place).expect("it was charged");
+            let at = counter.arrive(quota, now + quota.phase(partition_id(place)));
+            match adjustment(charge.order) {
                 Adjustment::GiveBack(amount) => {
                     let amount = amount.min(charged.amount);
-                    counter.release(&quota, *charged, amount, at);
+                    counter.release(quota, *charged, amount, at);
                     charged.amount -= amount;
                 }
-                Adjustment::Spend(amount) => counter.spend(&quota, amount, at),
+                Adjustment::Spend(amount) => counter.spend(quota, amount, at),
             }
         }
     }
@@ -224,26 +235,35 @@ impl Subject {
         }
     }
 
-    fn agrees(&self, policies: &[Policy], events: Vec<(u64, Event)>) -> Result<(), TestCaseError> {
-        let series_ids = self.series_ids(policies);
+    fn agrees(
+        &self,
+        mut policies: Vec<Policy>,
+        events: Vec<(u64, Event)>,
+    ) -> Result<(), TestCaseError> {
+        let series_ids = self.series_ids(&policies);
         let (mut model, mut charges) = (Model::default(), Vec::new());
         for (wait_us, event) in events {
             self.clock.advance(Micros(wait_us));
             let now = self.clock.now();
             match event {
                 Event::Request { asked, cost } => {
-                    let expected = model.decide(policies, now, &asked, cost);
-                    let (verdict, charge) = self.decide(policies, &series_ids, &asked, cost);
+                    let expected = model.decide(&policies, now, &asked, cost);
+                    let (verdict, charge) = self.decide(&policies, &series_ids, &asked, cost);
                     prop_assert_eq!(verdict, expected);
                     charges.push(charge);
                 }
                 Event::Settle { of, adjustments } if !charges.is_empty() => {
                     let of = of.index(charges.len());
                     let adjustment = |policy| adjustments[usize::from(policy)];
-                    model.settle(policies, now, of, adjustment);
+                    model.settle(now, of, adjustment);
                     self.settle(&mut charges[of], adjustment);
                 }
                 Event::Settle { .. } => {}
+                Event::Reload { overridden } => {
+                    for policy in &mut policies {
+                        policy.overridden = overridden;
+                    }
+                }
             }
         }
         Ok(())
@@ -395,7 +415,8 @@ fn event() -> impl Strategy<Value = Event> {
         prop::array::uniform4(adjustment),
     );
     prop_oneof![
-        4 => request,
-        1 => settle.prop_map(|(of, adjustments)| Event::Settle { of, adjustments }),
+        12 => request,
+        1 => (1..12_u64).prop_map(|overridden| Event::Reload { overridden }),
+        3 => settle.prop_map(|(of, adjustments)| Event::Settle { of, adjustments }),
     ]
 }
