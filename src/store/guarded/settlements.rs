@@ -1,4 +1,4 @@
-//! Settling what was charged: in this node's memory at once, in Redis with one call per server or slot.
+//! Settling what was charged: in this node's memory at once, in Redis with few calls, side by side.
 //!
 //! Often it turns out where nothing can wait, such as in a drop, that a charge is to come back or that
 //! more was spent. So it is put into a queue, which a task of the worker works off. What cannot be sent
@@ -172,7 +172,8 @@ fn calls(remote: &Remote, due: &[DueCharge]) -> Vec<CallEntries> {
         entries.flat_map(|(index, due)| due.entries.iter().map(move |entry| (index, *entry)))
     {
         let is_of = |call: &&mut CallEntries| {
-            !remote.is_cross_slot(call[0].1.partition_id, entry.partition_id)
+            call.len() < ENTRIES_PER_CALL_MAX
+                && !remote.is_cross_slot(call[0].1.partition_id, entry.partition_id)
         };
         match calls.iter_mut().find(is_of) {
             Some(call) => call.push((charge, entry)),
@@ -238,7 +239,9 @@ fn lifetime(quota: &Quota) -> Micros {
 /// Most charges of a worker that wait to be settled. While Redis answers, that is some tens of
 /// milliseconds of work.
 const SETTLEMENTS_MAX: usize = 4_096;
-/// Most charges that are settled at the same time, so that decisions need not wait behind them.
-const SETTLED_TOGETHER_MAX: usize = 32;
+/// Most charges that are settled at the same time: 50,000 a second, if Redis takes 5 ms to answer.
+const SETTLED_TOGETHER_MAX: usize = 256;
+/// Most quotas that one call settles. It takes Redis some 0.3 ms; decisions wait behind it no longer.
+const ENTRIES_PER_CALL_MAX: usize = 64;
 /// How often it is tried to send what could not be sent.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
