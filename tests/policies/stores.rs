@@ -7,9 +7,9 @@ use crate::support::redis::Server;
 use crate::support::{Config, Running, eventually, gateway::start_text, get, start};
 
 /// Calls `test` once per store, with a gateway of that file over that store and nothing counted yet.
-pub fn on_each_store_text(text: &str, test: impl Fn(&Running)) {
-    test(&start_text(text));
-    test(&start_text(&format!("{text}\n{}", redis())));
+pub fn on_each_store_text(file: &str, test: impl Fn(&Running)) {
+    test(&start_text(file));
+    test(&start_text(&format!("{file}\n{}", redis())));
 }
 
 /// Calls `test` once per store, with how to start a gateway over that store and nothing counted yet.
