@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::Limiter;
 use crate::clock::Micros;
-use crate::limit::{Decision, Retry};
+use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
-use crate::request::Facts;
+use crate::request::{Facts, redacted};
 use crate::snapshot::{Override, Policy, PolicyQuota, Snapshot};
 use crate::store::Charge;
 
@@ -127,16 +127,18 @@ impl Decided {
         limiter: &Limiter<'_>,
         policy: &Policy,
         matched: Override,
-        facts: &Facts<'_>,
+        (facts, partition_id): (&Facts<'_>, PartitionId),
     ) {
         let Some(overrides) = &policy.overrides else {
             return;
         };
         let (key, names) = (limiter.partition_key, limiter.snapshot.log.clients);
-        let by = policy.overrides_by();
-        let shown = overrides
-            .patterns
-            .shown(matched.pattern, key, by, facts, names);
+        let mut client = redacted(key, policy.overrides_by(), facts, names);
+        if overrides.by.is_none() {
+            client = client.identified(partition_id);
+        }
+        let shown = overrides.patterns.shown(matched.pattern, client);
+        self.tiers.reserve(TIER_LEN);
         let separator = if self.tiers.is_empty() { "" } else { ", " };
         write!(self.tiers, "{separator}{shown}").expect("memory takes every byte");
     }
@@ -203,3 +205,6 @@ impl LimitInfo<'_> {
         u128::from(left) * u128::from(other_whole) < u128::from(other_left) * u128::from(whole)
     }
 }
+
+/// Bytes that are set aside for the override that matched: enough for most.
+const TIER_LEN: usize = 32;

@@ -68,7 +68,7 @@ impl<'l> Limiter<'l> {
                 own.matched = policy.find_override(facts);
                 if let Some(matched) = own.matched {
                     candidates = &[];
-                    decided.note_tier(self, policy, matched, facts);
+                    decided.note_tier(self, policy, matched, (facts, partition_id));
                 }
             }
             let quotas = match policy.grant_of(own.matched) {

@@ -10,6 +10,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use std::net::IpAddr;
 
 use super::partition::{Choice, Facts, Part, Partition, Value, digest, first_present, spelling};
+use crate::limit::PartitionId;
 
 /// How partition values that may be secrets are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,9 +27,11 @@ pub enum ClientNames {
 #[derive(Clone, Copy, Debug)]
 pub struct Redacted<'r> {
     key: &'r [u8; 32],
-    partition: &'r Partition,
-    facts: &'r Facts<'r>,
+    pub(super) partition: &'r Partition,
+    pub(super) facts: &'r Facts<'r>,
     names: ClientNames,
+    /// The id of the partition, if it is known.
+    id: Option<PartitionId>,
 }
 
 /// Shows whose quota a request spends, with digests under `key`: `203.0.113.9` or `live~1f2e3d4c`;
@@ -44,6 +47,7 @@ pub fn redacted<'r>(
         partition,
         facts,
         names,
+        id: None,
     }
 }
 
@@ -84,6 +88,13 @@ impl Display for Redacted<'_> {
 }
 
 impl Redacted<'_> {
+    /// Takes the digest of a partition of one item from its id, which is the same, and makes none.
+    #[must_use]
+    pub fn identified(self, id: PartitionId) -> Self {
+        let id = (self.partition.0.len() == 1).then_some(id);
+        Self { id, ..self }
+    }
+
     pub(super) fn write_value(
         &self,
         f: &mut Formatter<'_>,
@@ -107,7 +118,10 @@ impl Redacted<'_> {
             }
             _ => {}
         }
-        write_digest(f, self.key, part, value)
+        match self.id {
+            Some(id) => write_id(f, id),
+            None => write_digest(f, self.key, part, value),
+        }
     }
 }
 
@@ -117,7 +131,11 @@ fn write_digest(
     part: &Part,
     value: &Value<'_>,
 ) -> fmt::Result {
-    let digest = digest(key, part, value).high() >> (u64::BITS - u32::BITS);
+    write_id(f, digest(key, part, value))
+}
+
+fn write_id(f: &mut Formatter<'_>, id: PartitionId) -> fmt::Result {
+    let digest = id.high() >> (u64::BITS - u32::BITS);
     write!(f, "{digest:08x}")
 }
 
@@ -166,6 +184,7 @@ const TEXT_BYTES_MAX: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::super::partition::tests::{KEY, SAMPLE, Sample, api_key};
+    use super::super::partition::{Identified, Missing, partition_id};
     use super::*;
 
     fn show(sample: &Sample, partition: &[&[Part]], names: ClientNames) -> String {
@@ -242,6 +261,27 @@ mod tests {
         for (name, sample, partition, names, expected) in table {
             let text = show(sample, partition, names);
             assert_eq!(without_digests(&text), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_partition_of_one_part_is_shown_by_its_id_as_by_its_digest() {
+        let keyed = Sample {
+            headers: &[("x-api-key", "live_secret")],
+            ..SAMPLE
+        };
+        for parts in [vec![api_key()], vec![Part::Ip, api_key()]] {
+            for names in [ClientNames::Short, ClientNames::Digest] {
+                let partition = Partition(vec![Choice(parts.clone())]);
+                keyed.with(|facts| {
+                    let id = partition_id(&KEY, &partition, Missing::Refuse, facts);
+                    let Identified::PartitionId(id) = id else {
+                        panic!("the request has the part");
+                    };
+                    let client = redacted(&KEY, &partition, facts, names);
+                    assert_eq!(client.identified(id).to_string(), client.to_string());
+                });
+            }
         }
     }
 

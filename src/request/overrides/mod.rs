@@ -46,7 +46,7 @@ pub type Pattern = Vec<Option<PartPattern>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartPattern {
     /// Which of the item's alternatives it is about.
-    pub alternative: usize,
+    alternative: u32,
     prefix: Prefix,
     is_value: bool,
     kind: Kind,
@@ -139,6 +139,7 @@ impl PartPattern {
     /// Says which of its item's alternatives it is about.
     #[must_use]
     pub fn of_alternative(self, alternative: usize) -> Self {
+        let alternative = u32::try_from(alternative).expect("a file has fewer than 2^32 parts");
         Self {
             alternative,
             ..self
@@ -207,7 +208,9 @@ impl Patterns {
         let mut keys: SmallVec<[Key<'_>; 2]> = SmallVec::new();
         for choice in &partition.0 {
             let (part, value) = first_present(choice, facts)?;
-            let alternative = choice.0.iter().position(|one| std::ptr::eq(one, part))?;
+            let (alternative, _) = (0..)
+                .zip(&choice.0)
+                .find(|(_, one)| std::ptr::eq(*one, part))?;
             keys.push(Key::new(alternative, value));
         }
         let tree = match &self.folded {
@@ -242,14 +245,14 @@ impl std::fmt::Debug for Patterns {
 
 /// The value of a request for one item of a partition.
 struct Key<'r> {
-    alternative: usize,
+    alternative: u32,
     value: Value<'r>,
     /// The bytes of an address: its family, and its octets.
     address: [u8; ADDRESS_LEN_MAX],
 }
 
 impl<'r> Key<'r> {
-    fn new(alternative: usize, value: Value<'r>) -> Self {
+    fn new(alternative: u32, value: Value<'r>) -> Self {
         let address = match value {
             Value::Address(address, _) => address_bytes(address).0,
             Value::Text(_) => [0; ADDRESS_LEN_MAX],

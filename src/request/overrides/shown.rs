@@ -5,8 +5,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use super::super::partition::{Facts, Partition, first_present};
-use super::super::redacted::{ClientNames, redacted, write_name};
+use super::super::partition::first_present;
+use super::super::redacted::{Redacted, write_name};
 use super::{Pattern, Patterns};
 
 /// How each item of a pattern is shown, if one of them is not shown as the client's value.
@@ -23,21 +23,14 @@ pub(super) enum ShownPart {
 }
 
 impl Patterns {
-    /// Shows the pattern at `index`, which [`find`](Self::find) has returned for these facts:
+    /// Shows the pattern at `index`, which [`find`](Self::find) has returned for this client:
     /// `live_*`, `203.0.113.9` or `live~1f2e3d4c`; or, if the items need their names,
     /// `header:x-api-key=live_*, ip=10.0.0.0/8`. The text is printable ASCII.
-    pub fn shown<'r>(
-        &'r self,
-        index: usize,
-        key: &'r [u8; 32],
-        partition: &'r Partition,
-        facts: &'r Facts<'r>,
-        names: ClientNames,
-    ) -> impl Display + 'r {
+    pub fn shown<'r>(&'r self, index: usize, client: Redacted<'r>) -> impl Display + 'r {
         let index = u32::try_from(index).expect("a file has fewer than 2^32 patterns");
         let shown = self.shown.get(&index);
         fmt::from_fn(move |f| {
-            let client = redacted(key, partition, facts, names);
+            let (partition, facts) = (client.partition, client.facts);
             let is_plain = matches!(&*partition.0, [choice] if choice.0.len() == 1);
             let is_nothing = |part: &ShownPart| *part == ShownPart::Nothing;
             if shown.is_some_and(|shown| shown.iter().all(is_nothing)) {

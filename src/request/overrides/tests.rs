@@ -8,7 +8,7 @@ use http::HeaderName;
 
 use super::super::partition::Choice;
 use super::super::partition::tests::{KEY, SAMPLE, Sample};
-use super::super::redacted::ClientNames;
+use super::super::redacted::{ClientNames, redacted};
 use super::prefixes::Prefixes;
 use super::*;
 
@@ -216,7 +216,7 @@ fn earlier_items_decide_and_what_is_left_out_matches_whatever_is_there() {
             assert_eq!(index, expected, "{headers:?}");
             let text = index.map(|index| {
                 built
-                    .shown(index, &KEY, &partition, facts, ClientNames::Short)
+                    .shown(index, redacted(&KEY, &partition, facts, ClientNames::Short))
                     .to_string()
             });
             assert_eq!(without_digests(&text.unwrap_or_default()), shown);
@@ -254,7 +254,7 @@ fn a_pattern_is_shown_in_clear_unless_it_is_a_clients_value() {
         let built = Patterns::new(&[pattern]).expect("one");
         let text = keyed.with(|facts| {
             built
-                .shown(0, &KEY, &partition, facts, ClientNames::Short)
+                .shown(0, redacted(&KEY, &partition, facts, ClientNames::Short))
                 .to_string()
         });
         assert_eq!(without_digests(&text), shown);

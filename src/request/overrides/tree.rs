@@ -15,7 +15,7 @@ use super::{EqualPatterns, Key, PartPattern, Pattern};
 pub(super) struct Tree {
     values: Values,
     /// By node and alternative.
-    prefixes: HashMap<(u32, usize), Prefixes>,
+    prefixes: HashMap<(u32, u32), Prefixes>,
     /// By node: what patterns lead to that say nothing of its item.
     unsaid: HashMap<u32, u32>,
 }
@@ -26,7 +26,7 @@ type Values = hashbrown::HashMap<ValueAt, u32, RandomState>;
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ValueAt {
     node: u32,
-    alternative: usize,
+    alternative: u32,
     bytes: Box<[u8]>,
 }
 
@@ -34,7 +34,7 @@ struct ValueAt {
 #[derive(Hash)]
 struct ValueSought<'v> {
     node: u32,
-    alternative: usize,
+    alternative: u32,
     bytes: &'v [u8],
 }
 
@@ -51,7 +51,7 @@ impl Tree {
         bytes: impl Fn(&'p PartPattern) -> Cow<'p, [u8]>,
     ) -> Result<Self, Vec<EqualPatterns>> {
         let (mut tree, mut equal) = (Self::default(), Vec::new());
-        let mut prefixes: HashMap<(u32, usize, Prefix), u32> = HashMap::new();
+        let mut prefixes: HashMap<(u32, u32, Prefix), u32> = HashMap::new();
         let mut nodes = ROOT;
         for (index, pattern) in (0..).zip(patterns) {
             let mut node = ROOT;
@@ -88,7 +88,7 @@ impl Tree {
                 node = found;
             }
         }
-        let mut by_node: HashMap<(u32, usize), Vec<(Prefix, u32)>> = HashMap::new();
+        let mut by_node: HashMap<(u32, u32), Vec<(Prefix, u32)>> = HashMap::new();
         for ((node, alternative, prefix), next) in prefixes {
             by_node
                 .entry((node, alternative))
