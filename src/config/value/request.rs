@@ -29,7 +29,7 @@ fn part(text: &str) -> Result<Part, Wrong> {
         ("header", Some(name)) => header_after_prefix(name).map(Part::Header),
         ("cookie", Some(name)) => cookie(name).map(Part::Cookie),
         ("query", Some(name)) => parameter(name).map(Part::Query),
-        ("jwt", Some(name)) if !name.is_empty() => Ok(Part::Claim(name.into())),
+        ("jwt", Some(name)) if !name.is_empty() => claim(name).map(Part::Claim),
         ("path", Some(name)) if is_param(name) => Ok(Part::PathParam(name.into())),
         ("path", Some(name)) => Err(wrong().maybe_hint(
             is_param(name.trim_matches(['{', '}']))
@@ -77,7 +77,7 @@ fn cookie(name: &str) -> Result<Box<str>, Wrong> {
 
 /// A parameter's name as it is once it is percent-decoded.
 fn parameter(name: &str) -> Result<Box<str>, Wrong> {
-    let is_part = |c: char| !c.is_whitespace() && !c.is_control() && !"&=;%#".contains(c);
+    let is_part = |c: char| c.is_ascii_graphic() && !"&=;%#".contains(c);
     if !name.is_empty() && name.chars().all(is_part) {
         return Ok(name.into());
     }
@@ -87,6 +87,19 @@ fn parameter(name: &str) -> Result<Box<str>, Wrong> {
     );
     let is_encoded = name.contains('%');
     Err(wrong.maybe_hint(is_encoded.then(|| "write it without percent-encoding".to_owned())))
+}
+
+/// A claim's name, which the log shows as it is.
+fn claim(name: &str) -> Result<Box<str>, Wrong> {
+    let is_shown = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    let wrong = || {
+        let expected = "a claim's name such as `sub` after `jwt:`, in ASCII";
+        Wrong::new("names no claim", expected)
+    };
+    name.bytes()
+        .all(is_shown)
+        .then(|| name.into())
+        .ok_or_else(wrong)
 }
 
 fn is_param(name: &str) -> bool {
@@ -224,6 +237,8 @@ mod tests {
                 Some("`cookie` needs a name: `cookie:NAME`"),
             ),
             ("cookie:a b", "names no cookie", None),
+            ("query:é", "names no parameter of a query", None),
+            ("jwt:é", "names no claim", None),
             (
                 "query:a%5B",
                 "names no parameter of a query",
