@@ -31,18 +31,22 @@ pub fn cookie_value<'r>(
             continue;
         }
         let (written_name, written) = pair(cookie);
-        let mut pieces = cookie.split(|byte| *byte == b',');
-        let first = pieces.next().map_or(&b""[..], |piece| pair(piece).0);
-        if pieces.any(|piece| reads_as(pair(piece).0, name)) {
-            return Err(Ambiguous);
-        }
         let value = written.trim_ascii();
-        if !reads_as(first, name) {
+        let is_named = if memchr::memchr(b',', cookie).is_some() {
+            let mut pieces = cookie.split(|byte| *byte == b',');
+            if pieces.any(|piece| reads_as(pair(piece).0, name)) {
+                return Err(Ambiguous);
+            }
+            false
+        } else {
+            reads_as(written_name, name)
+        };
+        if !is_named {
             // To some origins the quoted text goes on behind the semicolon.
             is_quoted |= value.starts_with(b"\"") && (value.len() == 1 || !value.ends_with(b"\""));
             continue;
         }
-        // A name that is spelled in another way, or goes on behind a comma, is no name to some.
+        // A name that is spelled in another way is no name to some.
         let is_plain = written_name.trim_ascii() == name.as_bytes();
         if !is_plain || is_quoted || found.replace(unquoted(value)?).is_some() {
             return Err(Ambiguous);

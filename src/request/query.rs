@@ -20,20 +20,18 @@ pub fn query_value<'q>(query: &'q str, name: &str) -> Result<Option<Cow<'q, [u8]
             // Too short to have the name: hostile queries have thousands of these.
             continue;
         }
-        let (whole_name, written) = pair(parameter);
-        let mut pieces = parameter.split(|byte| *byte == b';');
-        let first = pieces.next().map_or(&b""[..], |piece| pair(piece).0);
-        if pieces.any(|piece| spelling(pair(piece).0, name) != Spelling::Other) {
-            return Err(Ambiguous);
+        if memchr::memchr(b';', parameter).is_some() {
+            let mut pieces = parameter.split(|byte| *byte == b';');
+            if pieces.any(|piece| spelling(pair(piece).0, name) != Spelling::Other) {
+                return Err(Ambiguous);
+            }
+            continue;
         }
-        match spelling(first, name) {
-            Spelling::Other => continue,
-            Spelling::Alike => return Err(Ambiguous),
-            Spelling::Same => {}
-        }
-        let is_cut = whole_name.len() != first.len() || written.contains(&b';');
-        if is_cut || found.replace(value(written)?).is_some() {
-            return Err(Ambiguous);
+        let (written_name, written) = pair(parameter);
+        match spelling(written_name, name) {
+            Spelling::Other => {}
+            Spelling::Same if found.is_none() => found = Some(value(written)?),
+            Spelling::Same | Spelling::Alike => return Err(Ambiguous),
         }
     }
     Ok(found)
