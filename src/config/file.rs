@@ -252,13 +252,28 @@ pub struct RawPolicy {
     /// `[policies.NAME.refusal] content_type`
     pub refusal_content_type: Option<HeaderValue>,
     /// `overrides`
-    pub overrides: Vec<RawOverride>,
+    pub overrides: RawOverrides,
     /// `overrides_by`
     pub overrides_by: Option<Choice>,
     /// `overrides_file`
     pub overrides_file: Option<OverridesFile>,
     /// What the snapshot has of it, but for name, quotas and overrides.
     pub policy: snapshot::Policy,
+}
+
+/// `overrides`, in the file's order, which means nothing.
+#[derive(Clone, Debug, Default)]
+pub struct RawOverrides(pub Vec<RawOverride>);
+
+impl PartialEq for RawOverrides {
+    fn eq(&self, other: &Self) -> bool {
+        let [one, other] = [self, other].map(|Self(list)| {
+            let mut sorted: Vec<&RawOverride> = list.iter().collect();
+            sorted.sort_unstable_by(|a, b| a.pattern.value.cmp(&b.pattern.value));
+            sorted
+        });
+        one == other
+    }
 }
 
 /// One of `overrides`.

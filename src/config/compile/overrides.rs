@@ -30,7 +30,7 @@ pub(super) fn compile(
 ) -> Option<Overrides> {
     let raw = &table.value;
     let file = raw.overrides_file.as_ref();
-    if raw.overrides.is_empty() && file.is_none() {
+    if raw.overrides.0.is_empty() && file.is_none() {
         check_alone(table, policy, report);
         return None;
     }
@@ -55,7 +55,7 @@ pub(super) fn compile(
     }
     let mut of_file = Report::default();
     let mut compiler = Compiler::new(table, chooser);
-    for (origin, one) in raw.overrides.iter().enumerate() {
+    for (origin, one) in raw.overrides.0.iter().enumerate() {
         let At { value, span } = &one.pattern;
         let raw = &one.grant.value;
         compiler.check_keys(raw, report);
@@ -72,7 +72,7 @@ pub(super) fn compile(
     let rows = file
         .map(|file| rows(&file.content, &mut of_file))
         .unwrap_or_default();
-    for (origin, row) in (raw.overrides.len()..).zip(&rows.rows) {
+    for (origin, row) in (raw.overrides.0.len()..).zip(&rows.rows) {
         let grant = compiler.spelled(row, &mut of_file);
         compiler.add(
             origin,
@@ -271,7 +271,7 @@ impl<'f> Compiler<'f> {
         pattern: usize,
         rows: &'s Rows<'_>,
     ) -> (&'s str, &'s Range<usize>, bool) {
-        let (origin, table) = (self.origins[pattern], &self.table.value.overrides);
+        let (origin, table) = (self.origins[pattern], &self.table.value.overrides.0);
         if let Some(one) = table.get(origin) {
             return (&one.pattern.value, &one.pattern.span, false);
         }

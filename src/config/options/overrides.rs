@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::Keys;
 use super::kind::{Kind, list_or_one, number, text};
-use crate::config::file::{At, OverridesFile, RawGrant, RawOverride};
+use crate::config::file::{At, OverridesFile, RawGrant, RawOverride, RawOverrides};
 use crate::config::secrets::quoted;
 use crate::config::spelling;
 use crate::config::value::{GrantText, Wrong, file, grant};
@@ -17,9 +17,9 @@ pub(super) fn grants() -> Kind<Vec<At<GrantText>>> {
 }
 
 /// `overrides`
-pub(super) fn overrides() -> Kind<Vec<RawOverride>> {
+pub(super) fn overrides() -> Kind<RawOverrides> {
     let example = "{ \"live_*\" = \"unlimited\" }";
-    let count = |overrides: &Vec<RawOverride>| overrides.len().to_string();
+    let count = |overrides: &RawOverrides| overrides.0.len().to_string();
     let kind = Kind::new(
         example,
         |scalar| {
@@ -34,11 +34,11 @@ pub(super) fn overrides() -> Kind<Vec<RawOverride>> {
             let overrides = entries
                 .into_iter()
                 .map(|(pattern, grant)| RawOverride { pattern, grant });
-            Some(overrides.collect())
+            Some(RawOverrides(overrides.collect()))
         },
         count,
     );
-    kind.or(Vec::new())
+    kind.or(RawOverrides::default())
 }
 
 /// An override that is a table.

@@ -43,6 +43,7 @@ fn reported(text: &str, report: &Report) {
     assert!(!mistakes.is_empty(), "what is refused has a mistake");
     for mistake in &mistakes {
         assert!(mistake.span.start <= mistake.span.end, "{mistake:?}");
+        let text = mistake.file.as_ref().map_or(text, |other| &*other.text);
         assert!(text.get(mistake.span.clone()).is_some(), "{mistake:?}");
         assert!(!mistake.message.is_empty() && !mistake.message.ends_with('.'));
     }
