@@ -9,7 +9,7 @@ use crate::clock::Micros;
 use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, redacted};
-use crate::snapshot::{Override, Policy, PolicyQuota, Snapshot};
+use crate::snapshot::{Override, Policy, PolicyQuota, RefusalStyle, Snapshot};
 use crate::store::Charge;
 
 /// What was decided of one request; indices are the snapshot's unless they say otherwise.
@@ -150,6 +150,12 @@ impl Decided {
                 decision.outcome = PolicyOutcome::NotAsked;
             }
         }
+    }
+
+    /// Returns how the first policy that refused says it; none if none did.
+    pub fn refusal_style<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s RefusalStyle> {
+        let first = self.first_with(PolicyOutcome::Refused)?;
+        Some(&snapshot.policies[first].refusal)
     }
 
     /// Returns the index of the first policy that did this.

@@ -58,8 +58,14 @@ impl<'l> Limiter<'l> {
                     continue;
                 }
                 Identified::Unidentified => {
-                    decided.policies.push(decision(PolicyOutcome::Unidentified));
-                    return Err(Admission::Unidentified { policy: index });
+                    let outcome = refusal(mode, PolicyOutcome::Unidentified);
+                    decided.policies.push(decision(outcome));
+                    match mode {
+                        PolicyMode::Enforce => {
+                            return Err(Admission::Unidentified { policy: index });
+                        }
+                        PolicyMode::Shadow | PolicyMode::Mark => continue,
+                    }
                 }
             };
             let mut own = decision(PolicyOutcome::Admitted);
@@ -87,8 +93,13 @@ impl<'l> Limiter<'l> {
                     }
                 }
             };
-            own.cost = (cost(policy, applied, facts.headers))
-                .ok_or(Admission::BadCost { policy: index })?;
+            own.cost = match cost(policy, applied, facts.headers) {
+                Some(cost) => cost,
+                None if mode == PolicyMode::Enforce => {
+                    return Err(Admission::BadCost { policy: index });
+                }
+                None => applied.cost,
+            };
             decided.policies.push(own);
             let of = decided.policies.len() - 1;
             planned.add(of, policy, (quotas, candidates), own.cost, partition_id);
@@ -185,9 +196,10 @@ fn worse(
     is_degraded: bool,
 ) -> PolicyOutcome {
     match answer.decision {
+        // What another of its quotas refused, or marks, stays so.
+        None if so_far != PolicyOutcome::Admitted => so_far,
         None if is_degraded => PolicyOutcome::Unanswered,
-        None if so_far == PolicyOutcome::Admitted => PolicyOutcome::NotAsked,
-        None => so_far,
+        None => PolicyOutcome::NotAsked,
         Some(decision) if decision.admit => so_far,
         Some(_) => refusal(mode, PolicyOutcome::Refused),
     }
@@ -199,5 +211,43 @@ fn refusal(mode: PolicyMode, enforced: PolicyOutcome) -> PolicyOutcome {
         PolicyMode::Enforce => enforced,
         PolicyMode::Shadow => PolicyOutcome::ShadowRefused,
         PolicyMode::Mark => PolicyOutcome::Marked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Micros;
+    use crate::limit::{Decision, Retry};
+
+    #[test]
+    fn a_quota_that_was_not_asked_hides_no_refusal_and_no_mark() {
+        let answer = |admit: Option<bool>| Answer {
+            decision: admit.map(|admit| Decision {
+                admit,
+                remaining: 0,
+                next: None,
+                reset: Micros(0),
+                retry: Retry::NOW,
+                wait: Micros(0),
+            }),
+            charged: None,
+        };
+        let (yes, no, none) = (Some(true), Some(false), None);
+        let (enforce, mark) = (PolicyMode::Enforce, PolicyMode::Mark);
+        for (mode, is_degraded, answers, outcome) in [
+            (enforce, true, [no, none], PolicyOutcome::Refused),
+            (enforce, true, [none, no], PolicyOutcome::Refused),
+            (mark, true, [no, none], PolicyOutcome::Marked),
+            (enforce, true, [yes, none], PolicyOutcome::Unanswered),
+            (enforce, false, [yes, none], PolicyOutcome::NotAsked),
+            (enforce, false, [no, none], PolicyOutcome::Refused),
+            (enforce, false, [yes, yes], PolicyOutcome::Admitted),
+        ] {
+            let found = answers.iter().fold(PolicyOutcome::Admitted, |so_far, one| {
+                worse(so_far, &answer(*one), mode, is_degraded)
+            });
+            assert_eq!(found, outcome, "{mode:?} {is_degraded} {answers:?}");
+        }
     }
 }

@@ -28,13 +28,22 @@ impl Decided {
     /// Settles the charge of a request that is answered, and changes what the client is told accordingly.
     pub fn settle(&mut self, snapshot: &Snapshot, store: &Session, answer: &Answer<'_>) {
         let settles = |one: &PolicyDecision| snapshot.policies[one.policy].is_settled();
-        if self.charge.is_none() || !self.policies.iter().any(settles) {
+        let Some(charge) = &self.charge else {
+            return;
+        };
+        if !self.policies.iter().any(settles) {
             return;
         }
         let mut adjustments = SmallVec::<[Adjustment; 4]>::new();
-        for decision in &mut self.policies {
+        for (index, decision) in (0..).zip(&mut self.policies) {
             let policy = &snapshot.policies[decision.policy];
-            adjustments.push(decision.settle(policy, answer));
+            // What exceeds a plan was not charged, and is billed by what it costs.
+            let is_billed = decision.outcome == PolicyOutcome::Marked;
+            adjustments.push(if charge.is_charged(index) || is_billed {
+                decision.settle(policy, answer)
+            } else {
+                Adjustment::NONE
+            });
         }
         if adjustments.iter().any(|one| *one != Adjustment::NONE) {
             self.adjust(snapshot, store, |of| adjustments[of]);
@@ -43,6 +52,9 @@ impl Decided {
 
     /// Gives back what a request spent that is not held because there is no place.
     pub fn give_back(&mut self, snapshot: &Snapshot, store: &Session) {
+        for decision in &mut self.policies {
+            decision.cost = 0;
+        }
         self.adjust(snapshot, store, |_| Adjustment::GiveBack(u64::MAX));
     }
 
@@ -51,6 +63,11 @@ impl Decided {
     pub fn abandon(&mut self, store: &Session) {
         if let Some(charge) = self.charge.take() {
             let mut charge = charge.without_places();
+            for (index, decision) in (0..).zip(&mut self.policies) {
+                if charge.is_charged(index) {
+                    decision.cost = 0;
+                }
+            }
             store.settle_later(&mut charge, |_| Adjustment::GiveBack(u64::MAX));
         }
     }

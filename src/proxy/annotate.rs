@@ -1,7 +1,7 @@
 //! Limit headers: what a client learns of its quotas with every answer.
 //!
 //! `RateLimit-Policy` and `RateLimit` are structured-field lists (RFC 9651;
-//! draft-ietf-httpapi-ratelimit-headers), one item per enforced quota that was counted. An
+//! draft-ietf-httpapi-ratelimit-headers), one item per quota that enforces or marks and was counted. An
 //! upstream's own items stay; the gateway's follow as a further field line of the same list.
 //! `X-RateLimit-*` speak of one quota, the one with the smallest share left, and replace the
 //! upstream's, because they cannot be lists.

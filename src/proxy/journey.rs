@@ -28,7 +28,6 @@ use super::shared::Live;
 use super::tiers;
 use crate::clock::Micros;
 use crate::limiter::{Admission, Decided, Limiter};
-use crate::metrics::PolicyOutcome;
 use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
@@ -218,9 +217,7 @@ impl Journey<'_> {
             Admission::Admitted { wait } => wait,
             Admission::Refused { retry } => {
                 let snapshot = &live.snapshot;
-                let first = decided.first_with(PolicyOutcome::Refused);
-                let first = first.expect("a policy refuses what is refused");
-                let style = &snapshot.policies[first].refusal;
+                let style = decided.refusal_style(snapshot);
                 let violated = decided.violated(snapshot);
                 return Err(Refusal::quota_exceeded(retry, violated, style).into());
             }

@@ -134,12 +134,14 @@ impl Refusal {
     ///
     /// `retry` is the verdict's; `violated` yields the refusing quotas' names as structured-field
     /// strings (`PolicyQuota::item`), quotes included, in the route's order. `style` is what the first
-    /// of their policies says of its refusals.
+    /// of their policies says of its refusals, if one is known.
     pub fn quota_exceeded<'q>(
         retry: Retry,
         violated: impl Iterator<Item = &'q str> + Clone,
-        style: &RefusalStyle,
+        style: Option<&RefusalStyle>,
     ) -> Self {
+        let default = RefusalStyle::default();
+        let style = style.unwrap_or(&default);
         let retry_after_secs = match retry {
             Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
             Retry::Never => None,

@@ -1,8 +1,8 @@
 //! What a request says: its path and target, its host, whose it is, and which route takes it.
 //!
-//! Everything here but the memory of verified tokens ([`jwt`]) is pure, and knows no socket. [`host()`] and [`client_address()`] read what a
-//! request says of itself, and believe only what may be believed. [`route`] finds its route by the
-//! normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store
+//! Nothing here knows a socket, and all but the memory of verified tokens ([`jwt`]) is pure. [`host()`] and
+//! [`client_address()`] read what a request says of itself, and believe only what may be believed.
+//! [`route`] finds its route by the normalised [`path`]. [`partition_id`] digests a request's partition into the id that the store
 //! counts under, and [`redacted()`] shows the same partition to people without revealing a secret.
 //! [`Patterns`] find the override that a policy has for the request's client.
 //! [`Reads`] makes sure that origins read the same values ([`cookie_value`], [`query_value`]).

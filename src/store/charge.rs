@@ -32,6 +32,12 @@ impl Charge {
         }
     }
 
+    /// Says whether a quota of this policy of the plan was charged, and can be settled.
+    pub fn is_charged(&self, policy: u16) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.policy == policy && entry.charged.is_some())
+    }
+
     /// Leaves out what leaky buckets were charged: whoever leaves while waiting keeps its place spent.
     pub fn without_places(mut self) -> Self {
         let is_place = |quota: &Quota| matches!(quota.algorithm, Algorithm::LeakyBucket { .. });

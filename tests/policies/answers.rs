@@ -176,3 +176,24 @@ fn browsers_may_read_the_limit_fields_where_they_may_read_the_answer() {
         );
     }
 }
+
+#[test]
+fn a_policy_in_shadow_refuses_nobody_whatever_is_wrong() {
+    let origin = Origin::plain();
+    for mode in ["shadow", "mark"] {
+        let policy = format!(
+            "quota = '1 per hour'\npartition = ['header:x-api-key']\nmissing = 'refuse'\nmode = '{mode}'\n\
+             cost = 'request-header:x-cost'\noverrides = {{ bad = 'blocked' }}"
+        );
+        let running = crate::support::start(&Config::limited(origin.url(), &policy));
+        let mut client = Client::connect(running.public);
+        for fields in [
+            "",
+            "X-Api-Key: a\r\nX-Cost: none\r\n",
+            "X-Api-Key: a\r\n",
+            "X-Api-Key: bad\r\n",
+        ] {
+            assert_eq!(client.get("/", fields).status, 200, "{mode} {fields:?}");
+        }
+    }
+}

@@ -276,7 +276,7 @@ fn test_keys() {
 fn promotion() {
     cook("promotion", |running, _| {
         let mut client = Client::connect(running.public);
-        // 19 of 500 leave 500; each of the next tells less, so there is room for one more.
+        // 19 of 500 cents leave 500: room for one more, whose answer tells less.
         let redeem = |client: &mut Client, cents: u64| {
             let fields = format!("X-Answer: 200 x-cents: {cents}\r\n");
             let answer = client.get("/redeem", &fields);

@@ -14,7 +14,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate::clock::Micros;
 use tollgate::limit::Retry;
 use tollgate::proxy::refusal::{Dialect, Refusal};
-use tollgate::snapshot::RefusalStyle;
 
 /// Answers one request with a refusal; the date is left out.
 async fn refuse(refusal: Refusal, request: &str) -> String {
@@ -41,7 +40,7 @@ async fn refuse(refusal: Refusal, request: &str) -> String {
 }
 
 fn quota_exceeded() -> Refusal {
-    Refusal::quota_exceeded(Retry::NOW, ["\"a\""].into_iter(), &RefusalStyle::default())
+    Refusal::quota_exceeded(Retry::NOW, ["\"a\""].into_iter(), None)
 }
 
 /// Renders a whole response as text: status, fields in order, body.
@@ -59,7 +58,7 @@ fn text(response: Response<Bytes>) -> String {
 fn quota_exceeded_names_what_refused_and_when_to_return() {
     let retry = Retry::After(Micros(1_000_001));
     let violated = [r#""per-client:2s""#, r#""a\"b""#];
-    let refusal = Refusal::quota_exceeded(retry, violated.into_iter(), &RefusalStyle::default());
+    let refusal = Refusal::quota_exceeded(retry, violated.into_iter(), None);
     assert_eq!(
         text(refusal.into_response(Dialect::Http)),
         r#"429 Too Many Requests
@@ -74,8 +73,7 @@ retry-after: 2
 #[test]
 fn retry_after_is_at_least_a_second_and_absent_if_never() {
     let after = |retry| {
-        let refusal =
-            Refusal::quota_exceeded(retry, ["\"a\""].into_iter(), &RefusalStyle::default());
+        let refusal = Refusal::quota_exceeded(retry, ["\"a\""].into_iter(), None);
         let response = refusal.into_response(Dialect::Http);
         let value = response.headers().get(RETRY_AFTER).cloned();
         value.map(|value| value.to_str().expect("digits").to_owned())

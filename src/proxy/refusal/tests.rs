@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 #[test]
 fn quota_exceeded_body_is_rendered_into_its_exact_size() {
     for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
-        let style = RefusalStyle::default();
-        let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied(), &style);
+        let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied(), None);
         let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));
         let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
         assert_eq!(refusal.body, expected);
@@ -27,7 +26,7 @@ fn every_body_is_json_that_repeats_its_status() {
         Refusal::blocked("per-key"),
         Refusal::bad_cost("per-key"),
         Refusal::limiter_unavailable(Micros(0)),
-        Refusal::quota_exceeded(Retry::NOW, ["\"a\""].into_iter(), &style),
+        Refusal::quota_exceeded(Retry::NOW, ["\"a\""].into_iter(), Some(&style)),
     ];
     for refusal in constant.chain(others) {
         let body: serde_json::Value =
