@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Algorithm, Align, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Verdict,
+    Algorithm, Align, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
@@ -204,6 +204,42 @@ async fn plan_that_a_look_refuses_charges_nobody_and_costs_a_look_at_each() {
     assert_eq!(gateway.remaining(&plan[1..]).await, [5, 5]);
 }
 
+/// Wherever the decision stands when its time is up: the charge is then decided by this node's own
+/// counts, which are still whole.
+#[tokio::test(flavor = "local")]
+async fn quota_that_refused_the_plan_is_refused_in_its_answer_even_if_the_charge_is_late() {
+    let cluster = Cluster::start(3, 0);
+    let gateway = Gateway::over(&cluster);
+    let (all, other) = (counting_all(quota(1, HOUR)), quota(1_000, HOUR));
+    for turns in 1..40_u32 {
+        let refusing = Check {
+            on_store_failure: OnStoreFailure::Local,
+            ..gateway.check("all", &all, u128::from(turns))
+        };
+        drop(gateway.decide(&[refusing]).await);
+        let plan = [gateway.check("other", &other, 0), refusing];
+        let mut deciding = Box::pin(gateway.decide(&plan));
+        let mut decided = None;
+        for _ in 0..turns {
+            decided = (&mut deciding).now_or_never();
+            if decided.is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        gateway.clock.advance(Micros::from_secs(20));
+        let (verdict, _) = match decided {
+            Some(decided) => decided,
+            None => deciding.await,
+        };
+        assert!(!verdict.admit);
+        let decision = verdict.answers[1].decision.expect("it was decided");
+        assert!(!decision.admit, "after {turns} turns: {decision:?}");
+        assert_eq!(verdict.retry, decision.retry);
+        assert_ne!(verdict.retry, Retry::NOW);
+    }
+}
+
 /// The same requests, one after the other, to a Cluster and to memory.
 #[tokio::test(flavor = "local")]
 async fn plans_over_several_partitions_are_answered_as_in_memory() {
@@ -215,10 +251,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
             ..quota(4, MINUTE)
         })
         .collect();
-    quotas.push(Quota {
-        count: Count::All,
-        ..quota(6, MINUTE)
-    });
+    quotas.push(counting_all(quota(6, MINUTE)));
     let mut chance = Chance(1);
     for round in 0..400 {
         // No quota twice.
@@ -450,6 +483,13 @@ fn quota(limit: u64, window: Micros) -> Quota {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
+    }
+}
+
+fn counting_all(quota: Quota) -> Quota {
+    Quota {
+        count: Count::All,
+        ..quota
     }
 }
 

@@ -169,7 +169,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
         });
         let charged = charge(remote, self.plan, counting.collect(), timeout).await;
         for (decision, charged) in self.decisions.iter_mut().zip(charged.decisions()) {
-            *decision = charged.or(*decision);
+            *decision = after_charge(*decision, charged);
         }
     }
 
@@ -204,6 +204,21 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             charge: Charge::default(),
             is_degraded: self.is_degraded,
         }
+    }
+}
+
+/// Returns what a refused plan says of a check that was charged after the peek.
+///
+/// The plan is refused for what the peek said. So that stays refused if the charge sees a new window, or is
+/// late and decided here.
+fn after_charge(peeked: Option<Decision>, charged: Option<Decision>) -> Option<Decision> {
+    match (peeked, charged) {
+        (Some(peeked), Some(charged)) if !peeked.admit && charged.admit => Some(Decision {
+            admit: false,
+            retry: peeked.retry,
+            ..charged
+        }),
+        _ => charged.or(peeked),
     }
 }
 
