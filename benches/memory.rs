@@ -90,6 +90,7 @@ impl Bench {
                     algorithm,
                     count: Count::Admitted,
                     align: Align::Epoch,
+                    series_reach: 0,
                 };
                 let series = Series {
                     policy: Arc::from("bench"),

@@ -26,6 +26,7 @@ local function settle(key, entry)
       local release = releases[number]
       facts = release(key, amount, charged_at, charged, room, x, y, a, b, c, d, e, f, g)
     elseif step == SPEND and (is_known or CREATES_KEYS) then
+      flags = flags >= COUNTS_ALL and flags + SPENDS or flags
       facts = commit(key, amount, room, x, y, flags, a, b, c, d, e, f, g, number)
     end
   end

@@ -3,7 +3,7 @@
 --
 -- Value: a string, that time in µs (7 bytes, big-endian). No value: full.
 -- cost = what the cost takes in µs, room = burst less cost in µs, x = furthest that tat may be
--- ahead (2 * burst), in µs. Work: one read and at most one write.
+-- ahead (2 * burst of the largest quota that shares the key), in µs. Work: one read and at most one write.
 
 local is_known = call("GET", key)
 local tat = is_known and unpack(">I7", is_known) or 0

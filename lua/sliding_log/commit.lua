@@ -1,5 +1,10 @@
 
-local first_entry = view.aged
+local first_entry, limit = view.aged, y
+if cost and flags >= SPENDS then
+  limit = room
+elseif cost and flags >= COUNTS_ALL then
+  limit = room + cost
+end
 if cost then
   -- Counters saturate.
   local units, entry = min(cost, 4503599627370496 - view.sum), nil
@@ -23,4 +28,4 @@ if cost then
     first_entry = 0
   end
 end
-local facts = facts_of(view, key, first_entry, room, y)
+local facts = facts_of(view, key, first_entry, room, limit)

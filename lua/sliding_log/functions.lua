@@ -4,7 +4,8 @@
 -- Value: a list, oldest first: an entry of one unit is its time in µs (7 bytes, big-endian), of
 -- more units its time and those (7 and 7). The last element is no entry but the head: units of all
 -- entries, time of the newest, time and units of the oldest (7 bytes each). No value: nothing used.
--- x = window in µs, y = limit.
+-- x = window in µs, y = limit; where a log that counts refused requests is written, y is the largest
+-- limit of those that share it, and its own is what its room and its cost are together.
 -- Work: one read, and four writes if a cost is logged. Entries that have aged since the last step, or
 -- have to until a larger cost fits, are read in chunks; where all are of one unit, their number says
 -- what they sum up to, and O(log) of them are read.

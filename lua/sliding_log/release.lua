@@ -1,5 +1,5 @@
 
-local function release(key, amount, charged_at, charged, room, window, limit, view)
+local function release(key, amount, charged_at, charged, room, window, _, view)
   if view.is_over or view.is_ahead or view.aged > 0 then
     write(view, key, window)
   end
@@ -24,5 +24,5 @@ local function release(key, amount, charged_at, charged, room, window, limit, vi
       end
     end
   end
-  return facts_of(view, key, 0, room, limit)
+  return facts_of(view, key, 0, room, room)
 end

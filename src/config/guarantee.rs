@@ -157,6 +157,7 @@ mod tests {
             algorithm,
             count: Count::Admitted,
             align: Align::Epoch,
+            series_reach: 0,
         }
     }
 

@@ -64,7 +64,7 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
     if let Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } = quota.algorithm {
         let more_us = amount.saturating_mul(quota.interval_us());
         let debt_us = decision.reset.0.saturating_add(more_us);
-        return of_debt(decision, quota, debt_us.min(quota.debt_max_us()));
+        return of_debt(decision, quota, debt_us.min(quota.reach()));
     }
     let reset = reset_after_spend(decision, quota, charged);
     Decision {
@@ -225,8 +225,7 @@ mod tests {
                 window: Micros::from_secs(60),
                 algorithm,
                 count: Count::Admitted,
-                align: Align::Epoch,
-            };
+                align: Align::Epoch, series_reach: 0, };
             match algorithm {
                 Algorithm::FixedWindow => run::<FixedWindow>(&quota, &costs)?,
                 Algorithm::SlidingWindow { .. } => run::<SlidingWindow>(&quota, &costs)?,

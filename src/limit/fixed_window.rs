@@ -97,6 +97,7 @@ mod tests {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
+        series_reach: 0,
     };
 
     #[test]

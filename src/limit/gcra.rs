@@ -6,7 +6,7 @@
 //! are `T` apart.
 //!
 //! A clock that steps back needs no special care: `tat` is at most `t + 2*burst*T` at every read and
-//! every write.
+//! every write. If quotas of several sizes share the state, that is the largest one's `2*burst*T`.
 
 use super::quota::{Algorithm, Decision, Quota, Retry};
 use super::state::{Charged, State};
@@ -37,7 +37,7 @@ impl Gcra {
 
 impl State for Gcra {
     fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
-        self.tat = self.tat.min(now + Micros(quota.debt_max_us()));
+        self.tat = self.tat.min(now + Micros(quota.reach()));
         now
     }
 
@@ -55,7 +55,7 @@ impl State for Gcra {
         }
         let base = self.tat.max(at);
         let taken = Micros(cost.saturating_mul(quota.interval_us()));
-        self.tat = (base + taken).min(at + Micros(quota.debt_max_us()));
+        self.tat = (base + taken).min(at + Micros(quota.reach()));
         match quota.algorithm {
             Algorithm::LeakyBucket { .. } => base.since(at),
             _ => Micros(0),
@@ -117,6 +117,7 @@ mod tests {
         algorithm: Algorithm::Gcra { burst: 5 },
         count: Count::Admitted,
         align: Align::Epoch,
+        series_reach: 0,
     };
 
     #[test]

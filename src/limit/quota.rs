@@ -19,6 +19,9 @@ pub struct Quota {
     pub count: Count,
     /// Where windows and buckets begin.
     pub align: Align,
+    /// The largest [`reach`](Self::reach) of the quotas that share this one's states; 0 if it has them to
+    /// itself.
+    pub series_reach: u64,
 }
 
 /// How a quota's units are counted over time.
@@ -132,10 +135,19 @@ impl Quota {
         Micros(partition_id.low() % period_us)
     }
 
-    /// Returns how far ahead gcra's `tat` may be at most, in microseconds, so that a wrong clock heals and
-    /// waits stay bounded.
-    pub fn debt_max_us(&self) -> u64 {
-        2 * self.capacity() * self.interval_us()
+    /// Returns how much of a state may still matter to this quota or to one that shares its states, so that
+    /// a small one cuts nothing off that a large one spent.
+    ///
+    /// For gcra it is how far ahead `tat` may be at most, in microseconds: so a wrong clock heals and waits
+    /// stay bounded. For a log it is the limit, in units. The other algorithms cut nothing off.
+    pub fn reach(&self) -> u64 {
+        let own = match self.algorithm {
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+                2 * self.capacity() * self.interval_us()
+            }
+            _ => self.limit,
+        };
+        own.max(self.series_reach)
     }
 
     /// Returns the most units the quota can ever hold.

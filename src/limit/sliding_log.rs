@@ -2,7 +2,8 @@
 //!
 //! An entry counts while `t - entry < window`. Admit iff `sum + cost <= limit`. With
 //! `count = "all"` refused costs are logged too, and the log keeps only the shortest run of its
-//! newest whole entries whose sum is above `limit`: while those count, no older one matters.
+//! newest whole entries whose sum is above `limit` (the largest, if quotas of several sizes share the
+//! log): while those count, no older one matters.
 //!
 //! The first entry lives in place, so the state of a client that asked once has no heap. If there is no
 //! memory for another entry, neighbours become one, with the later one's time.
@@ -56,7 +57,7 @@ impl SlidingLog {
         self.sum += units;
         self.entries.push(LogEntry { at, units });
         if quota.count == Count::All {
-            self.forget_while(|oldest, sum| sum - oldest.units > quota.limit);
+            self.forget_while(|oldest, sum| sum - oldest.units > quota.reach());
         }
     }
 
@@ -218,6 +219,7 @@ mod tests {
         algorithm: Algorithm::SlidingLog,
         count: Count::Admitted,
         align: Align::Epoch,
+        series_reach: 0,
     };
 
     /// Charges each cost at its time.

@@ -324,6 +324,7 @@ mod tests {
             algorithm: Algorithm::SlidingWindow { buckets, leaving },
             count: Count::Admitted,
             align: Align::Epoch,
+            series_reach: 0,
         }
     }
 

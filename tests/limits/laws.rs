@@ -191,8 +191,7 @@ proptest! {
             window: Micros(60_000),
             algorithm: Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted },
             count: Count::Admitted,
-            align: Align::Epoch,
-        };
+            align: Align::Epoch, series_reach: 0, };
         let bucket_us = quota.window.0 / u64::from(buckets);
         let mut client = Client::new(quota);
         let mut at = START + Micros(phase_us);

@@ -98,6 +98,19 @@ impl From<Vec<(Quota, Mode)>> for Rows {
 }
 
 impl Rows {
+    /// Tells each quota how far those reach that share its states.
+    pub fn share_reach(&mut self) {
+        for row in self.all() {
+            let series = self.series[row];
+            let mates = self
+                .all()
+                .into_iter()
+                .filter(|&it| self.series[it] == series);
+            let reach = mates.map(|mate| self.quotas[mate].0.reach()).max();
+            self.quotas[row].0.series_reach = reach.expect("it is one of them");
+        }
+    }
+
     pub fn all(&self) -> Vec<usize> {
         (0..self.quotas.len()).collect()
     }

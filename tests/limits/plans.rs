@@ -22,20 +22,22 @@ use crate::scripted::shared;
 use crate::traffic::START;
 
 const PARTITIONS: u128 = 3;
+/// Who asks: a partition's requests may have the policies' own quotas or those of an override, in turn.
+const CLIENTS: u128 = 2 * PARTITIONS;
 const POLICIES: usize = 4;
 
 /// A policy: its real quotas, then its candidates.
 #[derive(Clone, Debug)]
 struct Policy {
     rows: Vec<(Quota, Mode)>,
-    /// The number of all its quotas where an override applies: in partition 1.
+    /// The number of all its quotas where an override applies: to every other client.
     overridden: u64,
 }
 
 /// What happens, and how long after the event before.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Policies in the route's order, each with the partition that the request has there.
+    /// Policies in the route's order, each with the client that the request has there.
     Request {
         asked: Vec<(usize, u128)>,
         cost: u64,
@@ -96,19 +98,23 @@ fn verdict_is_what_each_quota_says_by_itself() {
 }
 
 impl Policy {
-    /// Returns a quota as it is in a partition.
-    fn quota(&self, row: usize, partition: u128) -> Quota {
-        let (mut quota, _) = self.rows[row];
-        if partition == 1 {
-            let limit = self.overridden;
-            quota.limit = limit;
-            match &mut quota.algorithm {
-                Algorithm::Gcra { burst } => *burst = limit,
-                Algorithm::LeakyBucket { queue } => *queue = limit - 1,
-                _ => {}
-            }
+    /// Returns a quota as it is for a client.
+    fn quota(&self, row: usize, client: u128) -> Quota {
+        let (own, _) = self.rows[row];
+        let limit = self.overridden;
+        let overridden = Quota {
+            limit,
+            algorithm: match own.algorithm {
+                Algorithm::Gcra { .. } => Algorithm::Gcra { burst: limit },
+                Algorithm::LeakyBucket { .. } => Algorithm::LeakyBucket { queue: limit - 1 },
+                other => other,
+            },
+            ..own
+        };
+        Quota {
+            series_reach: own.reach().max(overridden.reach()),
+            ..if client % 2 == 1 { overridden } else { own }
         }
-        quota
     }
 }
 
@@ -121,10 +127,10 @@ impl Model {
         cost: u64,
     ) -> Verdict {
         let mut found = Vec::new();
-        for (order, &(policy, partition)) in (0..).zip(asked) {
+        for (order, &(policy, client)) in (0..).zip(asked) {
             for (row, &(_, mode)) in policies[policy].rows.iter().enumerate() {
-                let quota = policies[policy].quota(row, partition);
-                let place = (policy, row, partition);
+                let quota = policies[policy].quota(row, client);
+                let place = (policy, row, client / 2);
                 let counter = self.counters.entry(place);
                 let counter = counter.or_insert_with(|| Counter::new(&quota));
                 let at = counter.arrive(&quota, now + quota.phase(partition_id(place)));
@@ -300,11 +306,13 @@ impl Subject {
     ) -> (Verdict, Charge) {
         let rows: Vec<_> = (0..)
             .zip(asked)
-            .flat_map(|(order, &(policy, partition))| {
-                let rows = 0..policies[policy].rows.len();
-                rows.map(move |row| (order, (policy, row, partition)))
+            .flat_map(|(order, &(policy, client))| {
+                let row = move |row| {
+                    let quota = policies[policy].quota(row, client);
+                    (order, (policy, row, client / 2), quota)
+                };
+                (0..policies[policy].rows.len()).map(row)
             })
-            .map(|(order, place)| (order, place, policies[place.0].quota(place.1, place.2)))
             .collect();
         let plan: Vec<Check<'_>> = (rows.iter())
             .map(|(order, place, quota)| Check {
@@ -381,6 +389,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                     algorithm,
                     count: if never_all { Count::Admitted } else { count },
                     align,
+                    series_reach: 0,
                 };
                 (quota, mode)
             };
@@ -398,11 +407,11 @@ fn policy() -> impl Strategy<Value = Policy> {
 
 fn event() -> impl Strategy<Value = Event> {
     let order = Just((0..POLICIES).collect::<Vec<_>>()).prop_shuffle();
-    let partitions = prop::collection::vec(0..PARTITIONS, POLICIES);
+    let clients = prop::collection::vec(0..CLIENTS, POLICIES);
     let request =
-        (order, 1..=POLICIES, partitions, 0..6_u64).prop_map(|(order, count, partitions, cost)| {
+        (order, 1..=POLICIES, clients, 0..6_u64).prop_map(|(order, count, clients, cost)| {
             Event::Request {
-                asked: order.into_iter().zip(partitions).take(count).collect(),
+                asked: order.into_iter().zip(clients).take(count).collect(),
                 cost,
             }
         });

@@ -483,6 +483,7 @@ fn quota(limit: u64, window: Micros) -> Quota {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
+        series_reach: 0,
     }
 }
 

@@ -44,6 +44,7 @@ fn quotas() -> Vec<Quota> {
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
+        series_reach: 0,
     };
     algorithms(LIMIT).into_iter().map(quota).collect()
 }

@@ -28,6 +28,7 @@ use http::HeaderName;
 
 use super::file::File;
 use super::report::Report;
+use crate::clock::Micros;
 use crate::limit::plan::SeriesId;
 use crate::request::route::Router;
 use crate::request::{AddressSource, Reads};
@@ -90,8 +91,12 @@ fn reads(route: &Route, policies: &[Policy], token_header: &HeaderName) -> Reads
 
 /// Gives the quotas of a policy and of its overrides their series: one for each window.
 fn assign(policy: &mut Policy, slot_of: &mut dyn FnMut(&Series) -> SeriesId) {
+    let reaches = reaches(policy);
     let (name, mut known) = (&policy.name, HashMap::new());
     let mut number = |part: &mut PolicyQuota, role| {
+        if role == Role::Real {
+            part.quota.series_reach = reaches.get(&part.quota.window).copied().unwrap_or(0);
+        }
         let series = Series {
             policy: Arc::clone(name),
             role,
@@ -113,6 +118,19 @@ fn assign(policy: &mut Policy, slot_of: &mut dyn FnMut(&Series) -> SeriesId) {
     for part in &mut policy.candidates {
         number(part, Role::Candidate);
     }
+}
+
+/// Returns the largest reach of the quotas of each series of a policy with overrides; nothing of other
+/// policies, whose quotas share no states.
+fn reaches(policy: &Policy) -> HashMap<Micros, u64> {
+    let mut reaches = HashMap::new();
+    if policy.overrides.is_some() {
+        for PolicyQuota { quota, .. } in policy.grants().flat_map(Grant::quotas) {
+            let largest = reaches.entry(quota.window).or_insert(0);
+            *largest = quota.reach().max(*largest);
+        }
+    }
+    reaches
 }
 
 /// Collects the headers that tell requests apart, each once.
@@ -139,7 +157,6 @@ fn decisive_headers(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Micros;
     use crate::config::load;
     use crate::limit::Align;
 
@@ -191,6 +208,27 @@ mod tests {
             .flat_map(|policy| policy.grant.quotas());
         let series_ids: Vec<SeriesId> = series_ids.map(|part| part.series_id).collect();
         assert_eq!(series_ids, [SeriesId(1), SeriesId(2), SeriesId(3)]);
+    }
+
+    #[test]
+    fn quotas_that_share_a_series_reach_as_far_as_the_largest() {
+        let file = FILE.replace(
+            r#"quota = "10 per second""#,
+            r#"quota = "10 per second"
+               partition = ["header:x-api-key"]
+               candidate = "500 per second"
+               overrides = { big = { quota = "20 per second", burst = 100 }, slow = "5 per minute" }"#,
+        );
+        let loaded = load(&file, &|_| None, &mut |_| SeriesId(0));
+        let snapshot = loaded.expect("a good file").snapshot;
+        let reaches = |policy: &Policy| -> Vec<u64> {
+            let real = policy.grants().flat_map(Grant::quotas);
+            let quotas = real.chain(&policy.candidates);
+            quotas.map(|part| part.quota.series_reach).collect()
+        };
+        assert_eq!(reaches(&snapshot.policies[0]), [0, 0]);
+        let (second, minute) = (2 * 100 * 50_000, 2 * 5 * 12_000_000);
+        assert_eq!(reaches(&snapshot.policies[1]), [second, second, minute, 0]);
     }
 
     #[test]

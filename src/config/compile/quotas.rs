@@ -134,6 +134,7 @@ fn quotas(
             algorithm: counting.algorithm(text.limit),
             count: counting.policy.count,
             align: counting.policy.align,
+            series_reach: 0,
         };
         check_arithmetic(counting, place, &quota, report);
         let item = item(name, (texts.len() > 1).then_some(&text.window_text));
@@ -286,6 +287,7 @@ mod tests {
             algorithm: Algorithm::FixedWindow,
             count: Count::Admitted,
             align: Align::Epoch,
+            series_reach: 0,
         };
         assert_eq!(
             &*policy_item("\"a\"", &quota(100, 60_000_000)),

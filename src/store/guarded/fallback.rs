@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::clock::Micros;
 use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure};
+use crate::limit::quota::COUNT_MAX;
 use crate::limit::{Algorithm, Answer, Check, Decision, PartitionId, Plan, Quota, Retry, Verdict};
 use crate::store::charge::Charge;
 use crate::store::memory::MemoryStore;
@@ -152,6 +153,14 @@ fn share(quota: &Quota, nodes: u32) -> Quota {
     let share = |units: u64| (units / u64::from(nodes.max(1))).max(1);
     Quota {
         limit: share(quota.limit),
+        series_reach: match quota.algorithm {
+            // A share's interval is at most twice `nodes` times as long.
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+                let reach = quota.series_reach.saturating_mul(2 * u64::from(nodes));
+                reach.min(COUNT_MAX)
+            }
+            _ => quota.series_reach,
+        },
         algorithm: match quota.algorithm {
             Algorithm::Gcra { burst } => Algorithm::Gcra {
                 burst: share(burst),

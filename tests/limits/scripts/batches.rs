@@ -208,6 +208,7 @@ fn huge_numbers_stay_exact() {
                 algorithm,
                 count: Count::Admitted,
                 align: Align::Epoch,
+                series_reach: 0,
             },
         };
         let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);

@@ -40,6 +40,7 @@ fn quotas() -> Vec<Quota> {
         algorithm,
         count,
         align: Align::Epoch,
+        series_reach: 0,
     };
     let each = algorithms(LIMIT)
         .into_iter()

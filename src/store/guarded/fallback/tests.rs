@@ -19,6 +19,7 @@ const fn quota(limit: u64, algorithm: Algorithm) -> Quota {
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
+        series_reach: 0,
     }
 }
 
@@ -206,5 +207,23 @@ proptest! {
         prop_assert!(share.capacity() * all <= whole.capacity().max(all));
         prop_assert!(share.limit >= 1 && share.capacity() >= 1);
         prop_assert_eq!(share.window, whole.window);
+    }
+}
+
+/// Otherwise one tier's share would cut off what another's spent.
+#[test]
+fn shares_of_tiers_reach_as_far_as_each_of_them() {
+    let tiers = [(1, 1), (10, 10), (19, 100), (100, 1), (1_000, 3)];
+    let tiers = tiers.map(|(limit, burst)| quota(limit, Algorithm::Gcra { burst }));
+    let series_reach = tiers.iter().map(Quota::reach).max().expect("some");
+    for nodes in [1, 2, 3, 10, 64, 5_000] {
+        let farthest = tiers.iter().map(|tier| share(tier, nodes).reach()).max();
+        for tier in &tiers {
+            let sharing = Quota {
+                series_reach,
+                ..*tier
+            };
+            assert!(Some(share(&sharing, nodes).reach()) >= farthest, "{nodes}");
+        }
     }
 }

@@ -29,7 +29,8 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
     for check in plan {
         let flags_at = argument.len() + 1;
         let phase = check.quota.phase(check.partition_id);
-        put_check(&mut argument, check.quota, phase, check.cost, check.cost);
+        let asked = check.cost;
+        put_check(&mut argument, check.quota, phase, (asked, asked), intent);
         argument[flags_at] |= match check.mode {
             Mode::Enforce => 0,
             Mode::Shadow => NEVER_REFUSES,
@@ -82,10 +83,11 @@ pub(super) fn put_check(
     argument: &mut Vec<u8>,
     quota: &Quota,
     phase: Micros,
-    cost: u64,
-    asked: u64,
+    (cost, asked): (u64, u64),
+    intent: Intent,
 ) {
-    let room = quota.limit.checked_sub(asked);
+    let counts_all = quota.count == Count::All;
+    let room = signed(quota.limit) - signed(asked);
     let (algorithm, cost, room, x, y) = match quota.algorithm {
         Algorithm::FixedWindow => (1, cost, room, quota.window.0, phase.0),
         Algorithm::SlidingWindow { buckets, leaving } => {
@@ -104,22 +106,31 @@ pub(super) fn put_check(
                 buckets | phase.0 << BUCKETS_BITS,
             )
         }
-        Algorithm::SlidingLog => (5, cost, room, quota.window.0, quota.limit),
+        Algorithm::SlidingLog => {
+            let kept = match intent {
+                Intent::Decide if counts_all => quota.reach(),
+                _ => quota.limit,
+            };
+            (5, cost, room, quota.window.0, kept)
+        }
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
             let interval_us = quota.interval_us();
             let burst_us = quota.capacity() * interval_us;
             let taken_us = cost.saturating_mul(interval_us);
-            let room_us = burst_us.checked_sub(asked.saturating_mul(interval_us));
-            (6, taken_us, room_us, 2 * burst_us, 0)
+            let room_us = signed(burst_us) - signed(asked.saturating_mul(interval_us));
+            (6, taken_us, room_us, quota.reach(), 0)
         }
     };
-    let counts_all = quota.count == Count::All;
     argument.extend([algorithm, if counts_all { COUNTS_ALL } else { 0 }]);
     put_number(argument, cost);
-    let room = room.map_or(-1, |room| room.min(NUMBER_MAX).cast_signed());
     argument.extend(room.to_be_bytes());
     put_number(argument, x);
     put_number(argument, y);
+}
+
+/// Returns a number that may be subtracted; [`NUMBER_MAX`] if it is larger.
+fn signed(number: u64) -> i64 {
+    number.min(NUMBER_MAX).cast_signed()
 }
 
 /// Appends a number in seven bytes; [`NUMBER_MAX`] if it is larger.

@@ -3,7 +3,7 @@
 
 use redis::Value;
 
-use super::decide::{put_check, put_number};
+use super::decide::{Intent, put_check, put_number};
 use super::message::{BadReply, time_argument};
 use super::names::KeyNames;
 use super::script::Script;
@@ -96,7 +96,8 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
     };
     let mut argument = vec![step];
     let phase = settlement.quota.phase(settlement.partition_id);
-    put_check(&mut argument, settlement.quota, phase, amount, 0);
+    let settled = settlement.quota;
+    put_check(&mut argument, settled, phase, (amount, 0), Intent::Decide);
     put_number(&mut argument, charged.at.0);
     put_number(&mut argument, charged.amount);
     argument

@@ -15,6 +15,7 @@ const fn quota(limit: u64, seconds: u64) -> Quota {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
+        series_reach: 0,
     }
 }
 

@@ -52,6 +52,7 @@ fn quotas() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
                 algorithm,
                 count: Count::Admitted,
                 align: Align::Epoch,
+                series_reach: 0,
             };
             (quota, mode)
         });

@@ -38,6 +38,7 @@ const QUOTA: Quota = Quota {
     algorithm: Algorithm::FixedWindow,
     count: Count::Admitted,
     align: Align::Epoch,
+    series_reach: 0,
 };
 const SERIES: SeriesId = SeriesId(0);
 
