@@ -9,6 +9,7 @@ use std::ops::Range;
 use ipnet::IpNet;
 
 use super::closing;
+use crate::config::value::part_choice;
 
 /// Returns a pattern as messages quote it: what may be a client's key by its first characters.
 pub(in crate::config) fn quoted(pattern: &str) -> String {
@@ -21,21 +22,34 @@ pub(in crate::config) fn quoted(pattern: &str) -> String {
 
 /// Returns which bytes of a pattern are not to be shown: of each value what follows its first characters.
 ///
-/// Globs and networks name no client, and addresses are shown of clients, too.
+/// Globs and networks name no client, and addresses are shown of clients, too. Values have commas and `=`
+/// of their own, so a part begins only where the name of one does.
 pub(in crate::config) fn secret_parts(pattern: &str) -> Vec<Range<usize>> {
-    let mut start = 0;
-    let parts = pattern.split(", ").map(|part| {
-        let begin = start;
-        start += part.len() + ", ".len();
-        let name = part.find('=').map_or(0, |equals| equals + 1);
-        let value = part[name..].trim();
-        if is_address(value) || value.ends_with('*') {
+    let commas = pattern.match_indices(',').map(|(comma, _)| comma + 1);
+    let starts = std::iter::once(0).chain(commas);
+    let named = starts.filter_map(|start| Some((start, start + name_len(&pattern[start..])?)));
+    let mut parts: Vec<(usize, usize)> = named.collect();
+    if parts.first().is_none_or(|(start, _)| *start > 0) {
+        parts.insert(0, (0, 0));
+    }
+    let starts = parts.iter().skip(1).map(|(start, _)| start - ",".len());
+    let ends = starts.chain([pattern.len()]);
+    let secrets = parts.iter().zip(ends).map(|((_, begin), end)| {
+        let value = &pattern[*begin..end];
+        if is_address(value.trim()) || value.trim_end().ends_with('*') {
             return None;
         }
-        let shown = part[name..].char_indices().nth(CHARACTERS_SHOWN)?.0;
-        Some(begin + name + shown..begin + part.len())
+        let shown = value.char_indices().nth(CHARACTERS_SHOWN)?.0;
+        Some(begin + shown..end)
     });
-    parts.flatten().collect()
+    secrets.flatten().collect()
+}
+
+/// Returns how long the name of a part is that a text begins with, and its `=`.
+fn name_len(text: &str) -> Option<usize> {
+    let (name, _) = text.split_once('=')?;
+    let is_one = part_choice(name.trim()).is_ok_and(|choice| choice.0.len() == 1);
+    is_one.then_some(name.len() + "=".len())
 }
 
 /// Whether a value is an address or a network, or should be one of IPv4.
@@ -182,7 +196,11 @@ mod tests {
                 "header:x-api-key=live…, route=/items*",
             ),
             ("é€é€secret", "é€é€…"),
-            ("a, secret", "a, secr…"),
+            ("a, secret", "a, s…"),
+            ("c2VjcmV0c2VjcmV0==", "c2Vj…"),
+            ("header:x=c2VjcmV0==,ip=10.0.0.1", "header:x=c2Vj…,ip=10.0.0.1"),
+            ("cookie:sid=a, b=secret", "cookie:sid=a, b…"),
+            ("user|ip=secret", "user…"),
         ] {
             assert_eq!(quoted(pattern), shown);
         }
