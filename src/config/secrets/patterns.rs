@@ -59,63 +59,55 @@ fn is_address(value: &str) -> bool {
     is_nearly || value.parse::<IpAddr>().is_ok() || value.parse::<IpNet>().is_ok()
 }
 
-/// Finds what of the patterns in a file's text is not to be shown, in `overrides = { … }`,
-/// `[policies.NAME.overrides]`, `[policies.NAME.overrides."…"]` and `overrides."…"`. Tiers are in clear.
+/// Finds what of the patterns in a file's text is not to be shown: of each key below one that is
+/// `overrides`, however the file spells its tables. Tiers are in clear.
+///
+/// Each line is also read by itself, so that a brace that is not closed hides no key behind it.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
-    let (with_tiers, mut found) = (policies_with_tiers(text), Vec::new());
-    let (mut table, mut start) = ("", 0);
+    let (mut found, mut with_tiers) = (Vec::new(), HashSet::new());
+    let (mut table, mut start) = (Vec::new(), 0);
     for line in text.split_inclusive('\n') {
         let at = start + line.len() - line.trim_start().len();
         start += line.len();
-        let statement = &text[at..];
-        let is_header = statement.starts_with('[');
-        if is_header {
-            table = title(line);
-        }
-        let (policy, in_overrides) = match table.split_once(".overrides") {
-            Some((policy, _)) => (policy, true),
-            None => (table, false),
-        };
-        let patterns = if is_header || !in_overrides {
-            let word = text[at..start].find("overrides");
-            word.filter(|word| is_header || *word == 0)
-                .map(|word| word + "overrides".len())
-        } else {
-            Some(0)
-        };
-        let Some(skipped) = patterns.filter(|_| !with_tiers.contains(policy)) else {
+        let statement = &text[at..start];
+        if statement.is_empty() {
             continue;
+        }
+        let is_header = statement.starts_with('[');
+        let (from, end) = if is_header {
+            table.clear();
+            (start - statement.trim_start_matches('[').len(), start)
+        } else {
+            (at, statement_end(text, at))
         };
-        let at = at + skipped;
-        if is_header || in_overrides || text[at..].trim_start().starts_with(['=', '.']) {
-            let end = statement_end(text, at);
-            for key in keys(&text[at..end]) {
-                let secrets = secret_parts(&text[at + key.start..at + key.end]);
-                let from = at + key.start;
-                found.extend(secrets.into_iter().map(|it| from + it.start..from + it.end));
+        let mut path = table.clone();
+        keys(&text[from..end], &mut path, |path, key| {
+            let place = from + key.place.start..from + key.place.end;
+            let name = &text[place.clone()];
+            if name == "overrides_by" && !key.is_comment {
+                with_tiers.insert(path.to_vec());
             }
+            if let Some(policy) = policy_of(path)
+                && !KEYS.contains(&name)
+            {
+                let secrets = secret_parts(name).into_iter();
+                let secrets = secrets.map(|it| place.start + it.start..place.start + it.end);
+                found.extend(secrets.map(|secret| (policy.to_vec(), secret)));
+            }
+        });
+        if is_header {
+            table = path;
         }
     }
-    found
+    found.retain(|(policy, _)| !with_tiers.contains(policy));
+    found.into_iter().map(|(_, secret)| secret).collect()
 }
 
-/// Returns what stands between the brackets of a header.
-fn title(header: &str) -> &str {
-    let title = header.trim().trim_start_matches('[').trim_start();
-    title.split(']').next().unwrap_or_default().trim_end()
-}
-
-/// Finds the policies that choose overrides by a tier, by the titles of their tables.
-fn policies_with_tiers(text: &str) -> HashSet<&str> {
-    let mut table = "";
-    let lines = text.lines().filter_map(|line| {
-        let code = line.trim();
-        if code.starts_with('[') {
-            table = title(code);
-        }
-        code.starts_with("overrides_by").then_some(table)
-    });
-    lines.collect()
+/// Returns the policy whose `overrides` a path of keys leads into. A policy may have that name, too.
+fn policy_of<'p, 't>(path: &'p [&'t str]) -> Option<&'p [&'t str]> {
+    let is_name = |at: usize| at == 1 && path[0] == "policies";
+    let at = (0..path.len()).find(|at| path[*at] == "overrides" && !is_name(*at))?;
+    Some(&path[..at])
 }
 
 /// Returns where the statement ends that begins at `at`: with its line, or with the braces that open on it.
@@ -138,31 +130,57 @@ fn statement_end(text: &str, at: usize) -> usize {
     text.len()
 }
 
-/// Finds the keys of a statement and of the tables in it, without quotes: what is no value, so that
-/// a key is found although its statement is no TOML.
-fn keys(statement: &str) -> Vec<Range<usize>> {
-    let (mut found, mut rest, mut lists) = (Vec::new(), 0, 0_usize);
+/// A key, or a word of a comment, which may have been one.
+struct Key {
+    /// Without quotes.
+    place: Range<usize>,
+    is_comment: bool,
+}
+
+/// Finds the keys of a statement and of the tables in it: what is no value, so that a key is found
+/// although its statement is no TOML. Each comes with the `path` of keys that leads to it.
+fn keys<'t>(statement: &'t str, path: &mut Vec<&'t str>, mut each: impl FnMut(&[&'t str], Key)) {
+    let (mut rest, mut lists, mut comment_end) = (0, 0_usize, 0);
+    let mut open = vec![path.len()];
     while let Some(next) = statement[rest..].find(|c: char| !is_separator(c)) {
         let start = rest + next;
-        let before = &statement[rest..start];
-        lists = (lists + before.matches('[').count()).saturating_sub(before.matches(']').count());
-        let is_value = lists > 0 || statement[..start].trim_end().ends_with('=');
+        let before = &statement[rest.max(comment_end).min(start)..start];
+        for separator in before.chars() {
+            match separator {
+                '[' => lists += 1,
+                ']' => lists = lists.saturating_sub(1),
+                '{' => open.push(path.len()),
+                '}' if open.len() > 1 => path.truncate(open.pop().unwrap_or_default()),
+                ',' if lists == 0 => path.truncate(open.last().copied().unwrap_or_default()),
+                _ => {}
+            }
+        }
+        if start >= comment_end && statement[start..].starts_with('#') {
+            let len = statement[start..].find('\n');
+            comment_end = start + len.unwrap_or(statement.len() - start);
+        }
         let quote = ["\"", "'"]
             .into_iter()
             .find(|quote| statement[start..].starts_with(quote));
-        let token = if let Some(quote) = quote {
+        let place = if let Some(quote) = quote {
             let inner = start + quote.len();
             inner..inner + closing(&statement[inner..], quote)
         } else {
             let len = statement[start..].find(is_separator);
             start..start + len.unwrap_or(statement.len() - start)
         };
-        rest = (token.end + quote.map_or(0, str::len)).min(statement.len());
-        if !is_value && !KEYS.contains(&&statement[token.clone()]) {
-            found.push(token);
+        rest = (place.end + quote.map_or(0, str::len)).min(statement.len());
+        let (name, is_comment) = (&statement[place.clone()], start < comment_end);
+        let has_value = statement[rest..].trim_start().starts_with('=');
+        let is_value = statement[..start].trim_end().ends_with('=') || (lists > 0 && !has_value);
+        if is_value && !is_comment {
+            continue;
+        }
+        each(path, Key { place, is_comment });
+        if !is_comment {
+            path.push(name);
         }
     }
-    found
 }
 
 fn is_separator(c: char) -> bool {
@@ -198,7 +216,10 @@ mod tests {
             ("é€é€secret", "é€é€…"),
             ("a, secret", "a, s…"),
             ("c2VjcmV0c2VjcmV0==", "c2Vj…"),
-            ("header:x=c2VjcmV0==,ip=10.0.0.1", "header:x=c2Vj…,ip=10.0.0.1"),
+            (
+                "header:x=c2VjcmV0==,ip=10.0.0.1",
+                "header:x=c2Vj…,ip=10.0.0.1",
+            ),
             ("cookie:sid=a, b=secret", "cookie:sid=a, b…"),
             ("user|ip=secret", "user…"),
         ] {
@@ -228,6 +249,26 @@ mod tests {
             (
                 "[policies.a]\noverrides = { 'live_secret",
                 "[policies.a]\noverrides = { 'live~~~~~~~",
+            ),
+            (
+                "[policies]\nper-key.overrides.\"live_x\" = 1\na = { quota = 'unlimited', overrides = { # }\nlive_y = 1 }, partition = 'secret' } # x",
+                "[policies]\nper-key.overrides.\"live~~\" = 1\na = { quota = 'unlimited', overrides = { # }\nlive~~ = 1 }, partition = 'secret' } # x",
+            ),
+            (
+                "policies.a.overrides.live_x = 1\npolicies.a.\"overrides\" = { live_y = 1 }\n[\"policies\".'a'.\"overrides\"] # overrides\nlive_z = 1\n[[policies.a]] # overrides\npartition = 1",
+                "policies.a.overrides.live~~ = 1\npolicies.a.\"overrides\" = { live~~ = 1 }\n[\"policies\".'a'.\"overrides\"] # over~~~~~\nlive~~ = 1\n[[policies.a]] # overrides\npartition = 1",
+            ),
+            (
+                "[policies.overrides]\npartition = 1\noverrides = { a = ['1 per s', live_x = 1, # live_y }\nlive_z = 1 }",
+                "[policies.overrides]\npartition = 1\noverrides = { a = ['1 per s', live~~ = 1, # live~~ }\nlive~~ = 1 }",
+            ),
+            (
+                "[policies]\na = {\n[policies.b.overrides]\nlive_x = 1 # overrides_by\nlive_y = 1",
+                "[policies]\na = {\n[policies.b.overrides]\nlive~~ = 1 # over~~~~~~~~\nlive~~ = 1",
+            ),
+            (
+                "[policies]\na = { overrides_by = 'jwt:plan', overrides = { enterprise = 1 } }\nb.overrides.enterprise = 1",
+                "[policies]\na = { overrides_by = 'jwt:plan', overrides = { enterprise = 1 } }\nb.overrides.ente~~~~~~ = 1",
             ),
             (
                 "[policies.a]\noverrides_by = 'jwt:plan'\n[policies.a.overrides]\nenterprise = 1\n[policies.b.overrides]\nenterprise = 1",
