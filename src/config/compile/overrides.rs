@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::policies::check_key;
 use super::quotas::{self, Counting};
-use super::rows::{Row, Rows, rows};
+use super::rows::{Field, Row, Rows, rows};
 use crate::clock::Micros;
 use crate::config::file::{AlgorithmName, At, OverridesFile, RawGrant, RawPolicy, Table};
 use crate::config::options::POLICY;
@@ -17,7 +17,7 @@ use crate::config::read::say;
 use crate::config::report::{OtherFile, Place, Report};
 use crate::config::secrets::{quoted, secret_parts};
 use crate::config::spelling;
-use crate::config::value::{Chooser, GrantText, grant};
+use crate::config::value::{Chooser, GrantText, Wrong, grant};
 use crate::limit::Algorithm;
 use crate::request::{EqualPatterns, Part, Partition, Pattern, Patterns};
 use crate::snapshot::{Grant, Overrides, Policy};
@@ -226,7 +226,7 @@ impl<'f> Compiler<'f> {
                     value,
                     span: field.place.clone(),
                 }),
-                Err(wrong) => say(report, wrong, &field.text, field.place.clone()),
+                Err(wrong) => self.say(wrong, field, report),
             }
         }
         let raw = RawGrant {
@@ -238,6 +238,18 @@ impl<'f> Compiler<'f> {
             self.spelled.insert(row.spelled.to_owned(), index);
         }
         index
+    }
+
+    /// Says what is wrong with a grant, which may be a client's key if columns were swapped.
+    fn say(&self, mut wrong: Wrong, field: &Field<'_>, report: &mut Report) {
+        let text = if is_nearly_quota(&field.text) {
+            field.text.to_string()
+        } else {
+            // It may repeat what is not to be shown.
+            wrong.hint = wrong.hint.filter(|hint| !is_nearly_quota(hint));
+            self.quoted(&field.text)
+        };
+        say(report, wrong, &text, field.place.clone());
     }
 
     /// Compiles a grant, and returns its index; `place` is that of its pattern.
@@ -314,8 +326,13 @@ impl<'f> Compiler<'f> {
     /// Returns the file as it may be shown: without clients' keys.
     fn showable(&self, file: &OverridesFile, rows: &Rows<'_>) -> Arc<OtherFile> {
         let mut text = file.content.clone().into_bytes();
-        let patterns = rows.rows.iter().map(|row| &row.pattern.place);
-        for place in patterns
+        let fields = rows.rows.iter().flat_map(|row| {
+            let is_none =
+                |field: &&Field<'_>| !is_nearly_quota(&field.text) && grant(&field.text).is_err();
+            let grants = row.grant.iter().filter(is_none);
+            grants.chain([&row.pattern]).map(|field| &field.place)
+        });
+        for place in fields
             .chain(&rows.unread)
             .filter(|_| !self.chooser.are_tiers)
         {
@@ -326,6 +343,11 @@ impl<'f> Compiler<'f> {
         let text = String::from_utf8(text).expect("whole characters were overwritten");
         OtherFile::new(&file.path, &text)
     }
+}
+
+/// Whether a text is a quota, or was meant as one.
+fn is_nearly_quota(text: &str) -> bool {
+    text.contains(" per ")
 }
 
 /// Most windows that the overrides of a policy have; the store has a table for each.
