@@ -18,7 +18,7 @@ impl TokenClaims {
         let sizes = self
             .0
             .iter()
-            .map(|(name, value)| size_of_val(&(name, value)) + value.len());
+            .map(|claim| size_of_val(claim) + claim.1.len());
         sizes.sum()
     }
 }
@@ -31,5 +31,18 @@ impl TokenClaims {
             .iter()
             .map(|&(name, value)| (name.into(), value.into()));
         Self(claims.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_claims_are_their_pointers_lengths_and_values() {
+        let claims = TokenClaims::of(&[("sub", "joe"), ("plan", "free")]);
+        let table = 2 * size_of::<(Arc<str>, Box<str>)>();
+        assert_eq!(size_of_val(&*claims.0), table);
+        assert_eq!(claims.bytes(), table + "joefree".len());
     }
 }
