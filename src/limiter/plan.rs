@@ -60,12 +60,10 @@ impl<'l> Limiter<'l> {
                 Identified::Unidentified => {
                     let outcome = refusal(mode, PolicyOutcome::Unidentified);
                     decided.policies.push(decision(outcome));
-                    match mode {
-                        PolicyMode::Enforce => {
-                            return Err(Admission::Unidentified { policy: index });
-                        }
-                        PolicyMode::Shadow | PolicyMode::Mark => continue,
+                    if mode == PolicyMode::Enforce {
+                        return Err(Admission::Unidentified { policy: index });
                     }
+                    continue;
                 }
             };
             let mut own = decision(PolicyOutcome::Admitted);
@@ -87,10 +85,10 @@ impl<'l> Limiter<'l> {
                 Grant::Blocked => {
                     own.outcome = refusal(mode, PolicyOutcome::Blocked);
                     decided.policies.push(own);
-                    match mode {
-                        PolicyMode::Enforce => return Err(Admission::Blocked { policy: index }),
-                        PolicyMode::Shadow | PolicyMode::Mark => continue,
+                    if mode == PolicyMode::Enforce {
+                        return Err(Admission::Blocked { policy: index });
                     }
+                    continue;
                 }
             };
             own.cost = match cost(policy, applied, facts.headers) {
