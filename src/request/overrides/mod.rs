@@ -6,15 +6,17 @@
 //! shorter one, and one more than nothing; the items decide in the partition's order. So patterns
 //! are a tree with a level per item: a value is one lookup in a hash table, and each prefix that
 //! the request's value begins with is one step. A lookup visits no more branches than there are
-//! patterns that match the items so far.
+//! patterns that match the items so far, and hashes each value once.
 
 mod prefixes;
 mod shown;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod values;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -249,6 +251,8 @@ struct Key<'r> {
     value: Value<'r>,
     /// The bytes of an address: its family, and its octets.
     address: [u8; ADDRESS_LEN_MAX],
+    /// The hash of the bytes in the tree of this lookup, once a node needs it.
+    hash: OnceCell<u64>,
 }
 
 impl<'r> Key<'r> {
@@ -261,6 +265,7 @@ impl<'r> Key<'r> {
             alternative,
             value,
             address,
+            hash: OnceCell::new(),
         }
     }
 

@@ -2,6 +2,8 @@
 
 mod model;
 
+use std::cell::Cell;
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::net::IpAddr;
 
 use http::HeaderName;
@@ -272,6 +274,64 @@ fn what_no_request_can_have_is_no_pattern() {
     ] {
         assert_eq!(PartPattern::text(&part, text), Err(why), "{text}");
     }
+}
+
+/// Hashes as usual, and counts the bytes.
+#[derive(Default)]
+struct Counting(RandomState);
+
+struct CountingHasher(DefaultHasher);
+
+thread_local! {
+    static HASHED: Cell<usize> = const { Cell::new(0) };
+}
+
+impl BuildHasher for Counting {
+    type Hasher = CountingHasher;
+
+    fn build_hasher(&self) -> CountingHasher {
+        CountingHasher(self.0.build_hasher())
+    }
+}
+
+impl Hasher for CountingHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        HASHED.set(HASHED.get() + bytes.len());
+        self.0.write(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
+#[test]
+fn a_lookup_hashes_each_value_once_however_many_nodes_ask_for_it() {
+    const NODES: usize = 10_000;
+    const LEN: usize = 20_000;
+    let glob = |len: usize| {
+        let prefix = Prefix {
+            bytes: vec![b'a'; len].into(),
+            bits: 8 * len,
+        };
+        let shown = PartPattern::text(&header("a"), "a*").expect("a good pattern");
+        Some(PartPattern { prefix, ..shown })
+    };
+    let said = Some(PartPattern::text(&header("b"), "other").expect("a good pattern"));
+    let patterns: Vec<Pattern> = (0..NODES)
+        .map(|len| vec![glob(len), said.clone()])
+        .collect();
+    let tree: Tree<Counting> = Tree::new(&patterns, |part| (&*part.prefix.bytes).into())
+        .map_err(|equal| equal.len())
+        .expect("no two are equal");
+    let (first, second) = ("a".repeat(LEN), "b".repeat(LEN));
+    let keys = [&first, &second].map(|text| Key::new(0, Value::Text(text.as_bytes().into())));
+    HASHED.set(0);
+    assert_eq!(tree.find(&keys), None);
+    // A node, an alternative and the hash of a value are 16 bytes.
+    let most = 2 * (LEN + 16) + NODES * 16;
+    let hashed = HASHED.get();
+    assert!((NODES * 16..=most).contains(&hashed), "{hashed}");
 }
 
 /// Each step of a lookup is a glob that the value begins with, or one more than it begins with.

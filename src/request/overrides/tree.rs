@@ -2,49 +2,24 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::hash::RandomState;
-
-use hashbrown::Equivalent;
+use std::hash::{BuildHasher, RandomState};
 
 use super::prefixes::{Prefix, Prefixes};
+use super::values::{At, Values};
 use super::{EqualPatterns, Key, PartPattern, Pattern};
 
 /// A tree of patterns. What its last level leads to is a pattern's index, and what others lead to is
 /// a node of the next level.
-#[derive(Clone, Default, PartialEq)]
-pub(super) struct Tree {
-    values: Values,
+#[derive(Clone, Default)]
+pub(super) struct Tree<H: BuildHasher = RandomState> {
+    values: Values<H>,
     /// By node and alternative.
-    prefixes: HashMap<(u32, u32), Prefixes>,
+    prefixes: HashMap<At, Prefixes>,
     /// By node: what patterns lead to that say nothing of its item.
     unsaid: HashMap<u32, u32>,
 }
 
-type Values = hashbrown::HashMap<ValueAt, u32, RandomState>;
-
-/// A value that a node has a branch for.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct ValueAt {
-    node: u32,
-    alternative: u32,
-    bytes: Box<[u8]>,
-}
-
-/// Hashes as [`ValueAt`] does.
-#[derive(Hash)]
-struct ValueSought<'v> {
-    node: u32,
-    alternative: u32,
-    bytes: &'v [u8],
-}
-
-impl Equivalent<ValueAt> for ValueSought<'_> {
-    fn equivalent(&self, key: &ValueAt) -> bool {
-        (self.node, self.alternative, self.bytes) == (key.node, key.alternative, &*key.bytes)
-    }
-}
-
-impl Tree {
+impl<H: BuildHasher + Default> Tree<H> {
     /// Builds the tree; `bytes` are those of a part that are compared.
     pub(super) fn new<'p>(
         patterns: &'p [Pattern],
@@ -63,12 +38,7 @@ impl Tree {
                     Some(part) => {
                         let (alternative, bytes) = (part.alternative, bytes(part).into());
                         if part.is_value {
-                            let at = ValueAt {
-                                node,
-                                alternative,
-                                bytes,
-                            };
-                            *tree.values.entry(at).or_insert(next)
+                            tree.values.get_or_insert((node, alternative), bytes, next)
                         } else {
                             let bits = part.prefix.bits;
                             let prefix = Prefix { bytes, bits };
@@ -88,7 +58,7 @@ impl Tree {
                 node = found;
             }
         }
-        let mut by_node: HashMap<(u32, u32), Vec<(Prefix, u32)>> = HashMap::new();
+        let mut by_node: HashMap<At, Vec<(Prefix, u32)>> = HashMap::new();
         for ((node, alternative, prefix), next) in prefixes {
             by_node
                 .entry((node, alternative))
@@ -116,23 +86,25 @@ impl Tree {
         let Some((key, rest)) = keys.split_first() else {
             return Some(node);
         };
-        let (bytes, alternative) = (key.bytes(), key.alternative);
-        let value = || {
-            let sought = ValueSought {
-                node,
-                alternative,
-                bytes,
-            };
-            self.values.get(&sought).copied()
-        };
+        let (bytes, at) = (key.bytes(), (node, key.alternative));
+        let hash = || *key.hash.get_or_init(|| self.values.hash(bytes));
+        let value = || self.values.get(at, bytes, hash);
         let value = key.is_whole().then(value).flatten();
-        let prefixes = self.prefixes.get(&(node, alternative));
+        let prefixes = self.prefixes.get(&at);
         let prefixes = prefixes
             .into_iter()
             .flat_map(|prefixes| prefixes.of(bytes, key.bits()));
         let unsaid = self.unsaid.get(&node).copied();
         let mut branches = value.into_iter().chain(prefixes).chain(unsaid);
         branches.find_map(|branch| self.below(branch, rest))
+    }
+}
+
+impl<H: BuildHasher> PartialEq for Tree<H> {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+            && self.prefixes == other.prefixes
+            && self.unsaid == other.unsaid
     }
 }
 
