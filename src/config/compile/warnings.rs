@@ -4,6 +4,7 @@ use ipnet::Ipv6Net;
 
 use super::{jwt, store};
 use crate::config::file::File;
+use crate::config::spelling;
 use crate::limit::Count;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
 use crate::snapshot::{CostSource, Policy, PolicyMode, Route, Snapshot};
@@ -31,6 +32,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             found.push(format!("policy `{}` is used by no route", policy.name));
         }
         found.extend(said_by_clients(policy));
+        found.extend(promoted_by_clients(policy));
         found.extend(priced_by_clients(policy));
         found.extend(refused_by_others(policy));
         found.extend(never_matched(file, policy));
@@ -82,6 +84,21 @@ fn said_by_clients(policy: &Policy) -> Option<String> {
         "policy `{}` is partitioned by `header:{name}`, which is taken out unless a trusted peer \
          sends it: `ip` is the address that `trusted_proxies` and `client_address` vouch for",
         policy.name
+    ))
+}
+
+/// Who tells its own tier takes the largest. What trusted peers alone may say is the exception.
+fn promoted_by_clients(policy: &Policy) -> Option<String> {
+    let by = policy.overrides.as_ref()?.by.as_ref()?;
+    let part = by.parts().find(|part| match part {
+        Part::Header(name) => !ADDRESS_CLAIMS.contains(&name.as_str()),
+        part => matches!(part, Part::Cookie(_) | Part::Query(_)),
+    })?;
+    Some(format!(
+        "policy `{}`: clients choose their tier: `{}` is believed from every peer, not only from \
+         `trusted_proxies`, so something before the gateway must set it for whoever can connect",
+        policy.name,
+        spelling::part(part)
     ))
 }
 

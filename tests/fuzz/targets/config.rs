@@ -58,7 +58,8 @@ fn reported(text: &str, report: &Report) {
     let errors = plain.lines().filter(|line| line.starts_with("error: "));
     assert_eq!(errors.count(), lines.len(), "{plain}");
     report.render("gateway.toml", text, true);
-    if !text.contains(SECRET) {
+    // The patterns of tiers are no secrets, and a file of overrides may be named as theirs.
+    if !text.contains(SECRET) && !text.contains("overrides_by") {
         let said = lines.into_iter().find(|line| line.contains(SECRET));
         assert_eq!(said, None);
         assert!(!plain.contains(SECRET), "{plain}");
