@@ -106,8 +106,10 @@ fn assign(policy: &mut Policy, slot_of: &mut dyn FnMut(&Series) -> SeriesId) {
         let known = known.entry((role, part.quota.window));
         part.series_id = *known.or_insert_with(|| slot_of(&series));
     };
-    let overrides = policy.overrides.as_mut().and_then(Arc::get_mut);
-    let others = overrides.into_iter().flat_map(|it| &mut it.grants);
+    let others = policy.overrides.iter_mut().flat_map(|overrides| {
+        let overrides = Arc::get_mut(overrides);
+        &mut overrides.expect("no snapshot has the policy yet").grants
+    });
     for grant in [&mut policy.grant].into_iter().chain(others) {
         if let Grant::Quotas(quotas) = grant {
             for part in quotas {
