@@ -172,7 +172,7 @@ impl Refusals {
         shard.given_back = now;
     }
 
-    /// Forgets the refusal of one partition's quota; returns its shard, which stays locked.
+    /// Forgets what one partition's quotas of a series refused; returns its shard, which stays locked.
     fn forget(
         &self,
         series_id: SeriesId,
@@ -181,7 +181,7 @@ impl Refusals {
         let hash = self.hash(series_id, partition_id);
         let mut shard = self.lock(hash);
         let is_it = |entry: &RememberedRefusal| entry.is_of(series_id, partition_id);
-        if let Ok(found) = shard.entries.find_entry(hash, is_it) {
+        while let Ok(found) = shard.entries.find_entry(hash, is_it) {
             found.remove();
             self.len.fetch_sub(1, Relaxed);
         }
@@ -233,7 +233,7 @@ impl Refusals {
     fn with(&self, check: &Check<'_>, act: impl FnOnce(&mut RememberedRefusal)) {
         let hash = self.hash(check.series_id, check.partition_id);
         let mut shard = self.lock(hash);
-        let is_it = |entry: &RememberedRefusal| entry.is_of(check.series_id, check.partition_id);
+        let is_it = |entry: &RememberedRefusal| entry.is_of_quota(check);
         if let Some(entry) = shard.entries.find_mut(hash, is_it)
             && entry.refuses(check)
         {
@@ -269,11 +269,10 @@ impl Refusals {
         if asked.sent < shard.given_back {
             return;
         }
-        let is_it = |known: &RememberedRefusal| known.is_of(check.series_id, check.partition_id);
+        let is_it = |known: &RememberedRefusal| known.is_of_quota(check);
         if let Some(known) = shard.entries.find_mut(hash, is_it) {
             // The refusal of a lower cost answers for this one too, as long as it is fresh.
-            let is_better = entry.cost <= known.cost || known.fresh_until <= entry.received;
-            if is_better || known.quota != entry.quota {
+            if entry.cost <= known.cost || known.fresh_until <= entry.received {
                 *known = entry;
             }
         } else if self.len.fetch_add(1, Relaxed) < ENTRIES_MAX {
@@ -311,9 +310,14 @@ impl RememberedRefusal {
         (self.series_id, self.partition_id) == (series_id, partition_id)
     }
 
-    /// Says whether a check of the same series and partition must be refused too.
+    /// Says whether it is of a check's partition and quota: tiers of one series are told apart.
+    fn is_of_quota(&self, check: &Check<'_>) -> bool {
+        self.is_of(check.series_id, check.partition_id) && self.quota == *check.quota
+    }
+
+    /// Says whether a check of the same partition and quota must be refused too.
     fn refuses(&self, check: &Check<'_>) -> bool {
-        check.mode == Mode::Enforce && check.cost >= self.cost && *check.quota == self.quota
+        check.mode == Mode::Enforce && check.cost >= self.cost
     }
 
     /// Says whether it is repeated without asking.

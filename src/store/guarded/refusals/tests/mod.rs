@@ -248,6 +248,23 @@ fn another_partition_series_quota_or_mode_is_asked_for() {
 }
 
 #[test]
+fn tiers_of_one_partition_are_remembered_beside_each_other_and_forgotten_together() {
+    let refusals = Refusals::new();
+    let large = quota(6, 10);
+    let tiers = [check(&QUOTA, 1), check(&large, 1)];
+    for tier in tiers {
+        remember(&refusals, &[tier], &[LATER], CAP);
+    }
+    for tier in tiers.iter().chain(&tiers) {
+        let found = find(&refusals, &[*tier], Micros(0));
+        assert_eq!(found, Some(verdict(&[Some(LATER)])), "{:?}", tier.quota);
+    }
+    assert_eq!(refusals.len(), 2);
+    refusals.given_back(SeriesId(0), PARTITION, START);
+    assert_eq!(refusals.len(), 0);
+}
+
+#[test]
 fn quota_that_counts_refused_requests_is_asked_every_time() {
     let refusals = Refusals::new();
     let all = Quota {

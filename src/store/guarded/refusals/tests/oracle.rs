@@ -59,6 +59,18 @@ fn quotas() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
     prop::collection::vec(one, 1..4)
 }
 
+/// Returns the quota as it is for one of two tiers that share its states.
+fn tier(quota: &Quota, is_larger: bool) -> Quota {
+    let larger = Quota {
+        limit: quota.limit + 3,
+        ..*quota
+    };
+    Quota {
+        series_reach: quota.reach().max(larger.reach()),
+        ..if is_larger { larger } else { *quota }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
@@ -67,7 +79,7 @@ proptest! {
     #[test]
     fn nothing_is_refused_that_the_store_would_admit(
         quotas in quotas(),
-        steps in prop::collection::vec((0_u64..40_000_000, 0_u64..10, 0_usize..4, 0_u64..1_000), 1..80),
+        steps in prop::collection::vec((0_u64..40_000_000, 0_u64..10, 0_usize..4, 0_u64..1_000, any::<bool>()), 1..80),
         cap in prop_oneof![Just(CAP), Just(Micros::from_secs(100))],
     ) {
         let clock = Clock::manual(START);
@@ -84,10 +96,11 @@ proptest! {
                 window: quota.window,
             })
         }).collect();
-        for (wait_us, cost, skipped, latency_us) in steps {
+        for (wait_us, cost, skipped, latency_us, is_larger) in steps {
             guarded.clock.advance(Micros(wait_us));
-            // A plan of all quotas but one, or of all.
-            let plan: Vec<Check<'_>> = quotas.iter().zip(&series_ids).enumerate()
+            // A plan of all quotas but one, or of all, of one tier or the other.
+            let tier: Vec<_> = quotas.iter().map(|(quota, mode)| (tier(quota, is_larger), *mode)).collect();
+            let plan: Vec<Check<'_>> = tier.iter().zip(&series_ids).enumerate()
                 .filter(|(index, _)| *index != skipped || quotas.len() == 1)
                 .map(|(_, ((quota, mode), series_id))| Check {
                     series_id: *series_id, mode: *mode, ..check(quota, cost)
