@@ -15,6 +15,8 @@
 //!
 //! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
+mod given_back;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +25,7 @@ use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
+use self::given_back::GivenBack;
 use super::fallback::UNCOUNTED;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Mode, SeriesId};
@@ -65,8 +68,8 @@ pub(super) struct Interval {
 #[derive(Debug, Default)]
 struct RefusalShard {
     entries: HashTable<RememberedRefusal>,
-    /// When units of some partition of the shard came back last: what was asked before says nothing.
-    given_back: Timestamp,
+    /// What was asked before units came back says nothing.
+    given_back: GivenBack,
 }
 
 /// One quota of one partition that refused a cost.
@@ -169,7 +172,7 @@ impl Refusals {
         now: Timestamp,
     ) {
         let mut shard = self.forget(series_id, partition_id);
-        shard.given_back = now;
+        (shard.given_back).note(self.hash(series_id, partition_id), now);
     }
 
     /// Forgets what one partition's quotas of a series refused; returns its shard, which stays locked.
@@ -266,7 +269,7 @@ impl Refusals {
             cap,
         };
         let mut shard = self.lock(hash);
-        if asked.sent < shard.given_back {
+        if shard.given_back.is_after(hash, asked.sent) {
             return;
         }
         let is_it = |known: &RememberedRefusal| known.is_of_quota(check);

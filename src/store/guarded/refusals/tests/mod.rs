@@ -1,5 +1,6 @@
 mod oracle;
 
+use super::given_back::RETURNS;
 use super::*;
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Algorithm, Align};
@@ -336,6 +337,34 @@ fn what_came_back_is_forgotten_and_nothing_else() {
     assert!(find(&refusals, &[of_partition(8)], Micros(0)).is_some());
     assert_eq!(find(&refusals, &[of_series(1)], Micros(0)), None);
     assert_eq!(refusals.len(), 1);
+}
+
+/// A policy whose every success gives units back must not keep others' refusals from being remembered.
+#[test]
+fn what_came_back_to_others_keeps_no_refusal_from_being_remembered() {
+    let refusals = Refusals::new();
+    // Some in every shard.
+    for other in 0..2 * SHARDS as u128 {
+        refusals.given_back(SeriesId(1), PartitionId::new(other), START + Micros(1));
+    }
+    let clients: Vec<_> = (0..100).map(of_partition).collect();
+    for client in &clients {
+        remember(&refusals, &[*client], &[LATER], CAP);
+    }
+    assert_eq!(refusals.len(), 100);
+}
+
+/// However many came back in between.
+#[test]
+fn refusal_that_was_asked_for_before_units_came_back_is_never_remembered() {
+    let refusals = Refusals::new();
+    refusals.given_back(SeriesId(0), PARTITION, START + Micros(1));
+    let others = u128::try_from(10 * SHARDS * RETURNS).expect("a few");
+    for other in 0..others {
+        refusals.given_back(SeriesId(1), PartitionId::new(other), START + Micros(2));
+        remember(&refusals, &[check(&QUOTA, 1)], &[LATER], CAP);
+        assert_eq!(refusals.len(), 0, "after {other} others");
+    }
 }
 
 #[test]

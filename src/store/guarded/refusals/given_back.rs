@@ -1,0 +1,33 @@
+//! Of which partitions units came back in the last moment, so that a refusal which was asked for before
+//! is not remembered.
+
+use crate::clock::Timestamp;
+
+/// The last returns of units of some partitions; of older ones only the time.
+#[derive(Debug, Default)]
+pub(super) struct GivenBack {
+    /// Hashes of series and partition, with the times: a ring.
+    last: [(u64, Timestamp); RETURNS],
+    /// The place of the oldest.
+    oldest: usize,
+    /// When the last of those came back that had to leave the ring.
+    older: Timestamp,
+}
+
+impl GivenBack {
+    /// Notes that units of a partition came back by `now`.
+    pub(super) fn note(&mut self, hash: u64, now: Timestamp) {
+        let (_, left) = std::mem::replace(&mut self.last[self.oldest], (hash, now));
+        self.older = self.older.max(left);
+        self.oldest = (self.oldest + 1) % RETURNS;
+    }
+
+    /// Says whether units of a partition may have come back after `sent`.
+    pub(super) fn is_after(&self, hash: u64, sent: Timestamp) -> bool {
+        sent < self.older || (self.last.iter()).any(|&(of, at)| of == hash && sent < at)
+    }
+}
+
+/// Returns that are told apart. There is such a ring in each shard, and it need only last as long as a call
+/// takes.
+pub(super) const RETURNS: usize = 16;
