@@ -10,7 +10,7 @@ mod patterns;
 use std::borrow::Cow;
 use std::ops::Range;
 
-pub(super) use self::patterns::{quoted, secret_parts};
+pub(super) use self::patterns::{may_be_key, quoted, secret_parts};
 
 /// Keys whose values are secrets.
 const KEYS: [&str; 4] = ["password", "sentinel_password", "key_secret", "token"];

@@ -15,7 +15,7 @@ use crate::config::file::{AlgorithmName, At, OverridesFile, RawGrant, RawPolicy,
 use crate::config::options::POLICY;
 use crate::config::read::say;
 use crate::config::report::{OtherFile, Place, Report};
-use crate::config::secrets::{quoted, secret_parts};
+use crate::config::secrets::{may_be_key, quoted, secret_parts};
 use crate::config::spelling;
 use crate::config::value::{Chooser, GrantText, Wrong, grant};
 use crate::limit::Algorithm;
@@ -242,12 +242,12 @@ impl<'f> Compiler<'f> {
 
     /// Says what is wrong with a grant, which may be a client's key if columns were swapped.
     fn say(&self, mut wrong: Wrong, field: &Field<'_>, report: &mut Report) {
-        let text = if is_nearly_quota(&field.text) {
-            field.text.to_string()
-        } else {
+        let text = if may_be_key(&field.text) {
             // It may repeat what is not to be shown.
-            wrong.hint = wrong.hint.filter(|hint| !is_nearly_quota(hint));
+            wrong.hint = wrong.hint.filter(|hint| !hint.contains(" per "));
             self.quoted(&field.text)
+        } else {
+            field.text.to_string()
         };
         say(report, wrong, &text, field.place.clone());
     }
@@ -327,9 +327,7 @@ impl<'f> Compiler<'f> {
     fn showable(&self, file: &OverridesFile, rows: &Rows<'_>) -> Arc<OtherFile> {
         let mut text = file.content.clone().into_bytes();
         let fields = rows.rows.iter().flat_map(|row| {
-            let is_none =
-                |field: &&Field<'_>| !is_nearly_quota(&field.text) && grant(&field.text).is_err();
-            let grants = row.grant.iter().filter(is_none);
+            let grants = row.grant.iter().filter(|field| may_be_key(&field.text));
             grants.chain([&row.pattern]).map(|field| &field.place)
         });
         for place in fields
@@ -343,11 +341,6 @@ impl<'f> Compiler<'f> {
         let text = String::from_utf8(text).expect("whole characters were overwritten");
         OtherFile::new(&file.path, &text)
     }
-}
-
-/// Whether a text is a quota, or was meant as one.
-fn is_nearly_quota(text: &str) -> bool {
-    text.contains(" per ")
 }
 
 /// Most windows that the overrides of a policy have; the store has a table for each.

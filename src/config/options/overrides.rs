@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::Keys;
 use super::kind::{Kind, list_or_one, number, text};
 use crate::config::file::{At, OverridesFile, RawGrant, RawOverride, RawOverrides};
-use crate::config::secrets::quoted;
+use crate::config::secrets::{may_be_key, quoted};
 use crate::config::spelling;
 use crate::config::value::{GrantText, Wrong, file, grant};
 use crate::limit::quota::COUNT_MAX;
@@ -14,6 +14,20 @@ use crate::limit::quota::COUNT_MAX;
 /// `quota`: one or several.
 pub(super) fn grants() -> Kind<Vec<At<GrantText>>> {
     list_or_one(text("100 per minute", grant, spelling::grant))
+}
+
+/// The same of an override, where a client's key may stand by mistake.
+fn grants_of_override() -> Kind<Vec<At<GrantText>>> {
+    let read = |text: &str| {
+        grant(text).map_err(|wrong| {
+            if !may_be_key(text) || quoted(text) == text {
+                return wrong;
+            }
+            let hint = wrong.hint.clone().filter(|hint| !hint.contains(" per "));
+            wrong.unquoted("this value").maybe_hint(hint)
+        })
+    };
+    list_or_one(text("100 per minute", read, spelling::grant))
 }
 
 /// `overrides`
@@ -27,7 +41,7 @@ pub(super) fn overrides() -> Kind<RawOverrides> {
                 scalar.entries(example, quoted, |mut value| match value.table(&OVERRIDE) {
                     Some(grant) => Some(grant),
                     None => Some(RawGrant {
-                        quota: grants().read(value)?,
+                        quota: grants_of_override().read(value)?,
                         ..RawGrant::default()
                     }),
                 })?;
@@ -44,7 +58,7 @@ pub(super) fn overrides() -> Kind<RawOverrides> {
 /// An override that is a table.
 static OVERRIDE: LazyLock<Keys<RawGrant>> = LazyLock::new(|| {
     Keys::<RawGrant>::of("override", "an override")
-        .key("quota", grants())
+        .key("quota", grants_of_override())
         .sets(|it| &mut it.quota)
         .key("burst", number(1..=COUNT_MAX).at().or_none("the quota"))
         .sets(|it| &mut it.burst)

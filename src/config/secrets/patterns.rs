@@ -9,7 +9,7 @@ use std::ops::Range;
 use ipnet::IpNet;
 
 use super::closing;
-use crate::config::value::part_choice;
+use crate::config::value::{BLOCKED, UNLIMITED, part_choice};
 
 /// Returns a pattern as messages quote it: what may be a client's key by its first characters.
 pub(in crate::config) fn quoted(pattern: &str) -> String {
@@ -52,6 +52,11 @@ fn name_len(text: &str) -> Option<usize> {
     is_one.then_some(name.len() + "=".len())
 }
 
+/// Whether what should be a quota may be a client's key: patterns and quotas can be swapped.
+pub(in crate::config) fn may_be_key(grant: &str) -> bool {
+    !(grant.contains(" per ") || [UNLIMITED, BLOCKED].contains(&grant))
+}
+
 /// Whether a value is an address or a network, or should be one of IPv4.
 fn is_address(value: &str) -> bool {
     let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '/';
@@ -60,7 +65,7 @@ fn is_address(value: &str) -> bool {
 }
 
 /// Finds what of the patterns in a file's text is not to be shown: of each key below one that is
-/// `overrides`, however the file spells its tables. Tiers are in clear.
+/// `overrides`, however the file spells its tables, and of values that are no quota. Tiers are in clear.
 ///
 /// Each line is also read by itself, so that a brace that is not closed hides no key behind it.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
@@ -81,14 +86,20 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
             (at, statement_end(text, at))
         };
         let mut path = table.clone();
-        keys(&text[from..end], &mut path, |path, key| {
-            let place = from + key.place.start..from + key.place.end;
+        words(&text[from..end], &mut path, |path, word| {
+            let place = from + word.place.start..from + word.place.end;
             let name = &text[place.clone()];
-            if name == "overrides_by" && !key.is_comment {
+            if name == "overrides_by" && word.role == Role::Key {
                 with_tiers.insert(path.to_vec());
             }
+            let is_public = match word.role {
+                Role::Value => {
+                    !may_be_key(name) || path.ends_with(&["burst"]) || path.ends_with(&["queue"])
+                }
+                Role::Key | Role::Comment => KEYS.contains(&name),
+            };
             if let Some(policy) = policy_of(path)
-                && !KEYS.contains(&name)
+                && !is_public
             {
                 let secrets = secret_parts(name).into_iter();
                 let secrets = secrets.map(|it| place.start + it.start..place.start + it.end);
@@ -130,16 +141,24 @@ fn statement_end(text: &str, at: usize) -> usize {
     text.len()
 }
 
-/// A key, or a word of a comment, which may have been one.
-struct Key {
+/// What stands in a statement.
+struct Word {
     /// Without quotes.
     place: Range<usize>,
-    is_comment: bool,
+    role: Role,
 }
 
-/// Finds the keys of a statement and of the tables in it: what is no value, so that a key is found
-/// although its statement is no TOML. Each comes with the `path` of keys that leads to it.
-fn keys<'t>(statement: &'t str, path: &mut Vec<&'t str>, mut each: impl FnMut(&[&'t str], Key)) {
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// All that is no value, so that a key is found although its statement is no TOML.
+    Key,
+    Value,
+    /// May have been a key.
+    Comment,
+}
+
+/// Finds the words of a statement and of the tables in it, each with the `path` of keys that leads to it.
+fn words<'t>(statement: &'t str, path: &mut Vec<&'t str>, mut each: impl FnMut(&[&'t str], &Word)) {
     let (mut rest, mut lists, mut comment_end) = (0, 0_usize, 0);
     let mut open = vec![path.len()];
     while let Some(next) = statement[rest..].find(|c: char| !is_separator(c)) {
@@ -173,11 +192,13 @@ fn keys<'t>(statement: &'t str, path: &mut Vec<&'t str>, mut each: impl FnMut(&[
         let (name, is_comment) = (&statement[place.clone()], start < comment_end);
         let has_value = statement[rest..].trim_start().starts_with('=');
         let is_value = statement[..start].trim_end().ends_with('=') || (lists > 0 && !has_value);
-        if is_value && !is_comment {
-            continue;
-        }
-        each(path, Key { place, is_comment });
-        if !is_comment {
+        let role = match is_value {
+            _ if is_comment => Role::Comment,
+            true => Role::Value,
+            false => Role::Key,
+        };
+        each(path, &Word { place, role });
+        if role == Role::Key {
             path.push(name);
         }
     }
@@ -236,7 +257,11 @@ mod tests {
             ),
             (
                 "[policies.a.overrides]\nlive_secret = unquoted\n\"live_*\" = 'unlimited'\n10.0.0.0/8 = 1\n[policies.bsecret]\nquota = 1\nmissing = 2",
-                "[policies.a.overrides]\nlive~~~~~~~ = unquoted\n\"live_*\" = 'unlimited'\n10.0.0.0/8 = 1\n[policies.bsecret]\nquota = 1\nmissing = 2",
+                "[policies.a.overrides]\nlive~~~~~~~ = unqu~~~~\n\"live_*\" = 'unlimited'\n10.0.0.0/8 = 1\n[policies.bsecret]\nquota = 1\nmissing = 2",
+            ),
+            (
+                "[policies.a.overrides]\n'1 per s' = 'live_x'\nb = ['1 per s', 'live_x']\nc = { quota = 'live_x', burst = 12345 }",
+                "[policies.a.overrides]\n'1 pe~~~' = 'live~~'\nb = ['1 per s', 'live~~']\nc = { quota = 'live~~', burst = 12345 }",
             ),
             (
                 "[policies.a.overrides.\"live_secret\"]\nquota = 1",
