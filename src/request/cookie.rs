@@ -4,7 +4,7 @@
 //! count, nor does one pair of double quotes around a value; a value is percent-decoded once, because
 //! many origins do, and the spellings of one value must be one client. What origins could read
 //! differently is [`Ambiguous`]: the cookie twice, a spelling that some take for its name
-//! ([`parameter`](super::parameter)), a comma, at which some origins split, before such a name, the
+//! ([`parameter`](mod@super::parameter)), a comma, at which some origins split, before such a name, the
 //! cookie behind a double quote that is not closed, and a value with bytes that RFC 6265 (section
 //! 4.1.1) does not allow in one: white space, `,`, `"`, `\`, control characters, and other than ASCII.
 
