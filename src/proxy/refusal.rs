@@ -302,38 +302,44 @@ const BODY_LIST: &str = r#","violated-policies":["#;
 const BODY_END: &str = "]}\n";
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-static UNIDENTIFIED: Page = Page {
-    reason: Reason::Unidentified,
-    status: StatusCode::UNAUTHORIZED,
-    connection: Afterwards::Keep,
-    body: concat!(
+static UNIDENTIFIED: Page = naming_policy(
+    Reason::Unidentified,
+    StatusCode::UNAUTHORIZED,
+    concat!(
         r#"{"type":"about:blank","title":"Unauthorized","status":401,"#,
         r#""detail":"The request does not identify its client.","policy":""#,
     ),
-    grpc: None,
-};
+);
 
-static BLOCKED: Page = Page {
-    reason: Reason::Blocked,
-    status: StatusCode::FORBIDDEN,
-    connection: Afterwards::Keep,
-    body: concat!(
+static BLOCKED: Page = naming_policy(
+    Reason::Blocked,
+    StatusCode::FORBIDDEN,
+    concat!(
         r#"{"type":"about:blank","title":"Forbidden","status":403,"#,
         r#""detail":"The client is blocked.","policy":""#,
     ),
-    grpc: None,
-};
+);
 
-static BAD_COST: Page = Page {
-    reason: Reason::BadCost,
-    status: StatusCode::BAD_REQUEST,
-    connection: Afterwards::Keep,
-    body: concat!(
+static BAD_COST: Page = naming_policy(
+    Reason::BadCost,
+    StatusCode::BAD_REQUEST,
+    concat!(
         r#"{"type":"about:blank","title":"Bad Request","status":400,"#,
-        r#""detail":"The field that tells the request's cost is no whole number.","policy":""#,
+        r#""detail":"The field that tells the request's cost must be one plain decimal, such as 5.","#,
+        r#""policy":""#,
     ),
-    grpc: None,
-};
+);
+
+/// A page whose body ends with the name of a policy.
+const fn naming_policy(reason: Reason, status: StatusCode, body: &'static str) -> Page {
+    Page {
+        reason,
+        status,
+        connection: Afterwards::Keep,
+        body,
+        grpc: None,
+    }
+}
 
 static LIMITER_UNAVAILABLE: Page = reduced_capacity(
     Reason::LimiterUnavailable,
