@@ -21,15 +21,15 @@ pub struct Loaded {
 
 /// Loads a file's text, or says everything that is wrong with it.
 ///
-/// `env` looks variables up; `slot_of` is the store's, and is asked only if nothing is wrong.
+/// `env` looks variables up; `series_id_of` is the store's, and is asked only if nothing is wrong.
 pub fn load(
     text: &str,
     env: &Env<'_>,
-    slot_of: &mut dyn FnMut(&Series) -> SeriesId,
+    series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Loaded, Report> {
     let (mut file, mut report) = read(text, env);
     if report.is_empty() {
-        let snapshot = compile(&file, slot_of).map_err(|later| {
+        let snapshot = compile(&file, series_id_of).map_err(|later| {
             report.absorb(later);
             report
         })?;

@@ -38,10 +38,10 @@ use crate::store::{Role, Series, Shape};
 /// Compiles a file, or says everything that is wrong with it.
 ///
 /// A file that the reader found a mistake in is good for finding further ones only.
-/// `slot_of` is the store's: it is asked once per policy and window, and only if nothing is wrong.
+/// `series_id_of` is the store's: it is asked once per policy and window, and only if nothing is wrong.
 pub fn compile(
     file: &File,
-    slot_of: &mut dyn FnMut(&Series) -> SeriesId,
+    series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
 ) -> Result<Snapshot, Report> {
     let mut report = Report::default();
     let listeners = listeners::compile(file, &mut report);
@@ -54,7 +54,7 @@ pub fn compile(
         return Err(report);
     }
     for policy in &mut policies {
-        assign(policy, slot_of);
+        assign(policy, series_id_of);
     }
     let token_header = &file.jwt.value.rules.header;
     for route in &mut routing.routes {
@@ -90,7 +90,7 @@ fn reads(route: &Route, policies: &[Policy], token_header: &HeaderName) -> Reads
 }
 
 /// Gives the quotas of a policy and of its overrides their series: one for each window.
-fn assign(policy: &mut Policy, slot_of: &mut dyn FnMut(&Series) -> SeriesId) {
+fn assign(policy: &mut Policy, series_id_of: &mut dyn FnMut(&Series) -> SeriesId) {
     let reaches = reaches(policy);
     let (name, mut known) = (&policy.name, HashMap::new());
     let mut number = |part: &mut PolicyQuota, role| {
@@ -104,7 +104,7 @@ fn assign(policy: &mut Policy, slot_of: &mut dyn FnMut(&Series) -> SeriesId) {
             window: part.quota.window,
         };
         let known = known.entry((role, part.quota.window));
-        part.series_id = *known.or_insert_with(|| slot_of(&series));
+        part.series_id = *known.or_insert_with(|| series_id_of(&series));
     };
     let others = policy.overrides.iter_mut().flat_map(|overrides| {
         let overrides = Arc::get_mut(overrides);
@@ -180,7 +180,7 @@ mod tests {
     "#;
 
     #[test]
-    fn every_quota_gets_the_slot_of_its_series() {
+    fn every_quota_gets_the_id_of_its_series() {
         let mut asked = Vec::new();
         let loaded = load(FILE, &|_| None, &mut |series| {
             asked.push(series.clone());
