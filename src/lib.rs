@@ -42,6 +42,7 @@
 //! | series | the states of one quota: its policy, role (real or candidate), algorithm, shape and window, not its number |
 //! | check | one quota's part of a plan: whose it is, and what the request costs there |
 //! | peek | to ask what a check would be answered, and spend nothing |
+//! | grant | what a policy lets a client do: spend quotas, everything, or nothing |
 //! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
 //! | admission | what the limiter says of a request: go on, wait, or why not |
 //! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
