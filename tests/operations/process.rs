@@ -232,6 +232,27 @@ fn a_reload_says_what_changed() {
 }
 
 #[test]
+fn a_file_of_overrides_is_read_again_though_the_configuration_is_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("overrides.csv");
+    let write = |rows: &str| fs::write(&path, rows).expect("it is writable");
+    write("127.0.0.9,5 per hour\n");
+    let policy = format!(
+        "quota = '10 per hour'\noverrides_file = '{}'",
+        path.display()
+    );
+    let process = Process::start(&Config::limited("builtin:status/200", &policy));
+    write("127.0.0.9,5 per hour\n127.0.0.1,77 per hour\n");
+    process.signal("HUP");
+    process.wait_for_line(&["\"reloaded\"", "overrides_file 1 → 2 rows"]);
+    let answer = get(process.public, "/", "");
+    assert_eq!(answer.field("ratelimit-policy"), Some("\"p\";q=77;w=3600"));
+    write("127.0.0.1,lots\n");
+    process.signal("HUP");
+    process.wait_for_line(&["cannot reload", "overrides.csv:1:11"]);
+}
+
+#[test]
 fn a_changed_memory_limit_is_applied_at_the_reload() {
     let process = Process::start(&limited("100 per minute"));
     let wider = limited("100 per minute").top("store = { memory_max = '1GiB' }");

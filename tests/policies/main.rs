@@ -9,5 +9,6 @@ mod candidates;
 mod cookbook;
 mod costs;
 mod overrides;
+mod spread;
 mod stores;
 mod traces;

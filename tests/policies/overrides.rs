@@ -4,7 +4,7 @@ use std::fs;
 
 use super::stores::on_each_store;
 use crate::support::ratelimit::remaining;
-use crate::support::{Client, Config, Origin, Running, get, start};
+use crate::support::{Client, Config, Origin, Running, get};
 
 const POLICY: &str = "quota = '10 per hour'\nalgorithm = 'fixed-window'\n\
                       partition = ['header:x-api-key']\n";
@@ -82,34 +82,36 @@ fn a_tier_chooses_the_quota_and_the_partition_says_whose_it_is() {
     });
 }
 
-/// What is counted where is the same on Redis: a window has one series, whoever's quota it is.
 #[test]
 fn a_reload_reads_the_file_of_overrides_again_and_keeps_what_was_spent() {
-    let origin = Origin::plain();
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("overrides.csv");
-    let write = |rows: &str| fs::write(&path, rows).expect("a writable folder");
-    write("live_a,20 per hour\n");
-    let policy = format!("{POLICY}overrides_file = '{}'", path.display());
-    let config = Config::limited(origin.url(), &policy);
-    let mut running = start(&config);
-    let left =
-        |key: &str, running: &Running| ask(&mut Client::connect(running.public), &origin, key).1;
-    assert_eq!(left("live_a", &running), Some(19));
-    assert_eq!(left("live_b", &running), Some(9));
-    write("live_a,30 per hour\nlive_b,unlimited\n");
-    running.gateway.reload(&config.text()).expect("a good file");
-    assert_eq!(left("live_a", &running), Some(28));
-    assert_eq!(left("live_b", &running), None);
-    write("live_a,5 per hour\nlive_b,lots\n");
-    let report = running
-        .gateway
-        .reload(&config.text())
-        .expect_err("a bad row");
-    let lines = report.lines("gateway.toml", &config.text());
-    assert!(
-        lines[0].contains("overrides.csv:2:8: `lots` is not a quota"),
-        "{lines:?}"
-    );
-    assert_eq!(left("live_a", &running), Some(27));
+    on_each_store(|start| {
+        let origin = Origin::plain();
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("overrides.csv");
+        let write = |rows: &str| fs::write(&path, rows).expect("a writable folder");
+        write("live_a,20 per hour\n");
+        let policy = format!("{POLICY}overrides_file = '{}'", path.display());
+        let config = Config::limited(origin.url(), &policy);
+        let mut running = start(config.clone());
+        let left = |key: &str, running: &Running| {
+            ask(&mut Client::connect(running.public), &origin, key).1
+        };
+        assert_eq!(left("live_a", &running), Some(19));
+        assert_eq!(left("live_b", &running), Some(9));
+        write("live_a,30 per hour\nlive_b,unlimited\n");
+        running.gateway.reload(&config.text()).expect("a good file");
+        assert_eq!(left("live_a", &running), Some(28));
+        assert_eq!(left("live_b", &running), None);
+        write("live_a,5 per hour\nlive_b,lots\n");
+        let report = running
+            .gateway
+            .reload(&config.text())
+            .expect_err("a bad row");
+        let lines = report.lines("gateway.toml", &config.text());
+        assert!(
+            lines[0].contains("overrides.csv:2:8: `lots` is not a quota"),
+            "{lines:?}"
+        );
+        assert_eq!(left("live_a", &running), Some(27));
+    });
 }

@@ -146,34 +146,36 @@ fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
 }
 
 #[test]
-fn spend_that_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
-    run(async {
-        let session = bench.store.session();
-        let plan = [check(&TEN, 0, 1)];
-        let spend_in_vain = async || {
-            let (_, mut charge, is_degraded) = decide(&session, &plan).await;
-            assert!(!is_degraded);
-            proxy.set(Fault::Refuse);
-            proxy.reset_all();
-            while !decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
-            session.settle_later(&mut charge, |_| Adjustment::Spend(3));
-        };
-        spend_in_vain().await;
-        proxy.set(Fault::None);
-        comes_to_be_in_redis(&bench, &session, plan[0], 6).await;
-        let dropped = bench.redis().settlements_dropped;
-        spend_in_vain().await;
-        bench.clock.advance(TEN.window);
-        comes_about("never dropped", || {
-            bench.redis().settlements_dropped > dropped
-        })
-        .await;
-        proxy.set(Fault::None);
-        comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
-    });
+fn what_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
+    for (adjustment, left_then) in [(EVERYTHING, 10), (Adjustment::Spend(3), 6)] {
+        let server = Server::start();
+        let proxy = Proxy::to(server.address());
+        let bench = Bench::behind(&proxy);
+        run(async {
+            let session = bench.store.session();
+            let plan = [check(&TEN, 0, 1)];
+            let settle_in_vain = async || {
+                let (_, mut charge, is_degraded) = decide(&session, &plan).await;
+                assert!(!is_degraded);
+                proxy.set(Fault::Refuse);
+                proxy.reset_all();
+                while !decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
+                session.settle_later(&mut charge, |_| adjustment);
+            };
+            settle_in_vain().await;
+            proxy.set(Fault::None);
+            comes_to_be_in_redis(&bench, &session, plan[0], left_then).await;
+            let dropped = bench.redis().settlements_dropped;
+            settle_in_vain().await;
+            bench.clock.advance(TEN.window);
+            comes_about("never dropped", || {
+                bench.redis().settlements_dropped > dropped
+            })
+            .await;
+            proxy.set(Fault::None);
+            comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
+        });
+    }
 }
 
 #[test]

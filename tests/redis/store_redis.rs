@@ -324,39 +324,6 @@ fn charges_of_a_worker_that_ends_come_back() {
 }
 
 #[test]
-fn charge_that_cannot_be_given_back_waits_until_it_can_or_has_aged_out() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
-    run(async {
-        let session = bench.store.session();
-        let plan = [check(&TEN, 0, 1)];
-        let usage = || bench.store.usage().redis.expect("it is Redis");
-        let give_back_in_vain = async || {
-            let (_, mut charge, is_degraded) = decide(&session, &plan).await;
-            assert!(!is_degraded);
-            proxy.set(Fault::Refuse);
-            proxy.reset_all();
-            while !decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
-            session.settle_later(&mut charge, |_| EVERYTHING);
-        };
-        give_back_in_vain().await;
-        proxy.set(Fault::None);
-        comes_to_be_in_redis(&bench, &session, plan[0], 10).await;
-        let dropped = usage().settlements_dropped;
-        give_back_in_vain().await;
-        bench.clock.advance(TEN.window);
-        let is_dropped = async {
-            while usage().settlements_dropped == dropped {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let in_time = tokio::time::timeout(PATIENCE, is_dropped).await;
-        in_time.expect("it is counted");
-    });
-}
-
-#[test]
 fn charges_that_find_no_room_to_wait_stay_spent_and_are_counted() {
     const WAITING_MAX: u64 = 4_096;
     let server = Server::start();
