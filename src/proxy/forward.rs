@@ -83,7 +83,7 @@ impl Journey<'_> {
     fn failed(&mut self, failure: UpstreamFailure) -> Stop {
         let refusal = match &failure.error {
             ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
-            ForwardError::Connect(_) | ForwardError::Closed(_) => Refusal::connect_failed(),
+            ForwardError::Connect(_) => Refusal::connect_failed(),
             ForwardError::Timeout => Refusal::response_timeout(),
             ForwardError::BadResponse(_) => Refusal::bad_response(),
             ForwardError::ClientBody(_) => {

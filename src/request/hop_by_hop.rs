@@ -8,8 +8,10 @@
 use std::time::Duration;
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    VIA,
 };
 use smallvec::SmallVec;
 
@@ -18,7 +20,7 @@ use super::claims::{is_claim, is_disguised, is_reserved};
 
 /// Removes what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
 ///
-/// A request for trailers stays. A name with `_` is removed too if an origin that reads `_` as `-`,
+/// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with `_` is removed too if an origin that reads `_` as `-`,
 /// as CGI and WSGI do, takes it for such a field.
 pub fn strip_request(headers: &mut HeaderMap) {
     let unwanted = named(headers, |name| {
@@ -33,18 +35,24 @@ pub fn strip_request(headers: &mut HeaderMap) {
             .any(|token| token.eq_ignore_ascii_case("trailers"));
     strip(headers, &unwanted);
     if wants_trailers {
-        // RFC 9110, section 10.1.4.
         headers.insert(TE, HeaderValue::from_static("trailers"));
-        headers.insert(CONNECTION, HeaderValue::from_static("te"));
     }
 }
 
-/// Removes from a request's trailers what an origin that merges them with the fields must not
-/// believe.
+/// Removes from a request's trailers what no trailers may say (RFC 9110, section 6.5.1), and what an
+/// origin that merges them with the fields must not believe.
 pub fn strip_trailers(trailers: &mut HeaderMap) {
     let unwanted = named(trailers, |name| {
         is_hop_by_hop(name)
-            || matches!(*name, HOST | CONTENT_LENGTH | EXPECT | VIA)
+            || matches!(
+                *name,
+                HOST | EXPECT | VIA | MAX_FORWARDS | CACHE_CONTROL | TRAILER
+            )
+            || matches!(
+                *name,
+                CONTENT_LENGTH | CONTENT_ENCODING | CONTENT_RANGE | CONTENT_TYPE
+            )
+            || *name == SET_COOKIE
             || *name == CDN_LOOP
             || matches!(*name, AUTHORIZATION | PROXY_AUTHORIZATION | COOKIE)
             || is_claim(name)
@@ -69,6 +77,12 @@ pub fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
             .then_some(value)
     })?;
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
+}
+
+/// Whether the sender of `headers` closes the connection after its message.
+pub fn says_close(headers: &HeaderMap) -> bool {
+    let mut options = headers.get_all(CONNECTION).iter().flat_map(tokens);
+    options.any(|option| option.eq_ignore_ascii_case("close"))
 }
 
 /// Names of fields to remove.
@@ -117,8 +131,8 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     )
 }
 
-/// The members of a comma-separated list; members that are not text are left out.
-fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
+/// Returns the members of a comma-separated list; members that are not text are left out.
+pub fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let members = value.as_bytes().split(|&byte| byte == b',');
     members.filter_map(|member| str::from_utf8(member.trim_ascii()).ok())
 }
@@ -198,7 +212,7 @@ pub(crate) mod tests {
     fn wish_for_trailers_is_passed_on() {
         assert_eq!(
             stripped(&[("te", "gzip, Trailers"), ("connection", "TE")]),
-            fields(&[("te", "trailers"), ("connection", "te")])
+            fields(&[("te", "trailers")])
         );
     }
 
@@ -223,6 +237,8 @@ pub(crate) mod tests {
             ("forwarded", "for=1.1.1.1"),
             ("tollgate-tier", "paid"),
             ("content-length", "9"),
+            ("content-type", "text/html"),
+            ("set-cookie", "a=b"),
             ("authorization", "Basic eA=="),
             ("cookie", "session=x"),
             ("via", "1.1 x"),

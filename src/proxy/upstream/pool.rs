@@ -17,8 +17,8 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::net::TcpStream;
 
-use super::connection::Connection;
 use super::endpoints::{EndpointState, Endpoints};
+use super::http1::{Buffers, Connection};
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::deadline::{Elapsed, Sweep};
 use crate::snapshot::{Endpoint, HttpUpstream, Upstream};
@@ -30,6 +30,7 @@ pub struct Pools {
     states: Arc<Endpoints>,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
+    buffers: Rc<Buffers>,
     /// By the upstream's address, which is not used again while `Origins` holds the upstream. There
     /// are few, and a search costs less than a hash.
     upstreams: RefCell<BTreeMap<*const Upstream, Rc<Origins>>>,
@@ -62,15 +63,13 @@ struct Resolved {
 }
 
 struct Idle {
-    connection: Connection,
-    since: Timestamp,
+    connection: Connection<TcpStream>,
     until: Timestamp,
 }
 
-/// A connection in use, and where it goes afterwards.
+/// Where a connection in use goes afterwards.
 pub(super) struct Lease {
-    pub(super) connection: Connection,
-    pub(super) origin: Rc<Origin>,
+    origin: Rc<Origin>,
     max_idle: usize,
     idle_timeout: Duration,
 }
@@ -103,6 +102,7 @@ impl Pools {
             sweep,
             states,
             now: Rc::new(Cell::new(now)),
+            buffers: Rc::default(),
             upstreams: RefCell::default(),
         }
     }
@@ -172,18 +172,15 @@ impl Pools {
     /// Opens a connection to `origin`.
     pub(super) async fn connect(
         &self,
-        origin: &Rc<Origin>,
+        origin: &Origin,
         http: &HttpUpstream,
-    ) -> Result<Lease, ConnectError> {
+    ) -> Result<Connection<TcpStream>, ConnectError> {
         let deadline = self.sweep.deadline();
         let dialling = self.dial_or_make_room(origin);
         let dialled = deadline.within(http.connect_timeout, dialling).await;
         let stream = dialled
             .unwrap_or_else(|Elapsed| Err(origin.unreachable(io::ErrorKind::TimedOut.into())))?;
-        let connection = Connection::new(stream, deadline)
-            .await
-            .map_err(|error| origin.unreachable(io::Error::other(error)))?;
-        Ok(Lease::new(connection, origin, http))
+        Ok(Connection::new(stream, deadline, Rc::clone(&self.buffers)))
     }
 
     /// Dials; if the process is out of descriptors, closes this worker's idle connections and dials
@@ -198,9 +195,6 @@ impl Pools {
                 origin.idle.borrow_mut().clear();
             }
         }
-        // Their tasks own the sockets and end when it is their turn; so may the tasks of
-        // connections that another request has dropped.
-        tokio::task::yield_now().await;
         origin.dial().await
     }
 }
@@ -264,7 +258,7 @@ impl Origin {
     fn retire(&self, now: Timestamp) {
         self.idle
             .borrow_mut()
-            .retain(|idle| idle.until > now && idle.connection.is_idle());
+            .retain(|idle| idle.until > now && idle.connection.seems_quiet());
     }
 
     /// Connects to the first of the endpoint's addresses that accepts.
@@ -313,26 +307,21 @@ impl Origin {
 }
 
 impl Origin {
-    /// Takes the connection that was used last, unless it has been closed meanwhile.
-    pub(super) async fn take(self: &Rc<Self>, http: &HttpUpstream) -> Option<Lease> {
+    /// Takes the connection that was used last, unless the origin has closed it, or sent what
+    /// nobody asked for: the system is asked.
+    pub(super) fn take(&self) -> Option<Connection<TcpStream>> {
         loop {
-            let idle = self.idle.borrow_mut().pop()?;
-            if idle.since < self.now.get() {
-                // Many origins close idle connections. The runtime looks at the sockets first, so
-                // that the driver learns of it before the request is sent and lost.
-                tokio::task::yield_now().await;
-            }
-            if idle.connection.is_idle() {
-                return Some(Lease::new(idle.connection, self, http));
+            let Idle { connection, .. } = self.idle.borrow_mut().pop()?;
+            if connection.is_quiet() {
+                return Some(connection);
             }
         }
     }
 }
 
 impl Lease {
-    fn new(connection: Connection, origin: &Rc<Origin>, http: &HttpUpstream) -> Self {
+    pub(super) fn new(origin: &Rc<Origin>, http: &HttpUpstream) -> Self {
         Self {
-            connection,
             origin: Rc::clone(origin),
             max_idle: http.max_idle,
             idle_timeout: http.idle_timeout,
@@ -343,20 +332,14 @@ impl Lease {
     pub(super) fn limit_idle(&mut self, timeout: Duration) {
         self.idle_timeout = self.idle_timeout.min(timeout);
     }
-}
 
-impl Lease {
-    /// Returns the connection to the pool after a response that ended properly; closes it if it
-    /// cannot serve another request.
-    pub(super) fn release(self) {
+    /// Keeps a connection that can carry another request, if there is room.
+    pub(super) fn release(&self, connection: Connection<TcpStream>) {
         let mut stack = self.origin.idle.borrow_mut();
-        if self.connection.is_idle() && !self.idle_timeout.is_zero() && stack.len() < self.max_idle
-        {
-            let since = self.origin.now.get();
+        if !self.idle_timeout.is_zero() && stack.len() < self.max_idle && connection.seems_quiet() {
             stack.push(Idle {
-                connection: self.connection,
-                since,
-                until: since + Micros::from(self.idle_timeout),
+                connection,
+                until: self.origin.now.get() + Micros::from(self.idle_timeout),
             });
         }
     }

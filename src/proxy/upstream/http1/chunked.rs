@@ -1,0 +1,147 @@
+//! The chunked coding of a response's body (RFC 9112, section 7.1).
+
+use bytes::{Buf, Bytes};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body::Frame;
+
+use super::section::Section;
+use super::{BadBody, FIELDS_MAX};
+
+/// Decodes a chunked body, in whatever pieces it comes.
+#[derive(Debug)]
+pub(super) struct Chunked {
+    place: Place,
+    /// Bytes of extensions so far, in all chunks.
+    extension_bytes: usize,
+    trailers: Section,
+}
+
+/// Where the next byte belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In a chunk's size, of which this many digits have come.
+    Size { digits: u8, size: u64 },
+    /// After a chunk's size and before its line end: in white space or extensions.
+    Extension { size: u64 },
+    /// Before the line feed after a chunk's size.
+    SizeEnd { size: u64 },
+    /// In a chunk that has this many bytes left.
+    Data(u64),
+    /// Before the carriage return after a chunk.
+    DataEnd,
+    /// Before the line feed after a chunk.
+    DataLineFeed,
+    /// In the trailers, or the empty line in their place.
+    Trailers,
+    /// After all of it.
+    End,
+}
+
+/// Before the first digit of a chunk's size.
+const SIZE: Place = Place::Size { digits: 0, size: 0 };
+
+/// Most digits of a chunk's size: as many as 64 bits have.
+const SIZE_DIGITS_MAX: u8 = 16;
+
+/// Most bytes of chunk extensions in one body. They are read past, never passed on.
+const EXTENSION_BYTES_MAX: usize = 16 * 1024;
+
+/// Most bytes of trailers.
+const TRAILER_BYTES_MAX: usize = 16 * 1024;
+
+impl Chunked {
+    /// Begins a body.
+    pub(super) fn new() -> Self {
+        Self {
+            place: SIZE,
+            extension_bytes: 0,
+            trailers: Section::new(TRAILER_BYTES_MAX),
+        }
+    }
+
+    /// Whether the body has ended.
+    pub(super) fn is_end(&self) -> bool {
+        self.place == Place::End
+    }
+
+    /// Takes the next data or the trailers from `bytes`; none if more must come first, or if the
+    /// body has ended.
+    pub(super) fn read(&mut self, bytes: &mut Bytes) -> Result<Option<Frame<Bytes>>, BadBody> {
+        while let Some(&byte) = bytes.first() {
+            match self.place {
+                Place::End => break,
+                Place::Data(left) => {
+                    let taken = usize::try_from(left).map_or(bytes.len(), |it| it.min(bytes.len()));
+                    self.place = match left - taken as u64 {
+                        0 => Place::DataEnd,
+                        left => Place::Data(left),
+                    };
+                    return Ok(Some(Frame::data(bytes.split_to(taken))));
+                }
+                Place::Trailers => {
+                    let Some(section) = self.trailers.take(bytes)? else {
+                        break;
+                    };
+                    self.place = Place::End;
+                    return Ok(parse_trailers(&section)?.map(Frame::trailers));
+                }
+                place => {
+                    self.place = self.step(place, byte)?;
+                    bytes.advance(1);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes one byte of what stands around the data.
+    fn step(&mut self, place: Place, byte: u8) -> Result<Place, BadBody> {
+        Ok(match (place, byte) {
+            (Place::Size { digits, size }, _) if byte.is_ascii_hexdigit() => {
+                if digits == SIZE_DIGITS_MAX {
+                    return Err(BadBody::Chunk);
+                }
+                let value = char::from(byte).to_digit(16).map_or(0, u64::from);
+                Place::Size {
+                    digits: digits + 1,
+                    size: size << 4 | value,
+                }
+            }
+            (Place::Size { digits: 1.., size } | Place::Extension { size }, b'\r') => {
+                Place::SizeEnd { size }
+            }
+            (Place::Size { digits: 1.., size }, b' ' | b'\t' | b';') => Place::Extension { size },
+            (Place::Extension { .. }, b'\t' | b' '..=b'~' | 0x80..) => {
+                self.extension_bytes += 1;
+                if self.extension_bytes > EXTENSION_BYTES_MAX {
+                    return Err(BadBody::TooLong);
+                }
+                place
+            }
+            (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailers,
+            (Place::SizeEnd { size }, b'\n') => Place::Data(size),
+            (Place::DataEnd, b'\r') => Place::DataLineFeed,
+            (Place::DataLineFeed, b'\n') => SIZE,
+            _ => return Err(BadBody::Chunk),
+        })
+    }
+}
+
+/// Reads the fields of a trailer section; none if there are none.
+fn parse_trailers(section: &Bytes) -> Result<Option<HeaderMap>, BadBody> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let parsed = httparse::parse_headers(section, &mut fields);
+    let Ok(httparse::Status::Complete((_, fields))) = parsed else {
+        return Err(BadBody::Trailer);
+    };
+    let mut trailers = HeaderMap::with_capacity(fields.len());
+    for field in fields {
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let value = HeaderValue::from_maybe_shared(section.slice_ref(field.value));
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err(BadBody::Trailer);
+        };
+        trailers.append(name, value);
+    }
+    Ok((!trailers.is_empty()).then_some(trailers))
+}

@@ -1,0 +1,95 @@
+//! HTTP/1.1 towards an origin: one request and its response at a time on one connection.
+//!
+//! [`Connection`] sends an [`Outgoing`] request and reads the head of its response; [`Receiving`] is
+//! the response's body as it comes. Nothing here knows of pools, endpoints or policies, nor of what
+//! carries the bytes ([`Transport`]). A request that has been sent whole when its response begins
+//! needs no task and no channel. An upload that is still under way then gets a task, which
+//! ends with the response at the latest.
+//!
+//! # Rules
+//!
+//! Sections are those of RFC 9112, unless another document is named.
+//!
+//! Requests
+//! - "A sender MUST NOT send a Content-Length header field in any message that contains a
+//!   Transfer-Encoding header field" (6.2): there is one framing, derived from the body. What the
+//!   client wrote of framing and connection is not copied ([`request`]).
+//! - A body that differs from its announced length ends the connection: a byte too many would be the
+//!   next request (8, RFC 9110 8.6). Nothing is pipelined (9.3.2).
+//! - A GET, HEAD or DELETE with content is the last on its connection, because origins may leave such
+//!   content unread (RFC 9110, 9.3.1).
+//!
+//! Responses
+//! - Where the body ends, in this order (6.3): none after HEAD, 1xx, 204, 304; `chunked` alone and
+//!   once; a Content-Length of digits, once; the end of the connection. Both, two, or anything else
+//!   is refused, although 6.3 lets a client repair some of that: those behind the gateway's clients
+//!   would see the origin's own words.
+//! - A line ends in CRLF (2.2 allows LF alone), no field is folded (5.2 "MUST either discard the
+//!   message or replace each received obs-fold"), no white space stands before a colon (5.1), a
+//!   coding comes in HTTP/1.1 only (6.1).
+//! - Interim responses are dropped and counted; 101 is refused, because no upgrade is asked for.
+//! - "If the sender closes the connection or the recipient times out before the indicated number of
+//!   octets are received, the recipient MUST consider the message to be incomplete" (6.3, 8). A body
+//!   until the end of the connection is complete after a FIN, not after a reset.
+//! - A response may come while its request is still being sent (9.3, 9.5). It is passed on, and the
+//!   rest of the upload is sent at most until it ends.
+//!
+//! Connections
+//! - One is used again only after a response that ended where it should, with nothing behind it,
+//!   after a request that was sent whole, in HTTP/1.1, if neither side said `close` (9.3, 9.6).
+//! - It is then looked at once more with a real read: "If a client receives data on a connection that
+//!   doesn't have outstanding requests, the client MUST NOT consider that data to be a valid
+//!   response" (9.2).
+//! - "A client MAY automatically retry" on a fresh connection (RFC 9110, 9.2.2; 9.3.1): what was not
+//!   written at all, or what may be done twice and got no byte of an answer.
+
+mod body;
+mod chunked;
+mod connection;
+mod head;
+mod receiving;
+mod request;
+mod section;
+mod sending;
+
+use std::error::Error;
+
+use bytes::Bytes;
+use http_body::Body;
+
+pub use self::body::{BadBody, BodyReader};
+pub use self::connection::{Buffers, Connection, ExchangeError, Transport};
+pub use self::head::{BadHead, HeadReader, ResponseHead};
+pub use self::receiving::{BrokenBody, Receiving, UpstreamBodyError};
+pub use self::request::Outgoing;
+
+/// What the body of a request must be.
+pub trait UploadBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static> UploadBody for B {}
+
+/// An error of a request's body, of whatever type.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// How a reader finds the end of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFraming {
+    /// There is no body.
+    None,
+    /// It has this many bytes.
+    Length(u64),
+    /// It comes in chunks, the last of which is empty.
+    Chunked,
+    /// It ends with its connection; only a response can.
+    UntilClose,
+}
+
+impl BodyFraming {
+    /// Whether there may be any byte of a body.
+    pub(super) fn has_content(self) -> bool {
+        !matches!(self, Self::None | Self::Length(0))
+    }
+}
+
+/// Most fields of a head, and of trailers.
+const FIELDS_MAX: usize = 100;

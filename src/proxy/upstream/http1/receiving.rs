@@ -1,0 +1,193 @@
+//! The body of a response as it comes, and the rest of an upload that goes on beside it.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::task::JoinHandle;
+
+use super::body::{BadBody, BodyReader};
+use super::connection::{Connection, Transport, Wire};
+use super::sending::{SendError, Sending};
+use super::{BoxError, UploadBody};
+
+/// The body of a response as it comes on its connection, which is closed when this is dropped.
+#[derive(Debug)]
+pub struct Receiving<T> {
+    /// The connection, until the body has ended or broken off.
+    connection: Option<Connection<T>>,
+    reader: BodyReader,
+    /// What has been read of it and not been passed on.
+    unread: Bytes,
+    /// The rest of the request, if the response began before it was sent.
+    upload: Option<Upload>,
+    /// Whether the connection can carry no further request.
+    is_last: bool,
+}
+
+/// The task that sends the rest of a request; aborted when this is dropped.
+#[derive(Debug)]
+pub(super) struct Upload(JoinHandle<Result<(), BoxError>>);
+
+/// Why a response ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamBodyError {
+    /// The origin sent nothing for `body_timeout`.
+    #[error("the upstream stopped sending its response")]
+    Timeout,
+    /// The origin closed early, or broke the rules of HTTP.
+    #[error("the upstream broke its response off")]
+    Broken(#[source] BrokenBody),
+    /// The client's request failed while it was still being sent.
+    #[error("the request's body broke off while its response was being sent")]
+    Request(#[source] BoxError),
+}
+
+/// How a response broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokenBody {
+    /// Its body is incomplete or malformed.
+    #[error(transparent)]
+    Bad(#[from] BadBody),
+    /// Its connection failed.
+    #[error(transparent)]
+    Connection(#[from] io::Error),
+}
+
+impl UpstreamBodyError {
+    /// Returns the error of the request's body, if that ended the response and is an `E`.
+    pub fn body_error<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Request(error) => error.downcast_ref(),
+            Self::Timeout | Self::Broken(_) => None,
+        }
+    }
+}
+
+impl<T: Transport> Receiving<T> {
+    /// Begins a body of which `unread` came with its head.
+    pub(super) fn new(
+        connection: Connection<T>,
+        reader: BodyReader,
+        unread: Bytes,
+        upload: Option<Upload>,
+        is_last: bool,
+    ) -> Self {
+        Self {
+            connection: Some(connection),
+            reader,
+            unread,
+            upload,
+            is_last,
+        }
+    }
+
+    /// Whether the body has ended.
+    pub fn is_end(&self) -> bool {
+        self.reader.is_end()
+    }
+
+    /// Returns how much is still to come.
+    pub fn size_hint(&self) -> SizeHint {
+        self.reader.size_hint()
+    }
+
+    /// Polls the next data or the trailers, for which the origin has `timeout` if it has sent nothing
+    /// before. After an error, the connection is closed.
+    pub fn poll_frame(
+        &mut self,
+        timeout: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
+        let polled = self.poll_next(timeout, cx);
+        if matches!(polled, Poll::Ready(Some(Err(_)))) {
+            self.connection = None;
+            self.upload = None;
+        }
+        polled
+    }
+
+    fn poll_next(
+        &mut self,
+        timeout: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
+        let Some(Connection(wire)) = &self.connection else {
+            return Poll::Ready(None);
+        };
+        let broken = |error: BrokenBody| Poll::Ready(Some(Err(UpstreamBodyError::Broken(error))));
+        loop {
+            match self.reader.read(&mut self.unread) {
+                Ok(Some(frame)) => return Poll::Ready(Some(Ok(frame))),
+                Ok(None) if self.reader.is_end() => return Poll::Ready(None),
+                Ok(None) => {}
+                Err(bad) => return broken(bad.into()),
+            }
+            if let Some(upload) = &mut self.upload
+                && let Poll::Ready(ended) = upload.poll(cx)
+            {
+                self.upload = None;
+                if let Err(error) = ended {
+                    return Poll::Ready(Some(Err(UpstreamBodyError::Request(error))));
+                }
+            }
+            match wire.poll_read(cx) {
+                Poll::Ready(Ok(bytes)) if bytes.is_empty() => {
+                    return match self.reader.close() {
+                        Ok(()) => Poll::Ready(None),
+                        Err(bad) => broken(bad.into()),
+                    };
+                }
+                Poll::Ready(Ok(bytes)) => {
+                    wire.progressed();
+                    self.unread = bytes;
+                }
+                Poll::Ready(Err(error)) => return broken(error.into()),
+                Poll::Pending => {
+                    let overdue = wire.poll_overdue(timeout, cx);
+                    return overdue.map(|()| Some(Err(UpstreamBodyError::Timeout)));
+                }
+            }
+        }
+    }
+
+    /// Takes the connection of a body that has ended, if it can carry another request; otherwise
+    /// closes it.
+    pub fn take_connection(&mut self) -> Option<Connection<T>> {
+        let connection = self.connection.take_if(|_| self.reader.is_end())?;
+        self.upload = None;
+        let is_reusable = !self.is_last && self.unread.is_empty() && connection.0.is_sent();
+        is_reusable.then_some(connection)
+    }
+}
+
+impl Upload {
+    /// Goes on sending in a task of its own.
+    pub(super) fn spawn<T: Transport, B: UploadBody>(wire: &Rc<Wire<T>>, rest: Sending<B>) -> Self {
+        let (wire, mut rest) = (Rc::clone(wire), rest);
+        Self(tokio::task::spawn_local(async move {
+            match poll_fn(|cx| rest.poll(&wire, cx)).await {
+                Err(SendError::Body(error)) => Err(error),
+                // An origin that takes no more may still be sending its response.
+                Ok(()) | Err(SendError::Closed(_)) => Ok(()),
+            }
+        }))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        let ended = Pin::new(&mut self.0).poll(cx);
+        ended.map(|joined| joined.unwrap_or_else(|error| Err(error.into())))
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

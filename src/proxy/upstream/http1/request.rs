@@ -1,0 +1,165 @@
+//! A request as it is written to an origin (RFC 9112, sections 3 to 7).
+//!
+//! What a client wrote of connection and framing is left out; what is written of them is decided
+//! here, from the body.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER,
+    TRANSFER_ENCODING,
+};
+use http::request::Parts;
+use http::{Method, Request, Uri};
+use http_body::Body;
+
+use super::BodyFraming;
+use super::sending::Sending;
+use crate::request::hop_by_hop;
+
+/// A request on its way to an origin: it can be begun again as long as nothing of it is lost.
+#[derive(Debug)]
+pub struct Outgoing<B> {
+    pub(super) head: RequestHead,
+    pub(super) sending: Sending<B>,
+}
+
+/// The head of a request, decided.
+#[derive(Debug)]
+pub(super) struct RequestHead {
+    pub(super) method: Method,
+    /// In origin-form.
+    target: Uri,
+    /// All other fields; those of framing and connection are not sent.
+    pub(super) headers: HeaderMap,
+    framing: BodyFraming,
+}
+
+impl<B: Body<Data = Bytes>> Outgoing<B> {
+    /// Prepares `request`, whose target is in origin-form and whose fields, except for those of
+    /// framing and connection, are what the origin must see.
+    pub fn new(request: Request<B>) -> Self {
+        let (parts, body) = request.into_parts();
+        let Parts {
+            method,
+            uri: target,
+            headers,
+            ..
+        } = parts;
+        let framing = framing_of(&method, &body);
+        let trailers = match framing {
+            BodyFraming::Chunked => announced_trailers(&headers),
+            _ => Vec::new(),
+        };
+        Self {
+            sending: Sending::new(framing.has_content().then_some(body), framing, trailers),
+            head: RequestHead {
+                method,
+                target,
+                headers,
+                framing,
+            },
+        }
+    }
+
+    /// Returns the client's Host, unless there is none.
+    pub fn host(&self) -> Option<&HeaderValue> {
+        self.head.headers.get(HOST)
+    }
+
+    /// Whether the request may be sent again after an origin may have acted on it: it changes
+    /// nothing the second time (RFC 9110, section 9.2.2), and nothing of it is used up.
+    pub(super) fn is_repeatable(&self) -> bool {
+        !self.head.framing.has_content()
+            && matches!(
+                self.head.method,
+                Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE
+            )
+    }
+}
+
+impl RequestHead {
+    /// Whether an origin is likely to leave the body unread and take it for the next request:
+    /// content of these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So the
+    /// request is the last on its connection.
+    pub(super) fn is_last(&self) -> bool {
+        let is_unexpected = matches!(self.method, Method::GET | Method::HEAD | Method::DELETE);
+        is_unexpected && self.framing.has_content()
+    }
+
+    /// Writes the head, its empty line included.
+    pub(super) fn encode(&self, host: &HeaderValue, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.method.as_str().as_bytes());
+        out.push(b' ');
+        // "/" if it is empty (3.2.1).
+        out.extend_from_slice(self.target.path().as_bytes());
+        if let Some(query) = self.target.query() {
+            out.push(b'?');
+            out.extend_from_slice(query.as_bytes());
+        }
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        encode_field(&HOST, host, out);
+        for (name, value) in &self.headers {
+            if !matches!(
+                *name,
+                HOST | CONTENT_LENGTH | TRANSFER_ENCODING | CONNECTION
+            ) {
+                encode_field(name, value, out);
+            }
+        }
+        if self.framing == BodyFraming::Chunked {
+            out.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        }
+        // TE concerns this connection alone, and says so (RFC 9110, section 10.1.4).
+        let connection: &[u8] = match (self.headers.contains_key(TE), self.is_last()) {
+            (false, false) => b"",
+            (true, false) => b"connection: te\r\n",
+            (false, true) => b"connection: close\r\n",
+            (true, true) => b"connection: te, close\r\n",
+        };
+        out.extend_from_slice(connection);
+        if let BodyFraming::Length(bytes) = self.framing {
+            write!(out, "content-length: {bytes}\r\n").expect("memory takes every byte");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Writes one field.
+pub(super) fn encode_field(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Decides how a body is framed: by its length if that is known.
+fn framing_of(method: &Method, body: &impl Body) -> BodyFraming {
+    match body.size_hint().exact() {
+        _ if body.is_end_stream() => empty_framing(method),
+        Some(0) => empty_framing(method),
+        Some(bytes) => BodyFraming::Length(bytes),
+        None => BodyFraming::Chunked,
+    }
+}
+
+/// Decides what is said of a body that is empty: its length, if the method usually has content (RFC
+/// 9110, section 8.6).
+fn empty_framing(method: &Method) -> BodyFraming {
+    match *method {
+        Method::POST | Method::PUT | Method::PATCH => BodyFraming::Length(0),
+        _ => BodyFraming::None,
+    }
+}
+
+/// Returns the names that Trailer announces; others are not sent in trailers.
+fn announced_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(TRAILER).iter();
+    let names = values.flat_map(hop_by_hop::tokens);
+    let names = names.filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok());
+    names.take(ANNOUNCED_TRAILERS_MAX).collect()
+}
+
+/// Most names of trailers that one request can announce.
+const ANNOUNCED_TRAILERS_MAX: usize = 100;
