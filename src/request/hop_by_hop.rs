@@ -62,27 +62,31 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
     strip(trailers, &unwanted);
 }
 
-/// Removes the hop-by-hop fields from a response; Trailer stays because the trailers are passed on.
-pub fn strip_response(headers: &mut HeaderMap) {
-    let unwanted = named(headers, is_hop_by_hop);
-    strip(headers, &unwanted);
+/// Removes the fields that the values of Connection, `options`, name.
+pub fn remove_named(headers: &mut HeaderMap, options: &[HeaderValue]) {
+    for name in names(options) {
+        // Without these it would be another message; Keep-Alive goes in any case.
+        let kept = [HOST.as_str(), CONTENT_LENGTH.as_str(), "keep-alive"];
+        if !kept.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
+            headers.remove(name);
+        }
+    }
 }
 
-/// Reads how long the sender of `headers` keeps an idle connection open.
-pub fn keep_alive_timeout(headers: &HeaderMap) -> Option<Duration> {
-    let parameter = tokens(headers.get(&KEEP_ALIVE)?).find_map(|token| {
+/// Returns what the values of Connection name: options and fields.
+pub fn names(options: &[HeaderValue]) -> impl Iterator<Item = &str> {
+    options.iter().flat_map(tokens)
+}
+
+/// Reads from a Keep-Alive field how long its sender keeps an idle connection open.
+pub fn keep_alive_timeout(value: &HeaderValue) -> Option<Duration> {
+    let parameter = tokens(value).find_map(|token| {
         let (name, value) = token.split_once('=')?;
         name.trim_ascii()
             .eq_ignore_ascii_case("timeout")
             .then_some(value)
     })?;
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
-}
-
-/// Whether the sender of `headers` closes the connection after its message.
-pub fn says_close(headers: &HeaderMap) -> bool {
-    let mut options = headers.get_all(CONNECTION).iter().flat_map(tokens);
-    options.any(|option| option.eq_ignore_ascii_case("close"))
 }
 
 /// Names of fields to remove.
@@ -103,17 +107,9 @@ fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> Names {
 fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     // Connection is hop-by-hop itself, so most messages need not be searched for it.
     if unwanted.contains(&CONNECTION) {
-        // Keep-Alive is removed in any case, and most messages name nothing else.
-        let is_more = |value: &&HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
-        let options = headers.get_all(CONNECTION).iter().filter(is_more);
-        let options: SmallVec<[HeaderValue; 2]> = options.cloned().collect();
-        for name in options.iter().flat_map(tokens) {
-            // Without these it would be another message.
-            let stays = |kept: &HeaderName| name.eq_ignore_ascii_case(kept.as_str());
-            if !(stays(&HOST) || stays(&CONTENT_LENGTH)) {
-                headers.remove(name);
-            }
-        }
+        let options = headers.get_all(CONNECTION).iter().cloned();
+        let options: SmallVec<[HeaderValue; 2]> = options.collect();
+        remove_named(headers, &options);
     }
     for name in unwanted {
         headers.remove(name);
@@ -121,7 +117,7 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
 }
 
 /// Whether a field concerns one connection only, named by Connection or not.
-fn is_hop_by_hop(name: &HeaderName) -> bool {
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         *name,
         CONNECTION | TE | TRANSFER_ENCODING | UPGRADE | PROXY_AUTHENTICATE
@@ -137,7 +133,8 @@ pub fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     members.filter_map(|member| str::from_utf8(member.trim_ascii()).ok())
 }
 
-static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+/// `Keep-Alive`.
+pub const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -180,24 +177,6 @@ pub(crate) mod tests {
             ("accept", "*/*"),
         ]);
         assert_eq!(headers, fields(&[("trailer", "x-sum"), ("accept", "*/*")]));
-    }
-
-    #[test]
-    fn keep_alive_goes_whether_connection_names_it_or_not() {
-        for option in ["keep-alive", "Keep-Alive", "keep-alive, x-hop", "x-hop"] {
-            let mut headers = fields(&[
-                ("connection", option),
-                ("keep-alive", "timeout=5"),
-                ("x-hop", "1"),
-                ("date", "today"),
-            ]);
-            strip_response(&mut headers);
-            headers.remove("x-hop");
-            assert_eq!(headers, fields(&[("date", "today")]), "{option}");
-        }
-        let mut headers = fields(&[("keep-alive", "timeout=5")]);
-        strip_response(&mut headers);
-        assert!(headers.is_empty());
     }
 
     #[test]
@@ -250,7 +229,7 @@ pub(crate) mod tests {
 
     #[test]
     fn keep_alive_says_its_timeout() {
-        let timeout = |value| keep_alive_timeout(&fields(&[("keep-alive", value)]));
+        let timeout = |value| keep_alive_timeout(&HeaderValue::from_static(value));
         assert_eq!(timeout("timeout=5, max=100"), Some(Duration::from_secs(5)));
         assert_eq!(timeout("max=100"), None);
     }

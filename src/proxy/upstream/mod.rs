@@ -19,18 +19,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::CONTENT_LENGTH;
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, Response};
 use tokio::net::TcpStream;
 
 pub use self::body::UpstreamBody;
 pub use self::endpoints::Endpoints;
-use self::http1::{BadHead, BoxError, Connection, ExchangeError, Outgoing, Receiving};
+use self::http1::{BadHead, BoxError, Connection, ExchangeError, Outgoing};
 pub use self::http1::{UploadBody, UpstreamBodyError};
 pub use self::pool::{ConnectError, Pools};
 use self::pool::{Lease, Origin};
 use crate::metrics::{UpstreamMetrics, WorkerIndex};
-use crate::request::hop_by_hop;
 use crate::snapshot::{HttpUpstream, Upstream};
 
 /// What a route asks of the upstream.
@@ -240,7 +238,7 @@ async fn visit<B: UploadBody>(
     if connection.is_some() {
         meter.metrics.reused(meter.worker);
     }
-    let (response, lease) = loop {
+    let response = loop {
         let is_reused = connection.is_some();
         let connection = match connection.take() {
             Some(connection) => connection,
@@ -250,14 +248,22 @@ async fn visit<B: UploadBody>(
         let timeout = terms.response_timeout;
         let exchanged = connection.exchange(request, &host, timeout, meter.is_sent);
         match exchanged.await {
-            Ok(response) => break (response, Lease::new(origin, http)),
+            Ok(response) => break response,
             Err(ExchangeError::Closed {
                 is_retriable: true, ..
             }) if is_reused => {}
             Err(error) => return Err(error.into()),
         }
     };
-    accept(response, lease, terms.body_timeout).await
+    let (head, receiving) = response.into_parts();
+    let mut lease = Lease::new(origin, http);
+    if let Some(timeout) = receiving.keep_alive() {
+        // The origin closes the connection then, and no request must be on its way at that moment.
+        lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
+    }
+    let body = UpstreamBody::begin(receiving, lease, terms.body_timeout).await;
+    let body = body.map_err(|error| ForwardError::BadResponse(BadResponse::Body(error)))?;
+    Ok(Response::from_parts(head, body))
 }
 
 /// Opens a connection to an endpoint.
@@ -274,29 +280,6 @@ async fn fresh(
     })?;
     meter.metrics.opened(meter.worker);
     Ok(connection)
-}
-
-/// Removes from a response what concerns its connection only, and takes the part of its body that
-/// came with its head.
-async fn accept(
-    mut response: Response<Receiving<TcpStream>>,
-    mut lease: Lease,
-    body_timeout: Duration,
-) -> Result<Response<UpstreamBody>, ForwardError> {
-    if let Some(timeout) = hop_by_hop::keep_alive_timeout(response.headers()) {
-        // The origin closes the connection then, and no request must be on its way at that moment.
-        lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
-    }
-    hop_by_hop::strip_response(response.headers_mut());
-    if response.status() == StatusCode::NO_CONTENT {
-        // RFC 9110, section 8.6.
-        response.headers_mut().remove(CONTENT_LENGTH);
-    }
-    *response.version_mut() = Version::HTTP_11;
-    let (head, receiving) = response.into_parts();
-    let body = UpstreamBody::begin(receiving, lease, body_timeout).await;
-    let body = body.map_err(|error| ForwardError::BadResponse(BadResponse::Body(error)))?;
-    Ok(Response::from_parts(head, body))
 }
 
 /// How long before the origin the gateway closes an idle connection.

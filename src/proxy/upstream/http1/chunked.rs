@@ -1,6 +1,6 @@
 //! The chunked coding of a response's body (RFC 9112, section 7.1).
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
 
@@ -49,6 +49,41 @@ const EXTENSION_BYTES_MAX: usize = 16 * 1024;
 /// Most bytes of trailers.
 const TRAILER_BYTES_MAX: usize = 16 * 1024;
 
+/// The data of chunks that came together, as one piece: for those behind, many cost more than a copy.
+#[derive(Debug, Default)]
+struct Joined {
+    /// All of it, as long as there is only one.
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Joined {
+    /// Adds a piece; at most `more` bytes of others follow.
+    fn push(&mut self, piece: Bytes, more: usize) {
+        if self.first.is_empty() {
+            self.first = piece;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.reserve(self.first.len() + piece.len() + more);
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&piece);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        }
+    }
+}
+
 impl Chunked {
     /// Begins a body.
     pub(super) fn new() -> Self {
@@ -64,34 +99,40 @@ impl Chunked {
         self.place == Place::End
     }
 
-    /// Takes the next data or the trailers from `bytes`; none if more must come first, or if the
-    /// body has ended.
+    /// Takes the data of all chunks in `bytes`, or the trailers; none if more must come first, or if
+    /// the body has ended.
     pub(super) fn read(&mut self, bytes: &mut Bytes) -> Result<Option<Frame<Bytes>>, BadBody> {
+        let mut data = Joined::default();
         while let Some(&byte) = bytes.first() {
             match self.place {
-                Place::End => break,
                 Place::Data(left) => {
                     let taken = usize::try_from(left).map_or(bytes.len(), |it| it.min(bytes.len()));
                     self.place = match left - taken as u64 {
                         0 => Place::DataEnd,
                         left => Place::Data(left),
                     };
-                    return Ok(Some(Frame::data(bytes.split_to(taken))));
+                    data.push(bytes.split_to(taken), bytes.len());
                 }
-                Place::Trailers => {
+                Place::Trailers if data.is_empty() => {
                     let Some(section) = self.trailers.take(bytes)? else {
                         break;
                     };
                     self.place = Place::End;
                     return Ok(parse_trailers(&section)?.map(Frame::trailers));
                 }
-                place => {
-                    self.place = self.step(place, byte)?;
-                    bytes.advance(1);
-                }
+                Place::Trailers | Place::End => break,
+                place => match self.step(place, byte) {
+                    Ok(place) => {
+                        self.place = place;
+                        bytes.advance(1);
+                    }
+                    Err(bad) if data.is_empty() => return Err(bad),
+                    // Refused again by the next read.
+                    Err(_) => break,
+                },
             }
         }
-        Ok(None)
+        Ok((!data.is_empty()).then(|| Frame::data(data.into_bytes())))
     }
 
     /// Takes one byte of what stands around the data.

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -15,14 +15,12 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::body::BodyReader;
 use super::head::{BadHead, HeadReader, ResponseHead};
 use super::receiving::{Receiving, Upload};
 use super::request::{Outgoing, RequestHead};
 use super::sending::SendError;
 use super::{BoxError, UploadBody};
 use crate::proxy::deadline::Deadline;
-use crate::proxy::gather::{Gathered, gather};
 
 /// What carries the bytes of a connection.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
@@ -57,7 +55,7 @@ pub(super) struct Wire<T> {
 pub struct Buffers {
     /// What one read fills.
     read: RefCell<BytesMut>,
-    /// Where heads are encoded; empty.
+    /// Where requests are encoded.
     encoded: RefCell<Vec<u8>>,
 }
 
@@ -88,8 +86,8 @@ const COPIED_BYTES_MAX: usize = 8 * 1024;
 /// The room for a read is renewed when it is smaller than this.
 const READ_BYTES_MIN: usize = 16 * 1024;
 
-/// The room of a head that was larger than this is not kept.
-const ENCODED_BYTES_KEPT: usize = 16 * 1024;
+/// Room to write that has grown larger than this is not kept.
+const ROOM_BYTES_KEPT: usize = 64 * 1024;
 
 impl Transport for TcpStream {
     fn seems_quiet(&self) -> bool {
@@ -136,8 +134,7 @@ impl<T: Transport> Connection<T> {
         timeout: Duration,
         is_seen: &Cell<bool>,
     ) -> Result<Response<Receiving<T>>, ExchangeError> {
-        let room = self.0.buffers.encoded.take();
-        request.sending.begin(&request.head, host, room);
+        request.sending.begin(&request.head, host, self.0.room());
         self.0.begin(timeout);
         let mut exchange = Exchange {
             wire: &self.0,
@@ -149,14 +146,12 @@ impl<T: Transport> Connection<T> {
         };
         let exchanged = poll_fn(|cx| exchange.poll(cx)).await;
         self.0.progressed();
-        let (head, rest) = exchanged?;
-        let is_last = head.is_last || request.head.is_last();
-        let framing = head.framing;
-        Ok(head.response.map(|()| {
-            let upload = (!self.0.is_sent.get() && !self.0.is_deaf.get())
-                .then(|| Upload::spawn(&self.0, request.sending.take_rest()));
-            Receiving::new(self, BodyReader::new(framing), rest, upload, is_last)
-        }))
+        let (mut head, unread) = exchanged?;
+        head.is_last |= request.head.is_last();
+        let upload = (!self.0.is_sent.get() && !self.0.is_deaf.get())
+            .then(|| Upload::spawn(&self.0, request.sending.take_rest()));
+        let receiving = Receiving::new(self, &head, unread, upload);
+        Ok(head.response.map(|()| receiving))
     }
 }
 
@@ -228,7 +223,7 @@ impl<T: Transport, B: UploadBody> Exchange<'_, T, B> {
         ExchangeError::Closed {
             error: self.write_error.take().or(error),
             is_retriable: !self.has_received
-                && (request.sending.is_intact() || request.is_repeatable()),
+                && (!request.sending.has_written() || request.is_repeatable()),
         }
     }
 }
@@ -246,11 +241,20 @@ impl<T: Transport> Wire<T> {
         self.is_sent.get()
     }
 
-    /// Notes that the request is written to its end, in this room.
-    pub(super) fn sent(&self, mut room: Vec<u8>) {
+    /// Notes that the request is written to its end.
+    pub(super) fn sent(&self) {
         self.is_sent.set(true);
+    }
+
+    /// Returns room to write into; it is empty.
+    pub(super) fn room(&self) -> Vec<u8> {
+        self.buffers.encoded.take()
+    }
+
+    /// Takes back room whose bytes have been written.
+    pub(super) fn recycle(&self, mut room: Vec<u8>) {
         room.clear();
-        if room.capacity() <= ENCODED_BYTES_KEPT {
+        if room.capacity() <= ROOM_BYTES_KEPT {
             self.buffers.encoded.replace(room);
         }
     }
@@ -307,19 +311,10 @@ impl<T: Transport> Wire<T> {
         }))
     }
 
-    /// Writes some of `pieces`; after an error, the origin takes no more bytes.
-    pub(super) fn poll_write(
-        &self,
-        pieces: &[IoSlice<'_>],
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
+    /// Writes some of `bytes`; after an error, the origin takes no more.
+    pub(super) fn poll_write(&self, bytes: &[u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut transport = self.transport.borrow_mut();
-        let transport = Pin::new(&mut *transport);
-        let written = match gather(pieces, &mut Gathered::new()) {
-            Some(bytes) => transport.poll_write(cx, bytes),
-            None => transport.poll_write_vectored(cx, pieces),
-        };
-        let written = match ready!(written) {
+        let written = match ready!(Pin::new(&mut *transport).poll_write(cx, bytes)) {
             Ok(0) => Err(ErrorKind::WriteZero.into()),
             written => written,
         };

@@ -2,9 +2,10 @@
 //! connection.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::ParserConfig;
 use hyper::ext::ReasonPhrase;
@@ -12,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::section::{BadSection, Section};
 use super::{BodyFraming, FIELDS_MAX};
-use crate::request::hop_by_hop;
+use crate::request::hop_by_hop::{self, KEEP_ALIVE};
 
 /// Reads the head of a response, in whatever pieces it comes, and drops interim ones before it.
 #[derive(Debug)]
@@ -26,13 +27,28 @@ pub struct HeadReader {
 /// A response without its body.
 #[derive(Debug)]
 pub struct ResponseHead {
-    /// Status, reason and fields, as the origin sent them.
+    /// Status, reason, and the fields that do not concern this connection alone.
     pub response: Response<()>,
     /// Where its body ends.
     pub framing: BodyFraming,
     /// Whether the connection can carry no further request.
     pub is_last: bool,
+    /// How long the origin keeps an idle connection, if it says so.
+    pub keep_alive: Option<Duration>,
 }
+
+/// What fields say of the body's end and of the connection.
+#[derive(Debug, Default)]
+struct Stated {
+    codings: Values,
+    lengths: Values,
+    /// The values of Connection.
+    options: Values,
+    keep_alive: Option<Duration>,
+}
+
+/// The values of a field that usually comes once at most.
+type Values = SmallVec<[HeaderValue; 1]>;
 
 /// Why a head is refused; its connection is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,18 +103,19 @@ impl HeadReader {
         headers: &mut HeaderMap,
     ) -> Result<Option<ResponseHead>, BadHead> {
         while let Some(head) = self.section.take(bytes)? {
-            let response = parse(&head, headers)?;
+            let head_bytes = head.len();
+            let (response, stated) = parse(&head, headers)?;
             match response.status() {
                 StatusCode::SWITCHING_PROTOCOLS => return Err(BadHead::Upgrade),
                 status if status.is_informational() => {
                     *headers = response.into_parts().0.headers;
                     self.interim += 1;
-                    self.interim_bytes += head.len();
+                    self.interim_bytes += head_bytes;
                     if self.interim > INTERIM_MAX || self.interim_bytes > INTERIM_BYTES_MAX {
                         return Err(BadHead::Interim);
                     }
                 }
-                _ => return ResponseHead::of(response, method).map(Some),
+                _ => return stated.head(response, method).map(Some),
             }
         }
         let begun = self.section.partial().iter();
@@ -109,8 +126,8 @@ impl HeadReader {
     }
 }
 
-/// Reads a whole head.
-fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<Response<()>, BadHead> {
+/// Reads a whole head, into the room of `headers`.
+fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<(Response<()>, Stated), BadHead> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut []);
     let config = ParserConfig::default();
@@ -119,8 +136,8 @@ fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<Response<()>, BadHead>
         Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooLarge),
         Ok(httparse::Status::Partial) | Err(_) => return Err(BadHead::Malformed),
     }
-    let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
     let mut response = Response::new(());
+    let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
     *response.status_mut() = status.ok_or(BadHead::Malformed)?;
     if parsed.version == Some(0) {
         *response.version_mut() = Version::HTTP_10;
@@ -133,62 +150,80 @@ fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<Response<()>, BadHead>
     }
     headers.clear();
     headers.reserve(parsed.headers.len());
+    let mut stated = Stated::default();
     for field in parsed.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value));
         let (Ok(name), Ok(value)) = (name, value) else {
             return Err(BadHead::Malformed);
         };
-        headers.append(name, value);
+        if stated.takes(&name, &value) {
+            headers.append(name, value);
+        }
     }
+    hop_by_hop::remove_named(headers, &stated.options);
     *response.headers_mut() = std::mem::take(headers);
-    Ok(response)
+    Ok((response, stated))
 }
 
-impl ResponseHead {
-    /// Says what the head of the response to a `method` request means.
-    fn of(response: Response<()>, method: &Method) -> Result<Self, BadHead> {
-        let (status, headers) = (response.status(), response.headers());
-        let is_current = response.version() == Version::HTTP_11;
-        let stated = stated_framing(headers, is_current)?;
-        let has_body = *method != Method::HEAD
-            && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        let framing = if has_body { stated } else { BodyFraming::None };
-        // A 204 that states a body (RFC 9110, section 8.6, forbids it) may be followed by one.
-        let is_followed = status == StatusCode::NO_CONTENT
-            && !matches!(stated, BodyFraming::UntilClose | BodyFraming::Length(0));
-        let is_last = !is_current
-            || framing == BodyFraming::UntilClose
-            || is_followed
-            || hop_by_hop::says_close(headers);
-        Ok(Self {
-            response,
-            framing,
-            is_last,
-        })
-    }
-}
-
-/// Reads what the fields say of a body's end. A sender that says it twice, or in an unknown way, is
-/// refused, because those who read it later could see the end in another place.
-fn stated_framing(headers: &HeaderMap, is_current: bool) -> Result<BodyFraming, BadHead> {
-    let (mut codings, mut lengths) = (SmallVec::<[_; 2]>::new(), SmallVec::<[_; 2]>::new());
-    // One look at all fields is less work than a search for each.
-    for (name, value) in headers {
+impl Stated {
+    /// Notes what a field says; returns whether it is passed on.
+    fn takes(&mut self, name: &HeaderName, value: &HeaderValue) -> bool {
         match *name {
-            TRANSFER_ENCODING => codings.push(value),
-            CONTENT_LENGTH => lengths.push(value),
+            CONTENT_LENGTH => self.lengths.push(value.clone()),
+            TRANSFER_ENCODING => self.codings.push(value.clone()),
+            CONNECTION => self.options.push(value.clone()),
+            _ if *name == KEEP_ALIVE => self.keep_alive = hop_by_hop::keep_alive_timeout(value),
             _ => {}
         }
+        !hop_by_hop::is_hop_by_hop(name)
     }
-    match (&codings[..], &lengths[..]) {
-        ([], []) => Ok(BodyFraming::UntilClose),
-        ([coding], []) if is_current && coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
-            Ok(BodyFraming::Chunked)
+
+    /// Says what the head of the response to a `method` request means.
+    fn head(self, mut response: Response<()>, method: &Method) -> Result<ResponseHead, BadHead> {
+        let (status, version) = (response.status(), response.version());
+        let stated = self.framing(version)?;
+        let framing = match status {
+            _ if *method == Method::HEAD => BodyFraming::None,
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => BodyFraming::None,
+            _ => stated,
+        };
+        let mut is_followed = false;
+        if status == StatusCode::NO_CONTENT {
+            // RFC 9110, section 8.6, forbids it to state a body. One may follow if it does.
+            response.headers_mut().remove(CONTENT_LENGTH);
+            is_followed = !matches!(stated, BodyFraming::UntilClose | BodyFraming::Length(0));
         }
-        ([], [length]) => parse_length(length).map(BodyFraming::Length),
-        _ => Err(BadHead::Framing),
+        let says_close =
+            hop_by_hop::names(&self.options).any(|it| it.eq_ignore_ascii_case("close"));
+        *response.version_mut() = Version::HTTP_11;
+        Ok(ResponseHead {
+            is_last: version != Version::HTTP_11
+                || framing == BodyFraming::UntilClose
+                || is_followed
+                || says_close,
+            response,
+            framing,
+            keep_alive: self.keep_alive,
+        })
     }
+
+    /// Returns what the fields say of a body's end. A sender that says it twice, or in an unknown
+    /// way, is refused, because others could see the end in another place.
+    fn framing(&self, version: Version) -> Result<BodyFraming, BadHead> {
+        match (&self.codings[..], &self.lengths[..]) {
+            ([], []) => Ok(BodyFraming::UntilClose),
+            ([coding], []) if version == Version::HTTP_11 && is_chunked(coding) => {
+                Ok(BodyFraming::Chunked)
+            }
+            ([], [length]) => parse_length(length).map(BodyFraming::Length),
+            _ => Err(BadHead::Framing),
+        }
+    }
+}
+
+fn is_chunked(coding: &HeaderValue) -> bool {
+    coding.as_bytes().eq_ignore_ascii_case(b"chunked")
 }
 
 /// Reads a length: digits alone, without sign or list.

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::body::{BadBody, BodyReader};
 use super::connection::{Connection, Transport, Wire};
+use super::head::ResponseHead;
 use super::sending::{SendError, Sending};
 use super::{BoxError, UploadBody};
 
@@ -29,6 +30,7 @@ pub struct Receiving<T> {
     upload: Option<Upload>,
     /// Whether the connection can carry no further request.
     is_last: bool,
+    keep_alive: Option<Duration>,
 }
 
 /// The task that sends the rest of a request; aborted when this is dropped.
@@ -71,21 +73,26 @@ impl UpstreamBodyError {
 }
 
 impl<T: Transport> Receiving<T> {
-    /// Begins a body of which `unread` came with its head.
+    /// Begins the body of the response with this head; `unread` came with it.
     pub(super) fn new(
         connection: Connection<T>,
-        reader: BodyReader,
+        head: &ResponseHead,
         unread: Bytes,
         upload: Option<Upload>,
-        is_last: bool,
     ) -> Self {
         Self {
             connection: Some(connection),
-            reader,
+            reader: BodyReader::new(head.framing),
             unread,
             upload,
-            is_last,
+            is_last: head.is_last,
+            keep_alive: head.keep_alive,
         }
+    }
+
+    /// Returns how long the origin keeps the connection when it is idle, if it said so.
+    pub fn keep_alive(&self) -> Option<Duration> {
+        self.keep_alive
     }
 
     /// Whether the body has ended.

@@ -1,15 +1,15 @@
 //! The bytes of a request on their way to an origin.
 //!
-//! A piece of the body is taken from the client when the piece before has been written, so no more
-//! than one is ever held.
+//! Pieces of a body that come close together are collected and written at once: a write costs more
+//! than a copy of what it takes.
 
-use std::io::{self, IoSlice, Write as _};
+use std::io::{self, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use http_body::Body;
+use http_body::Frame;
 
 use super::connection::{Transport, Wire};
 use super::request::{RequestHead, encode_field};
@@ -19,21 +19,19 @@ use crate::request::hop_by_hop;
 /// A request that is being written.
 #[derive(Debug)]
 pub(super) struct Sending<B> {
-    /// What stands before `data`: the head, the size of a chunk, or the end of the body.
+    /// What has been collected and not been written to its end.
     encoded: Vec<u8>,
     /// How much of `encoded` has been written.
-    encoded_written: usize,
-    /// A piece of the body that is being written.
-    data: Bytes,
-    /// What stands behind `data`.
-    line_end: &'static [u8],
+    written: usize,
+    /// How much of `encoded` is the head, until any of it has been written.
+    head_bytes: usize,
+    has_written: bool,
     /// The rest of the body; none if it has been taken to its end.
     body: Option<B>,
     /// How the body is framed; a length is what has not been taken yet.
     framing: BodyFraming,
     /// Names of the trailers that may be sent.
     trailers: Vec<HeaderName>,
-    has_written: bool,
 }
 
 /// Why the rest of a request is not sent.
@@ -50,29 +48,38 @@ pub(super) enum SendError {
 #[error("the request's body differs from its announced length")]
 struct WrongLength;
 
-impl<B: Body<Data = Bytes>> Sending<B> {
+/// No piece of a body is taken while more than this waits to be written: 64 KiB with the largest
+/// piece that a client's connection yields.
+const COLLECTED_BYTES_MAX: usize = 48 * 1024;
+
+impl<B> Sending<B> {
     pub(super) fn new(body: Option<B>, framing: BodyFraming, trailers: Vec<HeaderName>) -> Self {
         Self {
             encoded: Vec::new(),
-            encoded_written: 0,
-            data: Bytes::new(),
-            line_end: b"",
+            written: 0,
+            head_bytes: 0,
+            has_written: false,
             body,
             framing,
             trailers,
-            has_written: false,
         }
     }
 
-    /// Begins to write the request, into `room`, which is empty. If it was begun before, it must be
-    /// intact, or have no content.
-    pub(super) fn begin(&mut self, head: &RequestHead, host: &HeaderValue, room: Vec<u8>) {
-        debug_assert!(room.is_empty(), "recycled buffers are empty");
-        self.encoded = room;
-        self.encoded_written = 0;
-        self.has_written = false;
-        head.encode(host, &mut self.encoded);
-        self.frame_data();
+    /// Begins to write the request into `room`. If it was begun before, nothing of
+    /// it must have been written, or it has no content.
+    pub(super) fn begin(&mut self, head: &RequestHead, host: &HeaderValue, mut room: Vec<u8>) {
+        head.encode(host, &mut room);
+        let head_bytes = room.len();
+        room.extend_from_slice(&self.encoded[self.head_bytes..]);
+        *self = Self {
+            encoded: room,
+            written: 0,
+            head_bytes,
+            has_written: false,
+            body: self.body.take(),
+            framing: self.framing,
+            trailers: std::mem::take(&mut self.trailers),
+        };
     }
 
     /// Whether any byte of it has been written.
@@ -80,30 +87,37 @@ impl<B: Body<Data = Bytes>> Sending<B> {
         self.has_written
     }
 
-    /// Whether nothing has been written, and what was taken of the body is still here, so that the
-    /// request can be begun again whatever it is.
-    pub(super) fn is_intact(&self) -> bool {
-        let is_end_taken = self.framing == BodyFraming::Chunked && self.body.is_none();
-        !self.has_written && !is_end_taken
-    }
-
     /// Takes what is left to be sent, for another task.
     pub(super) fn take_rest(&mut self) -> Self {
         std::mem::replace(self, Self::new(None, BodyFraming::None, Vec::new()))
     }
 
-    /// Writes how `data` is framed.
-    fn frame_data(&mut self) {
-        if self.framing == BodyFraming::Chunked && !self.data.is_empty() {
-            write!(self.encoded, "{:x}\r\n", self.data.len()).expect("memory takes every byte");
-            self.line_end = b"\r\n";
+    /// Takes a piece of the body, as long as it is no longer than announced.
+    fn take_data(&mut self, data: &Bytes) -> Result<(), WrongLength> {
+        match &mut self.framing {
+            BodyFraming::Length(left) => {
+                *left = left.checked_sub(data.len() as u64).ok_or(WrongLength)?;
+                self.encoded.extend_from_slice(data);
+                if self.framing == BodyFraming::Length(0) {
+                    self.body = None;
+                }
+            }
+            // An empty chunk would end the body.
+            _ if data.is_empty() => {}
+            _ => {
+                write!(self.encoded, "{:x}\r\n", data.len()).expect("memory takes every byte");
+                self.encoded.extend_from_slice(data);
+                self.encoded.extend_from_slice(b"\r\n");
+            }
         }
+        Ok(())
     }
 
-    /// Writes the end of a chunked body.
-    fn encode_end(&mut self, trailers: Option<HeaderMap>) {
+    /// Takes the end of the body, as long as it is no shorter than announced.
+    fn take_end(&mut self, trailers: Option<HeaderMap>) -> Result<(), WrongLength> {
+        self.body = None;
         if self.framing != BodyFraming::Chunked {
-            return;
+            return Err(WrongLength);
         }
         self.encoded.extend_from_slice(b"0\r\n");
         let mut trailers = trailers.unwrap_or_default();
@@ -114,6 +128,7 @@ impl<B: Body<Data = Bytes>> Sending<B> {
             }
         }
         self.encoded.extend_from_slice(b"\r\n");
+        Ok(())
     }
 }
 
@@ -125,105 +140,62 @@ impl<B: UploadBody> Sending<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), SendError>> {
         loop {
-            // Before the head is written: a first piece that is at hand goes out with it.
-            let taken = self.poll_take(wire, cx)?;
-            if self.is_written() {
+            let before = self.encoded.len();
+            let taken = self.poll_take(wire, cx).map_err(SendError::Body)?;
+            if self.written == self.encoded.len() {
+                wire.recycle(std::mem::take(&mut self.encoded));
                 if self.body.is_none() {
-                    wire.sent(std::mem::take(&mut self.encoded));
+                    wire.sent();
                     return Poll::Ready(Ok(()));
                 }
-                ready!(taken);
+                wire.await_client();
+                return Poll::Pending;
+            }
+            if taken.is_pending() && self.encoded.len() > before {
+                // The client's connection yields a piece at a time, and may have another.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             ready!(self.poll_write(wire, cx)).map_err(SendError::Closed)?;
         }
     }
 
-    /// Takes the next piece of the body, unless there is one that is not written yet; ready if there
-    /// is a piece now, or the body has ended.
+    /// Collects what the body has at hand; ready if there is no room for more, or no more comes.
     fn poll_take<T: Transport>(
         &mut self,
         wire: &Wire<T>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), SendError>> {
-        while self.data.is_empty()
+    ) -> Poll<Result<(), BoxError>> {
+        while self.encoded.len() < COLLECTED_BYTES_MAX
             && let Some(body) = &mut self.body
         {
-            let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else {
-                wire.await_client();
-                return Poll::Pending;
-            };
+            let frame = ready!(Pin::new(body).poll_frame(cx)).transpose();
             wire.client_progressed();
-            let frame = frame.transpose();
-            match frame.map_err(|error| SendError::Body(error.into()))? {
-                None => self.end(None)?,
-                Some(frame) => match frame.into_data() {
-                    Ok(data) => self.take_data(data)?,
-                    Err(frame) => self.end(frame.into_trailers().ok())?,
-                },
+            if self.encoded.capacity() == 0 {
+                self.encoded = wire.room();
+            }
+            match frame.map_err(Into::into)?.map(Frame::into_data) {
+                Some(Ok(data)) => self.take_data(&data)?,
+                Some(Err(frame)) => self.take_end(frame.into_trailers().ok())?,
+                None => self.take_end(None)?,
             }
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Takes a piece of the body, as long as it is no longer than announced.
-    fn take_data(&mut self, data: Bytes) -> Result<(), SendError> {
-        if let BodyFraming::Length(left) = &mut self.framing {
-            let rest = left.checked_sub(data.len() as u64);
-            *left = rest.ok_or_else(|| SendError::Body(WrongLength.into()))?;
-        }
-        self.data = data;
-        self.frame_data();
-        if self.framing == BodyFraming::Length(0) {
-            self.body = None;
-        }
-        Ok(())
-    }
-
-    /// Ends the body, as long as it is no shorter than announced.
-    fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), SendError> {
-        if matches!(self.framing, BodyFraming::Length(1..)) {
-            return Err(SendError::Body(WrongLength.into()));
-        }
-        self.encode_end(trailers);
-        self.body = None;
-        Ok(())
-    }
-
-    fn is_written(&self) -> bool {
-        self.encoded_written == self.encoded.len()
-            && self.data.is_empty()
-            && self.line_end.is_empty()
-    }
-
-    /// Writes all that has been taken.
+    /// Writes all that has been collected.
     fn poll_write<T: Transport>(
         &mut self,
         wire: &Wire<T>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        while !self.is_written() {
-            let encoded = &self.encoded[self.encoded_written..];
-            let pieces = [encoded, &self.data, self.line_end].map(IoSlice::new);
-            let pieces = if self.data.is_empty() && self.line_end.is_empty() {
-                &pieces[..1]
-            } else {
-                &pieces
-            };
-            let written = ready!(wire.poll_write(pieces, cx))?;
+        while self.written < self.encoded.len() {
+            self.written += ready!(wire.poll_write(&self.encoded[self.written..], cx))?;
             self.has_written = true;
-            self.advance(written);
         }
         self.encoded.clear();
-        self.encoded_written = 0;
+        self.written = 0;
+        self.head_bytes = 0;
         Poll::Ready(Ok(()))
-    }
-
-    /// Leaves out the first `written` bytes, which have been written.
-    fn advance(&mut self, written: usize) {
-        let encoded = written.min(self.encoded.len() - self.encoded_written);
-        self.encoded_written += encoded;
-        let data = (written - encoded).min(self.data.len());
-        self.data.advance(data);
-        self.line_end = &self.line_end[written - encoded - data..];
     }
 }
