@@ -105,18 +105,10 @@ const ROOMS: &[(&str, &[&str])] = &[
         "limiter",
         &["clock", "limit", "metrics", "request", "snapshot", "store"],
     ),
-    ("proxy::gather", &[]),
     ("proxy::deadline", &["clock"]),
     (
         "proxy::upstream",
-        &[
-            "clock",
-            "metrics",
-            "proxy::deadline",
-            "proxy::gather",
-            "request",
-            "snapshot",
-        ],
+        &["clock", "metrics", "proxy::deadline", "request", "snapshot"],
     ),
     (
         "proxy::downstream",
@@ -125,7 +117,6 @@ const ROOMS: &[(&str, &[&str])] = &[
             "fault",
             "metrics",
             "proxy::deadline",
-            "proxy::gather",
             "request",
             "snapshot",
         ],

@@ -28,4 +28,3 @@ pub(crate) mod downstream;
 pub mod upstream;
 
 pub mod deadline;
-mod gather;

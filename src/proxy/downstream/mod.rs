@@ -8,6 +8,7 @@
 pub(crate) mod body;
 pub(crate) mod capacity;
 pub(crate) mod connection;
+mod gather;
 pub(crate) mod http1;
 pub(crate) mod listener;
 pub(crate) mod registry;

@@ -2,9 +2,9 @@
 //!
 //! Endpoints take turns, and one that does not accept costs one of the upstream's `retries`. A
 //! request whose connection came from the pool and ends without a byte of a response is sent once
-//! more, on a fresh connection to the same endpoint: if nothing of it was written, or if it has no
-//! content and may be done twice. `http1` speaks with the origin, `body` passes on the response's
-//! body.
+//! more, on a fresh connection to the same endpoint: if nothing of it was written, or, unless
+//! `retries` is 0, if it has no content and may be done twice. `http1` speaks with the origin, `body`
+//! passes on the response's body.
 
 mod body;
 pub mod builtin;
@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 
 pub use self::body::UpstreamBody;
 pub use self::endpoints::Endpoints;
-use self::http1::{BadHead, BoxError, Connection, ExchangeError, Outgoing};
+use self::http1::{BadHead, BoxError, Connection, ExchangeError, Outgoing, Repeat};
 pub use self::http1::{UploadBody, UpstreamBodyError};
 pub use self::pool::{ConnectError, Pools};
 use self::pool::{Lease, Origin};
@@ -249,9 +249,13 @@ async fn visit<B: UploadBody>(
         let exchanged = connection.exchange(request, &host, timeout, meter.is_sent);
         match exchanged.await {
             Ok(response) => break response,
-            Err(ExchangeError::Closed {
-                is_retriable: true, ..
-            }) if is_reused => {}
+            Err(ExchangeError::Closed { repeat, .. })
+                if is_reused && repeat == Repeat::Unwritten => {}
+            Err(ExchangeError::Closed { repeat, .. })
+                if is_reused && repeat == Repeat::Idempotent && http.retries > 0 =>
+            {
+                meter.metrics.retried(meter.worker);
+            }
             Err(error) => return Err(error.into()),
         }
     };

@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio::task::coop;
 
 use crate::proxy::deadline::{Deadline, Sweep};
-use crate::proxy::gather::{Gathered, gather};
+use crate::proxy::downstream::gather::{Gathered, gather};
 
 /// One client's TCP connection.
 #[derive(Debug)]

@@ -46,8 +46,8 @@ pub(super) struct Wire<T> {
     owed_within: Cell<Option<Duration>>,
     /// Whether the request is written to its end.
     is_sent: Cell<bool>,
-    /// Whether the origin takes no more bytes.
-    is_deaf: Cell<bool>,
+    /// Whether a write has failed: the origin takes no more bytes.
+    has_write_failed: Cell<bool>,
 }
 
 /// Room that the connections of one worker use in turn, so that none has any while it waits.
@@ -66,8 +66,8 @@ pub enum ExchangeError {
     Closed {
         /// Why the connection broke, if it was not just closed.
         error: Option<io::Error>,
-        /// Whether the request may be begun again on another connection.
-        is_retriable: bool,
+        /// Whether the request may be sent on another connection.
+        repeat: Repeat,
     },
     /// The response is refused.
     BadHead(BadHead),
@@ -75,6 +75,17 @@ pub enum ExchangeError {
     Elapsed,
     /// The request's body ended in an error of its own.
     Body(BoxError),
+}
+
+/// Whether a request that got no byte of a response may be sent on another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Nothing of it was written.
+    Unwritten,
+    /// The origin may have acted on it, but it has no content and may be done twice.
+    Idempotent,
+    /// The origin may have acted on it.
+    Never,
 }
 
 /// Most bytes of one read.
@@ -110,7 +121,7 @@ impl<T: Transport> Connection<T> {
             deadline,
             owed_within: Cell::new(None),
             is_sent: Cell::new(true),
-            is_deaf: Cell::new(false),
+            has_write_failed: Cell::new(false),
         }))
     }
 
@@ -148,7 +159,7 @@ impl<T: Transport> Connection<T> {
         self.0.progressed();
         let (mut head, unread) = exchanged?;
         head.is_last |= request.head.is_last();
-        let upload = (!self.0.is_sent.get() && !self.0.is_deaf.get())
+        let upload = (!self.0.is_sent.get() && !self.0.has_write_failed.get())
             .then(|| Upload::spawn(&self.0, request.sending.take_rest()));
         let receiving = Receiving::new(self, &head, unread, upload);
         Ok(head.response.map(|()| receiving))
@@ -199,7 +210,7 @@ impl<T: Transport, B: UploadBody> Exchange<'_, T, B> {
     /// Sends what can be sent.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<(), ExchangeError> {
         let Self { wire, request, .. } = self;
-        if wire.is_sent.get() || wire.is_deaf.get() {
+        if wire.is_sent.get() || wire.has_write_failed.get() {
             return Ok(());
         }
         let sent = request.sending.poll(wire, cx);
@@ -219,12 +230,14 @@ impl<T: Transport, B: UploadBody> Exchange<'_, T, B> {
         if self.wire.deadline.is_over() {
             return ExchangeError::Elapsed;
         }
-        let request = &self.request;
-        ExchangeError::Closed {
-            error: self.write_error.take().or(error),
-            is_retriable: !self.has_received
-                && (!request.sending.has_written() || request.is_repeatable()),
-        }
+        let repeat = match &self.request {
+            _ if self.has_received => Repeat::Never,
+            request if !request.sending.has_written() => Repeat::Unwritten,
+            request if request.is_idempotent() => Repeat::Idempotent,
+            _ => Repeat::Never,
+        };
+        let error = self.write_error.take().or(error);
+        ExchangeError::Closed { error, repeat }
     }
 }
 
@@ -264,9 +277,9 @@ impl<T: Transport> Wire<T> {
         self.deadline.disarm();
     }
 
-    /// Notes that the client sent some of the request's body. It is the origin's turn again, and it
-    /// has its whole time.
-    pub(super) fn client_progressed(&self) {
+    /// Notes that there is more of the request for the origin, or that it has taken some: it has its
+    /// whole time again.
+    pub(super) fn await_origin(&self) {
         if let Some(timeout) = self.owed_within.get() {
             self.deadline.arm(timeout);
         }
@@ -298,7 +311,7 @@ impl<T: Transport> Wire<T> {
         }
         let mut transport = self.transport.borrow_mut();
         let read = ready!(pin!(transport.read_buf(&mut *room)).poll(cx))?;
-        if read == 0 && self.is_deaf.get() {
+        if read == 0 && self.has_write_failed.get() {
             // The failed write has taken the error with it, and this could be a reset.
             return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
@@ -311,14 +324,25 @@ impl<T: Transport> Wire<T> {
         }))
     }
 
-    /// Writes some of `bytes`; after an error, the origin takes no more.
+    /// Writes some of `bytes`.
     pub(super) fn poll_write(&self, bytes: &[u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut transport = self.transport.borrow_mut();
         let written = match ready!(Pin::new(&mut *transport).poll_write(cx, bytes)) {
             Ok(0) => Err(ErrorKind::WriteZero.into()),
             written => written,
         };
-        self.is_deaf.set(written.is_err());
+        self.note(written)
+    }
+
+    /// Sends off what has been written.
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut transport = self.transport.borrow_mut();
+        self.note(ready!(Pin::new(&mut *transport).poll_flush(cx)))
+    }
+
+    /// Notes whether a write has failed.
+    fn note<O>(&self, written: io::Result<O>) -> Poll<io::Result<O>> {
+        self.has_write_failed.set(written.is_err());
         Poll::Ready(written)
     }
 }

@@ -58,7 +58,7 @@ use bytes::Bytes;
 use http_body::Body;
 
 pub use self::body::{BadBody, BodyReader};
-pub use self::connection::{Buffers, Connection, ExchangeError, Transport};
+pub use self::connection::{Buffers, Connection, ExchangeError, Repeat, Transport};
 pub use self::head::{BadHead, HeadReader, ResponseHead};
 pub use self::receiving::{BrokenBody, Receiving, UpstreamBodyError};
 pub use self::request::Outgoing;

@@ -68,9 +68,9 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         self.head.headers.get(HOST)
     }
 
-    /// Whether the request may be sent again after an origin may have acted on it: it changes
-    /// nothing the second time (RFC 9110, section 9.2.2), and nothing of it is used up.
-    pub(super) fn is_repeatable(&self) -> bool {
+    /// Whether the request may be done twice (RFC 9110, section 9.2.2), and no content of it is used
+    /// up.
+    pub(super) fn is_idempotent(&self) -> bool {
         !self.head.framing.has_content()
             && matches!(
                 self.head.method,

@@ -142,7 +142,7 @@ impl<B: UploadBody> Sending<B> {
         loop {
             let before = self.encoded.len();
             let taken = self.poll_take(wire, cx).map_err(SendError::Body)?;
-            if self.written == self.encoded.len() {
+            if self.encoded.is_empty() {
                 wire.recycle(std::mem::take(&mut self.encoded));
                 if self.body.is_none() {
                     wire.sent();
@@ -170,7 +170,7 @@ impl<B: UploadBody> Sending<B> {
             && let Some(body) = &mut self.body
         {
             let frame = ready!(Pin::new(body).poll_frame(cx)).transpose();
-            wire.client_progressed();
+            wire.await_origin();
             if self.encoded.capacity() == 0 {
                 self.encoded = wire.room();
             }
@@ -192,7 +192,11 @@ impl<B: UploadBody> Sending<B> {
         while self.written < self.encoded.len() {
             self.written += ready!(wire.poll_write(&self.encoded[self.written..], cx))?;
             self.has_written = true;
+            if self.written < self.encoded.len() {
+                wire.await_origin();
+            }
         }
+        ready!(wire.poll_flush(cx))?;
         self.encoded.clear();
         self.written = 0;
         self.head_bytes = 0;
