@@ -12,7 +12,7 @@
 //!   3 plan            limiter: every quota of the route's policies, as one plan
 //!   4 decide          store: memory, or guarded (refusal cache → redis behind its breaker → fallback)
 //!                     limit: what each algorithm means, as pure functions; lua/ says the same in Redis
-//!   5 forward         proxy::upstream: an endpoint, a connection from the pool, the answer's head
+//!   5 forward         proxy::upstream: an endpoint, a connection from the pool; http1: the exchange on it
 //!   6 settle          limiter::Decided: what the answer gives back or costs besides, without waiting
 //!   7 annotate        proxy::annotate: RateLimit fields; request::hop_by_hop: what stays on one connection
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
