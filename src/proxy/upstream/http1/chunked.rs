@@ -11,7 +11,7 @@ use super::{BadBody, FIELDS_MAX};
 #[derive(Debug)]
 pub(super) struct Chunked {
     place: Place,
-    /// Bytes of extensions so far, in all chunks.
+    /// Bytes of extensions so far, in all chunks, and of white space before them.
     extension_bytes: usize,
     trailers: Section,
 }
@@ -21,7 +21,9 @@ pub(super) struct Chunked {
 enum Place {
     /// In a chunk's size, of which this many digits have come.
     Size { digits: u8, size: u64 },
-    /// After a chunk's size and before its line end: in white space or extensions.
+    /// In white space after a chunk's size.
+    WhiteSpace { size: u64 },
+    /// In a chunk's extensions.
     Extension { size: u64 },
     /// Before the line feed after a chunk's size.
     SizeEnd { size: u64 },
@@ -148,15 +150,21 @@ impl Chunked {
                     size: size << 4 | value,
                 }
             }
-            (Place::Size { digits: 1.., size } | Place::Extension { size }, b'\r') => {
-                Place::SizeEnd { size }
+            (
+                Place::Size { digits: 1.., size }
+                | Place::WhiteSpace { size }
+                | Place::Extension { size },
+                b'\r',
+            ) => Place::SizeEnd { size },
+            (Place::Size { digits: 1.., size } | Place::WhiteSpace { size }, b';') => {
+                Place::Extension { size }
             }
-            (Place::Size { digits: 1.., size }, b' ' | b'\t' | b';') => Place::Extension { size },
+            (Place::Size { digits: 1.., size } | Place::WhiteSpace { size }, b' ' | b'\t') => {
+                self.count_extension()?;
+                Place::WhiteSpace { size }
+            }
             (Place::Extension { .. }, b'\t' | b' '..=b'~' | 0x80..) => {
-                self.extension_bytes += 1;
-                if self.extension_bytes > EXTENSION_BYTES_MAX {
-                    return Err(BadBody::TooLong);
-                }
+                self.count_extension()?;
                 place
             }
             (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailers,
@@ -165,6 +173,13 @@ impl Chunked {
             (Place::DataLineFeed, b'\n') => SIZE,
             _ => return Err(BadBody::Chunk),
         })
+    }
+
+    /// Counts a byte of extensions, or of the white space before them.
+    fn count_extension(&mut self) -> Result<(), BadBody> {
+        self.extension_bytes += 1;
+        let fits = self.extension_bytes <= EXTENSION_BYTES_MAX;
+        fits.then_some(()).ok_or(BadBody::TooLong)
     }
 }
 
@@ -185,4 +200,39 @@ fn parse_trailers(section: &Bytes) -> Result<Option<HeaderMap>, BadBody> {
         trailers.append(name, value);
     }
     Ok((!trailers.is_empty()).then_some(trailers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a body to its end.
+    fn read(body: &'static str) -> Result<Vec<u8>, BadBody> {
+        let (mut chunked, mut bytes) = (Chunked::new(), Bytes::from_static(body.as_bytes()));
+        let mut data = Vec::new();
+        while let Some(frame) = chunked.read(&mut bytes)? {
+            data.extend_from_slice(&frame.into_data().unwrap_or_default());
+        }
+        chunked.is_end().then_some(data).ok_or(BadBody::Incomplete)
+    }
+
+    #[test]
+    fn size_is_followed_by_its_line_end_or_an_extension_alone() {
+        for good in [
+            "2\r\n",
+            "2 \t\r\n",
+            "2;a\r\n",
+            "2 ;a b=\"c\"\r\n",
+            "2\t; a\r\n",
+        ] {
+            let body = format!("{good}ok\r\n0\r\n\r\n");
+            assert_eq!(read(body.leak()), Ok(b"ok".into()), "{good}");
+        }
+        for bad in [
+            "2 2\r\n", "2 a\r\n", "2\t=\r\n", "2,a\r\n", " 2\r\n", "2\n", "2 \n",
+        ] {
+            let body = format!("{bad}ok\r\n0\r\n\r\n");
+            assert_eq!(read(body.leak()), Err(BadBody::Chunk), "{bad}");
+        }
+    }
 }
