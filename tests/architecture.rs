@@ -105,10 +105,18 @@ const ROOMS: &[(&str, &[&str])] = &[
         "limiter",
         &["clock", "limit", "metrics", "request", "snapshot", "store"],
     ),
+    ("proxy::differential", &[]),
     ("proxy::deadline", &["clock"]),
     (
         "proxy::upstream",
-        &["clock", "metrics", "proxy::deadline", "request", "snapshot"],
+        &[
+            "clock",
+            "metrics",
+            "proxy::deadline",
+            "proxy::differential",
+            "request",
+            "snapshot",
+        ],
     ),
     (
         "proxy::downstream",
@@ -117,6 +125,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "fault",
             "metrics",
             "proxy::deadline",
+            "proxy::differential",
             "request",
             "snapshot",
         ],

@@ -28,3 +28,6 @@ pub(crate) mod downstream;
 pub mod upstream;
 
 pub mod deadline;
+
+#[cfg(test)]
+mod differential;

@@ -1,9 +1,6 @@
 //! What is sent: a corpus, and its mutations.
 
-use std::ops::Range;
-
-/// Numbers that only look random (`SplitMix64`): the same for the same seed.
-pub struct Draws(pub u64);
+use crate::proxy::differential::Draws;
 
 /// Good requests, and bad ones that the parser accepts.
 pub const MESSAGES: &[&[u8]] = &[
@@ -83,46 +80,7 @@ pub fn mutated(draws: &mut Draws) -> Vec<u8> {
     for _ in 0..draws.below(4) {
         bytes.extend_from_slice(draws.one_of(MESSAGES));
     }
-    for _ in 0..draws.below(4) {
-        let part = draws.one_of(PARTS);
-        let at = draws.range(bytes.len());
-        match draws.below(5) {
-            0 => drop(bytes.splice(at, part.iter().copied())),
-            1 => drop(bytes.splice(at.start..at.start, part.iter().copied())),
-            2 if !at.is_empty() => bytes[at.start] = part[0],
-            3 => drop(bytes.drain(at.start..(at.start + 1).min(at.end))),
-            _ => {
-                let again = bytes[at.clone()].to_vec();
-                drop(bytes.splice(at.end..at.end, again));
-            }
-        }
-    }
+    draws.mutate(&mut bytes, PARTS);
     bytes.extend_from_slice(draws.one_of(PROBES));
     bytes
-}
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// Draws a number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        let drawn = self.next() % bound as u64;
-        usize::try_from(drawn).expect("below a usize")
-    }
-
-    fn one_of(&mut self, all: &[&'static [u8]]) -> &'static [u8] {
-        all[self.below(all.len())]
-    }
-
-    /// Draws a short range of a sequence of that length.
-    fn range(&mut self, length: usize) -> Range<usize> {
-        let begin = self.below(length + 1);
-        begin..(begin + self.below(8)).min(length)
-    }
 }

@@ -5,21 +5,15 @@
 //! its documentation says why, the parser gives up there, and everything before is unchanged.
 //!
 //! A probe after each message shows whether the reader is still in step: the probe is a request
-//! that the parser accepts and the reader must refuse. `STRICT_SEED` and `STRICT_CASES` try other
-//! cases than the first thousands (`scripts/drill/strict`). A failure names the seed of its case,
-//! and `STRICT_SEED=N STRICT_CASES=1` shows it again.
+//! that the parser accepts and the reader must refuse.
 
 mod cases;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::env;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
 
 use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -30,7 +24,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 
 use super::*;
-use cases::{Draws, MESSAGES, PROBES, mutated};
+use crate::proxy::differential::{every_cut, for_each_seed, settle};
+use cases::{MESSAGES, PROBES, mutated};
 
 /// What a service saw of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +55,6 @@ struct Observation {
 #[derive(Debug)]
 struct Pieces(VecDeque<Vec<u8>>);
 
-/// Notes that it was woken.
-#[derive(Debug, Default)]
-struct Woken(AtomicBool);
-
 #[test]
 fn parser_alone_takes_every_probe() {
     for probe in PROBES {
@@ -79,43 +70,24 @@ fn every_pair_of_messages_is_read_alike_wherever_it_is_cut() {
         .flat_map(|first| MESSAGES.iter().map(move |second| [*first, *second]));
     for (pair, probe) in pairs.zip(PROBES.iter().cycle()) {
         let bytes = [&pair.concat(), *probe].concat();
-        compare(&bytes, &mut |_| 1);
-        for cut in 1..=bytes.len() {
-            let mut parts = [cut, bytes.len() - cut].into_iter();
-            compare(&bytes, &mut |_| parts.next().expect("two pieces"));
+        for pieces in every_cut(&bytes) {
+            compare(&bytes, &pieces);
         }
     }
 }
 
 #[test]
 fn mutated_messages_are_read_alike() {
-    let number = |name: &str, usual: u64| {
-        let told = env::var(name);
-        told.map_or(usual, |it| it.parse().expect("a number"))
-    };
-    let first = number("STRICT_SEED", 0);
-    let cases = number("STRICT_CASES", 20_000);
-    let mut refused = 0;
-    for seed in first..first + cases {
-        let compared = std::panic::catch_unwind(|| {
-            let mut draws = Draws(seed);
-            let bytes = mutated(&mut draws);
-            let piece_max = [1, 3, 20, 10_000][draws.below(4)];
-            compare(&bytes, &mut |rest| {
-                1 + draws.below(piece_max.min(rest.len()))
-            })
-        });
-        // What was compared has been printed.
-        let is_refused = compared.unwrap_or_else(|_| panic!("the seed is {seed}"));
-        refused += u64::from(is_refused);
-    }
+    let (refused, cases) = for_each_seed(|draws| {
+        let bytes = mutated(draws);
+        compare(&bytes, &draws.cut(&bytes))
+    });
     assert!(refused >= cases / 4, "{refused} of {cases} reach a probe");
 }
 
 /// Fails unless both read `bytes` alike; returns whether the reader refused a probe that the parser
 /// accepts.
-fn compare(bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> bool {
-    let pieces = pieces(bytes, cut);
+fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
     let alone = outcome(pieces.clone(), |io| io);
     let strict = outcome(pieces.clone(), Strict::new);
     let shown = || {
@@ -236,17 +208,14 @@ fn outcome<I: AsyncRead + AsyncWrite + Unpin>(
     let mut serving = http1::Builder::new();
     let serving = serving.header_read_timeout(None).half_close(false);
     let mut serving = std::pin::pin!(serving.serve_connection(io, service));
-    let woken = Arc::new(Woken::default());
-    let waker = Waker::from(Arc::clone(&woken));
-    let mut cx = Context::from_waker(&waker);
-    let end = loop {
-        if let Poll::Ready(end) = serving.as_mut().poll(&mut cx) {
-            break Some(end.map_err(|error| error.to_string()));
+    let mut end = None;
+    settle(|cx| {
+        if end.is_none()
+            && let Poll::Ready(ended) = serving.as_mut().poll(cx)
+        {
+            end = Some(ended.map_err(|error| error.to_string()));
         }
-        if !woken.0.swap(false, Ordering::Relaxed) {
-            break None;
-        }
-    };
+    });
     Observation {
         requests: requests.take(),
         end,
@@ -292,23 +261,6 @@ async fn record(
         response.headers_mut().insert(CONNECTION, close);
     }
     Ok(response)
-}
-
-/// Cuts `bytes` into pieces of the sizes that `cut` returns; it is shown the rest each time.
-fn pieces(mut bytes: &[u8], cut: &mut dyn FnMut(&[u8]) -> usize) -> VecDeque<Vec<u8>> {
-    let mut pieces = VecDeque::new();
-    while !bytes.is_empty() {
-        let (piece, rest) = bytes.split_at(cut(bytes));
-        pieces.push_back(piece.to_vec());
-        bytes = rest;
-    }
-    pieces
-}
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 impl AsyncRead for Pieces {
