@@ -52,6 +52,11 @@ mod request;
 mod section;
 mod sending;
 
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod scripted;
+
 use std::error::Error;
 
 use bytes::Bytes;

@@ -1,0 +1,288 @@
+//! What the codec and hyper's client make of a response.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1::Builder;
+use hyper::ext::ReasonPhrase;
+use hyper_util::rt::TokioIo;
+
+use super::super::scripted::{Scripted, StreamEnd};
+use super::super::{
+    BadBody, BadHead, BrokenBody, Buffers, Connection, ExchangeError, Outgoing, Receiving,
+    UpstreamBodyError,
+};
+use crate::clock::{Clock, Timestamp};
+use crate::proxy::deadline::{Deadline, Sweep};
+use crate::proxy::differential::settle;
+
+/// What is read, and how.
+#[derive(Clone)]
+pub struct Case {
+    /// The request's.
+    pub method: Method,
+    /// All that the origin says.
+    pub bytes: Vec<u8>,
+    /// How that is cut.
+    pub pieces: VecDeque<Vec<u8>>,
+    /// What comes then.
+    pub end: StreamEnd,
+}
+
+/// What one reader made of a response.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Its head, unless that is refused or has not come.
+    pub head: Option<Head>,
+    pub body: Vec<u8>,
+    pub trailers: HeaderMap,
+    pub progress: Progress,
+}
+
+/// The head of a response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    pub version: Version,
+    pub status: StatusCode,
+    pub reason: Option<ReasonPhrase>,
+    pub headers: HeaderMap,
+}
+
+/// How far a reader came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// More has to come.
+    #[default]
+    Waiting,
+    /// It was refused, or broke off.
+    Broken,
+    /// It is whole, and its connection can carry another request or not.
+    Whole { is_reusable: bool },
+}
+
+/// Why the codec refuses a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Head(BadHead),
+    Body(BadBody),
+}
+
+/// The codec, as a worker has it.
+pub struct Codec {
+    deadline: Rc<Deadline>,
+    buffers: Rc<Buffers>,
+}
+
+/// A response that is being read.
+#[derive(Default)]
+struct Reading {
+    outcome: RefCell<Outcome>,
+    refusal: Cell<Option<Refusal>>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, end, .. } = self;
+        let cuts: Vec<_> = self.pieces.iter().map(Vec::len).collect();
+        let bytes = self.bytes.escape_ascii();
+        write!(f, "{bytes} to {method} in pieces of {cuts:?}, then {end:?}")
+    }
+}
+
+impl Outcome {
+    /// Whether nothing was wrong with what came.
+    pub fn is_accepted(&self) -> bool {
+        self.head.is_some() && self.progress != Progress::Broken
+    }
+}
+
+impl Codec {
+    /// A codec whose clock stands still.
+    pub fn new() -> Self {
+        Self {
+            deadline: Sweep::new(Clock::manual(Timestamp(1_000_000))).deadline(),
+            buffers: Rc::default(),
+        }
+    }
+
+    /// Reads a response. If it is refused, says why, and how many bytes had been read by then.
+    pub fn read(&self, case: &Case) -> (Outcome, Option<(Refusal, usize)>) {
+        let origin = Scripted::new(case.pieces.clone(), case.end);
+        let seen = origin.seen();
+        let reading = Reading::default();
+        let connection =
+            Connection::new(origin, Rc::clone(&self.deadline), Rc::clone(&self.buffers));
+        let mut exchange = pin!(reading.read(connection, &case.method));
+        let mut is_over = false;
+        settle(|cx| is_over = is_over || exchange.as_mut().poll(cx).is_ready());
+        let refusal = reading.refusal.get();
+        (
+            reading.outcome.take(),
+            refusal.map(|it| (it, seen.read.get())),
+        )
+    }
+}
+
+impl Reading {
+    async fn read(&self, connection: Connection<Scripted>, method: &Method) {
+        let mut request = Outgoing::new(request(method));
+        let host = HeaderValue::from_static("a");
+        let is_seen = Cell::new(false);
+        let exchanged = connection.exchange(&mut request, &host, TIMEOUT, &is_seen);
+        let progress = match exchanged.await {
+            Ok(response) => {
+                self.outcome.borrow_mut().head = Some(Head::of(&response));
+                self.read_body(response.into_body()).await
+            }
+            Err(ExchangeError::BadHead(bad)) => {
+                self.refusal.set(Some(Refusal::Head(bad)));
+                Progress::Broken
+            }
+            Err(_) => Progress::Broken,
+        };
+        self.outcome.borrow_mut().progress = progress;
+    }
+
+    async fn read_body(&self, mut body: Receiving<Scripted>) -> Progress {
+        while let Some(frame) = poll_fn(|cx| body.poll_frame(TIMEOUT, cx)).await {
+            match frame {
+                Ok(frame) => self.outcome.borrow_mut().add(frame),
+                Err(UpstreamBodyError::Broken(BrokenBody::Bad(bad)))
+                    if bad != BadBody::Incomplete =>
+                {
+                    self.refusal.set(Some(Refusal::Body(bad)));
+                    return Progress::Broken;
+                }
+                Err(_) => return Progress::Broken,
+            }
+        }
+        let connection = body.take_connection();
+        Progress::Whole {
+            is_reusable: connection.is_some_and(|it| it.seems_quiet() && it.is_quiet()),
+        }
+    }
+}
+
+/// Lets hyper's client read a response, as the gateway did before it had a codec of its own.
+pub fn hyper(case: &Case) -> Outcome {
+    let origin = Scripted::new(case.pieces.clone(), case.end);
+    let outcome = RefCell::<Outcome>::default();
+    let handshake = Builder::new()
+        .max_buf_size(64 * 1024)
+        .max_header_size(32 * 1024)
+        .handshake(TokioIo::new(origin));
+    let mut handshake = pin!(handshake);
+    let mut made = None;
+    settle(|cx| {
+        if let Poll::Ready(ready) = handshake.as_mut().poll(cx) {
+            made = Some(ready.expect("a connection"));
+        }
+    });
+    let (mut sender, connection) = made.expect("it waits for nothing");
+    let mut connection = pin!(connection);
+    let response = sender.send_request(request(&case.method));
+    let mut exchange = pin!(async {
+        let Ok(response) = response.await else {
+            outcome.borrow_mut().progress = Progress::Broken;
+            return;
+        };
+        outcome.borrow_mut().head = Some(Head::of(&response));
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else {
+                outcome.borrow_mut().progress = Progress::Broken;
+                return;
+            };
+            outcome.borrow_mut().add(frame);
+        }
+        outcome.borrow_mut().progress = Progress::Whole { is_reusable: false };
+    });
+    let (mut is_over, mut is_closed) = (false, false);
+    settle(|cx| {
+        is_closed = is_closed || connection.as_mut().poll(cx).is_ready();
+        is_over = is_over || exchange.as_mut().poll(cx).is_ready();
+    });
+    let mut outcome = outcome.take();
+    if let Progress::Whole { is_reusable } = &mut outcome.progress {
+        *is_reusable = sender.is_ready();
+    }
+    outcome
+}
+
+impl Head {
+    /// The same as the codec passes it on: without what concerns its connection (RFC 9110, section
+    /// 7.6.1), and without the length of a 204 (8.6).
+    pub fn passed_on(mut self) -> Self {
+        let options = self.headers.get_all(CONNECTION).iter().cloned();
+        let options: Vec<_> = options.collect();
+        let options = options
+            .iter()
+            .flat_map(|it| it.as_bytes().split(|&it| it == b','));
+        let named = options.filter_map(|it| HeaderName::from_bytes(it.trim_ascii()).ok());
+        for name in named.filter(|it| !matches!(*it, HOST | CONTENT_LENGTH)) {
+            self.headers.remove(name);
+        }
+        for name in HOP_BY_HOP {
+            self.headers.remove(name);
+        }
+        if self.status == StatusCode::NO_CONTENT {
+            self.headers.remove(CONTENT_LENGTH);
+        }
+        self.version = Version::HTTP_11;
+        self
+    }
+
+    fn of<B>(response: &Response<B>) -> Self {
+        Self {
+            version: response.version(),
+            status: response.status(),
+            reason: response.extensions().get().cloned(),
+            headers: response.headers().clone(),
+        }
+    }
+}
+
+impl Outcome {
+    /// The same with its head as the codec passes it on.
+    pub fn passed_on(mut self) -> Self {
+        self.head = self.head.map(Head::passed_on);
+        self
+    }
+
+    fn add(&mut self, frame: Frame<Bytes>) {
+        match frame.into_data() {
+            Ok(data) => self.body.extend_from_slice(&data),
+            Err(frame) => self.trailers = frame.into_trailers().unwrap_or_default(),
+        }
+    }
+}
+
+fn request(method: &Method) -> Request<Empty<Bytes>> {
+    let request = Request::builder().method(method).uri("/");
+    request.body(Empty::new()).expect("a request")
+}
+
+/// Never over, because the clock stands still.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
