@@ -163,3 +163,66 @@ fn announced_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
 
 /// Most names of trailers that one request can announce.
 const ANNOUNCED_TRAILERS_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::ScriptedBody;
+    use super::*;
+    use crate::request::hop_by_hop::tests::fields;
+
+    /// The lines of the head of a request with these fields.
+    fn lines(method: &str, headers: &[(&str, &str)], body: ScriptedBody) -> Vec<String> {
+        let request = Request::builder().method(method).uri("/a?b").body(body);
+        let mut request = request.expect("a request");
+        *request.headers_mut() = fields(headers);
+        let mut out = Vec::new();
+        let host = HeaderValue::from_static("shop");
+        Outgoing::new(request).head.encode(&host, &mut out);
+        let head = String::from_utf8(out).expect("text");
+        let head = head.strip_suffix("\r\n\r\n").expect("an empty line");
+        head.split("\r\n").map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn framing_is_the_bodys_whatever_the_client_wrote() {
+        let written: &[&[(&str, &str)]] = &[
+            &[],
+            &[("content-length", "9")],
+            &[("content-length", "9"), ("content-length", "3, 3")],
+            &[("transfer-encoding", "chunked")],
+            &[("transfer-encoding", "gzip"), ("content-length", "0003")],
+            &[("connection", "close, content-length"), ("host", "other")],
+            &[("connection", "keep-alive"), ("connection", "x")],
+        ];
+        let bodies: &[(&str, Option<u64>, &[&str])] = &[
+            ("POST", Some(3), &["content-length: 3"]),
+            ("POST", Some(0), &["content-length: 0"]),
+            ("POST", None, &["transfer-encoding: chunked"]),
+            ("GET", Some(0), &[]),
+            ("GET", Some(3), &["connection: close", "content-length: 3"]),
+            (
+                "DELETE",
+                None,
+                &["transfer-encoding: chunked", "connection: close"],
+            ),
+        ];
+        for headers in written {
+            for (method, length, framing) in bodies {
+                let body = ScriptedBody::new(*length, &["abc"]);
+                let first = format!("{method} /a?b HTTP/1.1");
+                let expected = [&[&*first, "host: shop"], *framing].concat();
+                assert_eq!(lines(method, headers, body), expected, "{headers:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn wish_for_trailers_is_named_in_connection() {
+        let lines = |method| {
+            let body = ScriptedBody::new(Some(3), &["abc"]);
+            lines(method, &[("te", "trailers")], body)
+        };
+        assert!(lines("POST").contains(&"connection: te".into()));
+        assert!(lines("GET").contains(&"connection: te, close".into()));
+    }
+}

@@ -1,4 +1,4 @@
-//! An origin in memory, for tests.
+//! An origin in memory, and the body of a request to it, for tests.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,6 +7,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Transport;
@@ -17,8 +20,11 @@ use super::Transport;
 pub struct Scripted {
     pieces: VecDeque<Vec<u8>>,
     end: StreamEnd,
-    /// Whether the next piece has to wait for a turn.
+    /// Most bytes that one write takes.
+    write_bytes_max: usize,
+    /// Whether the next piece, and the next write, has to wait for a turn.
     is_read_paused: bool,
+    is_write_paused: bool,
     seen: Rc<Seen>,
 }
 
@@ -42,6 +48,54 @@ pub struct Seen {
     pub read: Cell<usize>,
 }
 
+/// The body of a request, frame by frame, each of which comes by itself.
+#[derive(Debug, Default)]
+pub struct ScriptedBody {
+    announced: Option<u64>,
+    frames: VecDeque<Frame<Bytes>>,
+    is_paused: bool,
+}
+
+impl ScriptedBody {
+    /// A body of these pieces, which announces this length, or none.
+    pub fn new(announced: Option<u64>, pieces: &[&'static str]) -> Self {
+        let frame = |piece: &&'static str| Frame::data(Bytes::from_static(piece.as_bytes()));
+        Self {
+            announced,
+            frames: pieces.iter().map(frame).collect(),
+            is_paused: false,
+        }
+    }
+
+    /// The same with trailers.
+    pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
+        self.frames.push_back(Frame::trailers(trailers));
+        self
+    }
+}
+
+impl Body for ScriptedBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.is_paused = !self.is_paused;
+        if self.is_paused {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(self.frames.pop_front().map(Ok))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.announced
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
 impl Scripted {
     /// An origin that says `pieces`.
     pub fn new(mut pieces: VecDeque<Vec<u8>>, end: StreamEnd) -> Self {
@@ -50,8 +104,18 @@ impl Scripted {
         Self {
             pieces,
             end,
+            write_bytes_max: usize::MAX,
             is_read_paused: false,
+            is_write_paused: false,
             seen: Rc::default(),
+        }
+    }
+
+    /// An origin that takes its bytes in pieces of this size, and says nothing.
+    pub fn silent(write_bytes_max: usize) -> Self {
+        Self {
+            write_bytes_max,
+            ..Self::new(VecDeque::new(), StreamEnd::Open)
         }
     }
 
@@ -104,14 +168,19 @@ impl AsyncRead for Scripted {
 
 impl AsyncWrite for Scripted {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // Whoever waits for the answer can go on.
+        // Whoever waits for the answer can go on, and so can whoever waits to write.
         cx.waker().wake_by_ref();
-        self.seen.written.borrow_mut().extend_from_slice(bytes);
-        Poll::Ready(Ok(bytes.len()))
+        if std::mem::take(&mut self.is_write_paused) {
+            return Poll::Pending;
+        }
+        self.is_write_paused = self.write_bytes_max < usize::MAX;
+        let taken = &bytes[..bytes.len().min(self.write_bytes_max)];
+        self.seen.written.borrow_mut().extend_from_slice(taken);
+        Poll::Ready(Ok(taken.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

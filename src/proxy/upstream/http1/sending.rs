@@ -203,3 +203,142 @@ impl<B: UploadBody> Sending<B> {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::pin::pin;
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use http::Request;
+
+    use super::super::scripted::{Scripted, ScriptedBody};
+    use super::super::{Buffers, Connection, ExchangeError, Outgoing};
+    use super::*;
+    use crate::clock::{Clock, Timestamp};
+    use crate::proxy::deadline::Sweep;
+    use crate::proxy::differential::settle;
+    use crate::request::hop_by_hop::tests::fields;
+
+    /// How far the body of a request came.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Sent {
+        /// It was written, and the connection waits for a response.
+        Whole(String),
+        /// It differs from its announced length, and the connection is closed.
+        Broken(String),
+    }
+
+    /// How many bytes an origin takes at a time.
+    const WRITE_BYTES: [usize; 4] = [1, 3, 20, usize::MAX];
+
+    /// Sends a request with this body to an origin that takes `write_bytes_max` bytes at a time.
+    fn send(body: ScriptedBody, write_bytes_max: usize, buffers: &Rc<Buffers>) -> Sent {
+        let request = Request::post("/").header("trailer", "x-sum, Content-Length");
+        let mut request = Outgoing::new(request.body(body).expect("a request"));
+        let origin = Scripted::silent(write_bytes_max);
+        let seen = origin.seen();
+        let connection = connection(origin, buffers);
+        let host = HeaderValue::from_static("a");
+        let (timeout, is_seen) = (Duration::from_mins(1), Cell::new(false));
+        let mut exchange = pin!(connection.exchange(&mut request, &host, timeout, &is_seen));
+        let mut ended = None;
+        settle(|cx| {
+            if ended.is_none()
+                && let Poll::Ready(result) = exchange.as_mut().poll(cx)
+            {
+                ended = Some(result);
+            }
+        });
+        let written = String::from_utf8(seen.written.take()).expect("text");
+        assert_eq!(is_seen.get(), !written.is_empty());
+        let body = written.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        match ended {
+            None => Sent::Whole(body.into()),
+            Some(Err(ExchangeError::Body(error))) => {
+                assert!(error.is::<WrongLength>(), "{error}");
+                assert_eq!(Rc::strong_count(&seen), 1, "the connection is closed");
+                Sent::Broken(body.into())
+            }
+            Some(other) => panic!("{other:?}"),
+        }
+    }
+
+    fn connection(origin: Scripted, buffers: &Rc<Buffers>) -> Connection<Scripted> {
+        let deadline = Sweep::new(Clock::manual(Timestamp(1))).deadline();
+        Connection::new(origin, deadline, Rc::clone(buffers))
+    }
+
+    #[test]
+    fn body_that_differs_from_its_length_is_cut_there_and_closes_the_connection() {
+        for (pieces, is_whole) in [
+            (&["abc"][..], true),
+            (&["a", "", "bc"], true),
+            // Nobody asks for more than was announced.
+            (&["abc", "d"], true),
+            (&["abcd"], false),
+            (&["ab", "cd"], false),
+            (&["ab"], false),
+            (&["ab", ""], false),
+            (&[], false),
+        ] {
+            for write_bytes in WRITE_BYTES {
+                let body = ScriptedBody::new(Some(3), pieces);
+                match send(body, write_bytes, &Rc::default()) {
+                    Sent::Whole(body) => assert!(is_whole && body == "abc", "{pieces:?}"),
+                    Sent::Broken(body) => {
+                        assert!(!is_whole && "abc".starts_with(&body), "{pieces:?}: {body}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chunked_body_ends_with_its_last_piece_and_not_with_an_empty_one() {
+        for (pieces, expected) in [
+            (&[][..], "0\r\n\r\n"),
+            (&[""], "0\r\n\r\n"),
+            (
+                &["", "a", "", "0123456789abcdef", ""],
+                "1\r\na\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n",
+            ),
+        ] {
+            for write_bytes in WRITE_BYTES {
+                let sent = send(ScriptedBody::new(None, pieces), write_bytes, &Rc::default());
+                assert_eq!(sent, Sent::Whole(expected.into()));
+            }
+        }
+    }
+
+    #[test]
+    fn trailers_are_sent_if_they_were_announced_and_may_be_trailers() {
+        let trailers = fields(&[("x-sum", "1"), ("content-length", "9"), ("x-other", "2")]);
+        let body =
+            |length, pieces| ScriptedBody::new(length, pieces).with_trailers(trailers.clone());
+        for write_bytes in WRITE_BYTES {
+            let send = |body| send(body, write_bytes, &Rc::default());
+            let expected = Sent::Whole("1\r\na\r\n0\r\nx-sum: 1\r\n\r\n".into());
+            assert_eq!(send(body(None, &["a"])), expected);
+            // A length has no room for trailers, and ends before them.
+            assert_eq!(send(body(Some(1), &["a"])), Sent::Whole("a".into()));
+            assert!(matches!(send(body(Some(2), &["a"])), Sent::Broken(_)));
+        }
+    }
+
+    #[test]
+    fn room_that_is_used_again_is_empty() {
+        let buffers = Rc::default();
+        let whole = || ScriptedBody::new(Some(3), &["abc"]);
+        let bodies = [whole(), ScriptedBody::new(Some(3), &["ab"]), whole()];
+        let sent = bodies.map(|body| send(body, usize::MAX, &buffers));
+        assert_eq!(sent[0], Sent::Whole("abc".into()));
+        assert_eq!(sent[2], sent[0]);
+        let room = connection(Scripted::silent(1), &buffers).0.room();
+        assert!(
+            room.is_empty() && room.capacity() > 0,
+            "{}",
+            room.capacity()
+        );
+    }}
