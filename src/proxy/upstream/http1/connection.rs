@@ -264,10 +264,10 @@ impl<T: Transport> Wire<T> {
         self.buffers.encoded.take()
     }
 
-    /// Takes back room whose bytes have been written.
+    /// Takes back room whose bytes have been written, if there is any.
     pub(super) fn recycle(&self, mut room: Vec<u8>) {
         room.clear();
-        if room.capacity() <= ROOM_BYTES_KEPT {
+        if (1..=ROOM_BYTES_KEPT).contains(&room.capacity()) {
             self.buffers.encoded.replace(room);
         }
     }

@@ -341,4 +341,12 @@ mod tests {
             "{}",
             room.capacity()
         );
-    }}
+    }
+    #[test]
+    fn request_without_room_takes_none_from_others() {
+        let connection = connection(Scripted::silent(1), &Rc::default());
+        connection.0.recycle(Vec::with_capacity(10));
+        connection.0.recycle(Vec::new());
+        assert_eq!(connection.0.room().capacity(), 10);
+    }
+}
