@@ -75,6 +75,22 @@ fn trailers_pass_in_both_directions() {
 }
 
 #[test]
+fn trailers_pass_without_a_body_before_them() {
+    worker(async {
+        let origin = Origin::new().await;
+        let mut client = client(&origin).await;
+        client
+            .say("GET / HTTP/1.1\r\nhost: a\r\nte: trailers\r\nconnection: te\r\n\r\n")
+            .await;
+        let head = "HTTP/1.1 200 OK\r\ntrailer: x-sum\r\ntransfer-encoding: chunked\r\n\r\n";
+        // They come with the head.
+        let answer = format!("{head}0\r\nx-sum: 8\r\n\r\n");
+        let (_wire, received) = join!(origin.answer(&answer), client.read_to(&answer));
+        assert_eq!(received, answer);
+    });
+}
+
+#[test]
 fn response_is_framed_for_the_client_as_the_origin_framed_it() {
     for (method, answer, received) in [
         (

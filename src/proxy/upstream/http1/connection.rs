@@ -182,6 +182,13 @@ impl<T: Transport, B: UploadBody> Exchange<'_, T, B> {
     /// Sends what can be sent, and reads what has come.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ResponseHead, Bytes), ExchangeError>> {
         self.send(cx)?;
+        if !self.request.sending.has_written() {
+            // Whatever comes before a request is no response to it.
+            return match self.write_error {
+                Some(_) => Poll::Ready(Err(self.closed(None))),
+                None => self.poll_overdue(cx),
+            };
+        }
         // A response may have come before the connection failed (413, 401), so a failed write ends
         // nothing: what can be read decides.
         while let Poll::Ready(read) = self.wire.poll_read(cx) {
@@ -200,6 +207,10 @@ impl<T: Transport, B: UploadBody> Exchange<'_, T, B> {
                 Err(bad) => return Poll::Ready(Err(ExchangeError::BadHead(bad))),
             }
         }
+        self.poll_overdue(cx)
+    }
+
+    fn poll_overdue<O>(&self, cx: &Context<'_>) -> Poll<Result<O, ExchangeError>> {
         if self.wire.deadline.is_over() {
             return Poll::Ready(Err(ExchangeError::Elapsed));
         }

@@ -151,8 +151,9 @@ impl<B: UploadBody> Sending<B> {
                 wire.await_client();
                 return Poll::Pending;
             }
-            if taken.is_pending() && self.encoded.len() > before {
-                // The client's connection yields a piece at a time, and may have another.
+            if taken.is_pending() && self.encoded.len() > before && self.has_written {
+                // The client's connection yields a piece at a time, and may have another. The first
+                // write does not wait, because a kept connection was looked at just before.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -191,8 +192,7 @@ impl<B: UploadBody> Sending<B> {
     ) -> Poll<io::Result<()>> {
         while self.written < self.encoded.len() {
             self.written += ready!(wire.poll_write(&self.encoded[self.written..], cx))?;
-            self.has_written = true;
-            if self.written < self.encoded.len() {
+            if std::mem::replace(&mut self.has_written, true) {
                 wire.await_origin();
             }
         }
