@@ -238,25 +238,28 @@ async fn visit<B: UploadBody>(
     if connection.is_some() {
         meter.metrics.reused(meter.worker);
     }
+    // Why the origin may have acted on a request that it did not answer.
+    let mut lost = None;
     let response = loop {
         let is_reused = connection.is_some();
         let connection = match connection.take() {
             Some(connection) => connection,
             // Rare, and boxed so that other requests do not need room for it.
-            None => Box::pin(fresh(pools, origin, http, meter)).await?,
+            None => (Box::pin(fresh(pools, origin, http, meter)).await)
+                .map_err(|error| lost.take().unwrap_or(error))?,
         };
         let timeout = terms.response_timeout;
         let exchanged = connection.exchange(request, &host, timeout, meter.is_sent);
         match exchanged.await {
             Ok(response) => break response,
-            Err(ExchangeError::Closed { repeat, .. })
-                if is_reused && repeat == Repeat::Unwritten => {}
-            Err(ExchangeError::Closed { repeat, .. })
-                if is_reused && repeat == Repeat::Idempotent && http.retries > 0 =>
-            {
-                meter.metrics.retried(meter.worker);
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => match error.repeat() {
+                Repeat::Unwritten if is_reused => {}
+                Repeat::Idempotent if is_reused && http.retries > 0 => {
+                    meter.metrics.retried(meter.worker);
+                    lost = Some(error.into());
+                }
+                _ => return Err(error.into()),
+            },
         }
     };
     let (head, receiving) = response.into_parts();

@@ -66,7 +66,7 @@ pub enum ExchangeError {
     Closed {
         /// Why the connection broke, if it was not just closed.
         error: Option<io::Error>,
-        /// Whether the request may be sent on another connection.
+        /// What that means for the request.
         repeat: Repeat,
     },
     /// The response is refused.
@@ -91,14 +91,23 @@ pub enum Repeat {
 /// Most bytes of one read.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
-/// A read that brings at most this much is copied, so that the buffer is free again.
-const COPIED_BYTES_MAX: usize = 8 * 1024;
+/// A read that brings at most this much is copied, so that the buffer is free again. Of a buffer that
+/// is given away, at least half is in use.
+const COPIED_BYTES_MAX: usize = READ_BYTES_MAX / 2;
 
-/// The room for a read is renewed when it is smaller than this.
-const READ_BYTES_MIN: usize = 16 * 1024;
+/// Room to write that has grown larger than this is not kept; pieces of an upload that are collected
+/// do not make it larger.
+const ROOM_BYTES_KEPT: usize = 128 * 1024;
 
-/// Room to write that has grown larger than this is not kept.
-const ROOM_BYTES_KEPT: usize = 64 * 1024;
+impl ExchangeError {
+    /// Whether the request may be sent on another connection.
+    pub fn repeat(&self) -> Repeat {
+        match self {
+            Self::Closed { repeat, .. } => *repeat,
+            Self::BadHead(_) | Self::Elapsed | Self::Body(_) => Repeat::Never,
+        }
+    }
+}
 
 impl Transport for TcpStream {
     fn seems_quiet(&self) -> bool {
@@ -317,7 +326,7 @@ impl<T: Transport> Wire<T> {
     /// Reads what is there; no byte means that the origin has closed its side by a FIN.
     pub(super) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let mut room = self.buffers.read.borrow_mut();
-        if room.capacity() < READ_BYTES_MIN {
+        if room.capacity() < COPIED_BYTES_MAX {
             room.reserve(READ_BYTES_MAX);
         }
         let mut transport = self.transport.borrow_mut();

@@ -211,10 +211,10 @@ mod tests {
     use std::rc::Rc;
     use std::time::Duration;
 
-    use http::Request;
+    use http::{Request, Response};
 
     use super::super::scripted::{Scripted, ScriptedBody};
-    use super::super::{Buffers, Connection, ExchangeError, Outgoing};
+    use super::super::{Buffers, Connection, ExchangeError, Outgoing, Receiving, Repeat};
     use super::*;
     use crate::clock::{Clock, Timestamp};
     use crate::proxy::deadline::Sweep;
@@ -233,12 +233,16 @@ mod tests {
     /// How many bytes an origin takes at a time.
     const WRITE_BYTES: [usize; 4] = [1, 3, 20, usize::MAX];
 
-    /// Sends a request with this body to an origin that takes `write_bytes_max` bytes at a time.
-    fn send(body: ScriptedBody, write_bytes_max: usize, buffers: &Rc<Buffers>) -> Sent {
+    /// What became of a request, and whether the origin may have seen it.
+    type Ended = (
+        Option<Result<Response<Receiving<Scripted>>, ExchangeError>>,
+        bool,
+    );
+
+    /// Sends a request with this body, and waits as long as something moves.
+    fn exchange(body: ScriptedBody, origin: Scripted, buffers: &Rc<Buffers>) -> Ended {
         let request = Request::post("/").header("trailer", "x-sum, Content-Length");
         let mut request = Outgoing::new(request.body(body).expect("a request"));
-        let origin = Scripted::silent(write_bytes_max);
-        let seen = origin.seen();
         let connection = connection(origin, buffers);
         let host = HeaderValue::from_static("a");
         let (timeout, is_seen) = (Duration::from_mins(1), Cell::new(false));
@@ -251,8 +255,16 @@ mod tests {
                 ended = Some(result);
             }
         });
+        (ended, is_seen.get())
+    }
+
+    /// Sends a request with this body to an origin that takes `write_bytes_max` bytes at a time.
+    fn send(body: ScriptedBody, write_bytes_max: usize, buffers: &Rc<Buffers>) -> Sent {
+        let origin = Scripted::silent(write_bytes_max);
+        let seen = origin.seen();
+        let (ended, is_seen) = exchange(body, origin, buffers);
         let written = String::from_utf8(seen.written.take()).expect("text");
-        assert_eq!(is_seen.get(), !written.is_empty());
+        assert_eq!(is_seen, !written.is_empty());
         let body = written.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         match ended {
             None => Sent::Whole(body.into()),
@@ -342,6 +354,16 @@ mod tests {
             room.capacity()
         );
     }
+
+    #[test]
+    fn request_of_which_nothing_is_written_may_be_sent_elsewhere() {
+        let origin = Scripted::silent(0);
+        let body = ScriptedBody::new(Some(1), &["a"]);
+        let (ended, is_seen) = exchange(body, origin, &Rc::default());
+        let error = ended.expect("an end").expect_err("no response");
+        assert_eq!((error.repeat(), is_seen), (Repeat::Unwritten, false));
+    }
+
     #[test]
     fn request_without_room_takes_none_from_others() {
         let connection = connection(Scripted::silent(1), &Rc::default());
