@@ -3,5 +3,6 @@
 mod harness;
 mod pooling;
 mod sending;
+mod sequences;
 mod streaming;
 mod through;

@@ -1,0 +1,308 @@
+//! What happens in a sequence, drawn before it begins: the same for the same seed.
+
+use std::ops::Range;
+
+/// Numbers that only look random (`SplitMix64`): the same for the same seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Draws(pub u64);
+
+/// Clients of one worker, each with its exchanges one after another, in front of some origins.
+#[derive(Debug)]
+pub struct Sequence {
+    pub origins: usize,
+    /// Each client's part of `exchanges`.
+    pub clients: Vec<Range<usize>>,
+    /// By nonce.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// A request, and how it is answered. Its nonce is in its target and in every byte of both bodies.
+#[derive(Debug)]
+pub struct Exchange {
+    pub nonce: usize,
+    pub method: &'static str,
+    pub upload: Upload,
+    pub client: Client,
+    pub script: Script,
+    /// For the order of small things: where bytes are cut, who waits a turn.
+    pub draws: Draws,
+}
+
+/// The body of a request.
+#[derive(Debug)]
+pub struct Upload {
+    pub framing: UploadFraming,
+    /// How many bytes are announced, or sent if none are.
+    pub bytes: usize,
+    pub end: UploadEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UploadFraming {
+    None,
+    Length,
+    Chunked,
+    ChunkedWithTrailers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UploadEnd {
+    Whole,
+    /// Half of it comes, then its end.
+    Short,
+    /// More comes than was announced.
+    Long,
+    /// Half of it comes, then an error.
+    Broken,
+}
+
+/// What the client does beside.
+#[derive(Debug)]
+pub struct Client {
+    /// How many turns pass before the request.
+    pub pause: usize,
+    pub leaves: Leaves,
+    /// How many turns pass before each piece of the answer is taken.
+    pub pace: usize,
+}
+
+/// When the client is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    Never,
+    /// After this many turns, unless the answer's head has come.
+    Turns(usize),
+    /// After this many frames of the answer's body, unless it has ended.
+    Frames(usize),
+}
+
+/// What the origin does with a request.
+#[derive(Debug)]
+pub struct Script {
+    /// Whether it answers before it reads the upload.
+    pub is_early: bool,
+    /// Interim answers before the real one.
+    pub interim: usize,
+    pub status: u16,
+    pub framing: AnswerFraming,
+    pub bytes: usize,
+    pub says_close: bool,
+    /// The part of the answer that is sent, in thousandths, if not all of it. A request that comes a second time
+    /// is answered in whole.
+    pub cut: Option<usize>,
+    pub surplus: Surplus,
+    pub end: End,
+    /// How many turns pass before surplus or end, once the answer is out; with none they come with it.
+    pub idle: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerFraming {
+    Length,
+    Chunked,
+    ChunkedWithTrailers,
+    /// Ends with the connection.
+    Close,
+}
+
+/// Bytes behind an answer that nobody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surplus {
+    None,
+    Byte,
+    Answer,
+    InterimAndAnswer,
+}
+
+/// What becomes of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Keep,
+    Close,
+    /// FIN, but what comes is still read, and not answered.
+    HalfClose,
+    Reset,
+}
+
+impl Sequence {
+    pub fn draw(seed: u64) -> Self {
+        // Nearby seeds must differ in their first numbers too.
+        let mut draws = Draws(seed).fork();
+        let mut exchanges = Vec::new();
+        let clients = (0..=draws.below(3)).map(|_| {
+            let first = exchanges.len();
+            for nonce in first..=first + draws.below(5) {
+                exchanges.push(Exchange::draw(nonce, draws.fork()));
+            }
+            first..exchanges.len()
+        });
+        Self {
+            clients: clients.collect(),
+            exchanges,
+            origins: 1 + draws.below(2),
+        }
+    }
+}
+
+impl Exchange {
+    fn draw(nonce: usize, mut draws: Draws) -> Self {
+        let method = draws.of(&[
+            "GET", "GET", "HEAD", "POST", "POST", "PUT", "DELETE", "OPTIONS",
+        ]);
+        let client = Client {
+            pause: draws.of(&[0, 0, 1, 5, 20]),
+            leaves: match draws.below(12) {
+                0 => Leaves::Turns(draws.below(12)),
+                1 => Leaves::Frames(draws.below(4)),
+                _ => Leaves::Never,
+            },
+            pace: draws.of(&[0, 0, 0, 1, 8]),
+        };
+        Self {
+            nonce,
+            method,
+            upload: Upload::draw(method, &mut draws),
+            client,
+            script: Script::draw(&mut draws),
+            draws,
+        }
+    }
+
+    /// Whether the answer has no body, whatever its head says.
+    pub fn is_bodiless(&self) -> bool {
+        self.method == "HEAD" || matches!(self.script.status, 204 | 304)
+    }
+
+    /// Whether it may be sent a second time if nothing of an answer came.
+    pub fn is_repeatable(&self) -> bool {
+        self.method != "POST" && self.upload.framing == UploadFraming::None
+    }
+
+    /// Whether another request may follow on the connection of its answer, if that is whole and nothing follows it.
+    pub fn leaves_connection_open(&self) -> bool {
+        let is_unexpected = matches!(self.method, "GET" | "HEAD" | "DELETE")
+            && self.upload.framing != UploadFraming::None;
+        let ends_with_connection =
+            self.script.framing == AnswerFraming::Close && !self.is_bodiless();
+        !self.script.says_close && !ends_with_connection && !is_unexpected
+    }
+}
+
+impl Upload {
+    fn draw(method: &str, draws: &mut Draws) -> Self {
+        use UploadFraming::{Chunked, ChunkedWithTrailers, Length, None};
+        let framing = match method {
+            "POST" | "PUT" => draws.of(&[Length, Length, Chunked, ChunkedWithTrailers, None]),
+            _ => draws.of(&[None, None, None, None, None, None, Length, Chunked]),
+        };
+        let bytes = match framing {
+            None => 0,
+            Length => 1 + draws.length(),
+            Chunked | ChunkedWithTrailers => draws.length(),
+        };
+        let end = match draws.below(16) {
+            0 if framing != None => UploadEnd::Broken,
+            1 if framing == Length => UploadEnd::Short,
+            2 if framing == Length => UploadEnd::Long,
+            _ => UploadEnd::Whole,
+        };
+        Self {
+            framing,
+            bytes,
+            end,
+        }
+    }
+}
+
+impl Script {
+    fn draw(draws: &mut Draws) -> Self {
+        use AnswerFraming::{Chunked, ChunkedWithTrailers, Close, Length};
+        let mut script = Self {
+            is_early: draws.below(6) == 0,
+            interim: draws.of(&[0, 0, 0, 0, 1, 3]),
+            status: draws.of(&[200, 200, 200, 201, 204, 206, 301, 304, 404, 413, 500, 503]),
+            framing: draws.of(&[
+                Length,
+                Length,
+                Length,
+                Chunked,
+                Chunked,
+                ChunkedWithTrailers,
+                Close,
+            ]),
+            bytes: draws.length(),
+            says_close: draws.below(16) == 0,
+            cut: (draws.below(6) == 0).then(|| draws.of(&[0, 0, 1]) * draws.below(1000)),
+            surplus: Surplus::None,
+            end: draws.of(&[
+                End::Keep,
+                End::Keep,
+                End::Keep,
+                End::Close,
+                End::HalfClose,
+                End::Reset,
+            ]),
+            idle: draws.of(&[0, 0, 1, 3, 10]),
+        };
+        if script.framing == Close {
+            script.end = draws.of(&[End::Close, End::HalfClose, End::Reset]);
+            script.idle = 0;
+            // It would look whole if it ended early with FIN.
+            if script.cut.is_some() {
+                script.end = End::Reset;
+            }
+        } else if script.cut.is_none() && draws.below(8) == 0 {
+            script.surplus = draws.of(&[Surplus::Byte, Surplus::Answer, Surplus::InterimAndAnswer]);
+            // The last piece of the answer and the surplus must go out at once.
+            script.bytes = script.bytes.min(1000);
+            script.idle = 0;
+        }
+        if script.cut.is_some() && script.end == End::Keep {
+            script.end = End::Close;
+        }
+        script
+    }
+}
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Begins numbers of their own.
+    pub fn fork(&mut self) -> Self {
+        Self(self.next())
+    }
+
+    /// Draws a number below `bound`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        let drawn = self.next() % bound as u64;
+        usize::try_from(drawn).expect("below a usize")
+    }
+
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    /// Draws the length of a body: mostly short, now and then more than fits in buffers.
+    fn length(&mut self) -> usize {
+        let bound = self.of(&[1, 10, 10, 100, 100, 3000, 3000, 70_000]);
+        let bound = if self.below(64) == 0 { 400_000 } else { bound };
+        self.below(bound)
+    }
+}
+
+/// Makes a body of which every few bytes name their nonce.
+pub fn content(direction: char, nonce: usize, bytes: usize) -> Vec<u8> {
+    let unit = format!("{direction}{nonce};");
+    let mut content = unit.repeat(bytes / unit.len() + 1).into_bytes();
+    content.truncate(bytes);
+    content
+}
+
+pub const UP: char = 'u';
+pub const DOWN: char = 'd';
