@@ -1,5 +1,6 @@
 //! The upstream side against origins whose every byte a test writes.
 
+mod early;
 mod harness;
 mod pooling;
 mod sending;

@@ -1,0 +1,158 @@
+//! Answers that come before the upload has been sent, and what remains of them when the upload fails.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::join;
+
+use super::harness::{
+    Answer, BoxError, Gateway, OK, Origin, TestBody, Wire, get, read, request, worker,
+};
+
+/// More than the buffers of both sockets hold, so that writing fails while the answer waits to be read.
+const UPLOAD_BYTES: usize = 16 << 20;
+
+fn upload() -> TestBody {
+    let body = Full::from(vec![b'x'; UPLOAD_BYTES]);
+    body.map_err(BoxError::from).boxed_unsync()
+}
+
+/// Answers a request of which only the head has been read, and resets the connection.
+async fn answer_and_reset(mut wire: Wire, answer: &str) {
+    wire.head().await;
+    wire.say(answer).await;
+    reset(wire);
+}
+
+fn reset(wire: Wire) {
+    let set = SockRef::from(&wire.0).set_linger(Some(Duration::ZERO));
+    set.expect("a socket takes options");
+    drop(wire);
+}
+
+/// Sends an upload that is answered early, on a connection that was used before or on a fresh one.
+async fn answered_early(
+    gateway: &Gateway,
+    origin: &Origin,
+    is_reused: bool,
+    answer: &str,
+) -> Answer {
+    let used = if is_reused {
+        let (answer, wire) = join!(gateway.send(get("/before")), origin.answer(OK));
+        read(answer).await;
+        Some(wire)
+    } else {
+        None
+    };
+    let (answer, ()) = join!(gateway.send(request("POST", "/", upload())), async {
+        let wire = match used {
+            Some(wire) => wire,
+            None => origin.accept().await,
+        };
+        answer_and_reset(wire, answer).await;
+    });
+    answer
+}
+
+#[test]
+fn answer_that_is_there_when_the_upload_fails_is_passed_on() {
+    for is_reused in [false, true] {
+        for answer in [
+            "HTTP/1.1 413 Content Too Large\r\ncontent-length: 8\r\n\r\ntoo much",
+            "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 8\r\n\r\ntoo much",
+            "HTTP/1.1 401 Unauthorized\r\ntransfer-encoding: chunked\r\n\r\n8\r\ntoo much\r\n0\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 401 Unauthorized\r\ncontent-length: 8\r\n\r\ntoo much",
+        ] {
+            worker(async {
+                let origin = Origin::new().await;
+                let gateway = Gateway::new(&[&origin]);
+                let early = answered_early(&gateway, &origin, is_reused, answer).await;
+                let status = early.as_ref().map(http::Response::status).ok();
+                assert!(
+                    status.is_some_and(|it| answer.contains(it.as_str())),
+                    "{answer}"
+                );
+                assert_eq!(read(early).await, "too much", "{answer}");
+                assert_eq!(gateway.pools.idle(), 0, "{answer}");
+            });
+        }
+    }
+}
+
+#[test]
+fn answer_that_a_reset_cuts_short_during_the_upload_never_looks_whole() {
+    for is_reused in [false, true] {
+        for answer in [
+            "",
+            "HTTP/1.1 413 Content Too Large\r\ncontent-le",
+            "HTTP/1.1 413 Content Too Large\r\ncontent-length: 9\r\n\r\ntoo much",
+            "HTTP/1.1 413 Content Too Large\r\ntransfer-encoding: chunked\r\n\r\n8\r\ntoo much\r\n",
+        ] {
+            worker(async {
+                let origin = Origin::new().await;
+                let gateway = Gateway::new(&[&origin]);
+                let early = answered_early(&gateway, &origin, is_reused, answer).await;
+                if let Ok(response) = early {
+                    let collected = response.into_body().collect().await;
+                    assert!(collected.is_err(), "{answer}");
+                }
+                assert_eq!(gateway.pools.idle(), 0, "{answer}");
+            });
+        }
+    }
+}
+
+#[test]
+fn body_without_a_length_that_ends_with_a_reset_is_broken() {
+    for is_whole_at_once in [true, false] {
+        worker(async {
+            let origin = Origin::new().await;
+            let gateway = Gateway::new(&[&origin]);
+            let (answer, mut wire) = join!(
+                gateway.send(get("/")),
+                origin.answer("HTTP/1.1 200 OK\r\n\r\nsome")
+            );
+            let mut body = answer.expect("a response").into_body();
+            if !is_whole_at_once {
+                body.frame().await.expect("a frame").expect("data");
+                wire.say("more").await;
+            }
+            reset(wire);
+            assert!(body.collect().await.is_err(), "{is_whole_at_once}");
+        });
+    }
+}
+
+/// Neither direction waits for the other: not even a client that takes nothing of its answer before its request is sent.
+#[test]
+fn upload_is_sent_to_its_end_while_nobody_takes_the_answer() {
+    worker(async {
+        let origin = Origin::new().await;
+        let gateway = Gateway::new(&[&origin]);
+        let (answer, wire) = join!(gateway.send(request("POST", "/", upload())), async {
+            let mut wire = origin.accept().await;
+            wire.head().await;
+            wire.say(&format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {UPLOAD_BYTES}\r\n\r\n"
+            ))
+            .await;
+            wire
+        });
+        let (mut reading, mut writing) = wire.0.into_split();
+        let answering = tokio::task::spawn_local(async move {
+            let answer = vec![b'y'; UPLOAD_BYTES];
+            writing.write_all(&answer).await.expect("a reader");
+            writing
+        });
+        let mut upload = vec![0; UPLOAD_BYTES];
+        reading
+            .read_exact(&mut upload)
+            .await
+            .expect("the whole upload");
+        assert!(!answering.is_finished(), "the answer is held back");
+        assert_eq!(read(answer).await.len(), UPLOAD_BYTES);
+        answering.await.expect("an origin that ends");
+    });
+}
