@@ -1,7 +1,8 @@
 //! The mini garden: real origins, each of which says for which path it takes a request.
 //!
 //! nginx, Node and Python read one target in their own ways, and a policy holds only if none of
-//! them finds a resource there that the gateway did not see. A missing binary fails the test.
+//! them finds a resource there that the gateway did not see. HAProxy reads messages too. A missing
+//! binary fails the test.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,8 +21,9 @@ pub struct Garden {
     /// Each origin's name and address.
     pub origins: Vec<(&'static str, SocketAddr)>,
     /// Those that answer with the whole request as they read it: its method and target, its host,
-    /// its body. nginx has it from Node, as a proxy.
-    pub echoes: [(&'static str, SocketAddr); 3],
+    /// its body; again in `X-Read`, in hex, for answers without a body. nginx and HAProxy have it
+    /// from Node, as proxies.
+    pub echoes: [(&'static str, SocketAddr); 4],
     /// The paths that nginx has a location of its own for.
     literals: Vec<String>,
     _running: Vec<Running>,
@@ -51,6 +53,7 @@ impl Garden {
         let (python, [python_address, wsgi_address, python_echo]) =
             script("python3", &folder.join("origin.py"), PYTHON);
         let (nginx, [nginx_address, nginx_echo]) = nginx(folder, literals, node_echo);
+        let (haproxy, haproxy_echo) = haproxy(folder, node_echo);
         Self {
             origins: vec![
                 ("nginx", nginx_address),
@@ -62,9 +65,10 @@ impl Garden {
                 ("nginx", nginx_echo),
                 ("node", node_echo),
                 ("python", python_echo),
+                ("haproxy", haproxy_echo),
             ],
             literals: literals.iter().map(|&path| path.to_owned()).collect(),
-            _running: vec![nginx, node, python],
+            _running: vec![nginx, haproxy, node, python],
             _directory: directory,
         }
     }
@@ -143,18 +147,50 @@ fn nginx(folder: &Path, literals: &[&str], behind: SocketAddr) -> (Running, [Soc
     let file = folder.join("nginx.conf");
     let text = nginx_conf(folder, addresses, literals, behind);
     fs::write(&file, text).expect("the directory is writable");
-    // Debian keeps it where only root looks.
-    let installed = Path::new("/usr/sbin/nginx");
-    let mut command = Command::new(if installed.exists() {
-        installed
-    } else {
-        Path::new("nginx")
-    });
+    let mut command = server("nginx");
     command.arg("-p").arg(folder).arg("-c").arg(&file);
     let child = command.args(["-e", "stderr"]).spawn();
     let running = Running(child.expect("nginx is installed"));
     eventually("nginx listens", || Client::try_connect(addresses[1]).ok());
     (running, addresses)
+}
+
+/// Starts HAProxy in the foreground, as a proxy to `behind`.
+#[track_caller]
+fn haproxy(folder: &Path, behind: SocketAddr) -> (Running, SocketAddr) {
+    let address = free_address();
+    let file = folder.join("haproxy.cfg");
+    let text = format!(
+        "global
+    maxconn 100
+defaults
+    mode http
+    timeout client 1m
+    timeout connect 10s
+    timeout server 1m
+listen echo
+    bind {address}
+    server node {behind}
+"
+    );
+    fs::write(&file, text).expect("the directory is writable");
+    let child = server("haproxy")
+        .args(["-q", "-db", "-f"])
+        .arg(&file)
+        .spawn();
+    let running = Running(child.expect("haproxy is installed"));
+    eventually("haproxy listens", || Client::try_connect(address).ok());
+    (running, address)
+}
+
+/// Returns a command that Debian keeps where only root looks.
+fn server(name: &str) -> Command {
+    let installed = Path::new("/usr/sbin").join(name);
+    Command::new(if installed.exists() {
+        installed
+    } else {
+        name.into()
+    })
 }
 
 /// Writes a file in which every location answers `=` or `/` and the path that nginx matched it by;

@@ -30,7 +30,11 @@ const echo = http.createServer((request, response) => {
   const { method, url, headers } = request;
   const pieces = [];
   request.on("data", (piece) => pieces.push(piece));
-  request.on("end", () => response.end(`${method} ${url}\n${headers.host}\n${Buffer.concat(pieces)}`));
+  request.on("end", () => {
+    const read = Buffer.from(`${method} ${url}\n${headers.host}\n${Buffer.concat(pieces)}`);
+    response.setHeader("X-Read", read.toString("hex"));
+    response.end(read);
+  });
 });
 
 const listen = (server, next) => {

@@ -38,22 +38,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Echo(http.server.BaseHTTPRequestHandler):
-    """Answers with the whole request as it was read."""
+    """Answers with the whole request as it was read, whatever its method is."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1
 
-    def do_GET(self):
+    def __getattr__(self, name):
+        if name.startswith("do_"):
+            return self.echo
+        raise AttributeError(name)
+
+    def echo(self):
         read = self.chunks() if "Transfer-Encoding" in self.headers else self.content()
         head = f"{self.command} {self.path}\n{self.headers['Host']}\n"
         body = head.encode() + read
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Read", body.hex())
         self.end_headers()
-        self.wfile.write(body)
-
-    do_POST = do_GET
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def content(self):
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))

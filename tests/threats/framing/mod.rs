@@ -12,6 +12,7 @@ mod chunks;
 mod codings;
 mod heads;
 mod hop_by_hop;
+mod readers;
 mod switching;
 mod targets;
 
