@@ -182,6 +182,30 @@ fn an_upstream_whose_connection_never_stands_is_answered_in_time() {
 }
 
 #[test]
+fn a_request_that_is_sent_again_is_charged_once() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        // The second request and the fifth are the last on their connections, and get no answer.
+        if matches!(exchange.index, 1 | 4) {
+            return Ok(After::Close);
+        }
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        Ok(After::Keep)
+    });
+    let config = Config::limited(origin.url(), "quota = '100 per minute'").one_worker();
+    let running = start(&config);
+    let mut client = Client::connect(running.public);
+    for (target, left) in [("/1", 99), ("/2", 98), ("/3", 97)] {
+        let answer = client.get(target, "");
+        assert_eq!((answer.status, answer.text()), (200, "ok".to_owned()));
+        assert_eq!(remaining(&answer, "p"), left, "{target}");
+    }
+    assert_eq!(client.post("/4", "", "body").status, 502);
+    assert_eq!(remaining(&client.get("/5", ""), "p"), 95);
+    assert_eq!(origin.targets(), ["/1", "/2", "/2", "/3", "/4", "/5"]);
+}
+
+#[test]
 fn a_client_that_reads_nothing_until_it_has_sent_everything_deadlocks_nothing() {
     const BODY_BYTES: usize = 16 << 20;
     for framing in [

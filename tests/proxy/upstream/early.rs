@@ -87,6 +87,9 @@ fn answer_that_a_reset_cuts_short_during_the_upload_never_looks_whole() {
         for answer in [
             "",
             "HTTP/1.1 413 Content Too Large\r\ncontent-le",
+            "HTTP/1.1 413 Content Too Large\r\n\r\n",
+            "HTTP/1.1 413 Content Too Large\r\n\r\ntoo much",
+            "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\n\r\ntoo much",
             "HTTP/1.1 413 Content Too Large\r\ncontent-length: 9\r\n\r\ntoo much",
             "HTTP/1.1 413 Content Too Large\r\ntransfer-encoding: chunked\r\n\r\n8\r\ntoo much\r\n",
         ] {

@@ -3,6 +3,7 @@
 mod early;
 mod harness;
 mod pooling;
+mod retrying;
 mod sending;
 mod sequences;
 mod streaming;

@@ -77,6 +77,35 @@ fn connection_is_kept_only_if_the_response_lets_it() {
 }
 
 #[test]
+fn connection_is_not_kept_after_an_answer_that_announces_a_body_and_cannot_have_one() {
+    for (answer, idle) in [
+        ("HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n", 0),
+        ("HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\nok", 0),
+        (
+            "HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n",
+            0,
+        ),
+        (
+            "HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            0,
+        ),
+        // Here it is the length of what a GET would have been answered.
+        ("HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n", 1),
+    ] {
+        worker(async {
+            let origin = Origin::new().await;
+            let gateway = Gateway::new(&[&origin]);
+            let (response, _wire) = join!(gateway.send(get("/")), origin.answer(answer));
+            // A refused answer is as good.
+            if response.is_ok() || idle > 0 {
+                assert_eq!(read(response).await, "", "{answer}");
+            }
+            assert_eq!(gateway.pools.idle(), idle, "{answer}");
+        });
+    }
+}
+
+#[test]
 fn connection_is_not_kept_while_the_request_is_still_being_sent() {
     worker(async {
         let origin = Origin::new().await;
