@@ -10,7 +10,7 @@ use super::{BadBody, FIELDS_MAX};
 /// Decodes a chunked body, in whatever pieces it comes.
 #[derive(Debug)]
 pub(super) struct Chunked {
-    place: Place,
+    place: ChunkPlace,
     /// Bytes of extensions so far, in all chunks, and of white space before them.
     extension_bytes: usize,
     trailers: Section,
@@ -18,7 +18,7 @@ pub(super) struct Chunked {
 
 /// Where the next byte belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkPlace {
     /// In a chunk's size, of which this many digits have come.
     Size { digits: u8, size: u64 },
     /// In white space after a chunk's size.
@@ -40,7 +40,7 @@ enum Place {
 }
 
 /// Before the first digit of a chunk's size.
-const SIZE: Place = Place::Size { digits: 0, size: 0 };
+const SIZE: ChunkPlace = ChunkPlace::Size { digits: 0, size: 0 };
 
 /// Most digits of a chunk's size: as many as 64 bits have.
 const SIZE_DIGITS_MAX: u8 = 16;
@@ -98,7 +98,7 @@ impl Chunked {
 
     /// Whether the body has ended.
     pub(super) fn is_end(&self) -> bool {
-        self.place == Place::End
+        self.place == ChunkPlace::End
     }
 
     /// Takes the data of all chunks in `bytes`, or the trailers; none if more must come first, or if
@@ -107,22 +107,22 @@ impl Chunked {
         let mut data = Joined::default();
         while let Some(&byte) = bytes.first() {
             match self.place {
-                Place::Data(left) => {
+                ChunkPlace::Data(left) => {
                     let taken = usize::try_from(left).map_or(bytes.len(), |it| it.min(bytes.len()));
                     self.place = match left - taken as u64 {
-                        0 => Place::DataEnd,
-                        left => Place::Data(left),
+                        0 => ChunkPlace::DataEnd,
+                        left => ChunkPlace::Data(left),
                     };
                     data.push(bytes.split_to(taken), bytes.len());
                 }
-                Place::Trailers if data.is_empty() => {
+                ChunkPlace::Trailers if data.is_empty() => {
                     let Some(section) = self.trailers.take(bytes)? else {
                         break;
                     };
-                    self.place = Place::End;
+                    self.place = ChunkPlace::End;
                     return Ok(parse_trailers(&section)?.map(Frame::trailers));
                 }
-                Place::Trailers | Place::End => break,
+                ChunkPlace::Trailers | ChunkPlace::End => break,
                 place => match self.step(place, byte) {
                     Ok(place) => {
                         self.place = place;
@@ -138,39 +138,42 @@ impl Chunked {
     }
 
     /// Takes one byte of what stands around the data.
-    fn step(&mut self, place: Place, byte: u8) -> Result<Place, BadBody> {
+    fn step(&mut self, place: ChunkPlace, byte: u8) -> Result<ChunkPlace, BadBody> {
         Ok(match (place, byte) {
-            (Place::Size { digits, size }, _) if byte.is_ascii_hexdigit() => {
+            (ChunkPlace::Size { digits, size }, _) if byte.is_ascii_hexdigit() => {
                 if digits == SIZE_DIGITS_MAX {
                     return Err(BadBody::Chunk);
                 }
                 let value = char::from(byte).to_digit(16).map_or(0, u64::from);
-                Place::Size {
+                ChunkPlace::Size {
                     digits: digits + 1,
                     size: size << 4 | value,
                 }
             }
             (
-                Place::Size { digits: 1.., size }
-                | Place::WhiteSpace { size }
-                | Place::Extension { size },
+                ChunkPlace::Size { digits: 1.., size }
+                | ChunkPlace::WhiteSpace { size }
+                | ChunkPlace::Extension { size },
                 b'\r',
-            ) => Place::SizeEnd { size },
-            (Place::Size { digits: 1.., size } | Place::WhiteSpace { size }, b';') => {
-                Place::Extension { size }
+            ) => ChunkPlace::SizeEnd { size },
+            (ChunkPlace::Size { digits: 1.., size } | ChunkPlace::WhiteSpace { size }, b';') => {
+                ChunkPlace::Extension { size }
             }
-            (Place::Size { digits: 1.., size } | Place::WhiteSpace { size }, b' ' | b'\t') => {
+            (
+                ChunkPlace::Size { digits: 1.., size } | ChunkPlace::WhiteSpace { size },
+                b' ' | b'\t',
+            ) => {
                 self.count_extension()?;
-                Place::WhiteSpace { size }
+                ChunkPlace::WhiteSpace { size }
             }
-            (Place::Extension { .. }, b'\t' | b' '..=b'~' | 0x80..) => {
+            (ChunkPlace::Extension { .. }, b'\t' | b' '..=b'~' | 0x80..) => {
                 self.count_extension()?;
                 place
             }
-            (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailers,
-            (Place::SizeEnd { size }, b'\n') => Place::Data(size),
-            (Place::DataEnd, b'\r') => Place::DataLineFeed,
-            (Place::DataLineFeed, b'\n') => SIZE,
+            (ChunkPlace::SizeEnd { size: 0 }, b'\n') => ChunkPlace::Trailers,
+            (ChunkPlace::SizeEnd { size }, b'\n') => ChunkPlace::Data(size),
+            (ChunkPlace::DataEnd, b'\r') => ChunkPlace::DataLineFeed,
+            (ChunkPlace::DataLineFeed, b'\n') => SIZE,
             _ => return Err(BadBody::Chunk),
         })
     }

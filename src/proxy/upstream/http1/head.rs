@@ -40,15 +40,15 @@ pub struct ResponseHead {
 /// What fields say of the body's end and of the connection.
 #[derive(Debug, Default)]
 struct Stated {
-    codings: Values,
-    lengths: Values,
+    codings: FieldValues,
+    lengths: FieldValues,
     /// The values of Connection.
-    options: Values,
+    options: FieldValues,
     keep_alive: Option<Duration>,
 }
 
 /// The values of a field that usually comes once at most.
-type Values = SmallVec<[HeaderValue; 1]>;
+type FieldValues = SmallVec<[HeaderValue; 1]>;
 
 /// Why a head is refused; its connection is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -157,7 +157,8 @@ fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<(Response<()>, Stated)
         let (Ok(name), Ok(value)) = (name, value) else {
             return Err(BadHead::Malformed);
         };
-        if stated.takes(&name, &value) {
+        stated.note(&name, &value);
+        if !hop_by_hop::is_hop_by_hop(&name) {
             headers.append(name, value);
         }
     }
@@ -167,8 +168,8 @@ fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<(Response<()>, Stated)
 }
 
 impl Stated {
-    /// Notes what a field says; returns whether it is passed on.
-    fn takes(&mut self, name: &HeaderName, value: &HeaderValue) -> bool {
+    /// Notes what a field says.
+    fn note(&mut self, name: &HeaderName, value: &HeaderValue) {
         match *name {
             CONTENT_LENGTH => self.lengths.push(value.clone()),
             TRANSFER_ENCODING => self.codings.push(value.clone()),
@@ -176,13 +177,19 @@ impl Stated {
             _ if *name == KEEP_ALIVE => self.keep_alive = hop_by_hop::keep_alive_timeout(value),
             _ => {}
         }
-        !hop_by_hop::is_hop_by_hop(name)
     }
 
     /// Says what the head of the response to a `method` request means.
     fn head(self, mut response: Response<()>, method: &Method) -> Result<ResponseHead, BadHead> {
         let (status, version) = (response.status(), response.version());
         let stated = self.framing(version)?;
+        if let BodyFraming::Length(bytes) = stated
+            && matches!(self.lengths[0].as_bytes(), [b'0', _, ..])
+        {
+            // Some read a number with a leading zero as octal.
+            let length = HeaderValue::from(bytes);
+            response.headers_mut().insert(CONTENT_LENGTH, length);
+        }
         let framing = match status {
             _ if *method == Method::HEAD => BodyFraming::None,
             StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => BodyFraming::None,

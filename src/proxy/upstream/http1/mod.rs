@@ -46,6 +46,7 @@
 mod body;
 mod chunked;
 mod connection;
+mod exchange;
 mod head;
 mod receiving;
 mod request;
@@ -63,7 +64,8 @@ use bytes::Bytes;
 use http_body::Body;
 
 pub use self::body::{BadBody, BodyReader};
-pub use self::connection::{Buffers, Connection, ExchangeError, Repeat, Transport};
+pub use self::connection::{Buffers, Connection, Transport};
+pub use self::exchange::{ExchangeError, Repeat};
 pub use self::head::{BadHead, HeadReader, ResponseHead};
 pub use self::receiving::{BrokenBody, Receiving, UpstreamBodyError};
 pub use self::request::Outgoing;

@@ -169,7 +169,7 @@ impl<T: Transport> Receiving<T> {
     pub fn take_connection(&mut self) -> Option<Connection<T>> {
         let connection = self.connection.take_if(|_| self.reader.is_end())?;
         self.upload = None;
-        let is_reusable = !self.is_last && self.unread.is_empty() && connection.0.is_sent();
+        let is_reusable = !self.is_last && self.unread.is_empty() && connection.0.is_written();
         is_reusable.then_some(connection)
     }
 }

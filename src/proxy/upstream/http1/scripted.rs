@@ -126,11 +126,11 @@ impl Scripted {
 }
 
 impl Transport for Scripted {
-    fn seems_quiet(&self) -> bool {
+    fn seems_quiet(&mut self) -> bool {
         self.is_quiet()
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_quiet(&mut self) -> bool {
         self.pieces.is_empty() && self.end == StreamEnd::Open
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Sending<B> {
     encoded: Vec<u8>,
     /// How much of `encoded` has been written.
     written: usize,
-    /// How much of `encoded` is the head, until any of it has been written.
+    /// How much of `encoded` is the head.
     head_bytes: usize,
     has_written: bool,
     /// The rest of the body; none if it has been taken to its end.
@@ -65,21 +65,16 @@ impl<B> Sending<B> {
         }
     }
 
-    /// Begins to write the request into `room`. If it was begun before, nothing of
-    /// it must have been written, or it has no content.
-    pub(super) fn begin(&mut self, head: &RequestHead, host: &HeaderValue, mut room: Vec<u8>) {
-        head.encode(host, &mut room);
-        let head_bytes = room.len();
-        room.extend_from_slice(&self.encoded[self.head_bytes..]);
-        *self = Self {
-            encoded: room,
-            written: 0,
-            head_bytes,
-            has_written: false,
-            body: self.body.take(),
-            framing: self.framing,
-            trailers: std::mem::take(&mut self.trailers),
-        };
+    /// Begins to write the request into `buffer`. If it was begun before, nothing of it must have been
+    /// written, or it has no content.
+    pub(super) fn begin(&mut self, head: &RequestHead, host: &HeaderValue, mut buffer: Vec<u8>) {
+        head.encode(host, &mut buffer);
+        let head_bytes = buffer.len();
+        buffer.extend_from_slice(&self.encoded[self.head_bytes..]);
+        self.encoded = buffer;
+        self.head_bytes = head_bytes;
+        self.written = 0;
+        self.has_written = false;
     }
 
     /// Whether any byte of it has been written.
@@ -145,7 +140,7 @@ impl<B: UploadBody> Sending<B> {
             if self.encoded.is_empty() {
                 wire.recycle(std::mem::take(&mut self.encoded));
                 if self.body.is_none() {
-                    wire.sent();
+                    wire.note_written();
                     return Poll::Ready(Ok(()));
                 }
                 wire.await_client();
@@ -173,7 +168,7 @@ impl<B: UploadBody> Sending<B> {
             let frame = ready!(Pin::new(body).poll_frame(cx)).transpose();
             wire.await_origin();
             if self.encoded.capacity() == 0 {
-                self.encoded = wire.room();
+                self.encoded = wire.buffer();
             }
             match frame.map_err(Into::into)?.map(Frame::into_data) {
                 Some(Ok(data)) => self.take_data(&data)?,
@@ -193,7 +188,7 @@ impl<B: UploadBody> Sending<B> {
         while self.written < self.encoded.len() {
             self.written += ready!(wire.poll_write(&self.encoded[self.written..], cx))?;
             if std::mem::replace(&mut self.has_written, true) {
-                wire.await_origin();
+                wire.restart_timeout();
             }
         }
         ready!(wire.poll_flush(cx))?;
@@ -245,8 +240,8 @@ mod tests {
         let mut request = Outgoing::new(request.body(body).expect("a request"));
         let connection = connection(origin, buffers);
         let host = HeaderValue::from_static("a");
-        let (timeout, is_seen) = (Duration::from_mins(1), Cell::new(false));
-        let mut exchange = pin!(connection.exchange(&mut request, &host, timeout, &is_seen));
+        let (timeout, is_sent) = (Duration::from_mins(1), Cell::new(false));
+        let mut exchange = pin!(connection.exchange(&mut request, &host, timeout, &is_sent));
         let mut ended = None;
         settle(|cx| {
             if ended.is_none()
@@ -255,16 +250,16 @@ mod tests {
                 ended = Some(result);
             }
         });
-        (ended, is_seen.get())
+        (ended, is_sent.get())
     }
 
     /// Sends a request with this body to an origin that takes `write_bytes_max` bytes at a time.
     fn send(body: ScriptedBody, write_bytes_max: usize, buffers: &Rc<Buffers>) -> Sent {
         let origin = Scripted::silent(write_bytes_max);
         let seen = origin.seen();
-        let (ended, is_seen) = exchange(body, origin, buffers);
+        let (ended, is_sent) = exchange(body, origin, buffers);
         let written = String::from_utf8(seen.written.take()).expect("text");
-        assert_eq!(is_seen, !written.is_empty());
+        assert_eq!(is_sent, !written.is_empty());
         let body = written.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         match ended {
             None => Sent::Whole(body.into()),
@@ -340,18 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn room_that_is_used_again_is_empty() {
+    fn buffer_that_is_used_again_is_empty() {
         let buffers = Rc::default();
         let whole = || ScriptedBody::new(Some(3), &["abc"]);
         let bodies = [whole(), ScriptedBody::new(Some(3), &["ab"]), whole()];
         let sent = bodies.map(|body| send(body, usize::MAX, &buffers));
         assert_eq!(sent[0], Sent::Whole("abc".into()));
         assert_eq!(sent[2], sent[0]);
-        let room = connection(Scripted::silent(1), &buffers).0.room();
+        let buffer = connection(Scripted::silent(1), &buffers).0.buffer();
         assert!(
-            room.is_empty() && room.capacity() > 0,
+            buffer.is_empty() && buffer.capacity() > 0,
             "{}",
-            room.capacity()
+            buffer.capacity()
         );
     }
 
@@ -359,16 +354,16 @@ mod tests {
     fn request_of_which_nothing_is_written_may_be_sent_elsewhere() {
         let origin = Scripted::silent(0);
         let body = ScriptedBody::new(Some(1), &["a"]);
-        let (ended, is_seen) = exchange(body, origin, &Rc::default());
+        let (ended, is_sent) = exchange(body, origin, &Rc::default());
         let error = ended.expect("an end").expect_err("no response");
-        assert_eq!((error.repeat(), is_seen), (Repeat::Unwritten, false));
+        assert_eq!((error.repeat(), is_sent), (Repeat::Unwritten, false));
     }
 
     #[test]
-    fn request_without_room_takes_none_from_others() {
+    fn request_without_a_buffer_takes_none_from_others() {
         let connection = connection(Scripted::silent(1), &Rc::default());
         connection.0.recycle(Vec::with_capacity(10));
         connection.0.recycle(Vec::new());
-        assert_eq!(connection.0.room().capacity(), 10);
+        assert_eq!(connection.0.buffer().capacity(), 10);
     }
 }

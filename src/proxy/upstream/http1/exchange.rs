@@ -1,0 +1,173 @@
+//! A request and its response, until the head of the response has come.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response};
+
+use super::connection::{Connection, Transport, Wire};
+use super::head::{BadHead, HeadReader, ResponseHead};
+use super::receiving::{Receiving, Upload};
+use super::request::{Outgoing, RequestHead};
+use super::sending::SendError;
+use super::{BoxError, UploadBody};
+
+/// Why a request got no head of a response.
+#[derive(Debug)]
+pub enum ExchangeError {
+    /// The origin closed its side, or the connection broke.
+    Closed {
+        /// Why the connection broke, if it was not just closed.
+        error: Option<io::Error>,
+        /// What that means for the request.
+        repeat: Repeat,
+    },
+    /// The response is refused.
+    BadHead(BadHead),
+    /// The head took longer than it may.
+    Elapsed,
+    /// The request's body ended in an error of its own.
+    Body(BoxError),
+}
+
+/// Whether a request that got no byte of a response may be sent on another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Nothing of it was written.
+    Unwritten,
+    /// The origin may have acted on it, but it has no content and may be done twice.
+    Idempotent,
+    /// The origin may have acted on it.
+    Never,
+}
+
+impl ExchangeError {
+    /// Whether the request may be sent on another connection.
+    pub fn repeat(&self) -> Repeat {
+        match self {
+            Self::Closed { repeat, .. } => *repeat,
+            Self::BadHead(_) | Self::Elapsed | Self::Body(_) => Repeat::Never,
+        }
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Sends `request` to `host` and waits at most `timeout` for the head of its response. Time in
+    /// which the client owes bytes of the request's body does not count. `is_sent` is set when the
+    /// origin may have seen some of the request.
+    pub async fn exchange<B: UploadBody>(
+        self,
+        request: &mut Outgoing<B>,
+        host: &HeaderValue,
+        timeout: Duration,
+        is_sent: &Cell<bool>,
+    ) -> Result<Response<Receiving<T>>, ExchangeError> {
+        request.sending.begin(&request.head, host, self.0.buffer());
+        self.0.begin(timeout);
+        let mut round_trip = RoundTrip {
+            wire: &self.0,
+            request,
+            timeout,
+            is_sent,
+            reader: HeadReader::default(),
+            has_received: false,
+            write_error: None,
+        };
+        let exchanged = poll_fn(|cx| round_trip.poll(cx)).await;
+        self.0.progressed();
+        let (mut head, unread) = exchanged?;
+        head.is_last |= request.head.is_last();
+        let upload = (!self.0.is_done_writing())
+            .then(|| Upload::spawn(&self.0, request.sending.take_rest()));
+        let receiving = Receiving::new(self, &head, unread, upload);
+        Ok(head.response.map(|()| receiving))
+    }
+}
+
+/// A request and its response, until the head of the response has come.
+struct RoundTrip<'e, T, B> {
+    wire: &'e Wire<T>,
+    request: &'e mut Outgoing<B>,
+    timeout: Duration,
+    is_sent: &'e Cell<bool>,
+    reader: HeadReader,
+    /// Whether any byte of a response has come.
+    has_received: bool,
+    /// Why the origin takes no more bytes.
+    write_error: Option<io::Error>,
+}
+
+impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
+    /// Sends what can be sent, and reads what has come.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ResponseHead, Bytes), ExchangeError>> {
+        self.send(cx)?;
+        if !self.request.sending.has_written() {
+            // Whatever comes before a request is no response to it.
+            return match self.write_error {
+                Some(_) => Poll::Ready(Err(self.closed(None))),
+                None => self.poll_overdue(cx),
+            };
+        }
+        // A response may have come before the connection failed (413, 401), so a failed write ends
+        // nothing: what can be read decides.
+        while let Poll::Ready(read) = self.wire.poll_read(cx) {
+            let mut bytes = match read {
+                Ok(bytes) if bytes.is_empty() => return Poll::Ready(Err(self.closed(None))),
+                Ok(bytes) => bytes,
+                Err(error) => return Poll::Ready(Err(self.closed(Some(error)))),
+            };
+            self.has_received = true;
+            let RequestHead {
+                method, headers, ..
+            } = &mut self.request.head;
+            match self.reader.read(&mut bytes, method, headers) {
+                Ok(None) => {}
+                Ok(Some(head)) => return Poll::Ready(Ok((head, bytes))),
+                Err(bad) => return Poll::Ready(Err(ExchangeError::BadHead(bad))),
+            }
+        }
+        self.poll_overdue(cx)
+    }
+
+    fn poll_overdue<O>(&self, cx: &Context<'_>) -> Poll<Result<O, ExchangeError>> {
+        let overdue = self.wire.poll_overdue(self.timeout, cx);
+        overdue.map(|()| Err(ExchangeError::Elapsed))
+    }
+
+    /// Sends what can be sent.
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), ExchangeError> {
+        let Self { wire, request, .. } = self;
+        if wire.is_done_writing() {
+            return Ok(());
+        }
+        let sent = request.sending.poll(wire, cx);
+        if request.sending.has_written() {
+            self.is_sent.set(true);
+        }
+        match sent {
+            Poll::Pending | Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(SendError::Closed(error))) => self.write_error = Some(error),
+            Poll::Ready(Err(SendError::Body(error))) => return Err(ExchangeError::Body(error)),
+        }
+        Ok(())
+    }
+
+    /// Says what an end without a response means.
+    fn closed(&mut self, error: Option<io::Error>) -> ExchangeError {
+        if self.wire.is_overdue() {
+            return ExchangeError::Elapsed;
+        }
+        let repeat = match &self.request {
+            _ if self.has_received => Repeat::Never,
+            request if !request.sending.has_written() => Repeat::Unwritten,
+            request if request.is_idempotent() => Repeat::Idempotent,
+            _ => Repeat::Never,
+        };
+        let error = self.write_error.take().or(error);
+        ExchangeError::Closed { error, repeat }
+    }
+}
