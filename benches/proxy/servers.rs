@@ -1,14 +1,14 @@
 //! The servers of the benchmark: how each is configured, started, watched and stopped.
 
-use std::env;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::support::{cpu_of, until};
+use super::support::servers::{self, alone, nginx, pinned, program};
+pub use super::support::servers::{Process, await_port};
 
 const ORIGIN: u16 = 19_100;
 pub const NGINX: u16 = 19_101;
@@ -21,30 +21,6 @@ pub const TOLLGATE_TEN: u16 = 19_105;
 pub const TOLLGATE_TEN_REDIS: u16 = 19_115;
 /// Added to a Tollgate's port, this gives the port of its metrics.
 const ADMIN: u16 = 20;
-
-/// A server and the process whose time counts.
-pub struct Process {
-    child: Child,
-    pid: u32,
-}
-
-impl Process {
-    /// CPU time so far, user and system.
-    pub fn cpu(&self) -> Duration {
-        cpu_of(self.pid)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(
-            Command::new("kill")
-                .arg(self.child.id().to_string())
-                .status(),
-        );
-        drop(self.child.wait());
-    }
-}
 
 /// A Redis for one gateway, reached by TCP, that writes nothing to disk.
 pub struct Redis {
@@ -88,24 +64,7 @@ pub fn check_packages() {
         (Path::new(lua).exists(), "lua-nginx-redis"),
         (program("redis-server").is_some(), "redis-server"),
     ];
-    let missing: Vec<&str> = needs
-        .iter()
-        .filter(|(is_there, _)| !is_there)
-        .map(|(_, package)| *package)
-        .collect();
-    if !missing.is_empty() {
-        eprintln!("missing; apt-get install {}", missing.join(" "));
-        std::process::exit(1);
-    }
-}
-
-/// Where a program is; Debian keeps nginx where only root looks.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(["/usr/sbin".into()])
-        .map(|folder| folder.join(name))
-        .find(|file| file.exists())
+    servers::check_packages(&needs);
 }
 
 /// Where nginx keeps its modules, if the one for Lua is among them.
@@ -120,26 +79,6 @@ fn lua_module() -> Option<PathBuf> {
         .join("ngx_http_lua_module.so")
         .exists()
         .then_some(folder)
-}
-
-pub fn await_port(port: u16) {
-    until(|| TcpStream::connect(("127.0.0.1", port)).ok()).expect("the port opens");
-}
-
-fn pinned(core: u32, name: &str) -> Command {
-    let mut command = Command::new("taskset");
-    command
-        .args(["-c", &core.to_string()])
-        .arg(program(name).expect("what is needed was looked for"));
-    command
-}
-
-/// Starts a server that is one process.
-fn alone(command: &mut Command) -> Process {
-    let child = command.spawn().expect("the server runs");
-    // taskset replaces itself with what it starts.
-    let pid = child.id();
-    Process { child, pid }
 }
 
 /// Sends something to a server and returns what it answers until it closes.
@@ -174,11 +113,8 @@ pub fn unanswered(port: u16) -> u64 {
 ///
 /// Its policies are closed: if its store does not answer, that is an error, and counted.
 pub fn tollgate(folder: &Path, name: &str, port: u16, store: &str, policy: &str) -> Process {
-    let file = folder.join(format!("{name}.toml"));
-    fs::write(&file, tollgate_conf(port, store, policy)).expect("a configuration");
-    let mut command = Command::new("taskset");
-    command.args(["-c", "0", env!("CARGO_BIN_EXE_tollgate"), "run", "--config"]);
-    let process = alone(command.arg(&file).stdout(Stdio::null()));
+    let conf = tollgate_conf(port, store, policy);
+    let process = servers::tollgate(env!("CARGO_BIN_EXE_tollgate"), folder, name, &conf);
     await_port(port);
     process
 }
@@ -201,29 +137,6 @@ pub fn nginx_lua(folder: &Path) -> Process {
     fs::write(folder.join("limiter.lua"), limiter).expect("the limiter");
     fs::write(folder.join("window.lua"), include_str!("window.lua")).expect("its script");
     nginx(folder, "nginx-lua", 0, &nginx_lua_conf())
-}
-
-fn nginx(folder: &Path, name: &str, core: u32, conf: &str) -> Process {
-    let file = folder.join(format!("{name}.conf"));
-    fs::write(
-        &file,
-        conf.replace("FOLDER", &folder.display().to_string())
-            .replace("NAME", name),
-    )
-    .expect("a configuration");
-    let child = pinned(core, "nginx")
-        .arg("-c")
-        .arg(&file)
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("nginx runs");
-    let master = child.id();
-    let worker = || -> Option<u32> {
-        let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children")).ok()?;
-        children.split_whitespace().next()?.parse().ok()
-    };
-    let pid = until(worker).expect("nginx has a worker");
-    Process { child, pid }
 }
 
 fn origin_conf() -> String {
@@ -291,12 +204,7 @@ fn nginx_proxy(port: u16, open: &str, shut: &str) -> String {
 }
 
 fn nginx_frame(modules: &str, http: &str) -> String {
-    format!(
-        "{modules}
-         worker_processes 1; daemon off; pid FOLDER/NAME.pid; error_log FOLDER/NAME.log crit;
-         events {{ worker_connections 4096; }}
-         http {{ access_log off; keepalive_requests 1000000000; {http} }}"
-    )
+    servers::nginx_frame(modules, 4096, http)
 }
 
 fn tollgate_conf(port: u16, store: &str, policy: &str) -> String {

@@ -1,6 +1,8 @@
-//! What the benchmarks share: readings of /proc, medians, waiting for a process.
+//! What the benchmarks share: servers, readings of /proc, medians, waiting for a process.
 
 #![allow(dead_code, reason = "every benchmark uses its own part of this")]
+
+pub mod servers;
 
 use std::fs;
 use std::hint::black_box;

@@ -1,0 +1,124 @@
+//! The servers that benchmarks start: each one pinned to a core, watched and stopped.
+
+use std::env;
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::{cpu_of, until};
+
+/// A server and the process whose time counts.
+pub struct Process {
+    child: Child,
+    pid: u32,
+}
+
+impl Process {
+    /// CPU time so far, user and system.
+    pub fn cpu(&self) -> Duration {
+        cpu_of(self.pid)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(
+            Command::new("kill")
+                .arg(self.child.id().to_string())
+                .status(),
+        );
+        drop(self.child.wait());
+    }
+}
+
+/// Ends the process if a package is missing, and says which.
+pub fn check_packages(needs: &[(bool, &str)]) {
+    let missing: Vec<&str> = needs
+        .iter()
+        .filter(|(is_there, _)| !is_there)
+        .map(|(_, package)| *package)
+        .collect();
+    if !missing.is_empty() {
+        eprintln!("missing; apt-get install {}", missing.join(" "));
+        std::process::exit(1);
+    }
+}
+
+/// Where a program is; Debian keeps nginx where only root looks.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin".into()])
+        .map(|folder| folder.join(name))
+        .find(|file| file.exists())
+}
+
+pub fn await_port(port: u16) {
+    until(|| TcpStream::connect(("127.0.0.1", port)).ok()).expect("the port opens");
+}
+
+pub fn pinned(core: u32, name: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", &core.to_string()])
+        .arg(program(name).expect("what is needed was looked for"));
+    command
+}
+
+/// Starts a server that is one process.
+pub fn alone(command: &mut Command) -> Process {
+    let child = command.spawn().expect("the server runs");
+    // taskset replaces itself with what it starts.
+    let pid = child.id();
+    Process { child, pid }
+}
+
+/// Starts a Tollgate on core 0 with this configuration; `binary` is a path.
+pub fn tollgate(binary: &str, folder: &Path, name: &str, conf: &str) -> Process {
+    let file = folder.join(format!("{name}.toml"));
+    fs::write(&file, conf).expect("a configuration");
+    let mut command = pinned(0, binary);
+    command.args(["run", "--config"]);
+    alone(
+        command
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    )
+}
+
+/// Starts an nginx with this configuration; its worker is the process that counts.
+pub fn nginx(folder: &Path, name: &str, core: u32, conf: &str) -> Process {
+    let file = folder.join(format!("{name}.conf"));
+    fs::write(
+        &file,
+        conf.replace("FOLDER", &folder.display().to_string())
+            .replace("NAME", name),
+    )
+    .expect("a configuration");
+    let child = pinned(core, "nginx")
+        .arg("-c")
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nginx runs");
+    let master = child.id();
+    let worker = || -> Option<u32> {
+        let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    };
+    let pid = until(worker).expect("nginx has a worker");
+    Process { child, pid }
+}
+
+/// The configuration of an nginx with one worker.
+pub fn nginx_frame(modules: &str, connections: u32, http: &str) -> String {
+    format!(
+        "{modules}
+         worker_processes 1; daemon off; pid FOLDER/NAME.pid; error_log FOLDER/NAME.log crit;
+         events {{ worker_connections {connections}; }}
+         http {{ access_log off; keepalive_requests 1000000000; {http} }}"
+    )
+}
