@@ -31,10 +31,18 @@ fn first_number(text: &str) -> Option<u64> {
 
 /// Returns `VmRSS` of this process; 0 if there is no /proc.
 pub fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    resident_of(std::process::id()).0
+}
+
+/// Returns `VmRSS` and `VmHWM` of a process; 0 if there is no /proc.
+pub fn resident_of(pid: u32) -> (u64, u64) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let bytes = |name| {
+        let line = status.lines().find(|line| line.starts_with(name));
+        let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
+    };
+    (bytes("VmRSS:"), bytes("VmHWM:"))
 }
 
 /// Makes the allocator give freed pages back: it does so after a while, when it is asked for

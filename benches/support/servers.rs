@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{cpu_of, until};
+use super::{cpu_of, resident_of, until};
 
 /// A server and the process whose time counts.
 pub struct Process {
@@ -19,6 +19,17 @@ impl Process {
     /// CPU time so far, user and system.
     pub fn cpu(&self) -> Duration {
         cpu_of(self.pid)
+    }
+
+    /// Its resident memory now, and the most that it ever was.
+    pub fn resident(&self) -> (u64, u64) {
+        resident_of(self.pid)
+    }
+
+    /// How many files and sockets it has open.
+    pub fn open_files(&self) -> usize {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid));
+        files.expect("the process lives").count()
     }
 }
 

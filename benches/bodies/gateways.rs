@@ -1,0 +1,110 @@
+//! The gateways that are compared: nginx and one or more builds of Tollgate.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use super::support::servers::{self, Process, await_port, nginx_frame};
+
+/// A gateway that can be started.
+pub struct Gateway {
+    pub name: String,
+    program: Program,
+}
+
+enum Program {
+    /// nginx that passes bodies on as they come, through buffers of these sizes.
+    Nginx {
+        answer: &'static str,
+        upload: &'static str,
+    },
+    /// The Tollgate at this path.
+    Tollgate(String),
+}
+
+/// Returns what is compared, nginx first.
+///
+/// `TOLLGATE_BIN` names builds of Tollgate, as `before=/a/tollgate after=/b/tollgate`; without it,
+/// there is the one that cargo built.
+pub fn gateways() -> Vec<Gateway> {
+    let nginx = |name: &str, answer, upload| Gateway {
+        name: name.to_owned(),
+        program: Program::Nginx { answer, upload },
+    };
+    let own = concat!("Tollgate=", env!("CARGO_BIN_EXE_tollgate"));
+    let builds = env::var("TOLLGATE_BIN").unwrap_or_else(|_| own.to_owned());
+    let builds = builds.split_whitespace().map(|build| {
+        let (name, path) = build.split_once('=').unwrap_or(("Tollgate", build));
+        let path = fs::canonicalize(path).expect("TOLLGATE_BIN names a file");
+        Gateway {
+            name: name.to_owned(),
+            program: Program::Tollgate(path.display().to_string()),
+        }
+    });
+    let nginx = [
+        nginx("nginx", "4k", "16k"),
+        nginx("nginx, buffers of 64 KiB", "64k", "64k"),
+    ];
+    nginx.into_iter().chain(builds).collect()
+}
+
+impl Gateway {
+    /// Starts it on core 0, in front of the origin at this address.
+    pub fn start(&self, folder: &Path, port: u16, origin: &str) -> Process {
+        let name = port.to_string();
+        let process = match &self.program {
+            Program::Nginx { answer, upload } => {
+                let conf = nginx_conf(port, origin, answer, upload);
+                servers::nginx(folder, &name, 0, &conf)
+            }
+            Program::Tollgate(path) => {
+                servers::tollgate(path, folder, &name, &tollgate_conf(port, origin))
+            }
+        };
+        await_port(port);
+        process
+    }
+}
+
+fn nginx_conf(port: u16, origin: &str, answer: &str, upload: &str) -> String {
+    let http = format!(
+        "upstream origin {{ server {origin}; keepalive 256; keepalive_requests 1000000000; }}
+         server {{
+             listen 127.0.0.1:{port} backlog=4096;
+             client_max_body_size 0;
+             send_timeout 10m;
+             proxy_buffering off;
+             proxy_request_buffering off;
+             proxy_buffer_size {answer};
+             proxy_buffers 8 {answer};
+             client_body_buffer_size {upload};
+             proxy_http_version 1.1;
+             proxy_read_timeout 10m;
+             proxy_set_header Connection '';
+             location / {{ proxy_pass http://origin; }}
+         }}"
+    );
+    nginx_frame("", 25_000, &http)
+}
+
+fn tollgate_conf(port: u16, origin: &str) -> String {
+    format!(
+        "workers = 1
+         [listeners.public]
+         address = '127.0.0.1:{port}'
+         max_connections = 11000
+         max_body_bytes = '1GiB'
+         body_timeout = '10m'
+         [admin]
+         address = 'off'
+         [log]
+         access = 'off'
+         [upstreams.origin]
+         endpoints = ['http://{origin}']
+         body_timeout = '10m'
+         [[routes]]
+         path = '/*'
+         upstream = 'origin'
+         "
+    )
+}
