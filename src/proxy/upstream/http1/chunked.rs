@@ -92,7 +92,7 @@ impl Chunked {
         Self {
             place: SIZE,
             extension_bytes: 0,
-            trailers: Section::new(TRAILER_BYTES_MAX),
+            trailers: Section::default(),
         }
     }
 
@@ -116,7 +116,7 @@ impl Chunked {
                     data.push(bytes.split_to(taken), bytes.len());
                 }
                 ChunkPlace::Trailers if data.is_empty() => {
-                    let Some(section) = self.trailers.take(bytes)? else {
+                    let Some(section) = self.trailers.take(bytes, TRAILER_BYTES_MAX)? else {
                         break;
                     };
                     self.place = ChunkPlace::End;

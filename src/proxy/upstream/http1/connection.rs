@@ -37,10 +37,17 @@ pub(super) struct Wire<T> {
     deadline: Rc<Deadline>,
     /// How long the origin may take for what it owes now; none while it owes nothing.
     owed_within: Cell<Option<Duration>>,
-    /// Whether the request is written to its end.
-    is_written: Cell<bool>,
-    /// Whether a write has failed: the origin takes no more bytes.
-    has_write_failed: Cell<bool>,
+    written: Cell<Written>,
+}
+
+/// How much of a request has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Nothing,
+    Some,
+    Everything,
+    /// Some, and the origin takes no more.
+    Failed,
 }
 
 /// Buffers that the connections of one worker use in turn, so that none has any while it waits.
@@ -82,8 +89,7 @@ impl<T: Transport> Connection<T> {
             buffers,
             deadline,
             owed_within: Cell::new(None),
-            is_written: Cell::new(true),
-            has_write_failed: Cell::new(false),
+            written: Cell::new(Written::Nothing),
         }))
     }
 
@@ -101,24 +107,26 @@ impl<T: Transport> Connection<T> {
 impl<T: Transport> Wire<T> {
     /// Begins to send a request whose response is due within `timeout`.
     pub(super) fn begin(&self, timeout: Duration) {
-        self.is_written.set(false);
+        self.written.set(Written::Nothing);
         self.owed_within.set(Some(timeout));
         self.deadline.arm(timeout);
     }
 
-    /// Whether the request is written to its end, so that another one may follow.
-    pub(super) fn is_written(&self) -> bool {
-        self.is_written.get()
-    }
-
-    /// Whether no more of the request will be written.
-    pub(super) fn is_done_writing(&self) -> bool {
-        self.is_written.get() || self.has_write_failed.get()
+    /// Returns how much of the request has been written.
+    pub(super) fn written(&self) -> Written {
+        self.written.get()
     }
 
     /// Notes that the request is written to its end.
-    pub(super) fn note_written(&self) {
-        self.is_written.set(true);
+    pub(super) fn note_end(&self) {
+        self.written.set(Written::Everything);
+    }
+
+    /// Notes that a write has failed.
+    pub(super) fn note_failure(&self) {
+        if self.written.get() == Written::Some {
+            self.written.set(Written::Failed);
+        }
     }
 
     /// Returns a buffer to write from; it is empty.
@@ -147,8 +155,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Notes that the origin has taken some of the request: it has its whole time again.
-    pub(super) fn restart_timeout(&self) {
+    fn restart_timeout(&self) {
         if let Some(timeout) = self.owed_within.get() {
             self.deadline.arm(timeout);
         }
@@ -185,7 +192,7 @@ impl<T: Transport> Wire<T> {
         }
         let mut transport = self.transport.borrow_mut();
         let read = ready!(pin!(transport.read_buf(&mut *buffer)).poll(cx))?;
-        if read == 0 && self.has_write_failed.get() {
+        if read == 0 && self.written.get() == Written::Failed {
             // The failed write has taken the error with it, and this could be a reset.
             return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
@@ -201,22 +208,19 @@ impl<T: Transport> Wire<T> {
     /// Writes some of `bytes`.
     pub(super) fn poll_write(&self, bytes: &[u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut transport = self.transport.borrow_mut();
-        let written = match ready!(Pin::new(&mut *transport).poll_write(cx, bytes)) {
-            Ok(0) => Err(ErrorKind::WriteZero.into()),
-            written => written,
-        };
-        self.noted(written)
+        let written = ready!(Pin::new(&mut *transport).poll_write(cx, bytes))?;
+        if written == 0 {
+            return Poll::Ready(Err(ErrorKind::WriteZero.into()));
+        }
+        if self.written.replace(Written::Some) == Written::Some {
+            // The origin has taken some of an upload: it has its whole time again.
+            self.restart_timeout();
+        }
+        Poll::Ready(Ok(written))
     }
 
     /// Sends off what has been written.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut transport = self.transport.borrow_mut();
-        self.noted(ready!(Pin::new(&mut *transport).poll_flush(cx)))
-    }
-
-    /// Notes whether `written` is a failure.
-    fn noted<O>(&self, written: io::Result<O>) -> Poll<io::Result<O>> {
-        self.has_write_failed.set(written.is_err());
-        Poll::Ready(written)
+        Pin::new(&mut *self.transport.borrow_mut()).poll_flush(cx)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Response};
 
-use super::connection::{Connection, Transport, Wire};
+use super::connection::{Connection, Transport, Wire, Written};
 use super::head::{BadHead, HeadReader, ResponseHead};
 use super::receiving::{Receiving, Upload};
 use super::request::{Outgoing, RequestHead};
@@ -81,7 +81,7 @@ impl<T: Transport> Connection<T> {
         self.0.progressed();
         let (mut head, unread) = exchanged?;
         head.is_last |= request.head.is_last();
-        let upload = (!self.0.is_done_writing())
+        let upload = (self.0.written() == Written::Some)
             .then(|| Upload::spawn(&self.0, request.sending.take_rest()));
         let receiving = Receiving::new(self, &head, unread, upload);
         Ok(head.response.map(|()| receiving))
@@ -105,7 +105,7 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
     /// Sends what can be sent, and reads what has come.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(ResponseHead, Bytes), ExchangeError>> {
         self.send(cx)?;
-        if !self.request.sending.has_written() {
+        if self.wire.written() == Written::Nothing {
             // Whatever comes before a request is no response to it.
             return match self.write_error {
                 Some(_) => Poll::Ready(Err(self.closed(None))),
@@ -141,11 +141,11 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
     /// Sends what can be sent.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<(), ExchangeError> {
         let Self { wire, request, .. } = self;
-        if wire.is_done_writing() {
+        if matches!(wire.written(), Written::Everything | Written::Failed) {
             return Ok(());
         }
         let sent = request.sending.poll(wire, cx);
-        if request.sending.has_written() {
+        if wire.written() != Written::Nothing {
             self.is_sent.set(true);
         }
         match sent {
@@ -161,13 +161,16 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
         if self.wire.is_overdue() {
             return ExchangeError::Elapsed;
         }
-        let repeat = match &self.request {
+        let error = self.write_error.take().or(error);
+        let repeat = match self.wire.written() {
+            _ if self.has_received && error.is_none() => {
+                return ExchangeError::BadHead(BadHead::Incomplete);
+            }
             _ if self.has_received => Repeat::Never,
-            request if !request.sending.has_written() => Repeat::Unwritten,
-            request if request.is_idempotent() => Repeat::Idempotent,
+            Written::Nothing => Repeat::Unwritten,
+            _ if self.request.is_idempotent() => Repeat::Idempotent,
             _ => Repeat::Never,
         };
-        let error = self.write_error.take().or(error);
         ExchangeError::Closed { error, repeat }
     }
 }

@@ -16,7 +16,7 @@ use super::{BodyFraming, FIELDS_MAX};
 use crate::request::hop_by_hop::{self, KEEP_ALIVE};
 
 /// Reads the head of a response, in whatever pieces it comes, and drops interim ones before it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HeadReader {
     section: Section,
     /// Interim heads so far, and their bytes.
@@ -56,6 +56,9 @@ pub enum BadHead {
     /// It is no head of HTTP/1.0 or 1.1.
     #[error("malformed head")]
     Malformed,
+    /// The connection was closed within it.
+    #[error("closed within its head")]
+    Incomplete,
     /// It has more bytes or fields than it may have.
     #[error("head too large")]
     TooLarge,
@@ -82,16 +85,6 @@ const INTERIM_BYTES_MAX: usize = 64 * 1024;
 /// How every head begins. What begins otherwise need not be awaited to its end.
 const BEGINNING: &[u8] = b"HTTP/1.";
 
-impl Default for HeadReader {
-    fn default() -> Self {
-        Self {
-            section: Section::new(HEAD_BYTES_MAX),
-            interim: 0,
-            interim_bytes: 0,
-        }
-    }
-}
-
 impl HeadReader {
     /// Takes the head of the response to a `method` request from `bytes`; none if more must come
     /// first. What is left in `bytes` then is the beginning of the body. The room of `headers`, which
@@ -102,7 +95,7 @@ impl HeadReader {
         method: &Method,
         headers: &mut HeaderMap,
     ) -> Result<Option<ResponseHead>, BadHead> {
-        while let Some(head) = self.section.take(bytes)? {
+        while let Some(head) = self.section.take(bytes, HEAD_BYTES_MAX)? {
             let head_bytes = head.len();
             let (response, stated) = parse(&head, headers)?;
             match response.status() {

@@ -13,7 +13,7 @@ use http_body::{Frame, SizeHint};
 use tokio::task::JoinHandle;
 
 use super::body::{BadBody, BodyReader};
-use super::connection::{Connection, Transport, Wire};
+use super::connection::{Connection, Transport, Wire, Written};
 use super::head::ResponseHead;
 use super::sending::{SendError, Sending};
 use super::{BoxError, UploadBody};
@@ -169,7 +169,9 @@ impl<T: Transport> Receiving<T> {
     pub fn take_connection(&mut self) -> Option<Connection<T>> {
         let connection = self.connection.take_if(|_| self.reader.is_end())?;
         self.upload = None;
-        let is_reusable = !self.is_last && self.unread.is_empty() && connection.0.is_written();
+        let is_reusable = !self.is_last
+            && self.unread.is_empty()
+            && connection.0.written() == Written::Everything;
         is_reusable.then_some(connection)
     }
 }

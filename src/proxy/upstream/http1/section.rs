@@ -4,10 +4,8 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr_iter;
 
 /// Collects lines up to an empty one, in whatever pieces they come. No byte is searched twice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Section {
-    /// Most bytes that it may have.
-    bytes_max: usize,
     /// What has come, as long as the empty line has not.
     partial: BytesMut,
     /// How much of it has been searched.
@@ -26,21 +24,16 @@ pub(super) enum BadSection {
 }
 
 impl Section {
-    /// Begins a section of at most `bytes_max` bytes.
-    pub(super) fn new(bytes_max: usize) -> Self {
-        Self {
-            bytes_max,
-            partial: BytesMut::new(),
-            searched: 0,
-            line: 0,
-        }
-    }
-
-    /// Takes the section's bytes from `bytes`; returns it when it is whole, its empty line included.
-    pub(super) fn take(&mut self, bytes: &mut Bytes) -> Result<Option<Bytes>, BadSection> {
+    /// Takes the section's bytes, at most `bytes_max`, from `bytes`; returns it when it is whole, its
+    /// empty line included.
+    pub(super) fn take(
+        &mut self,
+        bytes: &mut Bytes,
+        bytes_max: usize,
+    ) -> Result<Option<Bytes>, BadSection> {
         if self.partial.is_empty() {
             // Most sections come in one piece, which need not be copied.
-            if let Some(end) = self.find_end(bytes)? {
+            if let Some(end) = self.find_end(bytes, bytes_max)? {
                 return Ok(Some(bytes.split_to(end)));
             }
             self.partial.extend_from_slice(bytes);
@@ -50,7 +43,7 @@ impl Section {
         let mut partial = std::mem::take(&mut self.partial);
         partial.extend_from_slice(bytes);
         bytes.clear();
-        let Some(end) = self.find_end(&partial)? else {
+        let Some(end) = self.find_end(&partial, bytes_max)? else {
             self.partial = partial;
             return Ok(None);
         };
@@ -65,12 +58,12 @@ impl Section {
 
     /// Finds the end of the empty line in `all`, of which the first bytes have been searched. After
     /// that, another section begins.
-    fn find_end(&mut self, all: &[u8]) -> Result<Option<usize>, BadSection> {
+    fn find_end(&mut self, all: &[u8], bytes_max: usize) -> Result<Option<usize>, BadSection> {
         for at in memchr_iter(b'\n', &all[self.searched..]) {
             let end = self.searched + at;
             match &all[self.line..end] {
-                [b'\r'] if end < self.bytes_max => {
-                    *self = Self::new(self.bytes_max);
+                [b'\r'] if end < bytes_max => {
+                    *self = Self::default();
                     return Ok(Some(end + 1));
                 }
                 [.., b'\r'] => self.line = end + 1,
@@ -78,7 +71,7 @@ impl Section {
             }
         }
         self.searched = all.len();
-        if all.len() > self.bytes_max {
+        if all.len() > bytes_max {
             return Err(BadSection::TooLong);
         }
         Ok(None)

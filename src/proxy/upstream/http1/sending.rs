@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
 
-use super::connection::{Transport, Wire};
+use super::connection::{Transport, Wire, Written};
 use super::request::{RequestHead, encode_field};
 use super::{BodyFraming, BoxError, UploadBody};
 use crate::request::hop_by_hop;
@@ -25,7 +25,6 @@ pub(super) struct Sending<B> {
     written: usize,
     /// How much of `encoded` is the head.
     head_bytes: usize,
-    has_written: bool,
     /// The rest of the body; none if it has been taken to its end.
     body: Option<B>,
     /// How the body is framed; a length is what has not been taken yet.
@@ -58,7 +57,6 @@ impl<B> Sending<B> {
             encoded: Vec::new(),
             written: 0,
             head_bytes: 0,
-            has_written: false,
             body,
             framing,
             trailers,
@@ -74,12 +72,6 @@ impl<B> Sending<B> {
         self.encoded = buffer;
         self.head_bytes = head_bytes;
         self.written = 0;
-        self.has_written = false;
-    }
-
-    /// Whether any byte of it has been written.
-    pub(super) fn has_written(&self) -> bool {
-        self.has_written
     }
 
     /// Takes what is left to be sent, for another task.
@@ -135,24 +127,27 @@ impl<B: UploadBody> Sending<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), SendError>> {
         loop {
-            let before = self.encoded.len();
+            let (before, has_begun) = (self.encoded.len(), wire.written() != Written::Nothing);
             let taken = self.poll_take(wire, cx).map_err(SendError::Body)?;
             if self.encoded.is_empty() {
                 wire.recycle(std::mem::take(&mut self.encoded));
                 if self.body.is_none() {
-                    wire.note_written();
+                    wire.note_end();
                     return Poll::Ready(Ok(()));
                 }
                 wire.await_client();
                 return Poll::Pending;
             }
-            if taken.is_pending() && self.encoded.len() > before && self.has_written {
+            if taken.is_pending() && self.encoded.len() > before && has_begun {
                 // The client's connection yields a piece at a time, and may have another. The first
                 // write does not wait, because a kept connection was looked at just before.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            ready!(self.poll_write(wire, cx)).map_err(SendError::Closed)?;
+            if let Err(error) = ready!(self.poll_write(wire, cx)) {
+                wire.note_failure();
+                return Poll::Ready(Err(SendError::Closed(error)));
+            }
         }
     }
 
@@ -187,9 +182,6 @@ impl<B: UploadBody> Sending<B> {
     ) -> Poll<io::Result<()>> {
         while self.written < self.encoded.len() {
             self.written += ready!(wire.poll_write(&self.encoded[self.written..], cx))?;
-            if std::mem::replace(&mut self.has_written, true) {
-                wire.restart_timeout();
-            }
         }
         ready!(wire.poll_flush(cx))?;
         self.encoded.clear();

@@ -111,7 +111,7 @@ impl Difference {
             ),
             BadHead::Upgrade => fits(head[8..].starts_with(b" 101"), Self::Upgrade),
             BadHead::Interim => fits(head[8..].starts_with(b" 1"), Self::Interim),
-            BadHead::TooLarge => None,
+            BadHead::TooLarge | BadHead::Incomplete => None,
             BadHead::Framing => Self::of_framing(head),
         }
     }

@@ -239,6 +239,14 @@ impl Head {
         if self.status == StatusCode::NO_CONTENT {
             self.headers.remove(CONTENT_LENGTH);
         }
+        if let Some(length) = self.headers.get_mut(CONTENT_LENGTH)
+            && let Some(digits) = length.as_bytes().strip_prefix(b"0")
+            && let Some(bytes) = str::from_utf8(digits)
+                .ok()
+                .and_then(|it| it.parse::<u64>().ok())
+        {
+            *length = bytes.into();
+        }
         self.version = Version::HTTP_11;
         self
     }
