@@ -77,3 +77,58 @@ impl Section {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES_MAX: usize = 32 * 1024;
+
+    /// Takes a section of `all` in pieces of this size; returns how long it is.
+    fn take(all: &[u8], size: usize) -> Result<Option<usize>, BadSection> {
+        let mut section = Section::new(BYTES_MAX);
+        let mut pieces = all.chunks(size).map(Bytes::copy_from_slice);
+        while let Some(mut piece) = pieces.next() {
+            if let Some(taken) = section.take(&mut piece)? {
+                let rest = pieces.flatten();
+                let whole: Vec<u8> = taken.iter().chain(&piece).copied().chain(rest).collect();
+                assert_eq!(whole, all, "no byte is lost or moved");
+                return Ok(Some(taken.len()));
+            }
+            assert!(piece.is_empty());
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn end_is_found_or_refused_at_the_bound_in_pieces_of_any_size() {
+        let one_line = |bytes| [&vec![b'x'; bytes - 4], &b"\r\n\r\n"[..]].concat();
+        let many_lines = |bytes| {
+            let lines = (bytes - 5) / 3;
+            let first = vec![b'x'; bytes - 3 * lines - 4];
+            [&first, &b"\r\n"[..], &b"x\r\n".repeat(lines), b"\r\n"].concat()
+        };
+        for bytes in [BYTES_MAX - 1, BYTES_MAX, BYTES_MAX + 1] {
+            let fits = bytes <= BYTES_MAX;
+            let expected = fits.then_some(Some(bytes)).ok_or(BadSection::TooLong);
+            for section in [one_line(bytes), many_lines(bytes)] {
+                assert_eq!(section.len(), bytes);
+                let followed = [&section, &b"rest\r\n"[..]].concat();
+                for size in [1, 2, 3, 1000, followed.len()] {
+                    assert_eq!(take(&section, size), expected, "{size}");
+                    assert_eq!(take(&followed, size), expected, "{size}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn line_without_its_carriage_return_is_refused_as_soon_as_it_ends() {
+        for begun in ["\n", "x\n", "x\r\n\n", "x\r\ny\n", "\r\r\n\n"] {
+            for size in [1, 2, begun.len()] {
+                let taken = take(begun.as_bytes(), size);
+                assert_eq!(taken, Err(BadSection::BareLineFeed), "{begun:?}");
+            }
+        }
+    }
+}
