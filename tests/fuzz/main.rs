@@ -53,6 +53,11 @@ fn a_named_value_is_the_one_that_every_origin_reads() {
 }
 
 #[test]
+fn a_response_is_read_alike_in_any_pieces() {
+    run(targets::response::holds, &lines("response"), 10_000);
+}
+
+#[test]
 fn a_token_that_nobody_signed_never_verifies() {
     run(targets::token::holds, &lines("token"), 4_000);
 }

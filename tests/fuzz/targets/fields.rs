@@ -139,7 +139,7 @@ fn loops(headers: &HeaderMap) {
 }
 
 /// RFC 9110, section 7.6.1, and what is as old as it.
-fn is_of_one_hop(name: &str) -> bool {
+pub(super) fn is_of_one_hop(name: &str) -> bool {
     let list = "connection keep-alive proxy-connection te transfer-encoding upgrade \
                 proxy-authenticate http2-settings";
     list.split(' ').any(|one| one == name)
@@ -153,7 +153,7 @@ fn is_disguised(name: &str) -> bool {
 }
 
 /// The members of a field's list, in lower case.
-fn tokens(headers: &HeaderMap, name: &HeaderName) -> BTreeSet<String> {
+pub(super) fn tokens(headers: &HeaderMap, name: &HeaderName) -> BTreeSet<String> {
     let sent = tokens_as_sent(headers, name).into_iter();
     sent.map(|token| token.to_ascii_lowercase()).collect()
 }

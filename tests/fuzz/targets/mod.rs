@@ -11,6 +11,7 @@ pub mod named_values;
 pub mod partition;
 pub mod partition_id;
 pub mod path;
+pub mod response;
 pub mod route;
 pub mod scalar;
 pub mod token;
@@ -66,7 +67,7 @@ fn units(text: &str) -> Option<Vec<(u8, bool)>> {
     Some(units)
 }
 
-/// Most fields that the parser of requests takes.
+/// Most fields that the parser of requests takes, and that of responses.
 const FIELDS_MAX: usize = 100;
 
 /// Decodes what most origins take for its escape.
