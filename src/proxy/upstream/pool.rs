@@ -166,9 +166,7 @@ impl Pools {
             turns: Cell::new(0),
         }
     }
-}
 
-impl Pools {
     /// Opens a connection to `origin`.
     pub(super) async fn connect(
         &self,
@@ -304,9 +302,7 @@ impl Origin {
             source,
         }
     }
-}
 
-impl Origin {
     /// Takes the connection that was used last, unless the origin has closed it, or sent what
     /// nobody asked for: the system is asked.
     pub(super) fn take(&self) -> Option<Connection<TcpStream>> {
