@@ -15,7 +15,8 @@ use tokio::net::TcpStream;
 
 use crate::proxy::deadline::Deadline;
 
-/// What carries the bytes of a connection.
+/// What carries the bytes of a connection. A write that fails has sent none of its bytes: a request is
+/// sent again if its first write failed.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
     /// Whether the other side, which owes nothing, has sent nothing and has not closed, as far as
     /// the runtime has heard. Asks the system nothing, and lets go of tasks that waited before.

@@ -24,9 +24,10 @@
 //!   once; a Content-Length of digits, once; the end of the connection. Both, two, or anything else
 //!   is refused, although 6.3 lets a client repair some of that: those behind the gateway's clients
 //!   would see the origin's own words.
-//! - A line ends in CRLF (2.2 allows LF alone), no field is folded (5.2 "MUST either discard the
-//!   message or replace each received obs-fold"), no white space stands before a colon (5.1), a
-//!   coding comes in HTTP/1.1 only (6.1).
+//! - A line ends in CRLF (2.2 allows LF alone), no white space stands before a colon (5.1), a coding
+//!   comes in HTTP/1.1 only (6.1). "A proxy or gateway that receives an obs-fold in a response message
+//!   [...] MUST either discard the message and replace it with a 502 (Bad Gateway) response, [...] or
+//!   replace each received obs-fold" (5.2): it is discarded.
 //! - Interim responses are dropped and counted; 101 is refused, because no upgrade is asked for.
 //! - "If the sender closes the connection or the recipient times out before the indicated number of
 //!   octets are received, the recipient MUST consider the message to be incomplete" (6.3, 8). A body
@@ -40,8 +41,11 @@
 //! - It is then looked at once more with a real read: "If a client receives data on a connection that
 //!   doesn't have outstanding requests, the client MUST NOT consider that data to be a valid
 //!   response" (9.2).
-//! - "A client MAY automatically retry" on a fresh connection (RFC 9110, 9.2.2; 9.3.1): what was not
-//!   written at all, or what may be done twice and got no byte of an answer.
+//! - "When an inbound connection is closed prematurely, a client MAY open a new connection and
+//!   automatically retransmit an aborted sequence of requests if all of those requests have idempotent
+//!   methods" (9.3.1); "A proxy MUST NOT automatically retry non-idempotent requests" (RFC 9110,
+//!   9.2.2). [`Repeat`] says whether a request may be sent again: if nothing of it was written, or if
+//!   it may be done twice, has no content, and got no byte of a response.
 
 mod body;
 mod chunked;
