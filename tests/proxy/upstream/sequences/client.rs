@@ -119,6 +119,8 @@ struct UploadBody {
     /// How much of `rest` its announced length leaves room for.
     announced: usize,
     piece_max: usize,
+    /// How many of a hundred polls bring nothing yet.
+    pending: usize,
     draws: Draws,
 }
 
@@ -143,6 +145,7 @@ impl UploadBody {
             announced: bytes,
             // Few enough pieces that a long body does not only take long.
             piece_max: given / 50 + draws.of(&[1, 100, 20_000, 1 << 20]),
+            pending: draws.of(&[0, 30, 30, 30, 90]),
             draws,
         }
     }
@@ -169,7 +172,7 @@ impl Body for UploadBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.framing != UploadFraming::None && self.draws.below(4) == 0 {
+        if self.framing != UploadFraming::None && self.draws.below(100) < self.pending {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -139,7 +139,7 @@ impl Sequence {
         Self {
             clients: clients.collect(),
             exchanges,
-            origins: 1 + draws.below(2),
+            origins: draws.of(&[1, 1, 1, 2]),
         }
     }
 }
@@ -150,7 +150,7 @@ impl Exchange {
             "GET", "GET", "HEAD", "POST", "POST", "PUT", "DELETE", "OPTIONS",
         ]);
         let client = Client {
-            pause: draws.of(&[0, 0, 1, 5, 20]),
+            pause: draws.of(&[0, 0, 0, 1, 2, 3, 5, 20]),
             leaves: match draws.below(12) {
                 0 => Leaves::Turns(draws.below(12)),
                 1 => Leaves::Frames(draws.below(4)),
@@ -218,7 +218,7 @@ impl Script {
     fn draw(draws: &mut Draws) -> Self {
         use AnswerFraming::{Chunked, ChunkedWithTrailers, Close, Length};
         let mut script = Self {
-            is_early: draws.below(6) == 0,
+            is_early: draws.below(4) == 0,
             interim: draws.of(&[0, 0, 0, 0, 1, 3]),
             status: draws.of(&[200, 200, 200, 201, 204, 206, 301, 304, 404, 413, 500, 503]),
             framing: draws.of(&[
@@ -251,11 +251,11 @@ impl Script {
             if script.cut.is_some() {
                 script.end = End::Reset;
             }
-        } else if script.cut.is_none() && draws.below(8) == 0 {
+        } else if script.cut.is_none() && draws.below(4) == 0 {
             script.surplus = draws.of(&[Surplus::Byte, Surplus::Answer, Surplus::InterimAndAnswer]);
             // The last piece of the answer and the surplus must go out at once.
             script.bytes = script.bytes.min(1000);
-            script.idle = 0;
+            script.idle = draws.of(&[0, 1, 2, 2, 3, 3, 4, 6]);
         }
         if script.cut.is_some() && script.end == End::Keep {
             script.end = End::Close;
