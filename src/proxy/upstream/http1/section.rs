@@ -86,10 +86,10 @@ mod tests {
 
     /// Takes a section of `all` in pieces of this size; returns how long it is.
     fn take(all: &[u8], size: usize) -> Result<Option<usize>, BadSection> {
-        let mut section = Section::new(BYTES_MAX);
+        let mut section = Section::default();
         let mut pieces = all.chunks(size).map(Bytes::copy_from_slice);
         while let Some(mut piece) = pieces.next() {
-            if let Some(taken) = section.take(&mut piece)? {
+            if let Some(taken) = section.take(&mut piece, BYTES_MAX)? {
                 let rest = pieces.flatten();
                 let whole: Vec<u8> = taken.iter().chain(&piece).copied().chain(rest).collect();
                 assert_eq!(whole, all, "no byte is lost or moved");
