@@ -146,7 +146,7 @@ pub fn large() -> Vec<Vec<u8>> {
     let interim = |count| "HTTP/1.1 100 Continue\r\n\r\n".repeat(count) + ok;
     let hints = |bytes: usize| {
         let hint = |bytes| padded("HTTP/1.1 103 Early Hints\r\nX: ", bytes, "\r\n\r\n");
-        hint(32_768) + &hint(bytes - 32_768) + ok
+        hint(32_000) + &hint(32_000) + &hint(bytes - 64_000) + ok
     };
     let chunked = |chunks: String| {
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0{chunks}\r\n")

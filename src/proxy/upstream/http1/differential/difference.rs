@@ -35,15 +35,20 @@ pub enum Difference {
     /// A length that is no number, in a response that has no body (RFC 9110, 8.6). hyper does not
     /// look at it.
     UnusedLength,
-    /// More interim responses than 64, or more bytes of them than 64 KiB (RFC 9110, 15.2, sets no
-    /// bound). hyper has no bound.
-    Interim,
+    /// More interim responses than 64 (RFC 9110, 15.2, sets no bound). hyper has no bound.
+    InterimCount,
+    /// More bytes of interim responses than 64 KiB (RFC 9110, 15.2, sets no bound). hyper has no
+    /// bound.
+    InterimBytes,
     /// More digits in a chunk's size than 64 bits have: "recipients MUST anticipate potentially
     /// large hexadecimal numerals" (7.1). hyper allows any number of zeros before them.
     SizeDigits,
     /// Control bytes in a chunk's extensions, which are tokens and quoted strings (7.1.1). hyper
     /// refuses no more than a line feed.
     ExtensionControl,
+    /// White space of more than 16 KiB behind the sizes of chunks (7.1.1 sets no bound). hyper has no
+    /// bound.
+    WhiteSpaceBytes,
     /// Trailers of more than 16 KiB (7.1.2 sets no bound). hyper allows as many as a head has.
     TrailerBytes,
     /// Extensions of 16 KiB, which "a recipient ought to limit" (7.1.1). hyper allows one byte less.
@@ -64,7 +69,7 @@ pub enum Difference {
 
 impl Difference {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::BareLineFeed,
         Self::EmptyLine,
         Self::Upgrade,
@@ -73,9 +78,11 @@ impl Difference {
         Self::UnknownCoding,
         Self::OldCoding,
         Self::UnusedLength,
-        Self::Interim,
+        Self::InterimCount,
+        Self::InterimBytes,
         Self::SizeDigits,
         Self::ExtensionControl,
+        Self::WhiteSpaceBytes,
         Self::TrailerBytes,
         Self::ExtensionBytes,
         Self::LargestLength,
@@ -110,7 +117,11 @@ impl Difference {
                 Self::BareLineFeed,
             ),
             BadHead::Upgrade => fits(head[8..].starts_with(b" 101"), Self::Upgrade),
-            BadHead::Interim => fits(head[8..].starts_with(b" 1"), Self::Interim),
+            BadHead::Interim if bytes.len() > 64 * 1024 => Some(Self::InterimBytes),
+            BadHead::Interim => {
+                let heads = bytes.windows(4).filter(|it| it == b"\r\n\r\n");
+                fits(heads.count() == 65, Self::InterimCount)
+            }
             BadHead::TooLarge | BadHead::Incomplete => None,
             BadHead::Framing => Self::of_framing(head),
         }
@@ -160,6 +171,9 @@ impl Difference {
             BadBody::Trailer => {
                 (last == b'\n' && !before.ends_with(b"\r")).then_some(Self::BareLineFeed)
             }
+            BadBody::TooLong if before[digits..].iter().all(|it| matches!(it, b' ' | b'\t')) => {
+                Some(Self::WhiteSpaceBytes)
+            }
             BadBody::TooLong => Some(Self::TrailerBytes),
             BadBody::Incomplete => None,
         }
@@ -169,7 +183,11 @@ impl Difference {
     pub fn of_leniency(outcome: &Outcome, bytes: &[u8]) -> Option<Self> {
         let length = outcome.head.as_ref()?.headers.get(CONTENT_LENGTH);
         let length = length.and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
-        let is_extension = |it: &[u8]| it.contains(&b';') && it.len() > 16 * 1024;
+        // The bytes between a semicolon and the line end.
+        let is_extension = |it: &[u8]| {
+            let at = it.iter().position(|&byte| byte == b';');
+            at.is_some_and(|at| it.len() - at - 2 == 16 * 1024)
+        };
         if length.is_some_and(|it| it >= u64::MAX - 1) {
             Some(Self::LargestLength)
         } else if bytes.split(|&byte| byte == b'\n').any(is_extension) {
