@@ -14,8 +14,8 @@
 //! - "A sender MUST NOT send a Content-Length header field in any message that contains a
 //!   Transfer-Encoding header field" (6.2): there is one framing, derived from the body. What the
 //!   client wrote of framing and connection is not copied ([`request`]).
-//! - A body that differs from its announced length ends the connection: a byte too many would be the
-//!   next request (8, RFC 9110 8.6). Nothing is pipelined (9.3.2).
+//! - No byte is written beyond the announced length: it would be the next request (8, RFC 9110 8.6). A
+//!   body that ends short ends the connection. Nothing is pipelined (9.3.2).
 //! - A GET, HEAD or DELETE with content is the last on its connection, because origins may leave such
 //!   content unread (RFC 9110, 9.3.1).
 //!

@@ -103,7 +103,7 @@ impl RequestHead {
         for (name, value) in &self.headers {
             if !matches!(
                 *name,
-                HOST | CONTENT_LENGTH | TRANSFER_ENCODING | CONNECTION
+                HOST | CONTENT_LENGTH | TRANSFER_ENCODING | CONNECTION | TE
             ) {
                 encode_field(name, value, out);
             }
@@ -111,14 +111,14 @@ impl RequestHead {
         if self.framing == BodyFraming::Chunked {
             out.extend_from_slice(b"transfer-encoding: chunked\r\n");
         }
-        // TE concerns this connection alone, and says so (RFC 9110, section 10.1.4).
-        let connection: &[u8] = match (self.headers.contains_key(TE), self.is_last()) {
-            (false, false) => b"",
-            (true, false) => b"connection: te\r\n",
-            (false, true) => b"connection: close\r\n",
-            (true, true) => b"connection: te, close\r\n",
-        };
-        out.extend_from_slice(connection);
+        if self.is_last() {
+            // Some origins know no list of options, so there is no TE beside it.
+            out.extend_from_slice(b"connection: close\r\n");
+        } else if let Some(te) = self.headers.get(TE) {
+            // It concerns this connection alone, and says so (RFC 9110, section 10.1.4).
+            encode_field(&TE, te, out);
+            out.extend_from_slice(b"connection: te\r\n");
+        }
         if let BodyFraming::Length(bytes) = self.framing {
             write!(out, "content-length: {bytes}\r\n").expect("memory takes every byte");
         }
@@ -223,6 +223,8 @@ mod tests {
             lines(method, &[("te", "trailers")], body)
         };
         assert!(lines("POST").contains(&"connection: te".into()));
-        assert!(lines("GET").contains(&"connection: te, close".into()));
+        let last = lines("GET");
+        assert!(last.contains(&"connection: close".into()));
+        assert!(!last.iter().any(|line| line.starts_with("te:")));
     }
 }

@@ -62,7 +62,8 @@ impl Section {
         for at in memchr_iter(b'\n', &all[self.searched..]) {
             let end = self.searched + at;
             match &all[self.line..end] {
-                [b'\r'] if end < bytes_max => {
+                _ if end >= bytes_max => return Err(BadSection::TooLong),
+                [b'\r'] => {
                     *self = Self::default();
                     return Ok(Some(end + 1));
                 }
