@@ -303,6 +303,11 @@ impl Origin {
         }
     }
 
+    /// Whether there is an idle connection.
+    pub(super) fn has_idle(&self) -> bool {
+        !self.idle.borrow().is_empty()
+    }
+
     /// Takes the connection that was used last, unless the origin has closed it, or sent what
     /// nobody asked for: the system is asked.
     pub(super) fn take(&self) -> Option<Connection<TcpStream>> {
