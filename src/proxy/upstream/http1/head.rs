@@ -54,7 +54,7 @@ type FieldValues = SmallVec<[HeaderValue; 1]>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
     /// It is no head of HTTP/1.0 or 1.1.
-    #[error("malformed head")]
+    #[error("malformed HTTP head")]
     Malformed,
     /// The connection was closed within it.
     #[error("closed within its head")]
