@@ -32,7 +32,7 @@ pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
         .doc("Without a byte of the response's body.")
         .key("retries", number(0..=10).or(1))
         .sets(|it| &mut it.http.retries)
-        .doc("How often another endpoint or connection is tried when nothing was sent yet.")
+        .doc("How often another endpoint is tried when one does not accept. With 0, nothing is sent twice either.")
         .table("pool", pool())
         .not_yet("hash retry_budget max_requests health eject resolve_every tls")
 });

@@ -288,7 +288,8 @@ async fn write_with_others() {
         if std::mem::replace(&mut has_waited, true) {
             return Poll::Ready(());
         }
-        // Behind all that are ready. `yield_now` would ask the system for events besides.
+        // This puts the task behind all that are ready. `yield_now` would also ask the system for
+        // events.
         cx.waker().wake_by_ref();
         Poll::Pending
     })
