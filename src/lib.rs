@@ -55,6 +55,7 @@ pub mod clock;
 pub mod fault;
 pub mod logging;
 pub mod metrics;
+pub mod tls;
 
 pub mod access_log;
 

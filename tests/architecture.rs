@@ -17,10 +17,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("logging", &[]),
     ("metrics", &["clock", "fault"]),
     ("access_log", &["clock", "fault", "logging", "metrics"]),
+    ("tls", &[]),
     ("limit", &["clock"]),
     ("store::password", &[]),
-    ("store::tls", &[]),
-    ("store::settings", &["store::password", "store::tls"]),
+    ("store::settings", &["store::password", "tls"]),
     ("store::series", &["clock", "limit"]),
     ("store::charge", &["limit"]),
     ("store::outcome", &["clock", "limit", "store::charge"]),
@@ -43,7 +43,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "limit",
             "store::series",
             "store::settings",
-            "store::tls",
+            "tls",
         ],
     ),
     (
@@ -73,7 +73,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "store::redis",
             "store::series",
             "store::settings",
-            "store::tls",
+            "tls",
         ],
     ),
     ("request", &["clock", "limit"]),
@@ -86,6 +86,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "logging",
             "request",
             "store",
+            "tls",
         ],
     ),
     (
@@ -99,6 +100,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "snapshot",
             "store",
             "store::settings",
+            "tls",
         ],
     ),
     (
@@ -116,6 +118,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy::differential",
             "request",
             "snapshot",
+            "tls",
         ],
     ),
     (
@@ -128,6 +131,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy::differential",
             "request",
             "snapshot",
+            "tls",
         ],
     ),
     (

@@ -5,11 +5,10 @@
 //!
 //! `memory` keeps counters in this process. `redis` asks servers that a fleet shares, and `guarded`
 //! makes it bearable to lose them; neither of the two rooms below it knows the other. `charge`,
-//! `outcome`, `password`, `series`, `settings` and `tls` are plain types for all of them.
+//! `outcome`, `password`, `series` and `settings` are plain types for all of them.
 
 mod password;
 pub mod settings;
-mod tls;
 
 mod charge;
 mod outcome;
@@ -25,7 +24,6 @@ pub use memory::MemoryStore;
 pub use outcome::Outcome;
 pub use series::{Role, Series, Shape};
 pub use settings::Settings;
-pub use tls::Tls;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use super::password::Password;
-pub use super::tls::{Tls, TlsFault, TlsMaterial};
+use crate::tls::ClientTls;
 
 /// The store of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct RedisSettings {
     /// The password of the sentinels, if they want one.
     pub sentinel_password: Option<Password>,
     /// How to encrypt; none means not at all.
-    pub tls: Option<Tls>,
+    pub tls: Option<ClientTls>,
     /// What every key begins with.
     pub prefix: Arc<str>,
 }

@@ -9,9 +9,8 @@ use crate::config::report::Report;
 use crate::config::value::{Encryption, RedisUrl, StoreUrl};
 use crate::limit::plan::OnStoreFailure;
 use crate::snapshot::{Policy, PolicyMode, Snapshot};
-use crate::store::settings::{
-    Address, Deployment, Location, RedisSettings, Settings, Tls, TlsFault, TlsMaterial,
-};
+use crate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
+use crate::tls::{ClientTls, TlsFault, TlsMaterial};
 
 /// Compiles `[store]`; with a mistake in the report, what comes back is of no use.
 pub(super) fn compile(table: &Table<RawStore>, report: &mut Report) -> Settings {
@@ -100,7 +99,7 @@ fn encryption(
     encryption: Encryption,
     url: &Range<usize>,
     report: &mut Report,
-) -> Option<Tls> {
+) -> Option<ClientTls> {
     let place = table.place("tls");
     let (message, hint) = match (encryption, place) {
         (Encryption::Tls, place) => return tls(table, place.unwrap_or(url), report),
@@ -120,7 +119,7 @@ fn encryption(
 }
 
 /// Makes TLS of the files that the table names; `place` is where the system's lack is said.
-fn tls(table: &Table<RawStore>, place: &Range<usize>, report: &mut Report) -> Option<Tls> {
+fn tls(table: &Table<RawStore>, place: &Range<usize>, report: &mut Report) -> Option<ClientTls> {
     if table.is_incomplete(TLS) {
         return None;
     }
@@ -139,7 +138,7 @@ fn tls(table: &Table<RawStore>, place: &Range<usize>, report: &mut Report) -> Op
     let content = |pem: &Option<Pem>| pem.as_ref().map(|pem| pem.content.clone());
     let [ca, certificate, key] = [&table.value.ca, &table.value.certificate, &table.value.key];
     let [ca, certificate, key] = [ca, certificate, key].map(content);
-    let made = Tls::new(TlsMaterial {
+    let made = ClientTls::new(TlsMaterial {
         ca: ca.as_deref(),
         identity: certificate.as_deref().zip(key.as_deref()),
     });

@@ -20,7 +20,7 @@ use super::connect::{Connected, DialEndpoint, DialError, DialTarget, Dialer, Dri
 use super::reply::{list, named, text};
 use super::watch::{Asker, Watch};
 use crate::store::settings::{Address, Password, RedisSettings};
-use crate::store::tls::Tls;
+use crate::tls::ClientTls;
 
 /// How to find a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct Sentinels {
     name: Box<str>,
     username: Option<Box<str>>,
     password: Option<Password>,
-    tls: Option<Tls>,
+    tls: Option<ClientTls>,
     /// The settings of the primary, whose address the sentinels name.
     primary: RedisSettings,
     /// What the sentinels say.

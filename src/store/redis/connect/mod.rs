@@ -30,7 +30,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::store::settings::{Address, Password, RedisSettings};
-use crate::store::tls::Tls;
+use crate::tls::ClientTls;
 use prepare::prepare;
 
 pub(super) use error::{CONNECT_TIMEOUT, DialError};
@@ -49,7 +49,7 @@ pub(super) struct DialTarget {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DialEndpoint {
     /// On the network, with TLS if it is given.
-    Tcp(Address, Option<Tls>),
+    Tcp(Address, Option<ClientTls>),
     /// On this machine's Unix socket.
     Unix(PathBuf),
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::redis::servers::Authority;
-use crate::store::tls::{Tls, TlsMaterial};
+use crate::tls::{ClientTls, TlsMaterial};
 
 #[tokio::test(flavor = "local")]
 async fn every_node_is_spoken_to_encrypted() {
@@ -14,7 +14,7 @@ async fn every_node_is_spoken_to_encrypted() {
         ca: Some(&ca),
         identity: None,
     };
-    let tls = Tls::new(material).expect("a configuration");
+    let tls = ClientTls::new(material).expect("a configuration");
     let bench = Bench::open_with([servers.nodes[0].address()], |settings| {
         settings.tls = Some(tls);
     });

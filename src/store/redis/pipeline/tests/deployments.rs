@@ -4,7 +4,7 @@ use super::*;
 use crate::limit::{Charged, LeavingBucket};
 use crate::store::redis::servers::{Authority, Encryption, documented_user};
 use crate::store::settings::Password;
-use crate::store::tls::{Tls, TlsMaterial};
+use crate::tls::{ClientTls, TlsMaterial};
 
 #[tokio::test(flavor = "local")]
 async fn server_is_reached_by_its_unix_socket() {
@@ -148,7 +148,10 @@ fn encrypted(host: &str, server: &Server, authority: &Authority) -> DialTarget {
         port: server.port(),
     };
     DialTarget {
-        endpoint: DialEndpoint::Tcp(address, Some(Tls::new(material).expect("an authority"))),
+        endpoint: DialEndpoint::Tcp(
+            address,
+            Some(ClientTls::new(material).expect("an authority")),
+        ),
         ..target(server.address())
     }
 }

@@ -7,6 +7,9 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
 
 use super::*;
+use crate::tls::material::certificates;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
 
 const CA: &[u8] = include_bytes!("../../../tests/config/tls/redis-ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("../../../tests/config/tls/gateway.pem");
@@ -20,9 +23,9 @@ const DER: &[u8] = include_bytes!("../../../tests/config/tls/gateway.der");
 const VERSION_1: &[u8] = include_bytes!("../../../tests/config/tls/version-1.pem");
 const CUT_SHORT: &[u8] = include_bytes!("../../../tests/config/tls/cut-short.pem");
 
-fn made(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Tls, TlsFault> {
+fn made(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<ClientTls, TlsFault> {
     let ca = Some(ca);
-    Tls::new(TlsMaterial { ca, identity })
+    ClientTls::new(TlsMaterial { ca, identity })
 }
 
 #[test]
@@ -74,7 +77,7 @@ fn tls_is_equal_if_made_of_the_same_material() {
     assert_ne!(plain(), made(CERTIFICATE, None).expect("good material"));
     assert!(known().config.client_auth_cert_resolver.has_certs());
     assert!(!plain().config.client_auth_cert_resolver.has_certs());
-    assert_eq!(format!("{:?}", known()), "Tls");
+    assert_eq!(format!("{:?}", known()), "ClientTls");
 }
 
 /// Says whether the server asks for a certificate of the authority.
@@ -85,7 +88,7 @@ enum Clients {
 }
 
 /// Shakes hands with a server whose certificate is for `localhost` and `127.0.0.1`.
-fn handshake(tls: &Tls, name: &str, clients: Clients) -> Result<(), rustls::Error> {
+fn handshake(tls: &ClientTls, name: &str, clients: Clients) -> Result<(), rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -131,7 +134,7 @@ fn only_the_named_server_of_a_trusted_authority_is_spoken_to() {
     }
     let both = made(&[OTHER_CA, CA].concat(), None).expect("good material");
     assert_eq!(handshake(&both, "localhost", Clients::Any), Ok(()));
-    let system = Tls::new(TlsMaterial::default());
+    let system = ClientTls::new(TlsMaterial::default());
     let others = [made(OTHER_CA, None).ok(), system.ok()];
     for tls in others.into_iter().flatten() {
         let refused = handshake(&tls, "localhost", Clients::Any).expect_err("an unknown authority");

@@ -1,0 +1,254 @@
+//! TLS to clients: what one listener is, and which of its certificates a name selects.
+//!
+//! A listener has one [`ServerTls`], so that the tickets by which clients resume sessions never cross
+//! listeners. Early data (0-RTT) is off, because it could be replayed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, SupportedProtocolVersion, version};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::material::{TlsFault, authorities, digest_of, identity};
+
+/// What a listener's TLS is made of: texts of PEM files.
+#[derive(Clone, Debug)]
+pub struct ServerMaterial<'m> {
+    /// Certificates, each followed by those that lead to an authority, with their keys; at least one.
+    /// The first is the default.
+    pub certificates: Vec<(&'m [u8], &'m [u8])>,
+    /// Authorities of clients, which must then have a certificate.
+    pub client_ca: Option<&'m [u8]>,
+    /// The oldest version that is spoken.
+    pub min_version: TlsVersion,
+    /// Whether HTTP/2 is offered.
+    pub http2: bool,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// 1.2.
+    #[default]
+    Tls12,
+    /// 1.3.
+    Tls13,
+}
+
+/// Which part of a listener's material cannot be used, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct ServerTlsFault {
+    /// The index of the certificate that it is about; none: `client_ca`.
+    pub certificate: Option<usize>,
+    /// What is wrong.
+    pub fault: TlsFault,
+}
+
+/// How connections of clients are encrypted.
+///
+/// Two are equal if they are made of the same certificates, keys and settings.
+#[derive(Clone)]
+pub struct ServerTls {
+    /// What handshakes are made with.
+    pub config: Arc<ServerConfig>,
+    /// Which certificate a name selects.
+    pub names: Arc<CertificateNames>,
+    /// What is known of each certificate, in the order of the material.
+    pub certificates: Vec<CertificateInfo>,
+    /// The digest of everything that it was made of.
+    digest: blake3::Hash,
+    /// The digest of `client_ca`.
+    client_ca: blake3::Hash,
+}
+
+/// What is known of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateInfo {
+    /// The name that it is called by: the first that it is for, or its subject.
+    pub name: Box<str>,
+    /// When it expires, in seconds since 1970.
+    pub expires_secs: i64,
+    /// Whether it names at least one host.
+    pub has_names: bool,
+}
+
+/// Which of a listener's certificates a host's name selects.
+#[derive(Debug, Default)]
+pub struct CertificateNames {
+    keys: Vec<Arc<CertifiedKey>>,
+    /// Indices of the certificates for a name, in the order of the material.
+    exact: HashMap<Box<str>, Vec<usize>>,
+    /// The same for `*.` before a name.
+    wildcard: HashMap<Box<str>, Vec<usize>>,
+}
+
+impl ServerTls {
+    /// Makes TLS of its material.
+    ///
+    /// # Errors
+    /// The first part that cannot be used; there is no TLS without it.
+    pub fn new(material: &ServerMaterial<'_>) -> Result<Self, ServerTlsFault> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let versions = match material.min_version {
+            TlsVersion::Tls12 => ALL_VERSIONS,
+            TlsVersion::Tls13 => &[&version::TLS13],
+        };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .expect("the provider has suites of both versions");
+        let builder = match material.client_ca {
+            Some(pem) => builder.with_client_cert_verifier(client_verifier(pem, &provider)?),
+            None => builder.with_no_client_auth(),
+        };
+        let mut names = CertificateNames::default();
+        let mut certificates = Vec::new();
+        for (index, (certificate, key)) in material.certificates.iter().enumerate() {
+            let fault = |fault| ServerTlsFault {
+                certificate: Some(index),
+                fault,
+            };
+            let identity = identity(certificate, key, &provider).map_err(fault)?;
+            certificates.push(names.add(identity).map_err(fault)?);
+        }
+        let names = Arc::new(names);
+        let mut config = builder.with_cert_resolver(Arc::clone(&names) as Arc<_>);
+        config.ticketer = tickets();
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+        if material.http2 {
+            config.alpn_protocols.insert(0, ALPN_HTTP2.to_vec());
+        }
+        Ok(Self {
+            config: Arc::new(config),
+            names,
+            certificates,
+            digest: material.digest(),
+            client_ca: digest_of([material.client_ca]),
+        })
+    }
+
+    /// Goes on where `old` ends: clients resume their sessions, unless other clients are let in now.
+    pub fn succeed(&mut self, old: &Self) {
+        if self == old {
+            self.clone_from(old);
+        } else if self.client_ca == old.client_ca {
+            let mut config = ServerConfig::clone(&self.config);
+            config.ticketer = Arc::clone(&old.config.ticketer);
+            self.config = Arc::new(config);
+        }
+    }
+}
+
+/// What HTTP/2 is called in a handshake (RFC 9113, section 3.2).
+pub const ALPN_HTTP2: &[u8] = b"h2";
+
+const ALL_VERSIONS: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+
+/// Makes what encrypts tickets, with keys that change every few hours.
+fn tickets() -> Arc<dyn ProducesTickets> {
+    aws_lc_rs::Ticketer::new().expect("the system has random numbers")
+}
+
+fn client_verifier(
+    pem: &[u8],
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, ServerTlsFault> {
+    let fault = |fault| ServerTlsFault {
+        certificate: None,
+        fault,
+    };
+    let roots = Arc::new(authorities(pem).map_err(fault)?);
+    WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider))
+        .build()
+        .map_err(|_| fault(TlsFault::Ca("holds no certificate")))
+}
+
+impl ServerMaterial<'_> {
+    fn digest(&self) -> blake3::Hash {
+        let pairs = self.certificates.iter();
+        let parts = pairs.flat_map(|(certificate, key)| [Some(*certificate), Some(*key)]);
+        let settings = [self.min_version as u8, u8::from(self.http2)];
+        digest_of(parts.chain([self.client_ca, Some(&settings)]))
+    }
+}
+
+impl CertificateNames {
+    /// Adds a certificate under the names that it is for.
+    fn add(&mut self, identity: CertifiedKey) -> Result<CertificateInfo, TlsFault> {
+        let unreadable = TlsFault::Certificate("holds a certificate that cannot be read");
+        let leaf = identity.end_entity_cert().map_err(|_| unreadable)?;
+        let (_, leaf) = X509Certificate::from_der(leaf).map_err(|_| unreadable)?;
+        let alternatives = leaf.subject_alternative_name().map_err(|_| unreadable)?;
+        let alternatives = alternatives.iter().flat_map(|it| &it.value.general_names);
+        let names = alternatives.filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+            _ => None,
+        });
+        let names: Vec<String> = names.collect();
+        for name in &names {
+            let (map, name) = match name.strip_prefix("*.") {
+                Some(suffix) => (&mut self.wildcard, suffix),
+                None => (&mut self.exact, &**name),
+            };
+            map.entry(name.into()).or_default().push(self.keys.len());
+        }
+        let info = CertificateInfo {
+            name: match names.first() {
+                Some(first) => first.as_str().into(),
+                None => leaf.subject().to_string().into(),
+            },
+            expires_secs: leaf.validity().not_after.timestamp(),
+            has_names: !names.is_empty(),
+        };
+        self.keys.push(Arc::new(identity));
+        Ok(info)
+    }
+
+    /// Whether two hosts select the same certificates.
+    pub fn are_alike(&self, one: &str, other: &str) -> bool {
+        one == other || self.select(one) == self.select(other)
+    }
+
+    /// Returns the indices of the certificates that `name` selects. A wildcard stands for one label;
+    /// a name that nothing fits selects the first.
+    fn select(&self, name: &str) -> &[usize] {
+        let name = name.to_ascii_lowercase();
+        let wildcard = || {
+            let (_, suffix) = name.split_once('.')?;
+            self.wildcard.get(suffix)
+        };
+        let found = self.exact.get(&*name).or_else(wildcard);
+        found.map_or(&[0], Vec::as_slice)
+    }
+}
+
+impl ResolvesServerCert for CertificateNames {
+    /// Of the certificates that the client's name selects, takes the first whose key it can verify.
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let selected = self.select(hello.server_name().unwrap_or_default());
+        let mut keys = selected.iter().map(|&index| &self.keys[index]);
+        let is_verifiable =
+            |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();
+        let first = keys.clone().next();
+        keys.find(is_verifiable).or(first).cloned()
+    }
+}
+
+impl PartialEq for ServerTls {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for ServerTls {}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerTls")
+    }
+}
