@@ -90,13 +90,15 @@ fn greet(gateway: &Gateway, file: &Path) {
         file.display()
     );
     for (name, address) in gateway.addresses() {
-        eprintln!("  listening on http://{address} (listeners.{name})");
+        let scheme = gateway.scheme(name);
+        eprintln!("  listening on {scheme}://{address} (listeners.{name})");
     }
     if let Some(address) = gateway.admin_address() {
         eprintln!("  admin port on http://{address}: /livez /readyz /metrics");
     }
-    if let Some((_, address)) = gateway.addresses().first() {
-        eprintln!("  try: curl -i http://{address}/");
+    if let Some((name, address)) = gateway.addresses().first() {
+        let scheme = gateway.scheme(name);
+        eprintln!("  try: curl -i {scheme}://{address}/");
     }
 }
 

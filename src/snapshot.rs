@@ -6,6 +6,7 @@
 //! a reload keeps the running value.
 
 mod answering;
+mod listener;
 mod settling;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 use http::HeaderName;
 use http::uri::Authority;
+pub use listener::Listener;
 pub use settling::{CostSource, CountedAnswers, StatusRange, ToldCost, UpstreamFault};
 
 use crate::access_log::AccessLog;
@@ -24,9 +26,7 @@ use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
-use crate::request::{
-    ClientIdentity, ClientNames, Facts, Missing, Part, Partition, Patterns, Reads,
-};
+use crate::request::{ClientNames, Facts, Missing, Part, Partition, Patterns, Reads};
 
 /// Everything a request needs to know of the configuration.
 #[derive(Debug)]
@@ -68,31 +68,6 @@ pub struct General {
     pub shutdown_grace: Duration,
 }
 
-/// A port that accepts clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listener {
-    /// Its name in the file.
-    pub name: Arc<str>,
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// How it tells who its clients are.
-    pub identity: ClientIdentity,
-    /// Most connections at once; more wait to be accepted.
-    pub max_connections: usize,
-    /// Most requests held by leaky-bucket policies at once.
-    pub max_held: usize,
-    /// How long a head may take, from its first byte (or from the accept) to its end.
-    pub header_timeout: Duration,
-    /// How long a connection may be idle between two requests.
-    pub idle_timeout: Duration,
-    /// How long a client may make no progress when it reads or writes a body.
-    pub body_timeout: Duration,
-    /// Most bytes of a request's head.
-    pub max_header_bytes: usize,
-    /// Most bytes of a request's body, unless the route says otherwise.
-    pub max_body_bytes: Option<u64>,
-}
-
 /// What happens to the requests that match one pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
@@ -109,6 +84,8 @@ pub struct Route {
     pub strip_prefix: Option<Box<str>>,
     /// Whether the client's Host goes to the upstream; otherwise the endpoint's does.
     pub preserve_host: bool,
+    /// What a connection may be upgraded to, in lower case.
+    pub upgrades: Vec<Box<str>>,
     /// How long the upstream's response head may take.
     pub response_timeout: Duration,
     /// How long the upstream's response body may stand still.

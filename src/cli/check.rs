@@ -82,6 +82,16 @@ pub fn summary(file_name: &str, loaded: &Loaded) -> String {
 
 fn listener(out: &mut String, listener: &Listener) {
     let _ = write!(out, "  {}: {}", listener.name, listener.address);
+    if let Some(tls) = &listener.tls {
+        let names = tls.certificates.iter().map(|it| &it.name);
+        let _ = write!(out, ", TLS as {}", spelling::list(names));
+        if tls.wants_clients_certificates() {
+            out.push_str(", clients have certificates");
+        }
+    }
+    if listener.proxy_protocol {
+        out.push_str(", behind the PROXY protocol");
+    }
     let identity = &listener.identity;
     if !identity.trusted_proxies.is_empty() {
         let nets = identity.trusted_proxies.iter().map(ToString::to_string);

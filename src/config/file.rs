@@ -3,13 +3,15 @@
 //! A key that the file leaves out has its default already; [`Table::place`] says whether it is there.
 //! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
+mod tls;
+
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+pub use tls::{Pem, RawCertificate, RawServerTls};
 
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket};
@@ -78,7 +80,7 @@ pub struct File {
     /// What stands before the first table.
     pub top: Table<Top>,
     /// `[listeners.NAME]`
-    pub listeners: Vec<Table<Listener>>,
+    pub listeners: Vec<Table<RawListener>>,
     /// `[admin]`
     pub admin: Table<Admin>,
     /// `[log]`
@@ -137,6 +139,15 @@ pub struct Top {
     pub default_policies: Vec<At<String>>,
 }
 
+/// `[listeners.NAME]`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawListener {
+    /// What the snapshot has of it, but for the name and TLS.
+    pub listener: Listener,
+    /// `[listeners.NAME.tls]`
+    pub tls: RawServerTls,
+}
+
 /// `[store]`
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawStore {
@@ -171,21 +182,6 @@ pub struct RawJwt {
     pub algorithms: Vec<SigningAlgorithm>,
     /// What the snapshot has of it, but for the keys.
     pub rules: TokenRules,
-}
-
-/// A file of keys or certificates, read.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Pem {
-    /// Where it is.
-    pub path: PathBuf,
-    /// What is in it; may be a private key.
-    pub content: Vec<u8>,
-}
-
-impl std::fmt::Debug for Pem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Pem({})", self.path.display())
-    }
 }
 
 /// `[upstreams.NAME]`

@@ -23,6 +23,7 @@ use crate::snapshot::{
     CostSource, EncodedSlash, Jitter, PolicyMode, RateLimitHeaders, StatusRange,
 };
 use crate::store::settings::{Address, Deployment};
+use crate::tls::TlsVersion;
 
 /// Writes a span of time: up to two minutes in seconds (`60s`, `1.8s`, `600ms`), above that in
 /// parts (`1h30m`).
@@ -135,6 +136,9 @@ pub const ENCODED_SLASH: &[(&str, EncodedSlash)] = &[
     ("reject", EncodedSlash::Reject),
     ("keep", EncodedSlash::Keep),
 ];
+/// `min_version`
+pub const TLS_VERSIONS: &[(&str, TlsVersion)] =
+    &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
 /// `[log] level`
 pub const LEVELS: &[(&str, Level)] = &[
     ("info", Level::INFO),

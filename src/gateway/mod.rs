@@ -201,6 +201,17 @@ impl Gateway {
             .find_map(|(name, address)| (**name == *listener).then_some(*address))
     }
 
+    /// Returns the scheme of URLs that lead to the listener of this name.
+    pub fn scheme(&self, listener: &str) -> &'static str {
+        let live = self.shared.live();
+        let mut listeners = live.snapshot.listeners.iter();
+        if listeners.any(|it| *it.name == *listener && it.tls.is_some()) {
+            "https"
+        } else {
+            "http"
+        }
+    }
+
     /// Returns the names and bound addresses of all listeners, in file order.
     pub fn addresses(&self) -> &[(Arc<str>, SocketAddr)] {
         &self.addresses

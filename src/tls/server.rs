@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
@@ -63,8 +64,8 @@ pub struct ServerTls {
     pub certificates: Vec<CertificateInfo>,
     /// The digest of everything that it was made of.
     digest: blake3::Hash,
-    /// The digest of `client_ca`.
-    client_ca: blake3::Hash,
+    /// The digest of `client_ca`, if there is one.
+    client_ca: Option<blake3::Hash>,
 }
 
 /// What is known of a certificate.
@@ -92,9 +93,34 @@ impl ServerTls {
     /// Makes TLS of its material.
     ///
     /// # Errors
-    /// The first part that cannot be used; there is no TLS without it.
-    pub fn new(material: &ServerMaterial<'_>) -> Result<Self, ServerTlsFault> {
+    /// Every part that cannot be used; there is no TLS without it.
+    pub fn new(material: &ServerMaterial<'_>) -> Result<Self, Vec<ServerTlsFault>> {
         let provider = Arc::new(aws_lc_rs::default_provider());
+        let (mut names, mut certificates) = (CertificateNames::default(), Vec::new());
+        let mut faults = Vec::new();
+        for (index, (certificate, key)) in material.certificates.iter().enumerate() {
+            let added = identity(certificate, key, &provider).and_then(|it| names.add(it));
+            let certificate = Some(index);
+            match added {
+                Ok(info) => certificates.push(info),
+                Err(fault) => faults.push(ServerTlsFault { certificate, fault }),
+            }
+        }
+        let verifier = match material
+            .client_ca
+            .map(|pem| client_verifier(pem, &provider))
+        {
+            Some(Ok(verifier)) => verifier,
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(Err(fault)) => {
+                let certificate = None;
+                faults.push(ServerTlsFault { certificate, fault });
+                return Err(faults);
+            }
+        };
+        if !faults.is_empty() {
+            return Err(faults);
+        }
         let versions = match material.min_version {
             TlsVersion::Tls12 => ALL_VERSIONS,
             TlsVersion::Tls13 => &[&version::TLS13],
@@ -102,22 +128,10 @@ impl ServerTls {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions)
             .expect("the provider has suites of both versions");
-        let builder = match material.client_ca {
-            Some(pem) => builder.with_client_cert_verifier(client_verifier(pem, &provider)?),
-            None => builder.with_no_client_auth(),
-        };
-        let mut names = CertificateNames::default();
-        let mut certificates = Vec::new();
-        for (index, (certificate, key)) in material.certificates.iter().enumerate() {
-            let fault = |fault| ServerTlsFault {
-                certificate: Some(index),
-                fault,
-            };
-            let identity = identity(certificate, key, &provider).map_err(fault)?;
-            certificates.push(names.add(identity).map_err(fault)?);
-        }
         let names = Arc::new(names);
-        let mut config = builder.with_cert_resolver(Arc::clone(&names) as Arc<_>);
+        let mut config = builder
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::clone(&names) as Arc<_>);
         config.ticketer = tickets();
         config.alpn_protocols.push(b"http/1.1".to_vec());
         if material.http2 {
@@ -128,8 +142,13 @@ impl ServerTls {
             names,
             certificates,
             digest: material.digest(),
-            client_ca: digest_of([material.client_ca]),
+            client_ca: material.client_ca.map(blake3::hash),
         })
+    }
+
+    /// Whether clients must have a certificate.
+    pub fn wants_clients_certificates(&self) -> bool {
+        self.client_ca.is_some()
     }
 
     /// Goes on where `old` ends: clients resume their sessions, unless other clients are let in now.
@@ -157,15 +176,11 @@ fn tickets() -> Arc<dyn ProducesTickets> {
 fn client_verifier(
     pem: &[u8],
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, ServerTlsFault> {
-    let fault = |fault| ServerTlsFault {
-        certificate: None,
-        fault,
-    };
-    let roots = Arc::new(authorities(pem).map_err(fault)?);
+) -> Result<Arc<dyn ClientCertVerifier>, TlsFault> {
+    let roots = Arc::new(authorities(pem)?);
     WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider))
         .build()
-        .map_err(|_| fault(TlsFault::Ca("holds no certificate")))
+        .map_err(|_| TlsFault::Ca("holds no certificate"))
 }
 
 impl ServerMaterial<'_> {

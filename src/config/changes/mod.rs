@@ -71,16 +71,23 @@ pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Lo
         // It remembers which tokens have verified.
         snapshot.tokens.clone_from(&running.tokens);
     }
-    let listeners = old.listeners.iter().map(|running| {
-        let same = file.listeners.iter().find(|one| one.name == running.name);
-        let mut kept = same.unwrap_or(running).clone();
-        LISTENER.keep(&running.value, &mut kept.value);
-        kept
+    let listeners = old.listeners.iter().zip(&running.listeners);
+    let listeners = listeners.map(|(table, was)| {
+        let mut both = file.listeners.iter().zip(&snapshot.listeners);
+        let Some((same, is)) = both.find(|(one, _)| one.name == table.name) else {
+            return (table.clone(), Arc::clone(was));
+        };
+        let (mut kept, mut tls) = (same.clone(), is.tls.clone());
+        LISTENER.keep(&table.value, &mut kept.value);
+        if let (Some(tls), Some(was)) = (&mut tls, &was.tls) {
+            tls.succeed(was);
+        }
+        let is = listener(&kept, tls);
+        (kept, is)
     });
-    file.listeners = listeners.collect();
+    (file.listeners, snapshot.listeners) = listeners.unzip();
     snapshot.general = file.top.value.general.clone();
     snapshot.admin = file.admin.value.clone();
-    snapshot.listeners = file.listeners.iter().map(listener).collect();
     new
 }
 

@@ -1,5 +1,6 @@
 //! What a reload is said to change, whole words.
 
+mod certificates;
 mod overrides;
 mod store;
 mod tokens;

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::config::file::{File, Table};
+use crate::config::file::{At, File, Pem, RawCertificate, RawListener, Table};
 use crate::config::report::Report;
 use crate::snapshot::Listener;
+use crate::tls::{ServerMaterial, ServerTls, ServerTlsFault, TlsFault};
 
 /// Compiles `[listeners.NAME]`; what lacks an address is left out.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
@@ -22,24 +23,93 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
         let Some(place) = table.place("address") else {
             continue;
         };
-        let (name, address) = (&table.name, table.value.address);
+        let (name, address) = (&table.name, table.value.listener.address);
         if let Some((other, by)) = taken.iter().find(|(other, _)| collide(*other, address)) {
             let message = format!("{address} is taken: {by} listens on {other}");
             report.mistake(place, message, "an address of its own");
         }
         taken.push((address, format!("listener `{name}`")));
-        listeners.push(listener(table));
+        listeners.push(listener(table, tls(table, report)));
     }
     listeners
 }
 
 /// Returns a listener as the data plane has it.
-pub(in crate::config) fn listener(table: &Table<Listener>) -> Arc<Listener> {
+pub(in crate::config) fn listener(
+    table: &Table<RawListener>,
+    tls: Option<ServerTls>,
+) -> Arc<Listener> {
     let name = Arc::clone(&table.name);
     Arc::new(Listener {
         name,
-        ..table.value.clone()
+        tls,
+        ..table.value.listener.clone()
     })
+}
+
+/// Makes TLS of the files that a listener names.
+fn tls(table: &Table<RawListener>, report: &mut Report) -> Option<ServerTls> {
+    let place = table.place("tls.certificates")?;
+    let raw = &table.value.tls;
+    if table.is_incomplete("[listeners.NAME.tls]") {
+        return None;
+    }
+    if raw.certificates.is_empty() {
+        let expected = "a certificate with its key at least";
+        report.mistake(place, "`tls` has no certificates", expected);
+        return None;
+    }
+    let mut pairs = Vec::new();
+    for one in &raw.certificates {
+        pairs.extend(pair(one, report));
+    }
+    if pairs.len() < raw.certificates.len() {
+        return None;
+    }
+    let material = ServerMaterial {
+        certificates: (pairs.iter())
+            .map(|(certificate, key)| (&*certificate.value.content, &*key.value.content))
+            .collect(),
+        client_ca: raw.client_ca.as_ref().map(|pem| &*pem.content),
+        min_version: raw.min_version,
+        http2: table.value.listener.http2,
+    };
+    let faults = match ServerTls::new(&material) {
+        Ok(tls) => return Some(tls),
+        Err(faults) => faults,
+    };
+    for ServerTlsFault { certificate, fault } in faults {
+        let mut expected = "a PEM file with certificates";
+        let (name, place) = match (certificate.map(|index| pairs[index]), fault) {
+            (Some((_, key)), TlsFault::Key(_)) => {
+                expected = "a PEM file with the private key of `certificate`, not encrypted";
+                ("key", &key.span)
+            }
+            (Some((certificate, _)), _) => ("certificate", &certificate.span),
+            (None, _) => ("client_ca", table.place("tls.client_ca").unwrap_or(place)),
+        };
+        report.mistake(place, format!("the file of `{name}` {fault}"), expected);
+    }
+    None
+}
+
+/// Returns the files of a certificate and its key.
+fn pair<'c>(
+    one: &'c At<RawCertificate>,
+    report: &mut Report,
+) -> Option<(&'c At<Pem>, &'c At<Pem>)> {
+    let RawCertificate { certificate, key } = &one.value;
+    if let (Some(certificate), Some(key)) = (certificate, key) {
+        return Some((certificate, key));
+    }
+    let lacks = if certificate.is_none() {
+        "certificate"
+    } else {
+        "key"
+    };
+    let message = format!("a certificate lacks `{lacks}`");
+    report.mistake(&one.span, message, "`certificate` and `key`");
+    None
 }
 
 /// Says whether the system would refuse the second of two addresses.

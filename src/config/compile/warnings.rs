@@ -44,7 +44,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         }
     }
     for table in &file.listeners {
-        let (name, identity) = (&table.name, &table.value.identity);
+        let (name, identity) = (&table.name, &table.value.listener.identity);
         let (source, trusted_proxies) = (&identity.source, &identity.trusted_proxies);
         if table.has("client_address")
             && *source != AddressSource::Peer
@@ -137,7 +137,7 @@ fn refused_by_others(policy: &Policy) -> Option<String> {
 /// A client's IPv6 address is known by its first bits only, so a longer network is nobody's.
 fn never_matched(file: &File, policy: &Policy) -> Option<String> {
     let network = policy.overrides.as_ref()?.patterns.longest_ipv6()?;
-    let prefixes = (file.listeners.iter()).map(|table| table.value.identity.ipv6_prefix);
+    let prefixes = (file.listeners.iter()).map(|table| table.value.listener.identity.ipv6_prefix);
     let most = prefixes.max().filter(|most| *most < network.prefix_len())?;
     let meant = Ipv6Net::new(network.addr(), most).ok()?.trunc();
     Some(format!(

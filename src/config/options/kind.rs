@@ -274,6 +274,11 @@ pub(super) fn list_or_one<V: PartialEq + 'static>(one: Kind<V>) -> Kind<Vec<At<V
     items(one, OneItem::Plain)
 }
 
+/// A list of tables that `one` reads; the file must give one.
+pub(super) fn tables<V: PartialEq + 'static>(one: Kind<V>) -> Kind<Vec<At<V>>> {
+    items(one, OneItem::Table)
+}
+
 fn items<V: PartialEq + 'static>(one: Kind<V>, how: OneItem) -> Kind<Vec<At<V>>> {
     let (read, spell) = (one.read, one.spell);
     let example = format!("[{}]", one.example);

@@ -4,57 +4,120 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use super::kind::{duration, list, number, size, text};
+use super::kind::{Kind, boolean, duration, key_file, list, number, size, tables, text, word};
 use super::{BODY_BYTES, Effect, Keys, TIMEOUTS};
+use crate::config::file::{At, RawCertificate, RawListener};
+use crate::config::read::Scalar;
 use crate::config::spelling;
 use crate::config::value::{client_address, network, socket_address};
 use crate::request::{AddressSource, ClientIdentity};
 use crate::snapshot::Listener;
+use crate::tls::TlsVersion;
 
 /// `[listeners.NAME]`
-pub static LISTENER: LazyLock<Keys<Listener>> = LazyLock::new(|| {
+pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
     let network = text("10.0.0.0/8", network, ToString::to_string);
     let networks = list(network).plain(|nets| nets, |nets| spelling::list(nets));
+    let per_client = number(1..=CONNECTIONS_MAX);
     let source = text("x-forwarded-for", client_address, spelling::address_source);
     let address = text("127.0.0.1:8080", socket_address, ToString::to_string);
-    Keys::<Listener>::of("listener", "[listeners.NAME]")
+    Keys::<RawListener>::of("listener", "[listeners.NAME]")
         .key("address", address)
-        .sets(|it| &mut it.address)
+        .sets(|it| &mut it.listener.address)
         .doc("Where it listens.")
         .effect(Effect::NeedsRestart)
+        .key("http2", boolean().or(true))
+        .sets(|it| &mut it.listener.http2)
+        .doc("Whether clients may speak HTTP/2 too.")
+        .key("proxy_protocol", boolean().or(false))
+        .sets(|it| &mut it.listener.proxy_protocol)
+        .doc("Whether every connection begins with a header of the PROXY protocol.")
         .key("trusted_proxies", networks.or(Vec::new()))
-        .sets(|it| &mut it.identity.trusted_proxies)
+        .sets(|it| &mut it.listener.identity.trusted_proxies)
         .doc("Addresses and networks whose word on the client's address is believed.")
         .key("client_address", source.or(AddressSource::XForwardedFor))
-        .sets(|it| &mut it.identity.source)
+        .sets(|it| &mut it.listener.identity.source)
         .doc("Where they say it:")
         .key("ipv6_prefix", number(1..=128).or(64))
-        .sets(|it| &mut it.identity.ipv6_prefix)
+        .sets(|it| &mut it.listener.identity.ipv6_prefix)
         .doc("Leading bits of an IPv6 address that make one client.")
         .key("max_connections", number(1..=CONNECTIONS_MAX).or(10_000))
-        .sets(|it| &mut it.max_connections)
+        .sets(|it| &mut it.listener.max_connections)
         .doc("Most connections at once.")
+        .key("max_connections_per_client", per_client.or_none("none"))
+        .sets(|it| &mut it.listener.max_connections_per_client)
+        .doc("Most connections of one client at once; without it, any number.")
         .key("max_held", number(0..=CONNECTIONS_MAX).or(1_000))
-        .sets(|it| &mut it.max_held)
+        .sets(|it| &mut it.listener.max_held)
         .doc("Most requests that leaky-bucket policies hold at once.")
+        .key("handshake_timeout", seconds(10))
+        .sets(|it| &mut it.listener.handshake_timeout)
+        .doc("Until a TLS handshake is complete.")
         .key("header_timeout", seconds(10))
-        .sets(|it| &mut it.header_timeout)
+        .sets(|it| &mut it.listener.header_timeout)
         .doc("Until a request's head is complete.")
         .key("idle_timeout", seconds(75))
-        .sets(|it| &mut it.idle_timeout)
+        .sets(|it| &mut it.listener.idle_timeout)
         .doc("Between two requests of a connection.")
         .key("body_timeout", seconds(30))
-        .sets(|it| &mut it.body_timeout)
+        .sets(|it| &mut it.listener.body_timeout)
         .doc("Without progress by the client while a body is read or written.")
+        .key("tunnel_timeout", seconds(3600))
+        .sets(|it| &mut it.listener.tunnel_timeout)
+        .doc("Without a byte on an upgraded connection.")
         // hyper reads a head into 8 KiB at least.
         .key("max_header_bytes", size(8 << 10..=1 << 20).or(32 << 10))
-        .sets(|it| &mut it.max_header_bytes)
+        .sets(|it| &mut it.listener.max_header_bytes)
         .doc("Most bytes of a request's head.")
         .key("max_body_bytes", size(BODY_BYTES).or_none("none"))
-        .sets(|it| &mut it.max_body_bytes)
+        .sets(|it| &mut it.listener.max_body_bytes)
         .doc("Most bytes of a request's body; without it, any number.")
-        .not_yet("tls proxy_protocol handshake_timeout tunnel_timeout")
+        .table("tls", tls())
+});
+
+/// `[listeners.NAME.tls]`
+fn tls() -> Keys<RawListener> {
+    let versions = word(spelling::TLS_VERSIONS, &[]).or(TlsVersion::Tls12);
+    let authorities = key_file("/etc/tollgate/clients-ca.pem").or_none("none");
+    Keys::<RawListener>::of("`tls` of listener", "[listeners.NAME.tls]")
+        .key("certificates", certificates())
+        .sets(|it| &mut it.tls.certificates)
+        .doc("Certificates, each with its key; the first answers for names that none is for.")
+        .key("min_version", versions)
+        .sets(|it| &mut it.tls.min_version)
+        .doc("The oldest version of TLS that is spoken:")
+        .key("client_ca", authorities)
+        .sets(|it| &mut it.tls.client_ca)
+        .doc("Authorities of clients; with it, every client must have a certificate of theirs.")
+}
+
+/// `certificates`
+fn certificates() -> Kind<Vec<At<RawCertificate>>> {
+    let example =
+        r#"{ certificate = "/etc/tollgate/public.pem", key = "/etc/tollgate/public.key" }"#;
+    let read = move |mut scalar: Scalar<'_, '_>| {
+        let read = scalar.table(&CERTIFICATE);
+        if read.is_none() {
+            scalar.mistyped("a table", format!("`{example}`"));
+        }
+        read
+    };
+    let spell = |one: &RawCertificate| {
+        let path = one.certificate.as_ref().map(|pem| pem.value.path.display());
+        path.map_or_else(String::new, |path| path.to_string())
+    };
+    tables(Kind::new(example, read, spell))
+}
+
+/// One of `certificates`.
+static CERTIFICATE: LazyLock<Keys<RawCertificate>> = LazyLock::new(|| {
+    let file = |example| key_file(example).at().or_none("none");
+    Keys::<RawCertificate>::of("certificate", "a certificate")
+        .key("certificate", file("/etc/tollgate/public.pem"))
+        .sets(|it| &mut it.certificate)
+        .key("key", file("/etc/tollgate/public.key"))
+        .sets(|it| &mut it.key)
 });
 
 /// A listener of which nothing is known; each key has its default in the table, and the address none.
@@ -63,12 +126,18 @@ impl Default for Listener {
         Self {
             name: Arc::default(),
             address: SocketAddr::from(([0, 0, 0, 0], 0)),
+            tls: None,
+            http2: false,
+            proxy_protocol: false,
             identity: ClientIdentity::default(),
             max_connections: 0,
+            max_connections_per_client: None,
             max_held: 0,
+            handshake_timeout: Duration::ZERO,
             header_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,
             body_timeout: Duration::ZERO,
+            tunnel_timeout: Duration::ZERO,
             max_header_bytes: 0,
             max_body_bytes: None,
         }

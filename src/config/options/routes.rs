@@ -6,7 +6,7 @@ use super::kind::{boolean, duration, fields, free_text, headers, list, number, s
 use super::{BODY_BYTES, Keys, TIMEOUTS};
 use crate::config::file::RawRoute;
 use crate::config::spelling;
-use crate::config::value::{answer_field, method};
+use crate::config::value::{answer_field, method, upgrade};
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
@@ -14,6 +14,8 @@ use crate::snapshot::EncodedSlash;
 pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
     let slash = word(spelling::ENCODED_SLASH, &[]).or(EncodedSlash::Reject);
     let text_at = |example| free_text(example).at().or_none("none");
+    let protocol = text("websocket", upgrade, ToString::to_string);
+    let upgrades = list(protocol).plain(|names| names, |names| spelling::list(names));
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
     Keys::<RawRoute>::of("route", "[[routes]]")
         .key("path", text_at("/v1/*"))
@@ -43,6 +45,9 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .key("preserve_host", boolean().or(true))
         .sets(|it| &mut it.route.preserve_host)
         .doc("Whether the upstream gets the client's Host, or its own.")
+        .key("upgrades", upgrades.or(vec!["websocket".into()]))
+        .sets(|it| &mut it.route.upgrades)
+        .doc("Protocols that a connection may be upgraded to.")
         .key("cost", number(0..=COST_MAX).or_none("the policies' own"))
         .sets(|it| &mut it.cost)
         .doc("Units that a request spends here, whatever its policies say.")

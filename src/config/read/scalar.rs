@@ -51,6 +51,8 @@ pub enum OneItem {
     InList,
     /// In a list, or without one.
     Plain,
+    /// In a list; it is a table.
+    Table,
 }
 
 impl<'t> Scalar<'t, '_> {
@@ -139,11 +141,14 @@ impl<'t> Scalar<'t, '_> {
             DeValue::String(_) if one == OneItem::Plain => vec![self.node],
             other => {
                 let wanted = match one {
-                    OneItem::InList => "a list",
+                    OneItem::InList | OneItem::Table => "a list",
                     OneItem::Plain => "a string or a list",
                 };
                 let raw = self.raw();
-                let alone = other.is_str() && !raw.contains('\n') && redacted(raw) == raw;
+                let alone = one != OneItem::Table
+                    && other.is_str()
+                    && !raw.contains('\n')
+                    && redacted(raw) == raw;
                 self.mistyped(wanted, format!("a list such as `{example}`"))
                     .maybe_hint(alone.then(|| format!("did you mean `[{raw}]`?")));
                 return None;
@@ -257,7 +262,7 @@ impl<'t> Scalar<'t, '_> {
     }
 
     /// Says that it has another type than the `wanted` one.
-    pub(super) fn mistyped(&mut self, wanted: &str, expected: String) -> &mut Mistake {
+    pub fn mistyped(&mut self, wanted: &str, expected: String) -> &mut Mistake {
         let is = type_name(self.node.get_ref());
         let message = format!("{} must be {wanted}, not {is}", self.subject);
         (self.report).mistake(&self.node.span(), message, expected)

@@ -121,6 +121,20 @@ pub fn method(text: &str) -> Result<Method, Wrong> {
     Ok(method)
 }
 
+/// Parses the name of a protocol that a connection may be upgraded to; case does not matter.
+pub fn upgrade(text: &str) -> Result<Box<str>, Wrong> {
+    let expected = "a protocol's name such as `websocket`";
+    let name = text.to_ascii_lowercase();
+    if name == "h2c" || name.starts_with("http/") || name.starts_with("tls/") {
+        let wrong = Wrong::new("cannot be upgraded to", expected);
+        return Err(wrong.hint("HTTP/2 and TLS are the listener's: `http2`, `tls`"));
+    }
+    // A header's name is a token too.
+    let name = HeaderName::from_bytes(text.as_bytes());
+    let name = name.map_err(|_| Wrong::new("is not a protocol's name", expected))?;
+    Ok(name.as_str().into())
+}
+
 /// Parses a header's name.
 pub fn header_name(text: &str) -> Result<HeaderName, Wrong> {
     HeaderName::from_bytes(text.as_bytes()).map_err(|_| {

@@ -25,7 +25,9 @@ fn every_working_key_takes_what_it_is_for() {
         assert_eq!(keys, [""; 0], "of {title} are missing in the test");
     };
     lacking("the file's top level", &|key| file.top.has(key));
-    lacking("[listeners.NAME]", &|key| file.listeners[0].has(key));
+    for title in ["[listeners.NAME]", "[listeners.NAME.tls]"] {
+        lacking(title, &|key| file.listeners[0].has(key));
+    }
     lacking("[admin]", &|key| file.admin.has(key));
     lacking("[log]", &|key| file.log.has(key));
     for title in ["[store]", "[store.tls]", "[store.breaker]"] {
@@ -61,12 +63,22 @@ trusted_proxies = ["10.0.0.0/8", "::1"]
 client_address = "header:x-real-ip"
 ipv6_prefix = 56
 max_connections = 10_000
+max_connections_per_client = 100
 max_held = 0
+http2 = false
+proxy_protocol = true
+handshake_timeout = "5s"
+tunnel_timeout = "1d"
 header_timeout = "10s"
 idle_timeout = "75s"
 body_timeout = "30s"
 max_header_bytes = 32768
 max_body_bytes = "10MB"
+
+[listeners.public.tls]
+certificates = [{ certificate = "tests/config/tls/public.pem", key = "tests/config/tls/public.key" }]
+min_version = "1.3"
+client_ca = "tests/config/tls/clients-ca.pem"
 
 [admin]
 address = "127.0.0.1:8090"
@@ -168,6 +180,7 @@ response_timeout = "5s"
 body_timeout = "5s"
 max_body_bytes = 0
 encoded_slash = "keep"
+upgrades = []
 case_insensitive = true
 
 [routes.response_headers]

@@ -1,0 +1,42 @@
+//! What the file says of certificates and keys: the files that it names, read.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::At;
+use crate::tls::TlsVersion;
+
+/// A file of keys or certificates, read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is in it; may be a private key.
+    pub content: Vec<u8>,
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pem({})", self.path.display())
+    }
+}
+
+/// `[listeners.NAME.tls]`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawServerTls {
+    /// `certificates`; none: the listener has no TLS.
+    pub certificates: Vec<At<RawCertificate>>,
+    /// `min_version`
+    pub min_version: TlsVersion,
+    /// `client_ca`
+    pub client_ca: Option<Pem>,
+}
+
+/// One of `certificates`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawCertificate {
+    /// `certificate`
+    pub certificate: Option<At<Pem>>,
+    /// `key`
+    pub key: Option<At<Pem>>,
+}

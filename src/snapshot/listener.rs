@@ -1,0 +1,45 @@
+//! What a port does with the clients that connect to it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::request::ClientIdentity;
+use crate::tls::ServerTls;
+
+/// A port that accepts clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Its name in the file.
+    pub name: Arc<str>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// How its connections are encrypted, if they are.
+    pub tls: Option<ServerTls>,
+    /// Whether it speaks HTTP/2 too.
+    pub http2: bool,
+    /// Whether each connection begins with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
+    /// How it tells who its clients are.
+    pub identity: ClientIdentity,
+    /// Most connections at once; more wait to be accepted.
+    pub max_connections: usize,
+    /// Most connections of one client at once.
+    pub max_connections_per_client: Option<usize>,
+    /// Most requests held by leaky-bucket policies at once.
+    pub max_held: usize,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long a head may take, from its first byte (or from the accept) to its end.
+    pub header_timeout: Duration,
+    /// How long a connection may be idle between two requests.
+    pub idle_timeout: Duration,
+    /// How long a client may make no progress when it reads or writes a body.
+    pub body_timeout: Duration,
+    /// How long an upgraded connection may be silent.
+    pub tunnel_timeout: Duration,
+    /// Most bytes of a request's head.
+    pub max_header_bytes: usize,
+    /// Most bytes of a request's body, unless the route says otherwise.
+    pub max_body_bytes: Option<u64>,
+}
