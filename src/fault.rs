@@ -26,6 +26,12 @@ pub enum Reason {
     HeadIncomplete,
     /// The head did not arrive within `header_timeout`.
     HeadTimeout,
+    /// A client and the listener did not agree on how to encrypt.
+    HandshakeFailed,
+    /// The TLS handshake was not complete within `handshake_timeout`.
+    HandshakeTimeout,
+    /// The host has another certificate than the one that the client asked for in its handshake.
+    Misdirected,
     /// The path cannot be normalised, or the target has a form that is not served.
     BadPath,
     /// The method differs from one that a route names only in case.
@@ -92,11 +98,14 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
         Self::HeadTimeout,
+        Self::HandshakeFailed,
+        Self::HandshakeTimeout,
+        Self::Misdirected,
         Self::BadPath,
         Self::BadMethodCase,
         Self::BadHost,
@@ -131,6 +140,9 @@ impl Reason {
             Self::HeadTooLarge => "too_large",
             Self::HeadIncomplete => "incomplete",
             Self::HeadTimeout => "timeout",
+            Self::HandshakeFailed => "handshake_failed",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::Misdirected => "misdirected",
             Self::BadPath => "bad_path",
             Self::BadMethodCase => "bad_method_case",
             Self::BadHost => "bad_host",
@@ -166,6 +178,9 @@ impl Reason {
             | Self::HeadTooLarge
             | Self::HeadIncomplete
             | Self::HeadTimeout
+            | Self::HandshakeFailed
+            | Self::HandshakeTimeout
+            | Self::Misdirected
             | Self::BadPath
             | Self::BadMethodCase
             | Self::BadHost
@@ -216,6 +231,8 @@ impl Reason {
         !matches!(
             self,
             Self::HeadIncomplete
+                | Self::HandshakeFailed
+                | Self::HandshakeTimeout
                 | Self::ClientGone
                 | Self::ShutDown
                 | Self::ResponseAborted

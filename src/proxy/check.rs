@@ -3,7 +3,7 @@
 
 use http::header::{EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderValue, Method, Uri};
+use http::{HeaderValue, Method, Uri, Version};
 
 use super::refusal::Refusal;
 use crate::request;
@@ -27,6 +27,9 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
             return Err(Refusal::request_loop());
         }
     }
+    if head.version == Version::HTTP_2 && head.headers.values().any(has_outer_white_space) {
+        return Err(Refusal::bad_framing());
+    }
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::method_unsupported());
     }
@@ -37,6 +40,14 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Whether a value begins or ends with white space, which HTTP/1.1 would strip (RFC 9113, section
+/// 8.2.1).
+fn has_outer_white_space(value: &HeaderValue) -> bool {
+    let bytes = value.as_bytes();
+    let is_white = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_white(bytes.first()) || is_white(bytes.last())
 }
 
 /// Puts an absolute target's authority into the Host field, because routes, partitions and the

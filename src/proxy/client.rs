@@ -5,6 +5,7 @@ use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
 use super::worker::Worker;
 use crate::request::{LatestPartition, redacted_address};
@@ -14,6 +15,8 @@ pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
     /// The other end's address.
     pub(crate) peer: IpAddr,
+    /// What was agreed with it, if the connection is encrypted.
+    pub(crate) tls: Option<TlsSession>,
     /// Index of the listener that accepted it.
     pub(crate) listener: usize,
     /// What the latest request's origin was told of its client.
@@ -28,6 +31,7 @@ impl Client {
         Self {
             worker,
             peer,
+            tls: None,
             listener,
             forwarded: RefCell::default(),
             partition: RefCell::default(),

@@ -62,6 +62,11 @@ impl Sweep {
         deadline
     }
 
+    /// Returns the time of the latest sweep.
+    pub fn swept(&self) -> Timestamp {
+        self.swept.get()
+    }
+
     /// Wakes the tasks whose deadlines are over by now.
     pub fn sweep(&self) {
         self.swept.set(self.clock.now());

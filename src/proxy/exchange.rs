@@ -7,7 +7,7 @@ use http::Response;
 use http::request::Parts;
 
 use super::client::Client;
-use super::downstream::http1::{RequestGuard, RequestState};
+use super::downstream::request::{RequestGuard, RequestState};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::worker::InForce;

@@ -72,6 +72,7 @@ impl Journey<'_> {
         match response {
             Some(Ok(response)) => {
                 self.exchange.record.responded();
+                self.exchange.request().answer();
                 Ok(response.map(Content::Upstream))
             }
             Some(Err(failure)) => Err(self.failed(failure)),

@@ -5,7 +5,7 @@
 //! units stay spent.
 
 use super::client::Client;
-use super::downstream::http1::RequestState;
+use super::downstream::request::RequestState;
 use super::worker::Worker;
 use crate::clock::Micros;
 

@@ -12,14 +12,13 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use http_body::Body as _;
 use http_body_util::Full;
-use hyper::body::Incoming;
 
 use super::annotate::{annotate, expose};
 use super::body::{Content, ResponseBody};
 use super::check::{check, settle_host};
 use super::client::Client;
 use super::downstream::body::RequestBody;
-use super::downstream::http1::RequestState;
+use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::forwarded::{self, Sender};
 use super::hold::{Held, hold};
@@ -66,8 +65,8 @@ pub(super) struct Journey<'r> {
 /// If there is nobody left to answer.
 pub(crate) async fn run(
     client: Rc<Client>,
-    state: Rc<RequestState>,
-    request: Request<Incoming>,
+    state: RequestState,
+    request: Request<IncomingBody>,
 ) -> Result<Response<ResponseBody>, ClientGone> {
     let guard = state.begin();
     let live = client.worker.live();
@@ -162,6 +161,14 @@ impl Journey<'_> {
             request::host(&target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.record.asked(&host);
+        if self
+            .client
+            .tls
+            .as_ref()
+            .is_some_and(|tls| tls.is_misdirected(&host))
+        {
+            return Err(Refusal::misdirected().into());
+        }
         let found = route(snapshot, &host, head, &path)?;
         let route = &snapshot.routes[found.route];
         self.route = Some(found.route);
@@ -275,7 +282,11 @@ impl Journey<'_> {
             peer,
             client,
             believed,
-            scheme: "http",
+            scheme: if self.client.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            },
         };
         let mut remembered = self.client.forwarded.borrow_mut();
         forwarded::annotate(headers, &sender, &mut remembered);

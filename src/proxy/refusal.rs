@@ -91,6 +91,9 @@ refusals! {
     /// The host is missing, doubled or malformed.
     bad_host: BadHost, BAD_REQUEST = 400 "Bad Request", Close,
         "The host is missing or malformed.";
+    /// The host has another certificate than the one that the client asked for in its handshake.
+    misdirected: Misdirected, MISDIRECTED_REQUEST = 421 "Misdirected Request", Keep,
+        "The host is not served on this connection: it has another certificate.";
     /// The body's framing is malformed, or not one that every origin reads alike.
     bad_framing: BadFraming, BAD_REQUEST = 400 "Bad Request", Close,
         "The request's length or transfer coding is malformed or not supported.";

@@ -9,8 +9,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::client::Client;
-use super::downstream::connection;
+use super::downstream::connection::Serving;
 use super::downstream::listener::{Accepted, Order};
+use super::downstream::opening::{self, OpenError};
+use super::downstream::panics::PanicGuard;
 use super::downstream::registry::{Draining, Registration, Registry};
 use super::shared::Shared;
 use super::worker::Worker;
@@ -23,9 +25,6 @@ struct Runner {
     worker: Rc<Worker>,
     connections: Rc<Registry>,
 }
-
-/// Counts a panic that ends its connection; the worker goes on.
-struct PanicGuard(Rc<Client>);
 
 /// For how many periods of the sweep a new connection may wait for its first byte when the gateway
 /// drains.
@@ -74,7 +73,7 @@ impl Runner {
         match order {
             Order::Serve(accepted) => {
                 // Registered here, so that draining waits for a connection that has not run yet.
-                let registration = self.connections.register();
+                let registration = self.connections.register(accepted.permit.listener);
                 let serving = serve(Rc::clone(&self.worker), accepted, registration);
                 tokio::task::spawn_local(serving);
             }
@@ -129,42 +128,52 @@ impl Runner {
 /// Serves a connection until either side ends it.
 async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registration) {
     let index = accepted.permit.listener;
-    let client = Rc::new(Client::new(worker, accepted.peer.ip(), index));
-    let _guard = PanicGuard(Rc::clone(&client));
+    let panics = PanicGuard::new(&worker.shared.metrics, worker.index);
     // A connection can live much longer than the configuration.
-    let listener = Arc::clone(&client.worker.live().snapshot.listeners[index]);
+    let listener = Arc::clone(&worker.live().snapshot.listeners[index]);
+    let sweep = Rc::clone(&worker.sweep);
+    let mut client = Client::new(worker, accepted.peer.ip(), index);
     let name = &*listener.name;
     tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
-    let answer = |state, request| journey::run(Rc::clone(&client), state, request);
-    let sweep = &client.worker.sweep;
-    let served = connection::serve(
-        accepted.stream,
-        &listener,
-        sweep,
-        &registration,
-        index,
-        answer,
-    )
-    .await;
-    match served {
-        Ok(ended) => {
-            if let Some((reason, status)) = ended.refused_head {
-                record::refused_head(&client, reason, status);
-            }
-            tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection ends");
-            ended.lingering_close().await;
+    let mut opened = match opening::open(accepted.stream, &listener, &sweep, &registration).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            not_opened(&client, name, &error);
+            error.lingering_close(&registration, &sweep).await;
+            return;
         }
-        Err(error) => tracing::warn!(%error, "an accepted connection cannot be used"),
+    };
+    client.tls = opened.tls.take();
+    let client = Rc::new(client);
+    let serving = Serving {
+        listener: &listener,
+        sweep: &sweep,
+        registration: &registration,
+        panics: &panics,
+        answer: |state, request| journey::run(Rc::clone(&client), state, request),
+    };
+    let ended = serving.serve(opened).await;
+    if let Some((reason, status)) = ended.refused_head {
+        record::refused_head(&client, reason, status);
     }
+    tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection ends");
+    ended.lingering_close(&registration, &sweep).await;
     drop((registration, accepted.permit));
 }
 
-impl Drop for PanicGuard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let worker = &self.0.worker;
-            worker.shared.metrics.panicked(worker.index);
-            tracing::error!("a panic ended a connection");
+/// Records a connection on which no HTTP could be spoken.
+fn not_opened(client: &Client, listener: &str, error: &OpenError) {
+    match error {
+        OpenError::Socket(error) => {
+            tracing::warn!(%error, "an accepted connection cannot be used");
+        }
+        OpenError::Refused { reason, error, .. } => {
+            record::refused_head(client, *reason, None);
+            let (peer, cause) = (
+                client.redacted_peer(),
+                error.as_ref().map(ToString::to_string),
+            );
+            tracing::debug!(listener, %peer, reason = reason.word(), cause, "a connection is not opened");
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::error::Error as _;
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,16 +11,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use super::http1::RequestState;
+use super::request::{IncomingBody, RequestState};
 use crate::request::claims;
 
 /// The body of a client's request.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    incoming: Incoming,
-    client: Rc<RequestState>,
+    incoming: IncomingBody,
+    client: RequestState,
     /// Bytes that may still come.
     allowance: u64,
     /// Whether the client withholds it until it is told to go on (100).
@@ -49,7 +47,7 @@ pub(crate) enum RequestBodyError {
 
 impl RequestBody {
     /// Wraps a client's body.
-    pub(crate) fn new(incoming: Incoming, client: Rc<RequestState>, is_withheld: bool) -> Self {
+    pub(crate) fn new(incoming: IncomingBody, client: RequestState, is_withheld: bool) -> Self {
         if !incoming.is_end_stream() {
             client.expect_more();
         }
@@ -104,7 +102,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 impl RequestBodyError {
     /// Tells a body that breaks the rules of its framing from a client that left while it sent a
     /// good one.
-    fn of(error: &hyper::Error) -> Self {
+    pub(super) fn of(error: &hyper::Error) -> Self {
         let source = error.source().and_then(|source| source.downcast_ref());
         match source.map(io::Error::kind) {
             Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => Self::Malformed,
@@ -122,8 +120,8 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
-            self.client.await_body();
-            return Poll::Pending;
+            let overdue = self.client.poll_overdue_body(cx);
+            return overdue.map(|()| Some(Err(RequestBodyError::TimedOut)));
         };
         // A read that failed because of the deadline can be told from one that failed by itself
         // only while the deadline still stands.
@@ -135,7 +133,7 @@ impl Body for RequestBody {
                 None
             }
             Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
-            Some(Err(error)) => Some(Err(RequestBodyError::of(&error))),
+            Some(Err(error)) => Some(Err(error)),
             Some(Ok(mut frame)) => {
                 if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
                     claims::strip_decisive(trailers, decisive);

@@ -1,24 +1,27 @@
-//! One client connection: hyper over the bytes of HTTP/1.1 calls a service once per request.
+//! One client connection: HTTP/1.1 or HTTP/2 over its bytes calls a service once per request.
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use memchr::memmem;
-use tokio::net::TcpStream;
 
-use super::http1::{Awaited, Http1Io, RequestState, Strict};
-use super::registry::Registration;
+use super::http1::{Awaited, Http1Io, Http1State, Strict};
+use super::http2::{self, Ending, Http2State};
+use super::io::{ClientIo, Rewound};
+use super::opening::Opened;
+use super::panics::PanicGuard;
+use super::registry::{ConnectionState, Registration};
+use super::request::{IncomingBody, RequestState};
 use super::socket::Socket;
+use super::timeouts::Timeouts;
 use crate::fault::Reason;
 use crate::proxy::deadline::Sweep;
 use crate::request::target;
@@ -26,82 +29,156 @@ use crate::snapshot::Listener;
 
 /// A connection that carries no further request; the client may still be reading the last answer.
 pub(crate) struct Ended {
-    state: Rc<RequestState>,
+    socket: Rc<Socket>,
+    /// Whether the client may still be sending.
+    is_more_expected: bool,
     /// Why the last head never became a request, and how it was answered, if it was.
     pub(crate) refused_head: Option<(Reason, Option<StatusCode>)>,
 }
 
-/// Serves a connection until either side ends it: `answer` gets each request and the state of its
-/// connection.
-///
-/// # Errors
-/// The operating system's, if the socket cannot be used.
-pub(crate) async fn serve<A, F, B, E>(
-    stream: std::net::TcpStream,
-    listener: &Listener,
-    sweep: &Sweep,
-    registration: &Registration,
-    index: usize,
-    answer: A,
-) -> std::io::Result<Ended>
+/// What the requests of a connection are served with.
+pub(crate) struct Serving<'s, A> {
+    pub(crate) listener: &'s Listener,
+    pub(crate) sweep: &'s Rc<Sweep>,
+    pub(crate) registration: &'s Registration,
+    pub(crate) panics: &'s PanicGuard,
+    /// Gets each request and its state.
+    pub(crate) answer: A,
+}
+
+impl<A, F, B, E> Serving<'_, A>
 where
-    A: Fn(Rc<RequestState>, Request<Incoming>) -> F,
-    F: Future<Output = Result<Response<B>, E>>,
-    B: Body<Data = Bytes, Error: Error + Send + Sync + 'static> + 'static,
+    A: Fn(RequestState, Request<IncomingBody>) -> F,
+    F: Future<Output = Result<Response<B>, E>> + 'static,
+    B: Body<Data = Bytes, Error: Error + Send + Sync + 'static> + Unpin + 'static,
     E: Error + Send + Sync + 'static,
 {
-    stream.set_nodelay(true)?;
-    let socket = Socket::new(TcpStream::from_std(stream)?, sweep, listener.body_timeout);
-    let io = socket.io();
-    let state = RequestState::new(socket, listener);
-    let service = service_fn(|request| answer(Rc::clone(&state), request));
-    let io = Strict::new(Http1Io::new(io, Rc::clone(&state)));
-    let mut serving = http1::Builder::new()
-        .header_read_timeout(None)
-        .half_close(false)
-        .max_header_size(listener.max_header_bytes)
-        .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
-        .serve_connection(TokioIo::new(io), service);
-    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    registration.is_served(waker, Rc::clone(&state), index);
-    let is_draining = || registration.is_draining(state.awaited());
-    let mut is_closing = false;
-    let end = poll_fn(|cx| {
-        loop {
-            if !is_closing && is_draining() {
-                is_closing = true;
-                Pin::new(&mut serving).graceful_shutdown();
-            }
-            let polled = Pin::new(&mut serving).poll(cx);
-            // Its first byte may just have arrived.
-            if polled.is_ready() || is_closing || !is_draining() {
-                return polled;
-            }
+    /// Serves a connection until either side ends it.
+    pub(crate) async fn serve(&self, opened: Opened) -> Ended {
+        let Opened { socket, io, .. } = opened;
+        if opened.is_http2 {
+            return self.serve_http2(socket, Bytes::new(), io).await;
         }
-    })
-    .await;
-    let unread = serving.into_parts().read_buf;
-    let refused_head = end.err().and_then(|error| {
-        let status_of_length = || status_of_length(&unread, listener.max_header_bytes);
-        refusal_of(&state, &error, status_of_length)
-    });
-    Ok(Ended {
-        state,
-        refused_head,
-    })
+        match self.serve_http1(&socket, io).await {
+            Served::Http1(ended) => ended,
+            // Boxed, so that HTTP/1.1 needs no room for it.
+            Served::Preface(unread, io) => Box::pin(self.serve_http2(socket, unread, io)).await,
+        }
+    }
+
+    async fn serve_http1(&self, socket: &Rc<Socket>, io: ClientIo) -> Served {
+        let listener = self.listener;
+        let state = Http1State::new(Rc::clone(socket), listener);
+        let service = service_fn(|request: Request<_>| {
+            let state = RequestState::Http1(Rc::clone(&state));
+            (self.answer)(state, request.map(IncomingBody::Http1))
+        });
+        let io = Strict::new(Http1Io::new(io, Rc::clone(&state), listener.http2));
+        let mut serving = http1::Builder::new()
+            .header_read_timeout(None)
+            .half_close(false)
+            .max_header_size(listener.max_header_bytes)
+            .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
+            .serve_connection(TokioIo::new(io), service);
+        let begun = ConnectionState::Http1(Rc::clone(&state));
+        self.registration.begins(begun).await;
+        let is_draining = || self.registration.is_draining(state.awaited());
+        let mut is_closing = false;
+        let end = poll_fn(|cx| {
+            loop {
+                if !is_closing && is_draining() {
+                    is_closing = true;
+                    Pin::new(&mut serving).graceful_shutdown();
+                }
+                let polled = Pin::new(&mut serving).poll(cx);
+                // Its first byte may just have arrived.
+                if polled.is_ready() || is_closing || !is_draining() {
+                    return polled;
+                }
+            }
+        })
+        .await;
+        let parts = serving.into_parts();
+        let io = parts.io.into_inner().into_inner();
+        let (io, preface) = io.into_parts();
+        if let Some(unread) = preface {
+            return Served::Preface(unread, io);
+        }
+        let refused_head = end.err().and_then(|error| {
+            let status_of_length = || status_of_length(&parts.read_buf, listener.max_header_bytes);
+            refusal_of(&state, &error, status_of_length)
+        });
+        Served::Http1(Ended {
+            socket: Rc::clone(socket),
+            is_more_expected: state.may_be_sending(),
+            refused_head,
+        })
+    }
+
+    /// Serves HTTP/2 to a client that has sent `unread` already.
+    async fn serve_http2(&self, socket: Rc<Socket>, unread: Bytes, io: ClientIo) -> Ended {
+        let timeouts = Timeouts::of(self.listener);
+        let state = Http2State::new(Rc::clone(&socket), self.sweep, timeouts);
+        let begun = ConnectionState::Http2(Rc::clone(&state));
+        self.registration.begins(begun).await;
+        let io = Rewound { unread, io };
+        let ending = http2::serve(
+            io,
+            &state,
+            self.listener.max_header_bytes,
+            self.registration,
+            self.panics,
+            &self.answer,
+        );
+        let refused_head = match ending.await {
+            Ending::Done => None,
+            Ending::PrefaceTimeout => Some((Reason::HeadTimeout, None)),
+            Ending::Malformed => Some((Reason::Syntax, None)),
+        };
+        let is_between_requests = state.awaited() == Awaited::NextRequest;
+        Ended {
+            is_more_expected: !is_between_requests || refused_head.is_some(),
+            socket,
+            refused_head,
+        }
+    }
+}
+
+/// What became of a connection on which HTTP/1.1 was to be spoken.
+enum Served {
+    Http1(Ended),
+    /// It began as HTTP/2 does, with these bytes.
+    Preface(Bytes, ClientIo),
 }
 
 impl Ended {
-    /// Closes the connection in such a way that the client can read its last answer.
-    pub(crate) async fn lingering_close(self) {
-        self.state.lingering_close().await;
+    /// Closes the connection in such a way that the client can read its last answer: the gateway, which
+    /// has closed its side, reads on for a while.
+    ///
+    /// This takes time that HTTP need not wait for: what there is to say of the connection is known
+    /// before.
+    pub(crate) async fn lingering_close(self, registration: &Registration, sweep: &Sweep) {
+        let Self { socket, .. } = self;
+        if socket.is_write_closed() && (self.is_more_expected || socket.has_unread()) {
+            linger(&socket, registration, sweep).await;
+        }
     }
+}
+
+/// Reads and throws away what a client still sends after the gateway has closed its side.
+pub(super) async fn linger(socket: &Rc<Socket>, registration: &Registration, sweep: &Sweep) {
+    let lingering = ConnectionState::Lingering {
+        socket: Rc::clone(socket),
+        since: sweep.swept(),
+    };
+    registration.begins(lingering).await;
+    socket.lingering_close(registration.is_any_draining()).await;
 }
 
 /// Says why a connection ended before a request could begin, and how hyper answered its head. None
 /// if a request ended the connection: that is recorded with the request.
 fn refusal_of(
-    state: &RequestState,
+    state: &Http1State,
     error: &hyper::Error,
     status_of_length: impl FnOnce() -> StatusCode,
 ) -> Option<(Reason, Option<StatusCode>)> {

@@ -1,15 +1,22 @@
 //! The clients' side: from the accept to a request, and back to the client's socket.
 //!
 //! A [`listener`] accepts within its [`capacity`] and hands the connection to a worker, which keeps
-//! it in its [`registry`]. [`connection`] serves it with hyper. Below hyper, [`http1`] knows what a
-//! connection waits for, and a [`socket`] has its deadlines. [`body`] is what a client sends after
-//! a head.
+//! it in its [`registry`]. [`opening`] makes of its [`socket`], which has its deadlines, what HTTP is
+//! spoken on: the bytes as they are, or TLS. [`connection`] serves it: hyper over [`http1`], or
+//! [`http2`]. Both know what a connection waits for. [`request`] is what the journey sees of either,
+//! [`body`] what a client sends after a head.
 
 pub(crate) mod body;
 pub(crate) mod capacity;
 pub(crate) mod connection;
 mod gather;
 pub(crate) mod http1;
+mod http2;
+mod io;
 pub(crate) mod listener;
+pub(crate) mod opening;
+pub(crate) mod panics;
 pub(crate) mod registry;
+pub(crate) mod request;
 mod socket;
+mod timeouts;

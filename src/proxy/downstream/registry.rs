@@ -7,18 +7,21 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use super::capacity::Among;
-use super::http1::{Awaited, RequestState};
+use super::http1::{Awaited, Http1State};
+use super::http2::Http2State;
+use super::socket::Socket;
 use crate::clock::{Micros, Timestamp};
 
 /// The open connections of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    connections: RefCell<HashMap<u64, Option<ServedConnection>>>,
+    connections: RefCell<HashMap<u64, RegisteredConnection>>,
     next: Cell<u64>,
     /// The connections that waited at the latest scan, by listener; the longest wait comes last.
     waiting: RefCell<HashMap<usize, Vec<WaitingConnection>>>,
@@ -47,11 +50,34 @@ pub(crate) struct Registration {
 }
 
 #[derive(Debug)]
-struct ServedConnection {
-    waker: Waker,
-    state: Rc<RequestState>,
+struct RegisteredConnection {
     /// Index of its listener.
     listener: usize,
+    /// What it does, and the task that does it; none before it has begun.
+    served: Option<ServedConnection>,
+}
+
+#[derive(Debug)]
+struct ServedConnection {
+    waker: Waker,
+    state: ConnectionState,
+}
+
+/// What a connection does at the moment.
+#[derive(Clone, Debug)]
+pub(crate) enum ConnectionState {
+    /// It agrees on how to encrypt, within a timeout.
+    Opening {
+        socket: Rc<Socket>,
+        timeout: Duration,
+    },
+    Http1(Rc<Http1State>),
+    Http2(Rc<Http2State>),
+    /// Its client may still be sending after the last answer, since then.
+    Lingering {
+        socket: Rc<Socket>,
+        since: Timestamp,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,13 +89,19 @@ struct WaitingConnection {
 /// How long a connection must have waited for a request before it may be evicted, so that a request
 /// that its client has just sent is still let in.
 pub(crate) const WAIT_MIN: Duration = Duration::from_secs(1);
+/// How long a client may in any case read an early answer while it is still sending.
+const LINGER_MIN: Duration = Duration::from_millis(200);
 
 impl Registry {
-    /// Registers a connection, so that draining waits for it.
-    pub(crate) fn register(self: &Rc<Self>) -> Registration {
+    /// Registers a connection of the listener with this index, so that draining waits for it.
+    pub(crate) fn register(self: &Rc<Self>, listener: usize) -> Registration {
         let id = self.next.get();
         self.next.set(id + 1);
-        self.connections.borrow_mut().insert(id, None);
+        let registered = RegisteredConnection {
+            listener,
+            served: None,
+        };
+        self.connections.borrow_mut().insert(id, registered);
         Registration {
             registry: Rc::clone(self),
             id,
@@ -84,8 +116,12 @@ impl Registry {
     /// Ends these connections after their current requests.
     pub(crate) fn drain(&self, draining: Draining) {
         self.draining.set(draining);
-        for entry in self.connections.borrow().values().flatten() {
-            entry.waker.wake_by_ref();
+        let connections = self.connections.borrow();
+        for served in connections.values().filter_map(|it| it.served.as_ref()) {
+            if let ConnectionState::Lingering { socket, .. } = &served.state {
+                socket.hasten_close();
+            }
+            served.waker.wake_by_ref();
         }
     }
 
@@ -124,12 +160,13 @@ impl Registry {
     /// Evicts a connection unless it has had a request since the scan.
     fn evict(&self, waiting: WaitingConnection) -> bool {
         let connections = self.connections.borrow();
-        let Some(Some(entry)) = connections.get(&waiting.id) else {
+        let entry = connections.get(&waiting.id);
+        let Some(served) = entry.and_then(|it| it.served.as_ref()) else {
             return false;
         };
-        let waits_still = entry.state.waiting_since() == Some(waiting.since);
+        let waits_still = served.state.waiting_since() == Some(waiting.since);
         if waits_still {
-            entry.state.evict();
+            served.state.evict();
         }
         waits_still
     }
@@ -139,11 +176,13 @@ impl Registry {
         let mut waiting = self.waiting.borrow_mut();
         waiting.clear();
         for (&id, entry) in &*self.connections.borrow() {
-            let Some(entry) = entry else { continue };
-            let Some(since) = entry.state.waiting_since() else {
+            let Some(state) = entry.served.as_ref().map(|it| &it.state) else {
                 continue;
             };
-            if now.since(since) >= Micros::from(WAIT_MIN) {
+            let Some(since) = state.waiting_since() else {
+                continue;
+            };
+            if now.since(since) >= Micros::from(state.wait_min()) {
                 let list = waiting.entry(entry.listener).or_default();
                 list.push(WaitingConnection { since, id });
             }
@@ -155,15 +194,18 @@ impl Registry {
 }
 
 impl Registration {
-    /// Says which task serves it, what it waits for, and which listener accepted it.
-    pub(crate) fn is_served(&self, waker: Waker, state: Rc<RequestState>, listener: usize) {
-        let entry = ServedConnection {
-            waker,
-            state,
-            listener,
-        };
+    /// Says what it does from now on; the task that does it must call this.
+    pub(crate) async fn begins(&self, state: ConnectionState) {
+        let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         let mut connections = self.registry.connections.borrow_mut();
-        connections.insert(self.id, Some(entry));
+        if let Some(entry) = connections.get_mut(&self.id) {
+            entry.served = Some(ServedConnection { waker, state });
+        }
+    }
+
+    /// Whether the gateway drains.
+    pub(crate) fn is_any_draining(&self) -> bool {
+        self.registry.draining.get() != Draining::No
     }
 
     /// Whether a connection that waits for this ends after its current request.
@@ -173,6 +215,41 @@ impl Registration {
             Draining::Begun => awaited != Awaited::FirstByte,
             Draining::New => true,
         }
+    }
+}
+
+impl ConnectionState {
+    /// Since when it has waited for its client, of whom nothing is needed any more; none if there is
+    /// work to do.
+    fn waiting_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Opening { socket, timeout } => {
+                let due = socket.read.due();
+                due.map(|due| due - Micros::from(*timeout))
+            }
+            Self::Http1(state) => state.waiting_since(),
+            Self::Http2(state) => state.waiting_since(),
+            Self::Lingering { since, .. } => Some(*since),
+        }
+    }
+
+    /// How long it must have waited before it may be evicted.
+    fn wait_min(&self) -> Duration {
+        match self {
+            Self::Opening { .. } | Self::Http1(_) | Self::Http2(_) => WAIT_MIN,
+            Self::Lingering { .. } => LINGER_MIN,
+        }
+    }
+
+    /// Ends the wait, so that another connection has room. A request that has come in the meantime is
+    /// still answered.
+    fn evict(&self) {
+        let socket = match self {
+            Self::Opening { socket, .. } | Self::Lingering { socket, .. } => socket,
+            Self::Http1(state) => &state.socket,
+            Self::Http2(state) => &state.socket,
+        };
+        socket.read.expire();
     }
 }
 

@@ -51,6 +51,7 @@ fn refusals_are_the_documented_table() {
         "bad_path client 400 Close\n\
          bad_method_case client 400 Close\n\
          bad_host client 400 Close\n\
+         misdirected client 421 Keep\n\
          bad_framing client 400 Close\n\
          ambiguous_client client 400 Close\n\
          no_route client 404 Keep\n\

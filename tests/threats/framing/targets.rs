@@ -170,8 +170,8 @@ fn target_beyond_what_a_target_may_be_is_told_from_a_large_head() {
 }
 
 #[test]
-fn http2_preface_is_closed_without_an_answer_and_told() {
-    let bench = Bench::new();
+fn http2_preface_is_closed_without_an_answer_and_told_if_http2_is_off() {
+    let bench = Bench::before(Origin::plain(), |config| config.listener("http2 = false"));
     let mut client = bench.client();
     client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00");
     client.send(SMUGGLED);

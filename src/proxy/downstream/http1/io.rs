@@ -1,29 +1,103 @@
-//! The bytes of an HTTP/1 connection, and the end of a read that takes too long.
+//! The bytes of an HTTP/1 connection, the end of a read that takes too long, and a first look at
+//! whether it is HTTP/1 at all.
 
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::state::{Awaited, RequestState};
+use super::state::{Awaited, Http1State};
 
 /// A client's transport as hyper reads and writes it: the socket's own bytes, or TLS over them.
 #[derive(Debug)]
 pub(crate) struct Http1Io<T> {
     transport: T,
-    state: Rc<RequestState>,
+    state: Rc<Http1State>,
+    preface: Preface,
 }
+
+/// Whether a connection begins as HTTP/2 does.
+#[derive(Debug)]
+enum Preface {
+    /// It may: these bytes have come.
+    Possible(Vec<u8>),
+    /// It does, with these bytes.
+    Found(Bytes),
+    /// It does not, but these bytes had to be read to know that.
+    Unread(Bytes),
+    /// It does not, or nobody wants to know.
+    None,
+}
+
+/// How HTTP/2 begins (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The answer to a client that began a head and did not finish it in time.
 const REQUEST_TIMEOUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
-    /// Wraps the transport of a fresh connection.
-    pub(crate) fn new(transport: T, state: Rc<RequestState>) -> Self {
-        Self { transport, state }
+    /// Wraps the transport of a fresh connection, which may turn out to be HTTP/2 if `http2` is true.
+    pub(crate) fn new(transport: T, state: Rc<Http1State>, http2: bool) -> Self {
+        Self {
+            transport,
+            state,
+            preface: if http2 {
+                Preface::Possible(Vec::new())
+            } else {
+                Preface::None
+            },
+        }
+    }
+
+    /// Returns the transport, and what has been read if that is how HTTP/2 begins.
+    pub(crate) fn into_parts(self) -> (T, Option<Bytes>) {
+        let found = match self.preface {
+            Preface::Found(bytes) => Some(bytes),
+            Preface::Possible(_) | Preface::Unread(_) | Preface::None => None,
+        };
+        (self.transport, found)
+    }
+
+    /// Reads what is there. If the connection begins as HTTP/2 does, hyper gets its end instead.
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.preface {
+            Preface::None => Pin::new(&mut self.transport).poll_read(cx, buf),
+            Preface::Found(_) => Poll::Ready(Ok(())),
+            Preface::Unread(unread) => {
+                buf.put_slice(&unread.split_to(unread.len().min(buf.remaining())));
+                if unread.is_empty() {
+                    self.preface = Preface::None;
+                }
+                Poll::Ready(Ok(()))
+            }
+            Preface::Possible(earlier) => {
+                let before = buf.filled().len();
+                ready!(Pin::new(&mut self.transport).poll_read(cx, buf))?;
+                let bytes = &buf.filled()[before..];
+                if earlier.is_empty() && !may_be_preface(bytes) {
+                    self.preface = Preface::None;
+                    return Poll::Ready(Ok(()));
+                }
+                let is_end = bytes.is_empty();
+                earlier.extend_from_slice(bytes);
+                buf.set_filled(before);
+                let read = std::mem::take(earlier);
+                self.preface = match may_be_preface(&read) {
+                    true if read.len() >= PREFACE.len() => Preface::Found(read.into()),
+                    true if !is_end => Preface::Possible(read),
+                    _ => Preface::Unread(read.into()),
+                };
+                self.poll_receive(cx, buf)
+            }
+        }
     }
 
     /// Ends a read whose deadline is over, in the way that fits what was awaited.
@@ -55,6 +129,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
     }
 }
 
+/// Whether HTTP/2 begins with these bytes, or they with its beginning.
+fn may_be_preface(bytes: &[u8]) -> bool {
+    bytes.iter().zip(PREFACE).all(|(byte, of)| byte == of)
+}
+
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Http1Io<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -62,7 +141,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Http1Io<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.transport).poll_read(cx, buf);
+        let read = self.poll_receive(cx, buf);
         match &read {
             Poll::Ready(Ok(())) if buf.filled().len() > before => self.state.received(),
             Poll::Ready(_) => {}
@@ -99,6 +178,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http1Io<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if matches!(self.preface, Preface::Found(_)) {
+            // The connection goes on as HTTP/2.
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.transport).poll_shutdown(cx)
     }
 }

@@ -1,24 +1,22 @@
 //! What an HTTP/1 connection waits for, and the request that it works on.
 //!
-//! HTTP/1 has one request at a time, so a connection has one [`RequestState`] for its whole life;
-//! [`RequestGuard`] says where each request begins and ends. The state arms the deadlines of the
-//! socket below and says what it means when one is over.
+//! HTTP/1 has one request at a time, so a connection has one [`Http1State`] for its whole life, which
+//! is told where each request begins and ends. It arms the deadlines of the socket below and says
+//! what it means when one is over.
 
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::ops::Deref;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::downstream::socket::Socket;
+use crate::proxy::downstream::timeouts::Timeouts;
 use crate::snapshot::Listener;
 
 /// What is known of a connection's current request, or of the one that it waits for.
 #[derive(Debug)]
-pub(crate) struct RequestState {
-    pub(super) socket: Rc<Socket>,
+pub(crate) struct Http1State {
+    pub(in crate::proxy::downstream) socket: Rc<Socket>,
     timeouts: Timeouts,
     awaited: Cell<Awaited>,
     /// Whether hyper wanted more after the latest bytes, and there was nothing. Between a head and
@@ -26,18 +24,8 @@ pub(crate) struct RequestState {
     is_more_wanted: Cell<bool>,
     /// Whether the client may still be sending when its connection closes.
     is_more_expected: Cell<bool>,
-}
-
-/// A request that is being worked on; it has ended when this is dropped.
-#[derive(Debug)]
-pub(crate) struct RequestGuard(Rc<RequestState>);
-
-/// How long a listener waits for its clients.
-#[derive(Clone, Copy, Debug)]
-struct Timeouts {
-    header: Duration,
-    idle: Duration,
-    body: Duration,
+    /// Whether the head of the current request's answer is out.
+    is_answered: Cell<bool>,
 }
 
 /// What a connection waits for its client to send.
@@ -55,28 +43,42 @@ pub(crate) enum Awaited {
     NextRequest,
 }
 
-impl RequestState {
+impl Http1State {
     /// Begins with a fresh connection; its first head is due within the listener's `header_timeout`.
     pub(crate) fn new(socket: Rc<Socket>, listener: &Listener) -> Rc<Self> {
         socket.read.arm(listener.header_timeout);
         Rc::new(Self {
             socket,
-            timeouts: Timeouts {
-                header: listener.header_timeout,
-                idle: listener.idle_timeout,
-                body: listener.body_timeout,
-            },
+            timeouts: Timeouts::of(listener),
             awaited: Cell::new(Awaited::FirstByte),
             is_more_wanted: Cell::new(true),
             is_more_expected: Cell::new(false),
+            is_answered: Cell::new(false),
         })
     }
 
     /// Begins a request whose head is complete: from now on, the delay is not the client's.
-    pub(crate) fn begin(self: &Rc<Self>) -> RequestGuard {
+    pub(crate) fn begin(&self) {
         self.is_more_expected.set(false);
+        self.is_answered.set(false);
         self.stop_waiting();
-        RequestGuard(Rc::clone(self))
+    }
+
+    /// Notes that the head of the answer goes out: from now on, the client may be silent.
+    pub(crate) fn answer(&self) {
+        self.is_answered.set(true);
+        self.body_progressed();
+    }
+
+    /// Ends a request whose answer is complete. The next one is awaited, or the rest of it if some
+    /// has come already.
+    pub(crate) fn end(&self) {
+        self.awaited.set(if self.is_more_wanted.get() {
+            Awaited::NextRequest
+        } else {
+            Awaited::Head
+        });
+        self.taken();
     }
 
     /// Says that the client may still be sending when its connection closes: the rest of a body, or
@@ -97,7 +99,7 @@ impl RequestState {
 
     /// Says that more of the body is needed and is not there; repeated calls do not extend the wait.
     pub(crate) fn await_body(&self) {
-        if self.awaited.get() != Awaited::Body {
+        if self.awaited.get() != Awaited::Body && !self.is_answered.get() {
             self.awaited.set(Awaited::Body);
             self.socket.read.arm(self.timeouts.body);
         }
@@ -118,11 +120,6 @@ impl RequestState {
     /// Whether the client did not send in time what was awaited.
     pub(crate) fn is_overdue(&self) -> bool {
         self.socket.read.is_over()
-    }
-
-    /// Waits until the client closes its side or resets, whatever it has sent before.
-    pub(crate) async fn gone(&self) {
-        poll_fn(|cx| self.poll_gone(cx)).await;
     }
 
     /// Polls whether the client has closed its side or reset. The task that reads may call it too.
@@ -154,26 +151,13 @@ impl RequestState {
         due.map(|due| due - Micros::from(timeout))
     }
 
-    /// Ends the wait for a request, so that another connection has room. A request that has come in
-    /// the meantime is still answered.
-    pub(crate) fn evict(&self) {
-        self.socket.read.expire();
-    }
-
-    /// Lingers if the gateway has closed its side and the client may still be sending.
-    ///
-    /// This takes time that hyper need not wait for: what hyper has to say of the connection is
-    /// known before.
-    pub(crate) async fn lingering_close(&self) {
+    /// Whether the client may still be sending after the last answer.
+    pub(crate) fn may_be_sending(&self) -> bool {
         let is_between_requests = matches!(
             self.awaited.get(),
             Awaited::NextRequest | Awaited::FirstByte
         );
-        let may_be_sending =
-            !is_between_requests || self.is_more_expected() || self.socket.has_unread();
-        if self.socket.is_write_closed() && may_be_sending {
-            self.socket.lingering_close().await;
-        }
+        !is_between_requests || self.is_more_expected()
     }
 
     /// Notes that bytes have arrived.
@@ -221,27 +205,5 @@ impl RequestState {
     fn stop_waiting(&self) {
         self.awaited.set(Awaited::Nothing);
         self.socket.read.disarm();
-    }
-}
-
-impl Deref for RequestGuard {
-    type Target = RequestState;
-
-    fn deref(&self) -> &RequestState {
-        &self.0
-    }
-}
-
-impl Drop for RequestGuard {
-    /// The answer is complete. The next request is awaited, or the rest of it if some has come
-    /// already.
-    fn drop(&mut self) {
-        let Self(state) = self;
-        state.awaited.set(if state.is_more_wanted.get() {
-            Awaited::NextRequest
-        } else {
-            Awaited::Head
-        });
-        state.taken();
     }
 }

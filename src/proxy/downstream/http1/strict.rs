@@ -97,6 +97,11 @@ impl<I> Strict<I> {
             reader: StrictReader::default(),
         }
     }
+
+    /// Returns the connection below.
+    pub(crate) fn into_inner(self) -> I {
+        self.io
+    }
 }
 
 impl StrictReader {

@@ -14,6 +14,8 @@ use super::Socket;
 
 /// How long the gateway reads and throws away what a client still sends after an early answer.
 const LINGER_MAX: Duration = Duration::from_secs(30);
+/// The same while the gateway drains.
+const LINGER_DRAINING_MAX: Duration = Duration::from_millis(500);
 /// How long the client may be silent meanwhile.
 const LINGER_IDLE_MAX: Duration = Duration::from_secs(5);
 
@@ -28,12 +30,22 @@ impl Socket {
         self.readable().is_some_and(|ready| !ready.is_read_closed())
     }
 
-    /// Reads and throws away what the client still sends, until it closes its side.
-    pub(in crate::proxy::downstream) async fn lingering_close(&self) {
+    /// Reads and throws away what the client still sends, until it closes its side. That takes less
+    /// time while the gateway drains.
+    pub(in crate::proxy::downstream) async fn lingering_close(&self, is_draining: bool) {
         self.read.arm(LINGER_IDLE_MAX);
         // Nothing is written any more, so this deadline is free to bound the whole.
-        self.write.arm(LINGER_MAX);
+        self.write.arm(if is_draining {
+            LINGER_DRAINING_MAX
+        } else {
+            LINGER_MAX
+        });
         poll_fn(|cx| self.poll_discard(cx)).await;
+    }
+
+    /// Gives a client that is still sending little more time, because the gateway drains.
+    pub(in crate::proxy::downstream) fn hasten_close(&self) {
+        self.write.arm(LINGER_DRAINING_MAX);
     }
 
     fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {

@@ -143,6 +143,14 @@ impl Socket {
         }
     }
 
+    /// Closes the gateway's side.
+    pub(super) fn close_write(&self) -> io::Result<()> {
+        if self.is_write_closed.replace(true) {
+            return Ok(());
+        }
+        SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)
+    }
+
     fn clear_readiness(&self, interest: Interest) {
         let blocked: io::Result<()> = self
             .stream
@@ -195,9 +203,6 @@ impl AsyncWrite for SocketIo {
 
     /// Closes the gateway's side; the client's stays open for [`Socket::lingering_close`].
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.0.is_write_closed.replace(true) {
-            return Poll::Ready(Ok(()));
-        }
-        Poll::Ready(SockRef::from(&self.0.stream).shutdown(std::net::Shutdown::Write))
+        Poll::Ready(self.0.close_write())
     }
 }

@@ -1,0 +1,96 @@
+//! The body of a request on a stream.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http_body::{Frame, SizeHint};
+
+use super::state::StreamState;
+use crate::proxy::downstream::body::RequestBodyError;
+
+/// What a client sends after a head. What has been read leaves room for as much.
+#[derive(Debug)]
+pub(crate) struct Http2Body {
+    receiving: RecvStream,
+    stream: Rc<StreamState>,
+    /// Bytes to come, if the head says how many. `h2` holds the client to it.
+    announced: Option<u64>,
+    /// Whether the client withholds it until it is told to go on (100).
+    is_withheld: bool,
+    /// Whether only trailers can come.
+    is_data_over: bool,
+}
+
+impl Http2Body {
+    /// Wraps the body that follows a head with these fields.
+    pub(super) fn new(
+        receiving: RecvStream,
+        stream: &Rc<StreamState>,
+        headers: &HeaderMap,
+    ) -> Self {
+        let announced = headers.get(CONTENT_LENGTH).map(|value| value.to_str());
+        Self {
+            is_withheld: !receiving.is_end_stream() && headers.contains_key(EXPECT),
+            receiving,
+            stream: Rc::clone(stream),
+            announced: announced.and_then(|value| value.ok()?.parse().ok()),
+            is_data_over: false,
+        }
+    }
+
+    /// Polls the next piece.
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        if !self.is_data_over {
+            let polled = self.receiving.poll_data(cx);
+            if polled.is_pending() && std::mem::take(&mut self.is_withheld) {
+                self.stream.ask_to_continue();
+            }
+            match ready!(polled) {
+                Some(Ok(data)) => {
+                    let bytes = data.len();
+                    // It fails only for more bytes than have come.
+                    let _ = self.receiving.flow_control().release_capacity(bytes);
+                    if let Some(announced) = &mut self.announced {
+                        *announced = announced.saturating_sub(bytes as u64);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(broken(&error)))),
+                None => self.is_data_over = true,
+            }
+        }
+        let trailers = ready!(self.receiving.poll_trailers(cx));
+        let frame = trailers.map(|trailers| trailers.map(Frame::trailers));
+        Poll::Ready(frame.map_err(|error| broken(&error)).transpose())
+    }
+
+    /// Whether nothing more can come.
+    pub(crate) fn is_end(&self) -> bool {
+        self.receiving.is_end_stream()
+    }
+
+    /// Says how many bytes are to come.
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        if self.is_end() {
+            return SizeHint::with_exact(0);
+        }
+        self.announced
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// Tells a body that breaks the rules from a client that left.
+fn broken(error: &h2::Error) -> RequestBodyError {
+    if error.is_library() {
+        RequestBodyError::Malformed
+    } else {
+        RequestBodyError::Aborted
+    }
+}

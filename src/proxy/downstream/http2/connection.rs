@@ -1,0 +1,182 @@
+//! One HTTP/2 connection: it accepts streams until either side ends it.
+
+use std::error::Error;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::{Builder, Connection};
+use http::header::{COOKIE, Entry, HeaderMap, HeaderValue};
+use http::{Request, Response};
+use http_body::Body;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::body::Http2Body;
+use super::state::{Http2State, StreamState};
+use super::stream;
+use crate::proxy::downstream::panics::PanicGuard;
+use crate::proxy::downstream::registry::Registration;
+use crate::proxy::downstream::request::{IncomingBody, RequestState};
+
+/// Why a connection ends without having had a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its requests are answered, or its client has left.
+    Done,
+    /// Its preface did not come in time.
+    PrefaceTimeout,
+    /// What came is not HTTP/2, or breaks its rules.
+    Malformed,
+}
+
+/// Streams that a connection may have at once; more are refused, and their requests never begin.
+const STREAMS_MAX: u32 = 100;
+/// What a client may send on one stream before any of it is forwarded.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// The same for all streams of a connection together.
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// What is kept of an answer that its client has announced room for, but takes slowly.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// How many streams a client may make the gateway reset by breaking rules.
+const LOCAL_RESETS_MAX: usize = 100;
+
+/// Serves a connection: `answer` gets each request and its state.
+pub(crate) async fn serve<T, A, F, B, E>(
+    io: T,
+    state: &Rc<Http2State>,
+    header_bytes_max: usize,
+    registration: &Registration,
+    panics: &PanicGuard,
+    answer: A,
+) -> Ending
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    A: Fn(RequestState, Request<IncomingBody>) -> F,
+    F: Future<Output = Result<Response<B>, E>> + 'static,
+    B: Body<Data = Bytes, Error: Error + Send + Sync + 'static> + Unpin + 'static,
+    E: 'static,
+{
+    let handshake = builder(header_bytes_max).handshake::<_, Bytes>(io);
+    let read = &state.socket.read;
+    let mut connection = match read.within(state.header_timeout(), handshake).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(error)) if error.is_io() => return Ending::Done,
+        Ok(Err(_)) => return Ending::Malformed,
+        Err(_) => return Ending::PrefaceTimeout,
+    };
+    state.begin();
+    let accept = |(request, respond): (Request<h2::RecvStream>, _)| {
+        let stream = StreamState::new(state);
+        let method = request.method().clone();
+        let answered = answer(
+            RequestState::Http2(Rc::clone(&stream)),
+            incoming(request, &stream),
+        );
+        let panics = panics.clone();
+        tokio::task::spawn_local(async move {
+            let _panics = panics;
+            stream::respond(stream, method, answered, respond).await;
+        });
+    };
+    let mut ends = Ends::default();
+    poll_fn(|cx| poll_serve(&mut connection, state, registration, &mut ends, &accept, cx)).await
+}
+
+/// How a connection has been told to end.
+#[derive(Debug, Default)]
+struct Ends {
+    /// After the requests that are on their way.
+    is_draining: bool,
+    /// At once.
+    is_closing: bool,
+}
+
+type Accepted = (Request<h2::RecvStream>, h2::server::SendResponse<Bytes>);
+
+fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
+    connection: &mut Connection<T, Bytes>,
+    state: &Http2State,
+    registration: &Registration,
+    ends: &mut Ends,
+    accept: &impl Fn(Accepted),
+    cx: &mut Context<'_>,
+) -> Poll<Ending> {
+    loop {
+        match connection.poll_accept(cx) {
+            Poll::Ready(Some(Ok(accepted))) => {
+                accept(accepted);
+                continue;
+            }
+            Poll::Ready(Some(Err(error))) if error.is_library() && !state.is_abused() => {
+                return Poll::Ready(Ending::Malformed);
+            }
+            Poll::Ready(_) => return Poll::Ready(Ending::Done),
+            Poll::Pending => {}
+        }
+        let is_closing = state.is_abused() || state.is_idle_for_too_long();
+        if is_closing && !std::mem::replace(&mut ends.is_closing, true) {
+            connection.abrupt_shutdown(if state.is_abused() {
+                Reason::ENHANCE_YOUR_CALM
+            } else {
+                Reason::NO_ERROR
+            });
+        } else if registration.is_draining(state.awaited())
+            && !std::mem::replace(&mut ends.is_draining, true)
+        {
+            connection.graceful_shutdown();
+            state.drain();
+        } else {
+            state.register(cx);
+            return Poll::Pending;
+        }
+    }
+}
+
+fn builder(header_bytes_max: usize) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(header_bytes_max).unwrap_or(u32::MAX))
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(SEND_BUFFER_BYTES)
+        .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX));
+    builder
+}
+
+/// Makes a request of a stream what it would be over HTTP/1.1.
+fn incoming(request: Request<h2::RecvStream>, stream: &Rc<StreamState>) -> Request<IncomingBody> {
+    let (mut head, receiving) = request.into_parts();
+    join_cookies(&mut head.headers);
+    let body = Http2Body::new(receiving, stream, &head.headers);
+    Request::from_parts(head, IncomingBody::Http2(body))
+}
+
+/// Joins the Cookie fields, which HTTP/2 lets a client split (RFC 9113, section 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    if let Entry::Occupied(mut entry) = headers.entry(COOKIE)
+        && entry.iter().nth(1).is_some()
+    {
+        let lines: Vec<&[u8]> = entry.iter().map(HeaderValue::as_bytes).collect();
+        let joined = HeaderValue::from_bytes(&lines.join(&b"; "[..]));
+        entry.insert(joined.expect("what is made of field values is a field value"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_that_come_in_pieces_are_one_field() {
+        let mut headers = HeaderMap::new();
+        for piece in ["a=1", "b=2; c=3", "d=4"] {
+            headers.append(COOKIE, HeaderValue::from_static(piece));
+        }
+        join_cookies(&mut headers);
+        let joined: Vec<_> = headers.get_all(COOKIE).iter().collect();
+        assert_eq!(joined, ["a=1; b=2; c=3; d=4"]);
+    }
+}

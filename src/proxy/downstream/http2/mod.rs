@@ -1,0 +1,19 @@
+//! HTTP/2 as clients speak it: many requests at a time over a transport.
+//!
+//! The `h2` crate reads and writes frames. [`connection`] accepts streams and says when the connection
+//! ends; each [`stream`] is a task of its own, which answers one request within its own deadlines. So a
+//! stream that stands still harms no other. [`state`] is what a connection and its streams know of
+//! each other, [`body`] what a client sends after a head.
+//!
+//! A client that resets streams before they are answered makes work for nothing, so only a few more may
+//! be reset than are answered.
+
+mod body;
+mod connection;
+mod date;
+mod state;
+mod stream;
+
+pub(super) use body::Http2Body;
+pub(super) use connection::{Ending, serve};
+pub(super) use state::{Http2State, StreamState};

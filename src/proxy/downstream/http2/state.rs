@@ -1,0 +1,267 @@
+//! What an HTTP/2 connection and its streams know of each other.
+//!
+//! The connection's deadline is for the next request; it is armed while there is no stream. A stream
+//! has a deadline for what the client sends and one for what it takes, made when it first waits.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use super::date::Date;
+use crate::clock::{Micros, Timestamp};
+use crate::proxy::deadline::{Deadline, Sweep};
+use crate::proxy::downstream::http1::Awaited;
+use crate::proxy::downstream::socket::Socket;
+use crate::proxy::downstream::timeouts::Timeouts;
+
+/// An HTTP/2 connection.
+#[derive(Debug)]
+pub(crate) struct Http2State {
+    pub(in crate::proxy::downstream) socket: Rc<Socket>,
+    sweep: Rc<Sweep>,
+    timeouts: Timeouts,
+    /// Whether its preface has come.
+    has_begun: Cell<bool>,
+    /// Requests that are being worked on.
+    requests: Cell<usize>,
+    /// How many more streams were reset before their answers than were answered.
+    resets: Cell<usize>,
+    date: Date,
+    /// The task that reads and writes frames.
+    task: RefCell<Option<Waker>>,
+}
+
+/// One request of an HTTP/2 connection.
+#[derive(Debug)]
+pub(crate) struct StreamState {
+    connection: Rc<Http2State>,
+    /// By when the client must have sent some of its body.
+    read: OnceCell<Rc<Deadline>>,
+    /// By when the client must have taken some of the answer.
+    write: OnceCell<Rc<Deadline>>,
+    /// Whether the head of the answer is out.
+    is_answered: Cell<bool>,
+    /// Whether the client is to be told to go on (100).
+    is_continue_due: Cell<bool>,
+    /// The task that answers.
+    task: RefCell<Option<Waker>>,
+}
+
+/// Most streams that a client may reset before they are answered, beyond those that are answered.
+const RESETS_MAX: usize = 200;
+
+/// How long a connection without requests stays open while the gateway drains, so that a request that
+/// is on its way is still answered.
+const DRAIN_IDLE: Duration = Duration::from_secs(1);
+
+impl Http2State {
+    /// Begins with a connection whose preface is to come.
+    pub(in crate::proxy::downstream) fn new(
+        socket: Rc<Socket>,
+        sweep: &Rc<Sweep>,
+        timeouts: Timeouts,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            socket,
+            sweep: Rc::clone(sweep),
+            timeouts,
+            has_begun: Cell::new(false),
+            requests: Cell::new(0),
+            resets: Cell::new(0),
+            date: Date::default(),
+            task: RefCell::default(),
+        })
+    }
+
+    /// How long the preface may take.
+    pub(super) fn header_timeout(&self) -> Duration {
+        self.timeouts.header
+    }
+
+    /// Notes that the preface has come: the first request is awaited.
+    pub(super) fn begin(&self) {
+        self.has_begun.set(true);
+        self.socket.read.arm(self.timeouts.idle);
+    }
+
+    /// What the connection waits for.
+    pub(crate) fn awaited(&self) -> Awaited {
+        match self.requests.get() {
+            _ if !self.has_begun.get() => Awaited::FirstByte,
+            0 => Awaited::NextRequest,
+            _ => Awaited::Nothing,
+        }
+    }
+
+    /// Since when the connection has waited for a request; none if it does not wait for one.
+    pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
+        let timeout = match self.awaited() {
+            _ if self.socket.write.is_armed() => return None,
+            Awaited::FirstByte => self.timeouts.header,
+            Awaited::NextRequest => self.timeouts.idle,
+            Awaited::Head | Awaited::Nothing | Awaited::Body => return None,
+        };
+        let due = self.socket.read.due();
+        due.map(|due| due - Micros::from(timeout))
+    }
+
+    /// Lets a connection without requests end soon, because the gateway drains.
+    pub(super) fn drain(&self) {
+        if self.requests.get() == 0 {
+            self.socket.read.arm(DRAIN_IDLE.min(self.timeouts.idle));
+        }
+    }
+
+    /// Whether no request came in time.
+    pub(super) fn is_idle_for_too_long(&self) -> bool {
+        self.requests.get() == 0 && self.socket.read.is_over()
+    }
+
+    /// Whether the client has reset too many streams.
+    pub(super) fn is_abused(&self) -> bool {
+        self.resets.get() > RESETS_MAX
+    }
+
+    /// Notes that a stream was reset before it was answered.
+    pub(super) fn note_reset(&self) {
+        self.resets.set(self.resets.get() + 1);
+        if self.is_abused() {
+            self.wake();
+        }
+    }
+
+    /// Notes that the head of an answer went out before the client reset its stream.
+    pub(super) fn note_answer(&self) {
+        self.resets.set(self.resets.get().saturating_sub(1));
+    }
+
+    /// Returns the Date field of an answer.
+    pub(super) fn date(&self) -> HeaderValue {
+        self.date.at(self.sweep.swept())
+    }
+
+    /// Registers the task that reads and writes frames.
+    pub(super) fn register(&self, cx: &Context<'_>) {
+        register(&self.task, cx);
+        self.socket.read.register(cx);
+    }
+
+    fn wake(&self) {
+        if let Some(task) = &*self.task.borrow() {
+            task.wake_by_ref();
+        }
+    }
+
+    fn end_request(&self) {
+        self.requests.set(self.requests.get() - 1);
+        if self.requests.get() == 0 {
+            self.socket.read.arm(self.timeouts.idle);
+            self.wake();
+        }
+    }
+}
+
+impl StreamState {
+    /// Begins with a stream whose head has come.
+    pub(super) fn new(connection: &Rc<Http2State>) -> Rc<Self> {
+        Rc::new(Self {
+            connection: Rc::clone(connection),
+            read: OnceCell::new(),
+            write: OnceCell::new(),
+            is_answered: Cell::new(false),
+            is_continue_due: Cell::new(false),
+            task: RefCell::default(),
+        })
+    }
+
+    /// Begins the request.
+    pub(crate) fn begin(&self) {
+        let requests = &self.connection.requests;
+        requests.set(requests.get() + 1);
+        self.connection.socket.read.disarm();
+    }
+
+    /// Ends the request.
+    pub(crate) fn end(&self) {
+        self.connection.end_request();
+    }
+
+    /// Notes that the head of the answer goes out: from now on, the client may be silent.
+    pub(crate) fn answer(&self) {
+        self.is_answered.set(true);
+        self.body_progressed();
+    }
+
+    /// Polls whether the client takes too long over its body, of which nothing is there.
+    pub(crate) fn poll_overdue_body(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.is_answered.get() {
+            return Poll::Pending;
+        }
+        self.poll_overdue(&self.read, cx)
+    }
+
+    /// Notes that the client sent some of its body.
+    pub(crate) fn body_progressed(&self) {
+        disarm(&self.read);
+    }
+
+    /// Polls whether the client takes nothing of its answer for too long.
+    pub(super) fn poll_stalled(&self, cx: &Context<'_>) -> Poll<()> {
+        self.poll_overdue(&self.write, cx)
+    }
+
+    /// Notes that the client has room for some of its answer.
+    pub(super) fn taken(&self) {
+        disarm(&self.write);
+    }
+
+    /// Has the client told to go on with its body.
+    pub(super) fn ask_to_continue(&self) {
+        self.is_continue_due.set(true);
+        if let Some(task) = &*self.task.borrow() {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Whether the client is to be told to go on now; says so once.
+    pub(super) fn take_continue(&self) -> bool {
+        self.is_continue_due.take()
+    }
+
+    /// Registers the task that answers.
+    pub(super) fn register(&self, cx: &Context<'_>) {
+        register(&self.task, cx);
+    }
+
+    /// Returns the connection.
+    pub(super) fn connection(&self) -> &Http2State {
+        &self.connection
+    }
+
+    fn poll_overdue(&self, deadline: &OnceCell<Rc<Deadline>>, cx: &Context<'_>) -> Poll<()> {
+        let deadline = deadline.get_or_init(|| self.connection.sweep.deadline());
+        if !deadline.is_armed() {
+            deadline.arm(self.connection.timeouts.body);
+        } else if deadline.is_over() {
+            return Poll::Ready(());
+        }
+        deadline.register(cx);
+        Poll::Pending
+    }
+}
+
+fn disarm(deadline: &OnceCell<Rc<Deadline>>) {
+    if let Some(deadline) = deadline.get() {
+        deadline.disarm();
+    }
+}
+
+fn register(task: &RefCell<Option<Waker>>, cx: &Context<'_>) {
+    match &mut *task.borrow_mut() {
+        Some(waker) => waker.clone_from(cx.waker()),
+        none => *none = Some(cx.waker().clone()),
+    }
+}

@@ -1,0 +1,167 @@
+//! One request on a stream, from its head to the end of its answer.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body::{Body, Frame};
+
+use super::state::StreamState;
+
+/// Why a stream ends before its answer does.
+enum Broken {
+    /// The client reset it, or its connection has ended.
+    Reset,
+    /// The client took nothing of the answer for too long.
+    Stalled,
+    /// The answer's body broke off.
+    Body,
+}
+
+/// Answers one request; ends without an answer if the client resets the stream.
+pub(super) async fn respond<F, B, E>(
+    state: Rc<StreamState>,
+    method: Method,
+    answer: F,
+    mut respond: SendResponse<Bytes>,
+) where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Body<Data = Bytes> + Unpin,
+{
+    let mut answer = pin!(answer);
+    let answered = poll_fn(|cx| {
+        state.register(cx);
+        if respond.poll_reset(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        let answered = answer.as_mut().poll(cx);
+        if answered.is_pending() && state.take_continue() {
+            // A stream that takes no informational response will end by itself.
+            let _ = respond.send_informational(informational());
+        }
+        answered.map(Some)
+    });
+    let Some(Ok(response)) = answered.await else {
+        // Before the head of an answer, only the client ends a stream.
+        state.connection().note_reset();
+        return;
+    };
+    let (head, mut body) = response.into_parts();
+    let mut head = Response::from_parts(head, ());
+    complete(&mut head, &body, || state.connection().date());
+    let is_end = method == Method::HEAD || body.is_end_stream();
+    let Ok(mut stream) = respond.send_response(head, is_end) else {
+        return;
+    };
+    state.connection().note_answer();
+    if is_end {
+        return;
+    }
+    let mut rest = Bytes::new();
+    let piped = poll_fn(|cx| poll_pipe(&mut body, &mut rest, &mut stream, &state, cx)).await;
+    match piped {
+        Ok(()) | Err(Broken::Reset) => {}
+        Err(Broken::Stalled) => stream.send_reset(Reason::CANCEL),
+        Err(Broken::Body) => stream.send_reset(Reason::INTERNAL_ERROR),
+    }
+}
+
+/// Makes the head of an answer one of HTTP/2.
+fn complete(head: &mut Response<()>, body: &impl Body, date: impl FnOnce() -> HeaderValue) {
+    let is_without_length = matches!(
+        head.status(),
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    let headers = head.headers_mut();
+    // What a refusal says of its connection concerns HTTP/1 only.
+    headers.remove(CONNECTION);
+    if let Some(bytes) = body.size_hint().exact()
+        && !is_without_length
+        && !headers.contains_key(CONTENT_LENGTH)
+    {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
+    }
+    if !headers.contains_key(DATE) {
+        headers.insert(DATE, date());
+    }
+}
+
+/// Sends what the body has and the client has room for. Room is asked for only once there is
+/// something to send, because other streams of the connection would have to do without it.
+fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
+    body: &mut B,
+    rest: &mut Bytes,
+    stream: &mut SendStream<Bytes>,
+    state: &StreamState,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Broken>> {
+    loop {
+        if stream.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Broken::Reset));
+        }
+        while !rest.is_empty() {
+            let room = ready!(poll_room(stream, rest.len(), state, cx))?;
+            let piece = rest.split_to(room.min(rest.len()));
+            let is_end = rest.is_empty() && body.is_end_stream();
+            stream.send_data(piece, is_end).map_err(|_| Broken::Reset)?;
+            if is_end {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        match ready!(Pin::new(&mut *body).poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
+            Some(Ok(Ok(data))) => {
+                stream.reserve_capacity(data.len());
+                *rest = data;
+            }
+            Some(Ok(Err(frame))) => {
+                let Ok(trailers) = frame.into_trailers() else {
+                    continue;
+                };
+                let sent = stream.send_trailers(trailers);
+                return Poll::Ready(sent.map_err(|_| Broken::Reset));
+            }
+            Some(Err(_)) => return Poll::Ready(Err(Broken::Body)),
+            None => {
+                let sent = stream.send_data(Bytes::new(), true);
+                return Poll::Ready(sent.map_err(|_| Broken::Reset));
+            }
+        }
+    }
+}
+
+/// Polls how many of `wanted` bytes the client has room for.
+fn poll_room(
+    stream: &mut SendStream<Bytes>,
+    wanted: usize,
+    state: &StreamState,
+    cx: &mut Context<'_>,
+) -> Poll<Result<usize, Broken>> {
+    stream.reserve_capacity(wanted);
+    loop {
+        let room = stream.capacity();
+        if room > 0 {
+            state.taken();
+            return Poll::Ready(Ok(room));
+        }
+        match stream.poll_capacity(cx) {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(_) => return Poll::Ready(Err(Broken::Reset)),
+            Poll::Pending => {
+                let stalled = state.poll_stalled(cx);
+                return stalled.map(|()| Err(Broken::Stalled));
+            }
+        }
+    }
+}
+
+fn informational() -> Response<()> {
+    let mut go_on = Response::new(());
+    *go_on.status_mut() = StatusCode::CONTINUE;
+    go_on
+}

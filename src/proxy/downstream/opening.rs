@@ -1,0 +1,127 @@
+//! Opens a connection: what comes before HTTP.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::connection::linger;
+use super::io::ClientIo;
+use super::registry::{ConnectionState, Registration};
+use super::socket::{Socket, SocketIo};
+use crate::fault::Reason;
+use crate::proxy::deadline::{Elapsed, Sweep};
+use crate::snapshot::Listener;
+use crate::tls::server::{ALPN_HTTP2, CertificateNames, ServerTls};
+
+/// A connection on which HTTP can be spoken.
+pub(crate) struct Opened {
+    pub(super) socket: Rc<Socket>,
+    pub(super) io: ClientIo,
+    /// Whether HTTP/2 was agreed on (ALPN).
+    pub(super) is_http2: bool,
+    /// What was agreed with the client, if the connection is encrypted.
+    pub(crate) tls: Option<TlsSession>,
+}
+
+/// What is known of a client that speaks TLS.
+#[derive(Debug)]
+pub(crate) struct TlsSession {
+    names: Arc<CertificateNames>,
+    /// The host that the client asked for in its handshake (SNI).
+    server_name: Option<Box<str>>,
+}
+
+/// Why a connection could not be opened.
+pub(crate) enum OpenError {
+    /// The system's error: the socket cannot be used.
+    Socket(io::Error),
+    /// The client's fault.
+    Refused {
+        socket: Rc<Socket>,
+        reason: Reason,
+        error: Option<io::Error>,
+    },
+}
+
+/// Opens a connection that a listener has accepted.
+pub(crate) async fn open(
+    stream: std::net::TcpStream,
+    listener: &Listener,
+    sweep: &Sweep,
+    registration: &Registration,
+) -> Result<Opened, OpenError> {
+    let stream = stream
+        .set_nodelay(true)
+        .and_then(|()| TcpStream::from_std(stream));
+    let stream = stream.map_err(OpenError::Socket)?;
+    let socket = Socket::new(stream, sweep, listener.body_timeout);
+    let Some(tls) = &listener.tls else {
+        return Ok(Opened {
+            io: ClientIo::Plain(socket.io()),
+            socket,
+            is_http2: false,
+            tls: None,
+        });
+    };
+    let opening = ConnectionState::Opening {
+        socket: Rc::clone(&socket),
+        timeout: listener.handshake_timeout,
+    };
+    registration.begins(opening).await;
+    // Boxed, because it is large and soon over.
+    let stream = Box::pin(shake_hands(&socket, tls, listener)).await?;
+    let (_, agreed) = stream.get_ref();
+    Ok(Opened {
+        socket,
+        is_http2: agreed.alpn_protocol() == Some(ALPN_HTTP2),
+        tls: Some(TlsSession {
+            names: Arc::clone(&tls.names),
+            server_name: agreed.server_name().map(Into::into),
+        }),
+        io: ClientIo::Tls(Box::new(stream)),
+    })
+}
+
+/// Agrees with a client on how to encrypt.
+async fn shake_hands(
+    socket: &Rc<Socket>,
+    tls: &ServerTls,
+    listener: &Listener,
+) -> Result<TlsStream<SocketIo>, OpenError> {
+    let refused = |reason, error| OpenError::Refused {
+        socket: Rc::clone(socket),
+        reason,
+        error,
+    };
+    let accepting = TlsAcceptor::from(Arc::clone(&tls.config)).accept(socket.io());
+    let accepted = socket.read.within(listener.handshake_timeout, accepting);
+    match accepted.await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(refused(Reason::HandshakeFailed, Some(error))),
+        Err(Elapsed) => Err(refused(Reason::HandshakeTimeout, None)),
+    }
+}
+
+impl OpenError {
+    /// Closes the connection in such a way that the client can read why.
+    pub(crate) async fn lingering_close(self, registration: &Registration, sweep: &Sweep) {
+        if let Self::Refused { socket, .. } = self
+            && socket.close_write().is_ok()
+        {
+            linger(&socket, registration, sweep).await;
+        }
+    }
+}
+
+impl TlsSession {
+    /// Whether a request for `host` would have been given another certificate than the client was, and
+    /// so belongs on another connection (RFC 9110, section 15.5.20).
+    pub(crate) fn is_misdirected(&self, host: &str) -> bool {
+        let asked = self.server_name.as_deref();
+        asked.is_some_and(|asked| !self.names.are_alike(asked, host))
+    }
+}

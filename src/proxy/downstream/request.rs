@@ -1,0 +1,174 @@
+//! A client's request as the journey knows it, whatever version of HTTP it came in.
+
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::body::RequestBodyError;
+use super::http1::Http1State;
+use super::http2::{Http2Body, StreamState};
+
+/// What is known of a request's client while the request is being worked on.
+///
+/// An HTTP/1 connection has one, an HTTP/2 connection one for each stream.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestState {
+    Http1(Rc<Http1State>),
+    Http2(Rc<StreamState>),
+}
+
+/// A request that is being worked on; it has ended when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestGuard(RequestState);
+
+/// The body of a request, as it comes in.
+#[derive(Debug)]
+pub(crate) enum IncomingBody {
+    Http1(hyper::body::Incoming),
+    Http2(Http2Body),
+}
+
+impl RequestState {
+    /// Begins a request whose head is complete: from now on, the delay is not the client's.
+    pub(crate) fn begin(&self) -> RequestGuard {
+        match self {
+            Self::Http1(state) => state.begin(),
+            Self::Http2(state) => state.begin(),
+        }
+        RequestGuard(self.clone())
+    }
+
+    /// Notes that the head of the answer goes out: from now on, the client may be silent.
+    pub(crate) fn answer(&self) {
+        match self {
+            Self::Http1(state) => state.answer(),
+            Self::Http2(state) => state.answer(),
+        }
+    }
+
+    /// Says that the client may still be sending when its connection closes: the rest of a body, or
+    /// what follows a request that is refused. A stream of HTTP/2 closes no connection.
+    pub(crate) fn expect_more(&self) {
+        if let Self::Http1(state) = self {
+            state.expect_more();
+        }
+    }
+
+    /// Says that the request's body has been read to its end.
+    pub(crate) fn expect_no_more(&self) {
+        if let Self::Http1(state) = self {
+            state.expect_no_more();
+        }
+    }
+
+    /// Whether the client may still be sending when its connection closes.
+    pub(crate) fn is_more_expected(&self) -> bool {
+        match self {
+            Self::Http1(state) => state.is_more_expected(),
+            Self::Http2(_) => false,
+        }
+    }
+
+    /// Polls whether the client takes too long over its body, of which nothing is there; repeated
+    /// calls do not extend the wait. Over HTTP/1, the read fails instead.
+    pub(crate) fn poll_overdue_body(&self, cx: &Context<'_>) -> Poll<()> {
+        match self {
+            Self::Http1(state) => {
+                state.await_body();
+                Poll::Pending
+            }
+            Self::Http2(state) => state.poll_overdue_body(cx),
+        }
+    }
+
+    /// Says that the client sent some of its body.
+    pub(crate) fn body_progressed(&self) {
+        match self {
+            Self::Http1(state) => state.body_progressed(),
+            Self::Http2(state) => state.body_progressed(),
+        }
+    }
+
+    /// Whether a read failed because the client did not send in time what was awaited.
+    pub(crate) fn is_overdue(&self) -> bool {
+        match self {
+            Self::Http1(state) => state.is_overdue(),
+            Self::Http2(_) => false,
+        }
+    }
+
+    /// Waits until the client leaves, whatever it has sent before.
+    pub(crate) async fn gone(&self) {
+        poll_fn(|cx| self.poll_gone(cx)).await;
+    }
+
+    /// Polls whether the client has left. The task that reads may call it too. If a stream of HTTP/2
+    /// is reset, the task that answers it ends without being asked.
+    pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Http1(state) => state.poll_gone(cx),
+            Self::Http2(_) => Poll::Pending,
+        }
+    }
+
+    /// Polls whether the client has left before it sent its whole body.
+    pub(crate) fn poll_leaves_body(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Http1(state) => state.poll_leaves_body(cx),
+            Self::Http2(_) => Poll::Pending,
+        }
+    }
+}
+
+impl Deref for RequestGuard {
+    type Target = RequestState;
+
+    fn deref(&self) -> &RequestState {
+        &self.0
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        match &self.0 {
+            RequestState::Http1(state) => state.end(),
+            RequestState::Http2(state) => state.end(),
+        }
+    }
+}
+
+impl Body for IncomingBody {
+    type Data = Bytes;
+    type Error = RequestBodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        match self.get_mut() {
+            Self::Http1(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(|error| RequestBodyError::of(&error)),
+            Self::Http2(body) => body.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_end(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
+}
