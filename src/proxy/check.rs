@@ -1,8 +1,9 @@
 //! What is refused before a route is looked for: messages that others may read differently, and
 //! requests that this gateway does not serve whatever the file says.
 
-use http::header::{EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Uri, Version};
 
 use super::refusal::Refusal;
@@ -27,8 +28,8 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
             return Err(Refusal::request_loop());
         }
     }
-    if head.version == Version::HTTP_2 && head.headers.values().any(has_outer_white_space) {
-        return Err(Refusal::bad_framing());
+    if head.version == Version::HTTP_2 {
+        check_http2(head)?;
     }
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::method_unsupported());
@@ -38,6 +39,26 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
         if expectations.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
             return Err(Refusal::expectation_failed());
         }
+    }
+    Ok(())
+}
+
+/// Refuses what HTTP/2 does not allow (RFC 9113, sections 8.2.1, 8.3.1 and 8.1.1) and its parser lets
+/// pass.
+fn check_http2(head: &Parts) -> Result<(), Refusal> {
+    let target = head.uri.path_and_query().map(PathAndQuery::as_str);
+    if target.is_some_and(|target| target.starts_with('?')) {
+        return Err(Refusal::bad_path());
+    }
+    let is_number = |value: &HeaderValue| {
+        let bytes = value.as_bytes();
+        !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit)
+    };
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    let is_bad_length = lengths.next().is_some_and(|length| !is_number(length));
+    if is_bad_length || lengths.next().is_some() || head.headers.values().any(has_outer_white_space)
+    {
+        return Err(Refusal::bad_framing());
     }
     Ok(())
 }
