@@ -267,3 +267,6 @@ impl fmt::Debug for ServerTls {
         f.write_str("ServerTls")
     }
 }
+
+#[cfg(test)]
+mod tests;

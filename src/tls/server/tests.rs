@@ -1,0 +1,306 @@
+//! Whom a listener lets in, as whom it answers, and what its clients resume.
+
+mod handshake;
+
+use rustls::{HandshakeKind, ProtocolVersion, SignatureScheme};
+
+use super::*;
+use handshake::{ECDSA, RSA, agree, any_client, client, shake};
+
+macro_rules! pair {
+    ($name:literal) => {
+        (
+            include_bytes!(concat!("../../../tests/config/tls/", $name, ".pem")),
+            include_bytes!(concat!("../../../tests/config/tls/", $name, ".key")),
+        )
+    };
+}
+
+type Pair = (&'static [u8], &'static [u8]);
+
+/// `example.com` and `www.example.com`, P-256
+const PUBLIC: Pair = pair!("public");
+/// The same names, RSA
+const PUBLIC_RSA: Pair = pair!("public-rsa");
+/// `*.example.com` and `*.Example.org`
+const WILDCARD: Pair = pair!("wildcard");
+const NAMELESS: Pair = pair!("nameless");
+const CLIENT: Pair = pair!("client");
+const CLIENTS_CA: &[u8] = include_bytes!("../../../tests/config/tls/clients-ca.pem");
+const OTHER_CA: &[u8] = include_bytes!("../../../tests/config/tls/other-ca.pem");
+
+fn material(certificates: &[Pair]) -> ServerMaterial<'static> {
+    ServerMaterial {
+        certificates: certificates.to_vec(),
+        client_ca: None,
+        min_version: TlsVersion::Tls12,
+        http2: true,
+    }
+}
+
+fn made(material: &ServerMaterial<'_>) -> ServerTls {
+    ServerTls::new(material).expect("good material")
+}
+
+fn with_client_ca(client_ca: &'static [u8]) -> ServerTls {
+    let client_ca = Some(client_ca);
+    made(&ServerMaterial {
+        client_ca,
+        ..material(&[PUBLIC])
+    })
+}
+
+#[test]
+fn a_name_selects_its_certificate_and_any_other_the_first() {
+    let tls = made(&material(&[NAMELESS, PUBLIC, WILDCARD]));
+    for (name, certificate) in [
+        ("example.com", "public"),
+        ("EXAMPLE.com", "public"),
+        ("www.example.com", "public"),
+        ("api.example.com", "wildcard"),
+        ("api.example.org", "wildcard"),
+        ("v2.api.example.com", "nameless"),
+        ("example.org", "nameless"),
+        ("elsewhere.test", "nameless"),
+        ("127.0.0.1", "nameless"),
+        ("::1", "nameless"),
+    ] {
+        assert_eq!(
+            agree(&tls, any_client(), name).certificate,
+            certificate,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn of_two_certificates_for_a_name_the_first_that_the_client_can_verify_is_shown() {
+    let tls = made(&material(&[NAMELESS, PUBLIC, PUBLIC_RSA]));
+    for (schemes, certificate) in [
+        (&[ECDSA, RSA][..], "public"),
+        (&[RSA, ECDSA], "public"),
+        (&[RSA], "public-rsa"),
+    ] {
+        for version in [&version::TLS13, &version::TLS12] {
+            let client = client(&[version], schemes, None);
+            assert_eq!(agree(&tls, client, "example.com").certificate, certificate);
+        }
+    }
+    let neither = client(ALL_VERSIONS, &[SignatureScheme::ED25519], None);
+    assert!(shake(&tls, &Arc::new(neither), "example.com").is_err());
+}
+
+#[test]
+fn hosts_are_alike_if_they_select_the_same_certificates() {
+    let names = made(&material(&[NAMELESS, PUBLIC, PUBLIC_RSA, WILDCARD])).names;
+    for (one, other, expected) in [
+        ("example.com", "www.example.com", true),
+        ("example.com", "Example.COM", true),
+        ("a.example.com", "b.example.org", true),
+        ("elsewhere.test", "example.org", true),
+        ("elsewhere.test", "elsewhere.test", true),
+        ("example.com", "a.example.com", false),
+        ("a.example.com", "b.a.example.com", false),
+        ("example.com", "elsewhere.test", false),
+    ] {
+        assert_eq!(names.are_alike(one, other), expected, "{one} and {other}");
+        assert_eq!(names.are_alike(other, one), expected, "{other} and {one}");
+    }
+}
+
+#[test]
+fn certificates_are_called_by_their_first_name_or_subject() {
+    let tls = made(&material(&[PUBLIC, WILDCARD, NAMELESS]));
+    let known: Vec<_> = tls
+        .certificates
+        .iter()
+        .map(|it| (&*it.name, it.has_names))
+        .collect();
+    let expected = [
+        ("example.com", true),
+        ("*.example.com", true),
+        ("CN=nameless of tests", false),
+    ];
+    assert_eq!(known, expected);
+}
+
+/// Takes what a client kept of one listener to another.
+fn resumes(first: &ServerTls, then: &ServerTls, client: rustls::ClientConfig) -> bool {
+    let client = Arc::new(client);
+    let begun = shake(first, &client, "example.com").expect("they agree");
+    assert_eq!(begun.kind, HandshakeKind::Full);
+    match shake(then, &client, "example.com") {
+        Ok(agreed) => {
+            assert!(!agreed.early_data, "0-RTT is off");
+            agreed.kind == HandshakeKind::Resumed
+        }
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn sessions_are_resumed_within_a_listener_and_never_across_two() {
+    let public = || made(&material(&[PUBLIC]));
+    let known = || with_client_ca(CLIENTS_CA);
+    for version in [&version::TLS13, &version::TLS12] {
+        let anonymous = || client(&[version], &[ECDSA], None);
+        let named = || client(&[version], &[ECDSA], Some(CLIENT));
+        let (one, other, strict) = (public(), public(), known());
+        assert!(resumes(&one, &one, anonymous()));
+        assert!(resumes(&strict, &strict, named()));
+        assert!(!resumes(&one, &other, anonymous()));
+        assert!(!resumes(&one, &strict, anonymous()));
+        assert!(!resumes(&one, &strict, named()));
+    }
+    assert_eq!(public().config.max_early_data_size, 0);
+}
+
+#[test]
+fn tickets_outlive_a_reload_unless_other_clients_are_let_in() {
+    let renewed = |material: &ServerMaterial<'_>, old: &ServerTls| {
+        let mut tls = made(material);
+        tls.succeed(old);
+        tls
+    };
+    let old = made(&material(&[PUBLIC]));
+    let same = renewed(&material(&[PUBLIC]), &old);
+    assert!(Arc::ptr_eq(&same.config, &old.config));
+    let more = renewed(&material(&[PUBLIC, WILDCARD]), &old);
+    assert_ne!(more, old);
+    assert!(resumes(&old, &more, any_client()));
+    assert!(resumes(&more, &old, any_client()));
+    let strict = ServerMaterial {
+        client_ca: Some(CLIENTS_CA),
+        ..material(&[PUBLIC])
+    };
+    let strict = renewed(&strict, &old);
+    let named = || client(ALL_VERSIONS, &[ECDSA], Some(CLIENT));
+    assert!(!resumes(&old, &strict, named()));
+    let others = ServerMaterial {
+        client_ca: Some(OTHER_CA),
+        ..material(&[PUBLIC])
+    };
+    assert!(!resumes(&strict, &renewed(&others, &strict), named()));
+}
+
+#[test]
+fn what_is_resumed_is_the_same_client() {
+    let tls = with_client_ca(CLIENTS_CA);
+    let client = Arc::new(client(ALL_VERSIONS, &[ECDSA], Some(CLIENT)));
+    for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
+        let agreed = shake(&tls, &client, "example.com").expect("they agree");
+        assert_eq!((agreed.kind, agreed.knows_client), (kind, true));
+    }
+}
+
+#[test]
+fn a_client_without_a_certificate_of_the_authority_is_refused() {
+    let strict = with_client_ca(CLIENTS_CA);
+    let others = with_client_ca(OTHER_CA);
+    assert!(strict.wants_clients_certificates());
+    for version in [&version::TLS13, &version::TLS12] {
+        let client = |identity| Arc::new(client(&[version], &[ECDSA], identity));
+        let known = shake(&strict, &client(Some(CLIENT)), "example.com").expect("they agree");
+        assert!(known.knows_client);
+        for (tls, identity) in [
+            (&strict, None),
+            (&others, Some(CLIENT)),
+            (&strict, Some(PUBLIC)),
+        ] {
+            assert!(shake(tls, &client(identity), "example.com").is_err());
+        }
+    }
+    let open = made(&material(&[PUBLIC]));
+    assert!(!open.wants_clients_certificates());
+    let named = client(ALL_VERSIONS, &[ECDSA], Some(CLIENT));
+    assert!(
+        !agree(&open, named, "example.com").knows_client,
+        "nobody asked"
+    );
+}
+
+#[test]
+fn no_version_below_the_oldest_is_spoken() {
+    let newest = made(&ServerMaterial {
+        min_version: TlsVersion::Tls13,
+        ..material(&[PUBLIC])
+    });
+    let old = Arc::new(client(&[&version::TLS12], &[ECDSA], None));
+    assert!(shake(&newest, &old, "example.com").is_err());
+    let new = agree(&newest, any_client(), "example.com");
+    assert_eq!(new.version, ProtocolVersion::TLSv1_3);
+    let both = made(&material(&[PUBLIC]));
+    let spoken = shake(&both, &old, "example.com").expect("they agree");
+    assert_eq!(spoken.version, ProtocolVersion::TLSv1_2);
+}
+
+#[test]
+fn http2_is_spoken_if_both_offer_it() {
+    let without = made(&ServerMaterial {
+        http2: false,
+        ..material(&[PUBLIC])
+    });
+    let with = made(&material(&[PUBLIC]));
+    let (h2, h1): (&[u8], &[u8]) = (b"h2", b"http/1.1");
+    for (tls, offered, expected) in [
+        (&with, &[h2, h1][..], Some(h2)),
+        (&with, &[h1, h2], Some(h2)),
+        (&with, &[h1], Some(h1)),
+        (&with, &[], None),
+        (&without, &[h2, h1], Some(h1)),
+    ] {
+        let mut client = any_client();
+        client.alpn_protocols = offered.iter().map(|it| it.to_vec()).collect();
+        let agreed = agree(tls, client, "example.com");
+        assert_eq!(agreed.protocol.as_deref(), expected, "{offered:?}");
+    }
+    let mut stranger = any_client();
+    stranger.alpn_protocols = vec![b"spdy/1".to_vec()];
+    assert!(shake(&with, &Arc::new(stranger), "example.com").is_err());
+}
+
+#[test]
+fn every_part_that_cannot_be_used_is_named() {
+    let bad = ServerMaterial {
+        certificates: vec![(PUBLIC.0, WILDCARD.1), PUBLIC, (PUBLIC.1, PUBLIC.1)],
+        client_ca: Some(PUBLIC.1),
+        ..material(&[])
+    };
+    let faults = ServerTls::new(&bad).expect_err("nothing of it is right");
+    let expected = [
+        (
+            Some(0),
+            TlsFault::Key("holds the private key of another certificate"),
+        ),
+        (Some(2), TlsFault::Certificate("holds no certificate")),
+        (None, TlsFault::Ca("holds no certificate")),
+    ];
+    let expected = expected.map(|(certificate, fault)| ServerTlsFault { certificate, fault });
+    assert_eq!(faults, expected);
+}
+
+#[test]
+fn tls_is_equal_if_made_of_the_same_material() {
+    let one = || material(&[PUBLIC]);
+    let tls = made(&one());
+    assert_eq!(tls, made(&one()));
+    for other in [
+        material(&[WILDCARD]),
+        material(&[PUBLIC, WILDCARD]),
+        ServerMaterial {
+            client_ca: Some(CLIENTS_CA),
+            ..one()
+        },
+        ServerMaterial {
+            min_version: TlsVersion::Tls13,
+            ..one()
+        },
+        ServerMaterial {
+            http2: false,
+            ..one()
+        },
+    ] {
+        assert_ne!(tls, made(&other));
+    }
+    assert_eq!(format!("{tls:?}"), "ServerTls");
+}
