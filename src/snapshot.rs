@@ -6,6 +6,7 @@
 //! a reload keeps the running value.
 
 mod answering;
+mod expiry;
 mod listener;
 mod settling;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
+pub use expiry::Expiry;
 use http::HeaderName;
 use http::uri::Authority;
 pub use listener::Listener;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{EXIT_CONFIG, unreadable};
+use crate::clock::Clock;
 use crate::config::value::{BLOCKED, StoreUrl, UNLIMITED, bytes_text};
 use crate::config::{self, Loaded, guarantee, spelling};
 use crate::limit::Quota;
@@ -26,7 +27,9 @@ pub fn check(path: &Path) -> ExitCode {
         }
     };
     match config::load(&text, &config::environment, &mut |_| SeriesId(0)) {
-        Ok(loaded) => {
+        Ok(mut loaded) => {
+            let expiring = loaded.snapshot.expiring(Clock::system().now());
+            loaded.warnings.extend(expiring.map(|it| it.to_string()));
             // A reader that has seen enough may close the pipe.
             let _ = std::io::stdout().write_all(summary(&name, &loaded).as_bytes());
             ExitCode::SUCCESS

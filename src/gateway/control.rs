@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::expiry::{self, ExpiryLog};
 use crate::admin::{self, AdminState};
 use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::shared::Shared;
@@ -62,12 +63,17 @@ pub(super) async fn control(
 async fn keep_house(shared: Arc<Shared>) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
     let mut periods = 0;
+    let mut expiry_log = ExpiryLog::new(shared.clock.now());
     loop {
         period.tick().await;
         shared.store.sweep();
         periods += 1;
         if periods % DISCIPLINE_PERIODS == 0 {
             shared.clock.discipline();
+            let now = shared.clock.now();
+            if expiry_log.is_due(now) {
+                expiry::warn(&shared.live().snapshot, now);
+            }
         }
     }
 }

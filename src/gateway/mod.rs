@@ -6,6 +6,7 @@
 
 mod control;
 mod descriptors;
+mod expiry;
 mod threads;
 
 use std::collections::HashSet;
@@ -160,6 +161,7 @@ impl Gateway {
         // Before the admin port answers: a series that appears late looks like one that has just
         // begun.
         gateway.observe_store();
+        gateway.observe_certificates();
         gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
         Ok(gateway)
     }
@@ -182,6 +184,7 @@ impl Gateway {
             self.logging = Some(logging);
         }
         warn(&std::mem::take(&mut self.warnings));
+        expiry::warn(&live.snapshot, self.shared.clock.now());
     }
 
     fn observe_store(&self) {
@@ -193,6 +196,19 @@ impl Gateway {
                 .unwrap_or_default()
         };
         self.shared.metrics.observe_store(usage);
+    }
+
+    fn observe_certificates(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        self.shared.metrics.observe_certificates(move || {
+            let Some(shared) = shared.upgrade() else {
+                return Vec::new();
+            };
+            let live = shared.live();
+            let expiries = live.snapshot.expiries(shared.clock.now());
+            let certificates = expiries.map(|it| (it.listener, it.certificate, it.seconds_left));
+            certificates.collect()
+        });
     }
 
     /// Returns the address that the listener of this name is bound to.
@@ -254,6 +270,7 @@ impl Gateway {
             tracing::info!(change, "reloaded");
         }
         warn(&loaded.warnings);
+        expiry::warn(&self.shared.live().snapshot, self.shared.clock.now());
         self.count_descriptors();
         tracing::info!(changes = changes.applied.len(), "the file is in force");
         Ok(())

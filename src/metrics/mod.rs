@@ -8,6 +8,7 @@
 //! Label values are names of the configuration or words of this program, never a client's bytes.
 //! `render` turns counters into text.
 
+mod certificates;
 mod render;
 mod shard;
 mod store;
@@ -24,6 +25,7 @@ use http::StatusCode;
 use prometheus_client::registry::Registry;
 
 use crate::fault::Reason;
+use certificates::Certificates;
 use shard::{ByName, Sharded};
 
 /// All metrics of the process.
@@ -113,6 +115,7 @@ struct MetricSeries {
     unrouted: Arc<RouteMetrics>,
     reloads: [AtomicU64; 2],
     store: OnceLock<StoreUsage>,
+    certificates: Certificates,
     log_lines_dropped: OnceLock<Arc<AtomicU64>>,
 }
 
@@ -162,6 +165,7 @@ impl Metrics {
             unrouted: Arc::new(RouteMetrics(Sharded::new(shards))),
             reloads: Default::default(),
             store: OnceLock::new(),
+            certificates: Certificates::default(),
             log_lines_dropped: OnceLock::new(),
         });
         let mut registry = Registry::with_prefix("tollgate");

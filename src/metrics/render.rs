@@ -35,6 +35,7 @@ impl Collector for MetricSeries {
         self.encode_requests(encoder)?;
         self.encode_errors(encoder)?;
         self.encode_connections(encoder)?;
+        self.certificates.encode(encoder)?;
         self.encode_upstreams(encoder)?;
         self.encode_process(encoder)
     }
@@ -261,6 +262,15 @@ mod tests {
         metrics.held(first);
         metrics.panicked(second);
         metrics.reloaded(Reload::Rejected);
+        metrics.observe_certificates(|| {
+            let one = |name: &str, seconds| (Arc::from("public"), Box::from(name), seconds);
+            let first = one("a.test", 86_400 * 9);
+            vec![
+                first,
+                one("a.test", 86_400 * 3 / 2),
+                one("CN=\"b\"", -43_200),
+            ]
+        });
         metrics.observe_log(Arc::new(AtomicU64::new(3)));
         metrics.observe_store(|| Usage {
             partitions: 7,

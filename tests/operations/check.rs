@@ -74,3 +74,18 @@ fn a_file_that_is_not_there_is_named_and_exits_with_78() {
     );
     assert_eq!(output.status.code(), Some(78));
 }
+
+#[test]
+fn a_certificate_that_has_expired_is_warned_of() {
+    let tls = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");
+    let listener = format!(
+        "[listeners.edge]\naddress = '127.0.0.1:0'\n[listeners.edge.tls]\n\
+         certificates = [{{ certificate = '{tls}/expired.pem', key = '{tls}/expired.key' }}]\n"
+    );
+    let folder = folder("expired.toml", &format!("{listener}{GOOD}"));
+    let output = check(&["expired.toml"], &folder);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let warning = "  listener `edge`: the certificate of `expired.example.com` expired ";
+    assert!(said.contains(warning), "{said}");
+    assert_eq!(output.status.code(), Some(0));
+}

@@ -4,6 +4,7 @@
 mod support;
 
 mod admin;
+mod certificates;
 mod check;
 mod logging;
 mod observing;

@@ -7,7 +7,7 @@ use crate::config::file::File;
 use crate::config::spelling;
 use crate::limit::Count;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
-use crate::snapshot::{CostSource, Policy, PolicyMode, Route, Snapshot};
+use crate::snapshot::{CostSource, Listener, Policy, PolicyMode, Route, Snapshot};
 
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
@@ -54,12 +54,19 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
                 "listener `{name}`: `client_address` is never read, because `trusted_proxies` is empty"
             ));
         }
+        if table.value.listener.proxy_protocol && trusted_proxies.is_empty() {
+            found.push(format!(
+                "listener `{name}`: every connection is closed, because `proxy_protocol` believes only \
+                 `trusted_proxies`, which is empty"
+            ));
+        }
         for everyone in trusted_proxies.iter().filter(|net| net.prefix_len() == 0) {
             found.push(format!(
                 "listener `{name}`: `trusted_proxies` has {everyone}: whoever connects can choose the address that is limited"
             ));
         }
     }
+    found.extend(snapshot.listeners.iter().flat_map(|it| never_shown(it)));
     let admin = snapshot.admin.address;
     if let Some(address) = admin.filter(|address| !address.ip().is_loopback()) {
         found.push(format!(
@@ -69,6 +76,18 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     store::warnings(&file.store, snapshot, &mut found);
     jwt::warnings(file, snapshot, &mut found);
     found
+}
+
+/// A certificate without names answers for no host, unless it is the first.
+fn never_shown(listener: &Listener) -> impl Iterator<Item = String> {
+    let certificates = listener.tls.iter().flat_map(|tls| &tls.certificates);
+    let nameless = certificates.skip(1).filter(|it| !it.has_names);
+    nameless.map(|it| {
+        format!(
+            "listener `{}`: the certificate of `{}` is never shown, because it names no host",
+            listener.name, it.name
+        )
+    })
 }
 
 /// An address that only trusted peers may say names nobody else: of others it is taken out.
