@@ -14,6 +14,12 @@ pub(crate) fn below(bound: u64) -> u64 {
     draw() % bound
 }
 
+/// Draws 128 bits.
+pub(crate) fn bytes() -> [u8; 16] {
+    let both = u128::from(draw()) << 64 | u128::from(draw());
+    both.to_le_bytes()
+}
+
 /// Draws 64 bits. It makes no system call, and nobody can tell the next draw from earlier ones.
 fn draw() -> u64 {
     RandomState::new().build_hasher().finish()

@@ -83,6 +83,8 @@ pub enum Reason {
     ResponseAborted,
     /// The upstream's body stood still for too long; the status was already sent.
     ResponseBodyTimeout,
+    /// Nothing passed through a tunnel for `tunnel_timeout`.
+    TunnelTimeout,
 }
 
 impl Fault {
@@ -98,7 +100,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -131,6 +133,7 @@ impl Reason {
         Self::NoEndpoint,
         Self::ResponseAborted,
         Self::ResponseBodyTimeout,
+        Self::TunnelTimeout,
     ];
 
     /// Returns the reason's word in log and metrics.
@@ -168,6 +171,7 @@ impl Reason {
             Self::NoEndpoint => "no_endpoint",
             Self::ResponseAborted => "response_aborted",
             Self::ResponseBodyTimeout => "response_body_timeout",
+            Self::TunnelTimeout => "tunnel_timeout",
         }
     }
 
@@ -195,6 +199,7 @@ impl Reason {
             | Self::MethodUnsupported
             | Self::QuotaExceeded
             | Self::RequestBodyTimeout
+            | Self::TunnelTimeout
             | Self::ClientGone => Fault::Client,
             Self::LimiterUnavailable | Self::HeldFull | Self::ShutDown | Self::Loop => {
                 Fault::Gateway
@@ -237,6 +242,7 @@ impl Reason {
                 | Self::ShutDown
                 | Self::ResponseAborted
                 | Self::ResponseBodyTimeout
+                | Self::TunnelTimeout
         )
     }
 

@@ -109,6 +109,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("proxy::differential", &[]),
     ("proxy::deadline", &["clock"]),
+    ("proxy::rewound", &[]),
     (
         "proxy::upstream",
         &[
@@ -116,6 +117,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "metrics",
             "proxy::deadline",
             "proxy::differential",
+            "proxy::rewound",
             "request",
             "snapshot",
             "tls",
@@ -124,11 +126,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "proxy::downstream",
         &[
+            "chance",
             "clock",
             "fault",
             "metrics",
             "proxy::deadline",
             "proxy::differential",
+            "proxy::rewound",
             "request",
             "snapshot",
             "tls",
@@ -147,6 +151,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "metrics",
             "proxy::deadline",
             "proxy::downstream",
+            "proxy::rewound",
             "proxy::upstream",
             "request",
             "snapshot",

@@ -124,10 +124,20 @@ struct StoreUsage(Box<dyn Fn() -> Usage + Send + Sync>);
 
 #[derive(Debug, Default)]
 struct ProcessShard {
-    errors: [AtomicU64; Reason::ALL.len()],
+    errors: ErrorCounts,
     held_entered: AtomicU64,
     held_left: AtomicU64,
     panics: AtomicU64,
+}
+
+/// Errors by the indices of their reasons.
+#[derive(Debug)]
+struct ErrorCounts([AtomicU64; Reason::ALL.len()]);
+
+impl Default for ErrorCounts {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; Reason::ALL.len()])
+    }
 }
 
 #[derive(Debug, Default)]
@@ -232,7 +242,7 @@ impl Metrics {
 
     /// Counts an error.
     pub fn error(&self, worker: WorkerIndex, reason: Reason) {
-        add(&self.series.process.of(worker).errors[reason.index()]);
+        add(&self.series.process.of(worker).errors.0[reason.index()]);
     }
 
     /// Counts a request that begins to be held.

@@ -86,13 +86,13 @@ impl MetricSeries {
         let mut family = counters(encoder, "errors", help)?;
         for reason in Reason::ALL {
             let labels = [("reason", reason.word()), ("fault", reason.fault().word())];
-            let sum = self.process.sum(|shard| &shard.errors[reason.index()]);
+            let sum = self.process.sum(|shard| &shard.errors.0[reason.index()]);
             count(&mut family, &labels, sum)?;
         }
         let help = "Errors that lie in the message itself, by reason.";
         let mut family = counters(encoder, "malformed", help)?;
         for reason in Reason::ALL.into_iter().filter(|one| one.is_malformed()) {
-            let sum = self.process.sum(|shard| &shard.errors[reason.index()]);
+            let sum = self.process.sum(|shard| &shard.errors.0[reason.index()]);
             count(&mut family, &[("reason", reason.word())], sum)?;
         }
         Ok(())

@@ -9,14 +9,16 @@ use http_body_util::Full;
 
 use super::downstream::body::{RequestBody, RequestBodyError};
 use super::exchange::Exchange;
+use super::tunnel::{TunnelBody, TunnelTimeout};
 use super::upstream::builtin::BuiltinBody;
-use super::upstream::{UpstreamBody, UpstreamBodyError};
+use super::upstream::{Switched, UpstreamBody, UpstreamBodyError};
 use crate::fault::Reason;
 
 /// The body of an answer, and its exchange, which is over when this is dropped.
 pub(crate) struct ResponseBody {
     content: Content,
-    exchange: Box<Exchange>,
+    /// None if a tunnel has it.
+    exchange: Option<Box<Exchange>>,
     /// Whether it ended or broke off by itself.
     is_over: bool,
 }
@@ -29,6 +31,10 @@ pub(crate) enum Content {
     Builtin(BuiltinBody<RequestBody>),
     /// An origin's.
     Upstream(UpstreamBody),
+    /// A connection to an origin, after a 101, until a tunnel takes it.
+    Switched(Box<Switched>),
+    /// What an origin sends through a tunnel over HTTP/2.
+    Tunnel(Box<TunnelBody>),
 }
 
 /// Why an answer's body broke off. The connection ends with it, so the client sees that.
@@ -38,6 +44,8 @@ pub(crate) enum ResponseBodyError {
     Upstream(#[from] UpstreamBodyError),
     #[error(transparent)]
     Client(#[from] RequestBodyError),
+    #[error(transparent)]
+    Tunnel(#[from] TunnelTimeout),
 }
 
 impl Content {
@@ -53,6 +61,7 @@ impl ResponseBodyError {
         let request = match self {
             Self::Client(error) => Some(error),
             Self::Upstream(error) => error.body_error(),
+            Self::Tunnel(TunnelTimeout) => return Reason::TunnelTimeout,
         };
         match (request, self) {
             (Some(RequestBodyError::TooLarge), _) => Reason::BodyTooLarge,
@@ -70,8 +79,17 @@ impl ResponseBody {
     pub(crate) fn new(content: Content, exchange: Box<Exchange>) -> Self {
         Self {
             content,
-            exchange,
+            exchange: Some(exchange),
             is_over: false,
+        }
+    }
+
+    /// The empty body of a 101, whose exchange goes on.
+    pub(crate) fn switched() -> Self {
+        Self {
+            content: Content::Refusal(Full::default()),
+            exchange: None,
+            is_over: true,
         }
     }
 }
@@ -93,23 +111,32 @@ impl Body for ResponseBody {
             Content::Upstream(upstream) => match Pin::new(upstream).poll_frame(cx) {
                 Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
                 Poll::Pending => {
-                    ready!(body.exchange.request().poll_leaves_body(cx));
+                    let Some(exchange) = &body.exchange else {
+                        return Poll::Pending;
+                    };
+                    ready!(exchange.request().poll_leaves_body(cx));
                     Some(Err(RequestBodyError::Aborted.into()))
                 }
             },
+            Content::Tunnel(tunnel) => {
+                ready!(tunnel.poll_data(cx)).map(|data| data.map(Frame::data).map_err(Into::into))
+            }
+            Content::Switched(_) => None,
+        };
+        let Some(exchange) = &mut body.exchange else {
+            return Poll::Ready(frame);
         };
         match &frame {
             Some(Ok(frame)) => {
-                self.is_over = frame.is_trailers();
-                self.exchange
-                    .record
-                    .sent(frame.data_ref().map_or(0, Bytes::len));
+                body.is_over = frame.is_trailers();
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                exchange.record.sent(bytes);
             }
             Some(Err(error)) => {
-                self.is_over = true;
-                self.exchange.record.broke_off(error.reason());
+                body.is_over = true;
+                exchange.record.broke_off(error.reason());
             }
-            None => self.is_over = true,
+            None => body.is_over = true,
         }
         Poll::Ready(frame)
     }
@@ -119,6 +146,8 @@ impl Body for ResponseBody {
             Content::Refusal(full) => full.is_end_stream(),
             Content::Builtin(body) => body.is_end_stream(),
             Content::Upstream(body) => body.is_end_stream(),
+            Content::Tunnel(tunnel) => tunnel.is_over(),
+            Content::Switched(_) => true,
         }
     }
 
@@ -127,14 +156,18 @@ impl Body for ResponseBody {
             Content::Refusal(full) => full.size_hint(),
             Content::Builtin(body) => body.size_hint(),
             Content::Upstream(body) => body.size_hint(),
+            Content::Tunnel(_) | Content::Switched(_) => SizeHint::default(),
         }
     }
 }
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if !self.is_over && !self.is_end_stream() {
-            self.exchange.record.left_unsent();
+        if !self.is_over
+            && !self.is_end_stream()
+            && let Some(exchange) = &mut self.exchange
+        {
+            exchange.record.left_unsent();
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
+use http::header::UPGRADE;
 use http::request::Parts;
 use http::{Request, Response, Uri};
 
@@ -10,14 +11,21 @@ use super::body::Content;
 use super::downstream::body::{RequestBody, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
-use super::upstream::{self, ForwardError, Meter, Terms, UpstreamFailure, builtin};
+use super::upstream::{self, ForwardError, Meter, Received, Terms, UpstreamFailure, builtin};
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
     /// Makes the request that the upstream sees from what is left of the client's.
     fn outgoing(&mut self, head: &mut Parts, target: Uri) -> Request<RequestBody> {
-        let mut body = self.body.take().expect("the body is forwarded once");
-        body.keep_out(&self.live.snapshot.decisive_headers);
+        let body = if let Some(protocol) = &self.upgrade {
+            head.headers.insert(UPGRADE, protocol.clone());
+            // What the client sends then is for the tunnel.
+            RequestBody::empty(self.exchange.request().clone())
+        } else {
+            let mut body = self.body.take().expect("the body is forwarded once");
+            body.keep_out(&self.live.snapshot.decisive_headers);
+            body
+        };
         let mut request = Request::new(body);
         *request.method_mut() = std::mem::take(&mut head.method);
         *request.uri_mut() = target;
@@ -73,11 +81,23 @@ impl Journey<'_> {
             Some(Ok(response)) => {
                 self.exchange.record.responded();
                 self.exchange.request().answer();
-                Ok(response.map(Content::Upstream))
+                if response.status().is_success() && self.is_tunnel() {
+                    // Over HTTP/2, it would mean that the tunnel is open.
+                    return Err(Refusal::bad_response().into());
+                }
+                Ok(response.map(|received| match received {
+                    Received::Body(body) => Content::Upstream(body),
+                    Received::Switched(switched) => Content::Switched(Box::new(switched)),
+                }))
             }
             Some(Err(failure)) => Err(self.failed(failure)),
             None => Err(Stop::Gone),
         }
+    }
+
+    /// Whether only a tunnel is an answer.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.upgrade.is_some() && self.exchange.request().is_http2()
     }
 
     /// Refuses a request that its upstream did not answer, and notes why.

@@ -24,14 +24,14 @@ use super::forwarded::{self, Sender};
 use super::hold::{Held, hold};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::shared::Live;
-use super::tiers;
+use super::{tiers, tunnel};
 use crate::clock::Micros;
 use crate::limiter::{Admission, Decided, Limiter};
 use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
-use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target};
-use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot};
+use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target, upgrade};
+use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, UpstreamKind};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,8 @@ pub(super) struct Journey<'r> {
     pub(super) body: &'r mut Option<RequestBody>,
     /// The index of the route, once it is found.
     route: Option<usize>,
+    /// The protocol that the client asks for and may have.
+    pub(super) upgrade: Option<HeaderValue>,
 }
 
 /// Takes one request from its head to the head of its answer; the body follows by itself.
@@ -73,6 +75,7 @@ pub(crate) async fn run(
     let (mut head, incoming) = request.into_parts();
     let (dialect, version) = (Dialect::of(&head.headers), head.version);
     let is_withheld = head.headers.contains_key(EXPECT);
+    let has_body = !incoming.is_end_stream();
     let mut body = Some(RequestBody::new(incoming, state, is_withheld));
     let mut exchange = Exchange::begin(guard, &client, &live, &head);
     let mut journey = Journey {
@@ -87,9 +90,10 @@ pub(crate) async fn run(
         exchange: &mut exchange,
         body: &mut body,
         route: None,
+        upgrade: upgrade::asked(&head, has_body),
     };
     let travelled = journey.travel(&mut head).await;
-    let route = journey.route;
+    let (route, upgrade) = (journey.route, journey.upgrade);
     let mut response = match travelled {
         Ok(response) => {
             exchange.answered(&response);
@@ -97,13 +101,7 @@ pub(crate) async fn run(
         }
         Err(Stop::Gone) => return Err(ClientGone),
         Err(Stop::Refused(refusal)) => {
-            exchange.refused(&refusal);
-            if let Some(body) = body {
-                body.drain().await;
-            }
-            if refusal.afterwards() == Afterwards::Close {
-                exchange.request().expect_more();
-            }
+            settle_refusal(&refusal, &mut exchange, body.take()).await;
             let response = refusal.into_response(dialect);
             response.map(|body| Content::Refusal(Full::new(body)))
         }
@@ -120,7 +118,23 @@ pub(crate) async fn run(
     let mut scratch = client.worker.scratch.borrow_mut();
     let decided = &exchange.decided;
     annotate_answer(response.headers_mut(), &live, route, decided, &mut scratch);
-    Ok(response.map(|content| ResponseBody::new(content, exchange)))
+    Ok(match response.into_parts() {
+        (head, Content::Switched(origin)) => {
+            tunnel::open(*origin, head, upgrade, body, &client, exchange)
+        }
+        (head, content) => Response::from_parts(head, ResponseBody::new(content, exchange)),
+    })
+}
+
+/// Settles what a refused request was charged, and reads its body if that lets its connection go on.
+async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option<RequestBody>) {
+    exchange.refused(refusal);
+    if let Some(body) = body {
+        body.drain().await;
+    }
+    if refusal.afterwards() == Afterwards::Close {
+        exchange.request().expect_more();
+    }
 }
 
 /// Phase 7: changes the fields of an answer as its route says, and adds what the limits say.
@@ -174,6 +188,7 @@ impl Journey<'_> {
         self.route = Some(found.route);
         self.exchange.record.routed(found.route);
         self.bound_body(route)?;
+        self.check_upgrade(route)?;
         let query = target.query();
         let checked = route.reads.check(&head.headers, query, &joined);
         checked.map_err(|_| Refusal::ambiguous_client())?;
@@ -197,6 +212,26 @@ impl Journey<'_> {
         self.tell_upstream(&mut head.headers);
         let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
         self.forward(route, head, forwarded).await
+    }
+
+    /// Forgets that the client asks for another protocol, if the route does not let it have that one.
+    /// Over HTTP/2, there is nothing else that the request could mean.
+    fn check_upgrade(&mut self, route: &Route) -> Result<(), Refusal> {
+        let upstream = &self.live.snapshot.upstreams[route.upstream];
+        let is_http = matches!(upstream.kind, UpstreamKind::Http(_));
+        let is_allowed = |protocol: &HeaderValue| {
+            let mut allowed = route.upgrades.iter();
+            is_http && allowed.any(|name| protocol.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let is_tunnel = self.is_tunnel();
+        self.upgrade = self.upgrade.take().filter(is_allowed);
+        if is_tunnel && self.upgrade.is_none() {
+            return Err(Refusal::method_unsupported());
+        }
+        if let (Some(_), Some(body)) = (&self.upgrade, self.body.as_mut()) {
+            body.bound(u64::MAX);
+        }
+        Ok(())
     }
 
     /// Returns what the request's token claims, if the route's policies ask for that and it verifies.

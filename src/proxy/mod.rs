@@ -28,6 +28,8 @@ pub(crate) mod downstream;
 pub mod upstream;
 
 pub mod deadline;
+mod rewound;
+mod tunnel;
 
 #[cfg(test)]
 mod differential;

@@ -163,6 +163,11 @@ impl Record {
         self.sent_bytes += bytes as u64;
     }
 
+    /// Counts bytes that a tunnel has carried to the client.
+    pub(crate) fn carried(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
+    }
+
     /// Notes why the answer's body broke off.
     pub(crate) fn broke_off(&mut self, reason: Reason) {
         self.reason = Some(reason);

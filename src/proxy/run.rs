@@ -102,6 +102,8 @@ impl Runner {
     async fn drain(&self, period: &mut Interval) {
         self.connections.drain(Draining::Begun);
         let grace = self.worker.live().snapshot.general.shutdown_grace;
+        // The rest is for their clients, who learn that they have ended.
+        let tunnels_grace = grace * 3 / 4;
         let done = async {
             let mut periods = 0;
             while self.connections.len() > 0 && !self.worker.shared.is_forced() {
@@ -110,6 +112,9 @@ impl Runner {
                 periods += 1;
                 if periods == NEW_CONNECTION_PERIODS {
                     self.connections.drain(Draining::New);
+                }
+                if deadline::PERIOD * periods >= tunnels_grace {
+                    self.worker.end_tunnels();
                 }
             }
         };

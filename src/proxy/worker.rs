@@ -9,6 +9,8 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::deadline::Sweep;
 use super::shared::{Live, Shared};
 use super::upstream::Pools;
@@ -31,6 +33,8 @@ pub(crate) struct Worker {
     /// The configuration as this worker last saw it: a request clones it without touching a count
     /// that other workers touch.
     live: RefCell<Rc<InForce>>,
+    /// Whether tunnels are to end.
+    tunnels_end: watch::Sender<bool>,
     /// Whether the grace is over and what is still open is cut.
     is_cutting: Cell<bool>,
 }
@@ -56,6 +60,7 @@ impl Worker {
             store: shared.store.session(),
             scratch: RefCell::default(),
             live: RefCell::new(live),
+            tunnels_end: watch::Sender::new(false),
             is_cutting: Cell::new(false),
             shared,
         }
@@ -78,6 +83,18 @@ impl Worker {
         } else {
             Reason::ClientGone
         }
+    }
+
+    /// Ends the tunnels, as far as they can be ended from one side.
+    pub(super) fn end_tunnels(&self) {
+        self.tunnels_end.send_replace(true);
+    }
+
+    /// Waits until tunnels are to end.
+    pub(super) async fn tunnels_end(&self) {
+        let mut end = self.tunnels_end.subscribe();
+        // Its sender lives as long as the worker.
+        let _ = end.wait_for(|is_ending| *is_ending).await;
     }
 
     /// Notes that what is still open is cut from now on.

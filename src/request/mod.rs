@@ -25,6 +25,7 @@ mod reads;
 mod redacted;
 pub mod route;
 pub mod target;
+pub mod upgrade;
 
 pub use self::client_address::{
     ADDRESS_CLAIMS, AddressSource, ClientIdentity, client_address, is_trusted,

@@ -60,6 +60,11 @@ impl RequestBody {
         }
     }
 
+    /// Returns the body of a request that has none.
+    pub(crate) fn empty(client: RequestState) -> Self {
+        Self::new(IncomingBody::Empty, client, false)
+    }
+
     /// Keeps these fields out of its trailers, because the request was decided by them.
     pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
         if self.size_hint().exact().is_none() {

@@ -15,7 +15,7 @@ use memchr::memmem;
 
 use super::http1::{Awaited, Http1Io, Http1State, Strict};
 use super::http2::{self, Ending, Http2State};
-use super::io::{ClientIo, Rewound};
+use super::io::ClientIo;
 use super::opening::Opened;
 use super::panics::PanicGuard;
 use super::registry::{ConnectionState, Registration};
@@ -24,6 +24,7 @@ use super::socket::Socket;
 use super::timeouts::Timeouts;
 use crate::fault::Reason;
 use crate::proxy::deadline::Sweep;
+use crate::proxy::rewound::Rewound;
 use crate::request::target;
 use crate::snapshot::Listener;
 
@@ -70,16 +71,20 @@ where
         let listener = self.listener;
         let state = Http1State::new(Rc::clone(socket), listener);
         let service = service_fn(|request: Request<_>| {
+            state.switch.begin(request.headers());
             let state = RequestState::Http1(Rc::clone(&state));
             (self.answer)(state, request.map(IncomingBody::Http1))
         });
-        let io = Strict::new(Http1Io::new(io, Rc::clone(&state), listener.http2));
+        let io = Http1Io::new(io, Rc::clone(&state), listener.http2);
         let mut serving = http1::Builder::new()
             .header_read_timeout(None)
             .half_close(false)
             .max_header_size(listener.max_header_bytes)
             .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
-            .serve_connection(TokioIo::new(io), service);
+            .serve_connection(
+                TokioIo::new(Strict::new(io, Rc::clone(&state.switch))),
+                service,
+            );
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
         let is_draining = || self.registration.is_draining(state.awaited());
@@ -99,10 +104,16 @@ where
         })
         .await;
         let parts = serving.into_parts();
-        let io = parts.io.into_inner().into_inner();
+        let (io, held) = parts.io.into_inner().into_parts();
         let (io, preface) = io.into_parts();
         if let Some(unread) = preface {
             return Served::Preface(unread, io);
+        }
+        if let Some(tunnel) = state.switch.take() {
+            let unread = [&parts.read_buf, &held[..]].concat().into();
+            self.registration.begins(ConnectionState::Tunnel).await;
+            socket.set_write_timeout(listener.tunnel_timeout);
+            tunnel(Rewound { unread, io }).await;
         }
         let refused_head = end.err().and_then(|error| {
             let status_of_length = || status_of_length(&parts.read_buf, listener.max_header_bytes);

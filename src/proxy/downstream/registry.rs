@@ -73,6 +73,8 @@ pub(crate) enum ConnectionState {
     },
     Http1(Rc<Http1State>),
     Http2(Rc<Http2State>),
+    /// It carries the bytes of another protocol.
+    Tunnel,
     /// Its client may still be sending after the last answer, since then.
     Lingering {
         socket: Rc<Socket>,
@@ -227,6 +229,7 @@ impl ConnectionState {
                 let due = socket.read.due();
                 due.map(|due| due - Micros::from(*timeout))
             }
+            Self::Tunnel => None,
             Self::Http1(state) => state.waiting_since(),
             Self::Http2(state) => state.waiting_since(),
             Self::Lingering { since, .. } => Some(*since),
@@ -236,7 +239,7 @@ impl ConnectionState {
     /// How long it must have waited before it may be evicted.
     fn wait_min(&self) -> Duration {
         match self {
-            Self::Opening { .. } | Self::Http1(_) | Self::Http2(_) => WAIT_MIN,
+            Self::Opening { .. } | Self::Http1(_) | Self::Http2(_) | Self::Tunnel => WAIT_MIN,
             Self::Lingering { .. } => LINGER_MIN,
         }
     }
@@ -246,6 +249,7 @@ impl ConnectionState {
     fn evict(&self) {
         let socket = match self {
             Self::Opening { socket, .. } | Self::Lingering { socket, .. } => socket,
+            Self::Tunnel => return,
             Self::Http1(state) => &state.socket,
             Self::Http2(state) => &state.socket,
         };

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::body::RequestBodyError;
-use super::http1::Http1State;
+use super::http1::{Http1State, Tunnel};
 use super::http2::{Http2Body, StreamState};
 
 /// What is known of a request's client while the request is being worked on.
@@ -31,6 +31,8 @@ pub(crate) struct RequestGuard(RequestState);
 pub(crate) enum IncomingBody {
     Http1(hyper::body::Incoming),
     Http2(Http2Body),
+    /// None.
+    Empty,
 }
 
 impl RequestState {
@@ -43,11 +45,23 @@ impl RequestState {
         RequestGuard(self.clone())
     }
 
+    /// Whether it came over HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
     /// Notes that the head of the answer goes out: from now on, the client may be silent.
     pub(crate) fn answer(&self) {
         match self {
             Self::Http1(state) => state.answer(),
             Self::Http2(state) => state.answer(),
+        }
+    }
+
+    /// Leaves what is to carry the bytes after the head of a 101. Over HTTP/2, streams of data do.
+    pub(crate) fn leave_tunnel(&self, tunnel: Tunnel) {
+        if let Self::Http1(state) = self {
+            state.switch.leave(tunnel);
         }
     }
 
@@ -155,6 +169,7 @@ impl Body for IncomingBody {
                 .poll_frame(cx)
                 .map_err(|error| RequestBodyError::of(&error)),
             Self::Http2(body) => body.poll_frame(cx),
+            Self::Empty => Poll::Ready(None),
         }
     }
 
@@ -162,6 +177,7 @@ impl Body for IncomingBody {
         match self {
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(body) => body.is_end(),
+            Self::Empty => true,
         }
     }
 
@@ -169,6 +185,7 @@ impl Body for IncomingBody {
         match self {
             Self::Http1(body) => body.size_hint(),
             Self::Http2(body) => body.size_hint(),
+            Self::Empty => SizeHint::with_exact(0),
         }
     }
 }

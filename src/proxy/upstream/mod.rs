@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use tokio::net::TcpStream;
 
 pub use self::body::UpstreamBody;
@@ -31,6 +31,7 @@ pub use self::http1::{UploadBody, UpstreamBodyError};
 pub use self::pool::{ConnectError, Pools};
 use self::pool::{Lease, Origin};
 use crate::metrics::{UpstreamMetrics, WorkerIndex};
+use crate::proxy::rewound::Rewound;
 use crate::snapshot::{HttpUpstream, Upstream};
 
 /// What a route asks of the upstream.
@@ -64,6 +65,17 @@ pub enum HostField {
     /// The endpoint's.
     Endpoint,
 }
+
+/// What follows the head of a response.
+pub enum Received {
+    /// Its body.
+    Body(UpstreamBody),
+    /// After a 101, bytes of the protocol that the request asked for.
+    Switched(Switched),
+}
+
+/// A connection to an origin that speaks HTTP no more.
+pub type Switched = Rewound<TcpStream>;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +141,7 @@ pub fn send<'f, B: UploadBody>(
     request: Request<B>,
     terms: &Terms,
     meter: Meter<'f>,
-) -> impl Future<Output = Result<Response<UpstreamBody>, UpstreamFailure>> + use<'f, B> {
+) -> impl Future<Output = Result<Response<Received>, UpstreamFailure>> + use<'f, B> {
     let terms = *terms;
     let mut request = Outgoing::new(request);
     // Not an `async fn`, whose future would have room for the request twice.
@@ -231,7 +243,7 @@ async fn visit<B: UploadBody>(
     request: &mut Outgoing<B>,
     terms: &Terms,
     meter: Meter<'_>,
-) -> Result<Response<UpstreamBody>, ForwardError> {
+) -> Result<Response<Received>, ForwardError> {
     let host = match (terms.host, request.host()) {
         (HostField::Client, Some(host)) => host.clone(),
         _ => origin.host.clone(),
@@ -268,6 +280,12 @@ async fn visit<B: UploadBody>(
         }
     };
     let (head, receiving) = response.into_parts();
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        let switched = receiving.into_switched();
+        let (io, unread) = switched.expect("nobody else uses the connection of a 101");
+        let switched = Received::Switched(Rewound { unread, io });
+        return Ok(Response::from_parts(head, switched));
+    }
     let mut lease = Lease::new(origin, http);
     if let Some(timeout) = receiving.keep_alive() {
         // The origin closes the connection then, and no request must be on its way at that moment.
@@ -275,7 +293,7 @@ async fn visit<B: UploadBody>(
     }
     let body = UpstreamBody::begin(receiving, lease, terms.body_timeout).await;
     let body = body.map_err(|error| ForwardError::BadResponse(BadResponse::Body(error)))?;
-    Ok(Response::from_parts(head, body))
+    Ok(Response::from_parts(head, Received::Body(body)))
 }
 
 /// Lets the tasks that are ready run first, up to the same point: so their requests are written

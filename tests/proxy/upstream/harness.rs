@@ -21,7 +21,7 @@ use tollgate::proxy::deadline::Sweep;
 use tollgate::proxy::upstream::Pools;
 use tollgate::proxy::upstream::UploadBody;
 use tollgate::proxy::upstream::UpstreamBody;
-use tollgate::proxy::upstream::{self, ForwardError, HostField, Meter, Terms};
+use tollgate::proxy::upstream::{self, ForwardError, HostField, Meter, Received, Terms};
 use tollgate::snapshot::{Endpoint, HttpUpstream, Upstream, UpstreamKind};
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -93,7 +93,12 @@ impl Gateway {
             is_sent: &Cell::new(false),
         };
         let sent = upstream::send(pools, upstream, http, request, terms, meter).await;
-        sent.map_err(|failure| failure.error)
+        sent.map_err(|failure| failure.error).map(|response| {
+            response.map(|received| match received {
+                Received::Body(body) => body,
+                Received::Switched(_) => unreachable!("tests ask for no other protocol"),
+            })
+        })
     }
 }
 

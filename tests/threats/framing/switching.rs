@@ -5,30 +5,46 @@ use super::{SMUGGLED, assert_none, rejected, rows};
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Gate, Origin, get};
 
-/// Ways to ask for another protocol; all end with a whole head.
-fn upgrades() -> Vec<String> {
+/// Ways to ask for another protocol, and whether the origin gets to hear of it; all end with a whole
+/// head.
+fn upgrades() -> Vec<(String, bool)> {
     let websocket = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let head = |line: &str, fields: &str| format!("{line}\r\nHost: a.test\r\n{fields}\r\n");
     let get = "GET /socket HTTP/1.1";
     vec![
-        head(
-            get,
-            &format!("Connection: Upgrade\r\nUpgrade: websocket\r\n{websocket}"),
+        (
+            head(
+                get,
+                &format!("Connection: Upgrade\r\nUpgrade: websocket\r\n{websocket}"),
+            ),
+            true,
         ),
-        head(
-            get,
-            "Connection: keep-alive, upgrade\r\nUpgrade: websocket, h2c\r\n",
+        (
+            head(
+                "POST /socket HTTP/1.1",
+                "Connection: Upgrade\r\nUpgrade: WebSocket\r\nContent-Length: 0\r\n",
+            ),
+            true,
         ),
-        head(get, "Upgrade: websocket\r\n"),
-        head(
-            get,
-            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
-             HTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+        (
+            head(
+                get,
+                "Connection: keep-alive, upgrade\r\nUpgrade: websocket, h2c\r\n",
+            ),
+            false,
         ),
-        head(get, "Connection: Upgrade\r\nUpgrade: TLS/1.3\r\n"),
-        head(
-            "POST /socket HTTP/1.1",
-            "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n",
+        (head(get, "Upgrade: websocket\r\n"), false),
+        (
+            head(
+                get,
+                "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+                 HTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+            ),
+            false,
+        ),
+        (
+            head(get, "Connection: Upgrade\r\nUpgrade: TLS/1.3\r\n"),
+            false,
         ),
     ]
 }
@@ -36,7 +52,7 @@ fn upgrades() -> Vec<String> {
 #[test]
 fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
     let mut failures = Vec::new();
-    for message in upgrades() {
+    for (message, is_told) in upgrades() {
         let (forwarded, heard, answered) = (Gate::default(), Gate::default(), Gate::default());
         let origin = Origin::scripted({
             let (forwarded, heard, answered) = (forwarded.clone(), heard.clone(), answered.clone());
@@ -80,8 +96,13 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
             )?;
             let left = answers.each_ref().map(|it| remaining(it, "p"));
             expect("left", left, [QUOTA - 1, QUOTA - 2])?;
-            for seen in bench.origin.requests() {
-                super::canonical::check(&seen)?;
+            for (at, seen) in bench.origin.requests().iter().enumerate() {
+                let upgrades = seen.head.fields("upgrade");
+                let is_first_and_told = at == 0 && is_told;
+                expect("Upgrade", upgrades.len(), usize::from(is_first_and_told))?;
+                if !is_first_and_told {
+                    super::canonical::check(seen)?;
+                }
                 for (name, _) in &seen.head.fields {
                     let is_gone = !name.to_lowercase().starts_with("http2");
                     expect(name, is_gone, true)?;
@@ -98,7 +119,7 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
 
 #[test]
 fn an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
-    for message in upgrades() {
+    for (message, _) in upgrades().into_iter().filter(|(_, is_told)| !is_told) {
         let origin = Origin::scripted(|exchange| {
             exchange.write(
                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\

@@ -8,7 +8,9 @@
 mod io;
 mod state;
 mod strict;
+mod switch;
 
 pub(crate) use io::Http1Io;
 pub(crate) use state::{Awaited, Http1State};
 pub(crate) use strict::Strict;
+pub(crate) use switch::Tunnel;

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use super::switch::Switch;
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::downstream::socket::Socket;
 use crate::proxy::downstream::timeouts::Timeouts;
@@ -26,6 +27,8 @@ pub(crate) struct Http1State {
     is_more_expected: Cell<bool>,
     /// Whether the head of the current request's answer is out.
     is_answered: Cell<bool>,
+    /// Whether a request asks for another protocol.
+    pub(crate) switch: Rc<Switch>,
 }
 
 /// What a connection waits for its client to send.
@@ -54,6 +57,7 @@ impl Http1State {
             is_more_wanted: Cell::new(true),
             is_more_expected: Cell::new(false),
             is_answered: Cell::new(false),
+            switch: Rc::default(),
         })
     }
 
@@ -79,6 +83,7 @@ impl Http1State {
             Awaited::Head
         });
         self.taken();
+        self.switch.end();
     }
 
     /// Says that the client may still be sending when its connection closes: the rest of a body, or

@@ -10,21 +10,30 @@
 //! complete or overdue.
 //!
 //! The parser alone says what a message is. This reader stops looking if it finds what the parser, or
-//! the journey's check of transfer codings, refuses in any case. It knows no tunnels, because the
-//! gateway opens none.
+//! the journey's check of transfer codings, refuses in any case.
+//!
+//! What follows a request for another protocol is held back until that request is answered: it may be
+//! the next request, or no HTTP at all.
 
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use memchr::memchr_iter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::switch::Switch;
+use crate::request::upgrade::switches_protocol;
 
 /// A client's connection whose requests must follow the framing to the letter.
 #[derive(Debug)]
 pub(crate) struct Strict<I> {
     io: I,
     reader: StrictReader,
+    switch: Rc<Switch>,
+    /// What has come behind it.
+    held: Vec<u8>,
 }
 
 /// Where the next byte belongs in the requests of one connection.
@@ -33,6 +42,8 @@ struct StrictReader {
     place: Place,
     /// How the body after the head is framed, as far as the head has been read.
     framing: Framing,
+    /// Whether the head asks for another protocol.
+    is_upgrade: bool,
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
 }
@@ -60,6 +71,8 @@ enum Place {
     DataEnd,
     /// In a line of the trailers.
     Trailer,
+    /// After a request for another protocol.
+    Upgrade,
     /// After something that the parser refuses: it reads no further request.
     Refused,
 }
@@ -91,22 +104,27 @@ const NOT_IN_EXTENSIONS: u8 = b'\n';
 const SIZE_DIGITS_MAX: u8 = 16;
 
 impl<I> Strict<I> {
-    pub(crate) fn new(io: I) -> Self {
+    /// Reads from `io`; opens `switch` behind a request for another protocol, and reads no further
+    /// while it is open.
+    pub(crate) fn new(io: I, switch: Rc<Switch>) -> Self {
         Self {
             io,
             reader: StrictReader::default(),
+            switch,
+            held: Vec::new(),
         }
     }
 
-    /// Returns the connection below.
-    pub(crate) fn into_inner(self) -> I {
-        self.io
+    /// Returns the connection below, and what has been held back.
+    pub(crate) fn into_parts(self) -> (I, Vec<u8>) {
+        (self.io, self.held)
     }
 }
 
 impl StrictReader {
-    /// Follows `bytes`, and overwrites the first of them that must not be there.
-    fn follow(&mut self, mut bytes: &mut [u8]) {
+    /// Follows `bytes`, and overwrites the first of them that must not be there. Returns the number of
+    /// those that stand behind a request for another protocol.
+    fn follow(&mut self, mut bytes: &mut [u8]) -> usize {
         while !bytes.is_empty() {
             let taken = match &mut self.place {
                 place if place.has_lines() => self.follow_lines(bytes),
@@ -121,7 +139,8 @@ impl StrictReader {
                     }
                     taken
                 }
-                Place::Refused => return,
+                Place::Upgrade => return bytes.len(),
+                Place::Refused => return 0,
                 _ => {
                     self.follow_chunk(&mut bytes[0]);
                     1
@@ -129,6 +148,7 @@ impl StrictReader {
             };
             bytes = &mut bytes[taken..];
         }
+        0
     }
 
     /// Follows lines up to the last of a head or of trailers, and returns the number of their
@@ -169,6 +189,9 @@ impl StrictReader {
             Place::RequestLine if line.is_empty() => Place::RequestLine,
             Place::RequestLine => Place::Field,
             Place::Field if line.is_empty() => match std::mem::take(&mut self.framing) {
+                Framing::None | Framing::Length(0) if std::mem::take(&mut self.is_upgrade) => {
+                    Place::Upgrade
+                }
                 Framing::None | Framing::Length(0) => Place::RequestLine,
                 Framing::Length(bytes) => Place::Length(bytes),
                 Framing::Chunked => SIZE,
@@ -176,6 +199,7 @@ impl StrictReader {
             },
             Place::Field => {
                 self.framing = self.framing.and(line);
+                self.is_upgrade |= value(line, b"upgrade").is_some_and(switches_protocol);
                 Place::Field
             }
             _ if line.is_empty() => Place::RequestLine,
@@ -288,9 +312,29 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.switch.is_open(cx) {
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
-        self.reader.follow(&mut buf.filled_mut()[before..]);
+        let held = self.held.len().min(buf.remaining());
+        if held > 0 {
+            buf.put_slice(&self.held[..held]);
+            self.held.drain(..held);
+        } else {
+            ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        }
+        if self.reader.place == Place::Upgrade {
+            self.reader.place = Place::RequestLine;
+        }
+        let bytes = &mut buf.filled_mut()[before..];
+        let behind = self.reader.follow(bytes);
+        if self.reader.place == Place::Upgrade {
+            self.switch.open();
+            let end = bytes.len() - behind;
+            let rest = bytes[end..].to_vec();
+            self.held.splice(..0, rest);
+            buf.set_filled(before + end);
+        }
         Poll::Ready(Ok(()))
     }
 }

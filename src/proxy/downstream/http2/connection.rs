@@ -5,17 +5,20 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use base64::Engine as _;
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::{Builder, Connection};
-use http::header::{COOKIE, Entry, HeaderMap, HeaderValue};
-use http::{Request, Response};
+use http::header::{COOKIE, Entry, HeaderMap, HeaderValue, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::request::Parts;
+use http::{Method, Request, Response};
 use http_body::Body;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::body::Http2Body;
 use super::state::{Http2State, StreamState};
 use super::stream;
+use crate::chance;
 use crate::proxy::downstream::panics::PanicGuard;
 use crate::proxy::downstream::registry::Registration;
 use crate::proxy::downstream::request::{IncomingBody, RequestState};
@@ -39,8 +42,9 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// What is kept of an answer that its client has announced room for, but takes slowly.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// How many streams a client may make the gateway reset by breaking rules.
-const LOCAL_RESETS_MAX: usize = 100;
+/// How many streams of a connection the gateway may reset because the client breaks rules; refused ones
+/// count too.
+const LOCAL_RESETS_MAX: usize = 1024;
 
 /// Serves a connection: `answer` gets each request and its state.
 pub(crate) async fn serve<T, A, F, B, E>(
@@ -142,7 +146,8 @@ fn builder(header_bytes_max: usize) -> Builder {
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buffer_size(SEND_BUFFER_BYTES)
-        .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX));
+        .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
+        .enable_connect_protocol();
     builder
 }
 
@@ -150,8 +155,27 @@ fn builder(header_bytes_max: usize) -> Builder {
 fn incoming(request: Request<h2::RecvStream>, stream: &Rc<StreamState>) -> Request<IncomingBody> {
     let (mut head, receiving) = request.into_parts();
     join_cookies(&mut head.headers);
+    if let Some(protocol) = head.extensions.remove::<h2::ext::Protocol>() {
+        ask_to_switch(&mut head, protocol.as_str());
+    }
     let body = Http2Body::new(receiving, stream, &head.headers);
     Request::from_parts(head, IncomingBody::Http2(body))
+}
+
+/// Makes of an extended CONNECT (RFC 8441) the request for another protocol that it would be over
+/// HTTP/1.1.
+fn ask_to_switch(head: &mut Parts, protocol: &str) {
+    let Ok(asked) = HeaderValue::from_str(protocol) else {
+        return;
+    };
+    head.method = Method::GET;
+    if protocol.eq_ignore_ascii_case("websocket") {
+        // Over HTTP/2, nobody answers to it; an origin of HTTP/1.1 does.
+        let key = base64::engine::general_purpose::STANDARD.encode(chance::bytes());
+        let key = HeaderValue::try_from(key).expect("base64 is a field value");
+        head.headers.insert(SEC_WEBSOCKET_KEY, key);
+    }
+    head.headers.insert(UPGRADE, asked);
 }
 
 /// Joins the Cookie fields, which HTTP/2 lets a client split (RFC 9113, section 8.2.3).

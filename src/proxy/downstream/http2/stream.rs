@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, SEC_WEBSOCKET_ACCEPT};
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body::{Body, Frame};
 
@@ -78,6 +78,12 @@ fn complete(head: &mut Response<()>, body: &impl Body, date: impl FnOnce() -> He
         head.status(),
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
     );
+    let is_tunnel = head.status() == StatusCode::SWITCHING_PROTOCOLS;
+    if is_tunnel {
+        // RFC 8441, section 5: the answer of HTTP/1.1 in the words of HTTP/2.
+        *head.status_mut() = StatusCode::OK;
+        head.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
+    }
     let headers = head.headers_mut();
     // What a refusal says of its connection concerns HTTP/1 only.
     headers.remove(CONNECTION);

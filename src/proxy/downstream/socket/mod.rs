@@ -35,7 +35,7 @@ pub(crate) struct Socket {
     /// By when the client must have taken some of what is being written.
     pub(super) write: Rc<Deadline>,
     /// How long the client may take nothing of what is being written.
-    write_timeout: Duration,
+    write_timeout: Cell<Duration>,
     /// Whether the runtime was told that there is nothing to read although bytes are waiting. The
     /// watch does that, so that it hears when the client leaves after those bytes.
     is_readiness_hidden: Cell<bool>,
@@ -59,7 +59,7 @@ impl Socket {
             stream,
             read: sweep.deadline(),
             write: sweep.deadline(),
-            write_timeout,
+            write_timeout: Cell::new(write_timeout),
             is_readiness_hidden: Cell::new(false),
             is_write_closed: Cell::new(false),
         })
@@ -122,7 +122,7 @@ impl Socket {
         loop {
             if self.stream.poll_write_ready(cx)?.is_pending() {
                 if !self.write.is_armed() {
-                    self.write.arm(self.write_timeout);
+                    self.write.arm(self.write_timeout.get());
                 } else if self.write.is_over() {
                     // What the client has not taken is no longer kept for it: the connection is
                     // reset.
@@ -141,6 +141,11 @@ impl Socket {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+
+    /// Lets the client take nothing for this long from now on.
+    pub(super) fn set_write_timeout(&self, timeout: Duration) {
+        self.write_timeout.set(timeout);
     }
 
     /// Closes the gateway's side.

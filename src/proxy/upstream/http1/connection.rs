@@ -105,6 +105,13 @@ impl<T: Transport> Connection<T> {
     }
 }
 
+impl<T> Connection<T> {
+    /// Returns what carries the bytes, if nobody else sends or receives.
+    pub(super) fn into_transport(self) -> Option<T> {
+        Rc::into_inner(self.0).map(|wire| wire.transport.into_inner())
+    }
+}
+
 impl<T: Transport> Wire<T> {
     /// Begins to send a request whose response is due within `timeout`.
     pub(super) fn begin(&self, timeout: Duration) {

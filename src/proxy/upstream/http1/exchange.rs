@@ -70,10 +70,10 @@ impl<T: Transport> Connection<T> {
         self.0.begin(timeout);
         let mut round_trip = RoundTrip {
             wire: &self.0,
+            reader: HeadReader::new(request.upgrade()),
             request,
             timeout,
             is_sent,
-            reader: HeadReader::default(),
             has_received: false,
             write_error: None,
         };

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::ParserConfig;
 use hyper::ext::ReasonPhrase;
@@ -22,6 +22,8 @@ pub struct HeadReader {
     /// Interim heads so far, and their bytes.
     interim: u32,
     interim_bytes: usize,
+    /// The protocol that the request asks for.
+    upgrade: Option<HeaderValue>,
 }
 
 /// A response without its body.
@@ -45,6 +47,7 @@ struct Stated {
     /// The values of Connection.
     options: FieldValues,
     keep_alive: Option<Duration>,
+    upgrade: Option<HeaderValue>,
 }
 
 /// The values of a field that usually comes once at most.
@@ -86,6 +89,14 @@ const INTERIM_BYTES_MAX: usize = 64 * 1024;
 const BEGINNING: &[u8] = b"HTTP/1.";
 
 impl HeadReader {
+    /// Reads the response to a request that asks for the protocol `upgrade`, if it asks for one.
+    pub fn new(upgrade: Option<HeaderValue>) -> Self {
+        Self {
+            upgrade,
+            ..Self::default()
+        }
+    }
+
     /// Takes the head of the response to a `method` request from `bytes`; none if more must come
     /// first. What is left in `bytes` then is the beginning of the body. The room of `headers`, which
     /// are cleared, is used for the response's.
@@ -99,7 +110,7 @@ impl HeadReader {
             let head_bytes = head.len();
             let (response, stated) = parse(&head, headers)?;
             match response.status() {
-                StatusCode::SWITCHING_PROTOCOLS => return Err(BadHead::Upgrade),
+                StatusCode::SWITCHING_PROTOCOLS => return self.switch(response, &stated).map(Some),
                 status if status.is_informational() => {
                     *headers = response.into_parts().0.headers;
                     self.interim += 1;
@@ -116,6 +127,27 @@ impl HeadReader {
             .zip(BEGINNING)
             .all(|(byte, expected)| byte == expected);
         is_http.then_some(None).ok_or(BadHead::Malformed)
+    }
+
+    /// Takes a 101 that names the protocol that was asked for. What follows it is no HTTP.
+    fn switch(&self, response: Response<()>, stated: &Stated) -> Result<ResponseHead, BadHead> {
+        let is_same = |(asked, named): (&HeaderValue, &HeaderValue)| {
+            asked.as_bytes().eq_ignore_ascii_case(named.as_bytes())
+        };
+        if !self
+            .upgrade
+            .as_ref()
+            .zip(stated.upgrade.as_ref())
+            .is_some_and(is_same)
+        {
+            return Err(BadHead::Upgrade);
+        }
+        Ok(ResponseHead {
+            response,
+            framing: BodyFraming::None,
+            is_last: true,
+            keep_alive: None,
+        })
     }
 }
 
@@ -167,6 +199,7 @@ impl Stated {
             CONTENT_LENGTH => self.lengths.push(value.clone()),
             TRANSFER_ENCODING => self.codings.push(value.clone()),
             CONNECTION => self.options.push(value.clone()),
+            UPGRADE => self.upgrade = Some(value.clone()),
             _ if *name == KEEP_ALIVE => self.keep_alive = hop_by_hop::keep_alive_timeout(value),
             _ => {}
         }

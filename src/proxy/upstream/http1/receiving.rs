@@ -90,6 +90,12 @@ impl<T: Transport> Receiving<T> {
         }
     }
 
+    /// Returns the connection of a 101, which speaks HTTP no more, and what came behind its head.
+    pub fn into_switched(mut self) -> Option<(T, Bytes)> {
+        let transport = self.connection.take()?.into_transport()?;
+        Some((transport, std::mem::take(&mut self.unread)))
+    }
+
     /// Returns how long the origin keeps the connection when it is idle, if it said so.
     pub fn keep_alive(&self) -> Option<Duration> {
         self.keep_alive

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER,
-    TRANSFER_ENCODING,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{Method, Request, Uri};
@@ -34,6 +34,8 @@ pub(super) struct RequestHead {
     /// All other fields; those of framing and connection are not sent.
     pub(super) headers: HeaderMap,
     framing: BodyFraming,
+    /// Whether it asks for another protocol, by its field Upgrade.
+    is_upgrade: bool,
 }
 
 impl<B: Body<Data = Bytes>> Outgoing<B> {
@@ -55,12 +57,19 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         Self {
             sending: Sending::new(framing.has_content().then_some(body), framing, trailers),
             head: RequestHead {
+                is_upgrade: headers.contains_key(UPGRADE),
                 method,
                 target,
                 headers,
                 framing,
             },
         }
+    }
+
+    /// Returns the protocol that is asked for.
+    pub(super) fn upgrade(&self) -> Option<HeaderValue> {
+        let head = &self.head;
+        head.is_upgrade.then(|| head.headers[UPGRADE].clone())
     }
 
     /// Returns the client's Host, unless there is none.
@@ -114,6 +123,8 @@ impl RequestHead {
         if self.is_last() {
             // Some origins know no list of options, so there is no TE beside it.
             out.extend_from_slice(b"connection: close\r\n");
+        } else if self.is_upgrade {
+            out.extend_from_slice(b"connection: upgrade\r\n");
         } else if let Some(te) = self.headers.get(TE) {
             // It concerns this connection alone, and says so (RFC 9110, section 10.1.4).
             encode_field(&TE, te, out);

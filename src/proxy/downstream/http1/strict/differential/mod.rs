@@ -89,7 +89,7 @@ fn mutated_messages_are_read_alike() {
 /// accepts.
 fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
     let alone = outcome(pieces.clone(), |io| io);
-    let strict = outcome(pieces.clone(), Strict::new);
+    let strict = outcome(pieces.clone(), |io| Strict::new(io, Rc::default()));
     let shown = || {
         let cuts: Vec<_> = pieces.iter().map(Vec::len).collect();
         let bytes = bytes.escape_ascii();
@@ -112,7 +112,8 @@ fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
     // A head that arrived in part is not looked at again before it ends.
     let mut ended = pieces.clone();
     ended.push_back(b"\r\n\r\n".to_vec());
-    let is_refused = is_refused(&strict) || is_refused(&outcome(ended, Strict::new));
+    let is_refused =
+        is_refused(&strict) || is_refused(&outcome(ended, |io| Strict::new(io, Rc::default())));
     assert!(is_refused, "byte {at} is overwritten in vain: {}", shown());
     assert!(
         is_beginning(&strict.requests, &alone.requests),

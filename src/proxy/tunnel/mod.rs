@@ -1,0 +1,109 @@
+//! Carries the bytes of another protocol between a client and an origin, once both have agreed on it
+//! (101).
+//!
+//! Over HTTP/1.1, the client's connection becomes a [`pipe`] in each direction; over HTTP/2, it is a
+//! [`stream`]'s data. Bytes pass untouched. Either side may close its direction alone. A tunnel ends
+//! when no byte has passed for the listener's `tunnel_timeout`, and when the gateway has waited long
+//! enough for its tunnels to end.
+
+mod pipe;
+mod stream;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use http::Response;
+use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use http::response::Parts;
+
+use self::pipe::{BrokenPipe, Pipe};
+pub(super) use self::stream::{TunnelBody, TunnelTimeout};
+use super::body::{Content, ResponseBody};
+use super::client::Client;
+use super::downstream::body::RequestBody;
+use super::exchange::Exchange;
+use super::upstream::Switched;
+use super::worker::Worker;
+use crate::fault::Reason;
+
+/// Opens a tunnel behind the head of a 101. Over HTTP/2, `body` is what the client sends through it.
+pub(super) fn open(
+    origin: Switched,
+    mut head: Parts,
+    protocol: Option<HeaderValue>,
+    body: Option<RequestBody>,
+    client: &Rc<Client>,
+    exchange: Box<Exchange>,
+) -> Response<ResponseBody> {
+    let worker = Rc::clone(&client.worker);
+    let timeout = worker.live().snapshot.listeners[client.listener].tunnel_timeout;
+    let request = exchange.request().clone();
+    let body = match body {
+        Some(body) if request.is_http2() => {
+            let tunnel = TunnelBody::new(origin, body, worker, timeout);
+            ResponseBody::new(Content::Tunnel(Box::new(tunnel)), exchange)
+        }
+        _ => {
+            let upgrade = HeaderValue::from_static("upgrade");
+            head.headers.insert(CONNECTION, upgrade);
+            if let Some(protocol) = protocol {
+                head.headers.insert(UPGRADE, protocol);
+            }
+            request.leave_tunnel(Box::new(move |client| {
+                Box::pin(carry(client, origin, worker, timeout, exchange))
+            }));
+            ResponseBody::switched()
+        }
+    };
+    Response::from_parts(head, body)
+}
+
+/// Carries bytes until both sides have closed; the exchange ends with it.
+async fn carry(
+    mut client: impl AsyncRead + AsyncWrite + Unpin,
+    mut origin: Switched,
+    worker: Rc<Worker>,
+    timeout: Duration,
+    mut exchange: Box<Exchange>,
+) {
+    let idle = worker.sweep.deadline();
+    idle.arm(timeout);
+    let (mut up, mut down) = (Pipe::default(), Pipe::default());
+    let mut end = pin!(worker.tunnels_end());
+    let mut is_ending = false;
+    let ended = poll_fn(|cx| {
+        if !is_ending && end.as_mut().poll(cx).is_ready() {
+            is_ending = true;
+            up.close();
+            down.close();
+        }
+        let before = up.bytes + down.bytes;
+        let sent = up.poll(Pin::new(&mut client), Pin::new(&mut origin), cx);
+        let received = down.poll(Pin::new(&mut origin), Pin::new(&mut client), cx);
+        if up.bytes + down.bytes > before {
+            idle.arm(timeout);
+        }
+        idle.register(cx);
+        match (sent, received) {
+            (Poll::Ready(Err(BrokenPipe::Reader)), _)
+            | (_, Poll::Ready(Err(BrokenPipe::Writer))) => Poll::Ready(Err(Reason::ClientGone)),
+            (Poll::Ready(Err(BrokenPipe::Writer)), _)
+            | (_, Poll::Ready(Err(BrokenPipe::Reader))) => {
+                Poll::Ready(Err(Reason::ResponseAborted))
+            }
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(Ok(())),
+            _ if idle.is_over() => Poll::Ready(Err(Reason::TunnelTimeout)),
+            _ => Poll::Pending,
+        }
+    });
+    let ended = ended.await;
+    exchange.record.carried(down.bytes);
+    if let Err(reason) = ended {
+        exchange.record.broke_off(reason);
+    }
+}

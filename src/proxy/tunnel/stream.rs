@@ -1,0 +1,122 @@
+//! A tunnel whose client's side is a stream of HTTP/2 (RFC 8441).
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
+use http_body::Body as _;
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf, ReadHalf, WriteHalf};
+use tokio::task::JoinHandle;
+
+use crate::proxy::deadline::Deadline;
+use crate::proxy::downstream::body::RequestBody;
+use crate::proxy::upstream::Switched;
+use crate::proxy::worker::Worker;
+
+/// What an origin sends through a tunnel; the tunnel is closed when this is dropped.
+pub(crate) struct TunnelBody {
+    origin: ReadHalf<Switched>,
+    _upload: Upload,
+    idle: Rc<Deadline>,
+    timeout: Duration,
+    /// Ready when the gateway ends its tunnels.
+    end: LocalBoxFuture<'static, ()>,
+    is_over: bool,
+}
+
+/// The task that carries what the client sends; aborted when this is dropped.
+struct Upload(JoinHandle<()>);
+
+/// Most bytes of one read.
+const READ_BYTES_MAX: usize = 16 * 1024;
+
+impl TunnelBody {
+    /// Opens a tunnel: what `client` sends goes to the origin.
+    pub(crate) fn new(
+        origin: Switched,
+        client: RequestBody,
+        worker: Rc<Worker>,
+        timeout: Duration,
+    ) -> Self {
+        let idle = worker.sweep.deadline();
+        idle.arm(timeout);
+        let (origin, to_origin) = tokio::io::split(origin);
+        let upload = upload(client, to_origin, Rc::clone(&idle), timeout);
+        Self {
+            origin,
+            _upload: Upload(tokio::task::spawn_local(upload)),
+            idle,
+            timeout,
+            end: Box::pin(async move { worker.tunnels_end().await }),
+            is_over: false,
+        }
+    }
+
+    /// Polls what the origin has sent; none once it has closed its side, or the tunnel ends.
+    pub(crate) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, TunnelTimeout>>> {
+        let mut room = [0; READ_BYTES_MAX];
+        let mut room = ReadBuf::new(&mut room);
+        let read = Pin::new(&mut self.origin).poll_read(cx, &mut room);
+        if read.is_pending() {
+            if self.end.as_mut().poll(cx).is_ready() {
+                self.is_over = true;
+                return Poll::Ready(None);
+            }
+            if self.idle.is_over() {
+                return Poll::Ready(Some(Err(TunnelTimeout)));
+            }
+            self.idle.register(cx);
+        }
+        if ready!(read).is_err() || room.filled().is_empty() {
+            self.is_over = true;
+            return Poll::Ready(None);
+        }
+        self.idle.arm(self.timeout);
+        Poll::Ready(Some(Ok(Bytes::copy_from_slice(room.filled()))))
+    }
+
+    /// Whether nothing more can come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
+
+/// Nothing has passed through a tunnel for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing passed through the tunnel for too long")]
+pub(crate) struct TunnelTimeout;
+
+/// Carries what a client sends, until it closes its side.
+async fn upload(
+    mut client: RequestBody,
+    mut origin: WriteHalf<Switched>,
+    idle: Rc<Deadline>,
+    timeout: Duration,
+) {
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut client).poll_frame(cx)).await {
+        let Ok(frame) = frame else {
+            return;
+        };
+        if let Ok(data) = frame.into_data() {
+            idle.arm(timeout);
+            if origin.write_all(&data).await.is_err() || origin.flush().await.is_err() {
+                return;
+            }
+        }
+    }
+    // An origin that has closed need not be told.
+    let _ = origin.shutdown().await;
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,38 @@
+//! Requests for another protocol on the same connection (RFC 9110, section 7.8).
+
+use http::header::{CONNECTION, HeaderMap, UPGRADE};
+use http::request::Parts;
+use http::{HeaderValue, Version};
+
+use super::hop_by_hop::tokens;
+
+/// Whether a value of Upgrade asks for more than another version of HTTP, which is never given.
+pub fn switches_protocol(value: &[u8]) -> bool {
+    !value.trim_ascii().eq_ignore_ascii_case(b"h2c")
+}
+
+/// Returns the protocol that a request asks for, if it asks for one and says so properly. A request
+/// with a body does not: the body would be the other protocol's first bytes.
+///
+/// Over HTTP/2, only an extended CONNECT has the field, and its body is the tunnel.
+pub fn asked(head: &Parts, has_body: bool) -> Option<HeaderValue> {
+    let asked = only(&head.headers)?;
+    let is_proper = match head.version {
+        Version::HTTP_11 => !has_body && is_option(&head.headers),
+        Version::HTTP_2 => true,
+        _ => false,
+    };
+    (is_proper && switches_protocol(asked.as_bytes())).then(|| asked.clone())
+}
+
+/// Whether Connection names Upgrade.
+fn is_option(headers: &HeaderMap) -> bool {
+    let mut options = headers.get_all(CONNECTION).iter().flat_map(tokens);
+    options.any(|name| name.eq_ignore_ascii_case("upgrade"))
+}
+
+/// Returns the value of Upgrade, if there is one.
+fn only(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let mut values = headers.get_all(UPGRADE).iter();
+    values.next().filter(|_| values.next().is_none())
+}
