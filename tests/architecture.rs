@@ -157,6 +157,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "snapshot",
             "store",
             "store::settings",
+            "tls",
         ],
     ),
     ("admin", &["metrics", "request"]),

@@ -185,6 +185,7 @@ fn per_lookup(loaded: &Loaded, value: &str) -> f64 {
         path: "/",
         query: None,
         claims: None,
+        client_cert: None,
         found: &found,
         router: &snapshot.router,
     };

@@ -234,6 +234,7 @@ pub fn part(part: &Part) -> String {
         Part::Cookie(name) => format!("cookie:{name}"),
         Part::Query(name) => format!("query:{name}"),
         Part::Claim(name) => format!("jwt:{name}"),
+        Part::ClientCert => "client-cert".to_owned(),
         Part::Host => "host".to_owned(),
         Part::Method => "method".to_owned(),
         Part::Route => "route".to_owned(),

@@ -9,6 +9,7 @@ use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
 use super::worker::Worker;
 use crate::request::{LatestPartition, redacted_address};
+use crate::tls::ClientCertificate;
 
 /// What the requests of one connection have in common.
 pub(crate) struct Client {
@@ -36,6 +37,11 @@ impl Client {
             forwarded: RefCell::default(),
             partition: RefCell::default(),
         }
+    }
+
+    /// Returns the other end's certificate, if the listener asks for one.
+    pub(crate) fn certificate(&self) -> Option<&ClientCertificate> {
+        self.tls.as_ref()?.certificate.as_ref()
     }
 
     /// Shows the other end's address as far as the log may show it.

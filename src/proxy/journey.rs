@@ -165,6 +165,10 @@ impl Journey<'_> {
         if !request::is_trusted(peer, identity) {
             claims::strip_untrusted(&mut head.headers, &identity.source);
         }
+        let certificate = self.client.certificate();
+        if let Some(certificate) = certificate {
+            claims::set_client_cert(&mut head.headers, &certificate.header);
+        }
         let address = request::client_address(peer, &head.headers, identity);
         self.exchange.record.sent_by(address);
         checked?;
@@ -175,12 +179,8 @@ impl Journey<'_> {
             request::host(&target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.record.asked(&host);
-        if self
-            .client
-            .tls
-            .as_ref()
-            .is_some_and(|tls| tls.is_misdirected(&host))
-        {
+        let tls = self.client.tls.as_ref();
+        if tls.is_some_and(|tls| tls.is_misdirected(&host)) {
             return Err(Refusal::misdirected().into());
         }
         let found = route(snapshot, &host, head, &path)?;
@@ -203,6 +203,7 @@ impl Journey<'_> {
             path: path.as_str(),
             query,
             claims: claims.as_deref(),
+            client_cert: certificate.map(|it| &*it.sha256),
             found: &found,
             router: &snapshot.router,
         };

@@ -4,13 +4,20 @@
 //! origin sees. A name spelled with `_` counts as the one with `-`, because some origins (CGI,
 //! WSGI) read it so.
 
-use http::header::{HeaderMap, HeaderName};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::AddressSource;
 use super::client_address::ADDRESS_CLAIMS;
 
-/// Removes what only a trusted peer may say: whose request it is, how and for which host it first
+/// Tells the origin which certificate the client has. What the client says of certificates is removed,
+/// whoever it is.
+pub fn set_client_cert(headers: &mut HeaderMap, certificate: &HeaderValue) {
+    remove(headers, |name| reads_as_any(name, &CERTIFICATES));
+    headers.insert(CERTIFICATES[0], certificate.clone());
+}
+
+/// Removes what only a trusted peer may say: whose request it is, which certificate the client has, how and for which host it first
 /// came, and a target other than the one that is matched. If `source` is a header of the listener's
 /// own that names the client, it is removed too.
 ///
@@ -44,7 +51,7 @@ pub fn strip_disguises(headers: &mut HeaderMap, real: &HeaderName) {
 
 /// Whether only a proxy may say this to an origin.
 pub(super) fn is_claim(name: &HeaderName) -> bool {
-    [&ADDRESS_CLAIMS[..], &X_FORWARDED, &REWRITES]
+    [&ADDRESS_CLAIMS[..], &X_FORWARDED, &REWRITES, &CERTIFICATES]
         .iter()
         .any(|names| reads_as_any(name, names))
 }
@@ -90,6 +97,9 @@ fn reads_as_any(name: &HeaderName, real: &[&str]) -> bool {
 
 const X_FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
+/// Fields that say which certificate a client has (RFC 9440).
+const CERTIFICATES: [&str; 2] = ["client-cert", "client-cert-chain"];
+
 /// Fields that some origins take for the target.
 const REWRITES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 
@@ -113,5 +123,24 @@ mod tests {
         ]);
         strip_untrusted(&mut headers, &AddressSource::Peer);
         assert_eq!(headers, fields(&[("x-original-host", "a")]));
+    }
+
+    #[test]
+    fn nobody_but_the_gateway_says_which_certificate_a_client_has() {
+        let lie = [
+            ("client-cert", ":YQ==:"),
+            ("client-cert", ":Yg==:"),
+            ("client_cert", ":YQ==:"),
+            ("client_cert-chain", ":YQ==:"),
+            ("client-cert-chain", ":YQ==:"),
+            ("client-certificate", "a"),
+        ];
+        let mut headers = fields(&lie);
+        strip_untrusted(&mut headers, &AddressSource::Peer);
+        assert_eq!(headers, fields(&[("client-certificate", "a")]));
+        let mut headers = fields(&lie);
+        set_client_cert(&mut headers, &HeaderValue::from_static(":Yw==:"));
+        let truth = [("client-certificate", "a"), ("client-cert", ":Yw==:")];
+        assert_eq!(headers, fields(&truth));
     }
 }

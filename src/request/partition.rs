@@ -51,6 +51,8 @@ pub enum Part {
     Query(Box<str>),
     /// A claim of a verified token.
     Claim(Box<str>),
+    /// The SHA-256 of the client's certificate, in hex.
+    ClientCert,
     /// The host asked for, in lower case, without port.
     Host,
     /// The method.
@@ -96,6 +98,8 @@ pub struct Facts<'r> {
     pub query: Option<&'r str>,
     /// What the request's token claims, if a policy of the route asks for that and it verified.
     pub claims: Option<&'r TokenClaims>,
+    /// The SHA-256 of the client's certificate, if the listener asks for one.
+    pub client_cert: Option<&'r str>,
     /// The route, and its parameters.
     pub found: &'r Found,
     /// The router that found it.
@@ -213,6 +217,7 @@ pub(super) fn spelling(part: &Part) -> (&'static str, &str) {
         Part::Cookie(name) => ("cookie", name),
         Part::Query(name) => ("query", name),
         Part::Claim(name) => ("jwt", name),
+        Part::ClientCert => ("client-cert", ""),
         Part::Host => ("host", ""),
         Part::Method => ("method", ""),
         Part::Route => ("route", ""),
@@ -251,6 +256,7 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
         Part::Cookie(name) => cookie_value(facts.headers, name).ok()??,
         Part::Query(name) => query_value(facts.query?, name).ok()??,
         Part::Claim(name) => Cow::Borrowed(facts.claims?.value(name)?.as_bytes()),
+        Part::ClientCert => Cow::Borrowed(facts.client_cert?.as_bytes()),
         Part::Host => Cow::Borrowed(facts.host.as_bytes()),
         Part::Method => Cow::Borrowed(facts.method.as_str().as_bytes()),
         Part::Route => Cow::Borrowed(facts.route_name.as_bytes()),

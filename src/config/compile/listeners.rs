@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::config::file::{At, File, Pem, RawCertificate, RawListener, Table};
+use crate::config::options::LISTENER;
 use crate::config::report::Report;
-use crate::snapshot::Listener;
+use crate::request::Part;
+use crate::snapshot::{Listener, Policy};
 use crate::tls::{ServerMaterial, ServerTls, ServerTlsFault, TlsFault};
 
 /// Compiles `[listeners.NAME]`; what lacks an address is left out.
@@ -34,6 +36,36 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
     listeners
 }
 
+/// Says which policies read certificates of clients that no listener asks for.
+pub(super) fn lacking_client_ca(file: &File, policies: &[Policy], report: &mut Report) {
+    let may_ask = |table: &Table<RawListener>| {
+        table.has("tls.client_ca")
+            || table.is_incomplete(TLS)
+            || table.is_incomplete(LISTENER.about.title)
+    };
+    if file.lost.may_be_any("listeners") || file.listeners.iter().any(may_ask) {
+        return;
+    }
+    for (table, policy) in file.policies.iter().zip(policies) {
+        let mut in_partition = policy.partition.parts();
+        let key = if in_partition.any(|part| *part == Part::ClientCert) {
+            "partition"
+        } else if policy.parts().any(|part| *part == Part::ClientCert) {
+            "overrides_by"
+        } else {
+            continue;
+        };
+        let place = table.place(key).unwrap_or(&table.span);
+        let message = "`client-cert` needs `client_ca`, which no listener has";
+        (report.mistake(
+            place,
+            message,
+            "a listener that asks clients for certificates",
+        ))
+        .hint("add `client_ca` to `[listeners.NAME.tls]`");
+    }
+}
+
 /// Returns a listener as the data plane has it.
 pub(in crate::config) fn listener(
     table: &Table<RawListener>,
@@ -51,7 +83,7 @@ pub(in crate::config) fn listener(
 fn tls(table: &Table<RawListener>, report: &mut Report) -> Option<ServerTls> {
     let place = table.place("tls.certificates")?;
     let raw = &table.value.tls;
-    if table.is_incomplete("[listeners.NAME.tls]") {
+    if table.is_incomplete(TLS) {
         return None;
     }
     if raw.certificates.is_empty() {
@@ -111,6 +143,9 @@ fn pair<'c>(
     report.mistake(&one.span, message, "`certificate` and `key`");
     None
 }
+
+/// The title of the table of certificates.
+const TLS: &str = "[listeners.NAME.tls]";
 
 /// Says whether the system would refuse the second of two addresses.
 ///

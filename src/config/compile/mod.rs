@@ -49,6 +49,7 @@ pub fn compile(
     let mut policies = policies::compile(file, &mut report);
     let mut routing = routes::compile(file, &policies, &mut report);
     let store = store::compile(&file.store, &mut report);
+    listeners::lacking_client_ca(file, &policies, &mut report);
     let tokens = jwt::compile(file, &policies, &mut report);
     if !report.is_empty() {
         return Err(report);

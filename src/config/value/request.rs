@@ -22,6 +22,7 @@ fn part(text: &str) -> Result<Part, Wrong> {
     };
     match (kind, name) {
         ("ip", None) => Ok(Part::Ip),
+        ("client-cert", None) => Ok(Part::ClientCert),
         ("host", None) => Ok(Part::Host),
         ("method", None) => Ok(Part::Method),
         ("route", None) => Ok(Part::Route),
@@ -38,7 +39,7 @@ fn part(text: &str) -> Result<Part, Wrong> {
         ("header" | "cookie" | "query", None) | ("jwt", None | Some("")) => {
             Err(wrong().hint(format!("`{kind}` needs a name: `{kind}:NAME`")))
         }
-        ("ip" | "host" | "method" | "route", Some(_)) => {
+        ("ip" | "client-cert" | "host" | "method" | "route", Some(_)) => {
             Err(wrong().hint(format!("`{kind}` takes no name")))
         }
         _ => Err(wrong().maybe_hint(part_hint(text, kind, name))),
@@ -46,7 +47,7 @@ fn part(text: &str) -> Result<Part, Wrong> {
 }
 
 fn part_hint(text: &str, kind: &str, name: Option<&str>) -> Option<String> {
-    let plain = ["ip", "host", "method", "route", "path"];
+    let plain = ["ip", "client-cert", "host", "method", "route", "path"];
     let meant = match name {
         Some(name) => format!(
             "{}:{name}",
@@ -205,8 +206,8 @@ pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
     })
 }
 
-const PARTS: &str = "`ip`, `header:NAME`, `cookie:NAME`, `query:NAME`, `jwt:CLAIM`, `host`, `method`, \
-                     `route`, `path` or `path:PARAM`, or several with `|` between them";
+const PARTS: &str = "`ip`, `header:NAME`, `cookie:NAME`, `query:NAME`, `jwt:CLAIM`, `client-cert`, \
+                     `host`, `method`, `route`, `path` or `path:PARAM`, or several with `|` between them";
 
 #[cfg(test)]
 mod tests {
@@ -228,6 +229,7 @@ mod tests {
                 "jwt:https://a.example/app.plan",
                 vec![Part::Claim("https://a.example/app.plan".into())],
             ),
+            ("client-cert", vec![Part::ClientCert]),
             ("host", vec![Part::Host]),
             ("method", vec![Part::Method]),
             ("route", vec![Part::Route]),
@@ -266,6 +268,7 @@ mod tests {
                 Some("did you mean `header:x-api-key`?"),
             ),
             ("path:{id}", NO_PART, Some("did you mean `path:id`?")),
+            ("client_cert", NO_PART, Some("did you mean `client-cert`?")),
             ("ip:x", NO_PART, Some("`ip` takes no name")),
             ("client", NO_PART, Some("did you mean `ip`?")),
             ("ip |", NO_PART, None),

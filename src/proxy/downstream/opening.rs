@@ -15,6 +15,7 @@ use super::socket::{Socket, SocketIo};
 use crate::fault::Reason;
 use crate::proxy::deadline::{Elapsed, Sweep};
 use crate::snapshot::Listener;
+use crate::tls::ClientCertificate;
 use crate::tls::server::{ALPN_HTTP2, CertificateNames, ServerTls};
 
 /// A connection on which HTTP can be spoken.
@@ -33,6 +34,8 @@ pub(crate) struct TlsSession {
     names: Arc<CertificateNames>,
     /// The host that the client asked for in its handshake (SNI).
     server_name: Option<Box<str>>,
+    /// The client's certificate, if the listener asks for one.
+    pub(crate) certificate: Option<ClientCertificate>,
 }
 
 /// Why a connection could not be opened.
@@ -81,6 +84,8 @@ pub(crate) async fn open(
         tls: Some(TlsSession {
             names: Arc::clone(&tls.names),
             server_name: agreed.server_name().map(Into::into),
+            certificate: (agreed.peer_certificates())
+                .and_then(|chain| Some(ClientCertificate::of(chain.first()?))),
         }),
         io: ClientIo::Tls(Box::new(stream)),
     })

@@ -119,6 +119,8 @@ impl PartPattern {
         let value = match part {
             Part::Host if glob.is_some() => Cow::Owned(value.to_ascii_lowercase()),
             Part::Host => canonical_host(value).map_err(|_| BadPattern::Host)?,
+            // As tools print digests, too: in capitals, with colons.
+            Part::ClientCert => Cow::Owned(value.replace(':', "").to_ascii_lowercase()),
             Part::Path if glob.is_none() => match path::without_last_slash(value) {
                 "" => Cow::Borrowed("/"),
                 value => path::comparable(value),

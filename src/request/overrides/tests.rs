@@ -138,7 +138,7 @@ fn networks_match_the_addresses_that_clients_count_by() {
 }
 
 #[test]
-fn hosts_and_paths_match_as_their_partitions_count_them() {
+fn hosts_certificates_and_paths_match_as_their_partitions_count_them() {
     let named = |host| Sample { host, ..SAMPLE };
     let at = |path, case_insensitive| Sample {
         path,
@@ -154,6 +154,15 @@ fn hosts_and_paths_match_as_their_partitions_count_them() {
         (&["API.*"], named("api.example.org"), Some("API.*")),
     ];
     check(&Part::Host, &hosts);
+    let digest = Sample {
+        client_cert: Some("ba7816bf"),
+        ..SAMPLE
+    };
+    let printed: Row<'_> = (&["BA:78:16:BF", "ba*"], digest.clone(), Some("BA:78:16:BF"));
+    check(
+        &Part::ClientCert,
+        &[printed, (&["BA:78:*"], digest, Some("BA:78:*"))],
+    );
     let path: Row<'_> = (
         &["/items/7/", "/items/*"],
         at("/items/7", false),

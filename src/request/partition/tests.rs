@@ -16,6 +16,7 @@ pub(in crate::request) struct Sample {
     pub(in crate::request) path: &'static str,
     pub(in crate::request) query: &'static str,
     pub(in crate::request) claims: &'static [(&'static str, &'static str)],
+    pub(in crate::request) client_cert: Option<&'static str>,
     pub(in crate::request) case_insensitive: bool,
 }
 
@@ -28,6 +29,7 @@ pub(in crate::request) const SAMPLE: Sample = Sample {
     path: "/items/7",
     query: "",
     claims: &[],
+    client_cert: None,
     case_insensitive: false,
 };
 
@@ -60,6 +62,7 @@ impl Sample {
             path: self.path,
             query: Some(self.query),
             claims: Some(&claims),
+            client_cert: self.client_cert,
             found: &found,
             router: &router,
         })
