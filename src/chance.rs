@@ -14,10 +14,13 @@ pub(crate) fn below(bound: u64) -> u64 {
     draw() % bound
 }
 
-/// Draws 128 bits.
-pub(crate) fn bytes() -> [u8; 16] {
-    let both = u128::from(draw()) << 64 | u128::from(draw());
-    both.to_le_bytes()
+/// Draws 128 bits, as hex digits.
+pub(crate) fn hex_digits() -> [u8; 32] {
+    let halves = [draw(), draw()];
+    std::array::from_fn(|at| {
+        let digit = halves[at / 16] >> (60 - at % 16 * 4) & 0xf;
+        b"0123456789abcdef"[digit as usize]
+    })
 }
 
 /// Draws 64 bits. It makes no system call, and nobody can tell the next draw from earlier ones.

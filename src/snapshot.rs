@@ -64,6 +64,8 @@ pub struct General {
     pub workers: Option<usize>,
     /// Which limit headers answers carry.
     pub ratelimit_headers: RateLimitHeaders,
+    /// The field in which each request is given an id, if any.
+    pub request_id: Option<HeaderName>,
     /// How long the gateway is not ready but still accepts after SIGTERM.
     pub shutdown_delay: Duration,
     /// How long requests in flight may take after that.

@@ -77,6 +77,10 @@ pub struct AccessEntry<'a> {
     pub sent_bytes: u64,
     /// Whether a decision was made without the store that should have made it.
     pub is_degraded: bool,
+    /// The request's id; empty if it has none.
+    pub request_id: &'a [u8],
+    /// The trace that the request is part of; empty if it is part of none.
+    pub trace_id: &'a [u8],
 }
 
 /// A worker's end of the access log.
@@ -183,6 +187,11 @@ impl AccessEntry<'_> {
         }
         if self.is_degraded {
             line.truth("degraded");
+        }
+        for (key, value) in [("request_id", self.request_id), ("trace_id", self.trace_id)] {
+            if !value.is_empty() {
+                line.text(key, value);
+            }
         }
         line.end();
     }

@@ -26,6 +26,8 @@ const ENTRY: AccessEntry<'static> = AccessEntry {
     held_us: None,
     sent_bytes: 0,
     is_degraded: false,
+    request_id: b"",
+    trace_id: b"",
 };
 
 const REFUSED: AccessEntry<'static> = AccessEntry {
@@ -43,6 +45,8 @@ const REFUSED: AccessEntry<'static> = AccessEntry {
     held_us: Some(10),
     sent_bytes: 197,
     is_degraded: true,
+    request_id: b"7f\"1",
+    trace_id: b"0af7",
     ..ENTRY
 };
 
@@ -70,7 +74,8 @@ fn json_line_says_everything_and_leaves_out_what_is_not_there() {
          \"policies\":[\"per-client\",\"global\",\"trial\"],\"decision\":\"refused\",\
          \"refused_by\":[\"global\"],\"shadow_refused_by\":[\"trial\"],\"remaining\":0,\
          \"cost\":1,\"duration_us\":250,\"upstream_us\":200,\"held_us\":10,\
-         \"sent_bytes\":197,\"degraded\":true}\n"
+         \"sent_bytes\":197,\"degraded\":true,\"request_id\":\"7f\\\"1\",\
+         \"trace_id\":\"0af7\"}\n"
     );
 }
 
@@ -82,7 +87,8 @@ fn text_line_says_the_same() {
          host=example.com path=/v1/items route=\"GET /v1/*\" status=429 reason=quota_exceeded \
          fault=client policies=per-client,global,trial decision=refused refused_by=global \
          shadow_refused_by=trial remaining=0 cost=1 duration_us=250 upstream_us=200 \
-         held_us=10 sent_bytes=197 degraded=true\n"
+         held_us=10 sent_bytes=197 degraded=true request_id=\"7f\\\"1\" \
+         trace_id=0af7\n"
     );
 }
 

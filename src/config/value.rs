@@ -20,8 +20,8 @@ pub use amount::{bytes_text, ratio, size};
 pub use cost::{CostText, RefundOn, cost, refund_on, refusal_status, retry_jitter, status_range};
 pub use overrides::{BLOCKED, Chooser, GrantText, UNLIMITED, grant};
 pub use request::{
-    answer_field, field_value, header_after_prefix, header_name, header_value, method, part_choice,
-    upgrade,
+    answer_field, field_value, header_after_prefix, header_name, header_value, method, own_field,
+    part_choice, upgrade,
 };
 pub use store::{Encryption, RedisUrl, StoreUrl, password, prefix, secret, store_url, username};
 pub use time::{QuotaText, duration, quota};

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use http::Response;
 use http::request::Parts;
+use http::{HeaderValue, Response};
 
 use super::client::Client;
 use super::downstream::request::{RequestGuard, RequestState};
@@ -25,6 +25,8 @@ pub(crate) struct Exchange {
     is_answered: bool,
     /// Ends the request on its connection.
     request: RequestGuard,
+    /// The request's id, if it has one.
+    pub(crate) id: Option<HeaderValue>,
     /// What the limiter decided, and the charge that may be given back.
     pub(crate) decided: Decided,
     /// What is recorded of it.
@@ -46,6 +48,7 @@ impl Exchange {
             is_sent: Cell::new(false),
             is_answered: false,
             request,
+            id: None,
             decided: Decided::default(),
             record: Record::begin(client, live, &head.method, &head.uri),
         })
@@ -89,7 +92,7 @@ impl Drop for Exchange {
         if !self.is_answered && !self.is_sent.get() {
             self.decided.abandon(&self.client.worker.store);
         }
-        self.record.finish(&self.decided);
+        self.record.finish(&self.decided, self.id.as_ref());
     }
 }
 

@@ -23,6 +23,7 @@ use super::exchange::Exchange;
 use super::forwarded::{self, Sender};
 use super::hold::{Held, hold};
 use super::refusal::{Afterwards, Dialect, Refusal};
+use super::request_id;
 use super::shared::Live;
 use super::{tiers, tunnel};
 use crate::clock::Micros;
@@ -106,18 +107,15 @@ pub(crate) async fn run(
             response.map(|body| Content::Refusal(Full::new(body)))
         }
     };
-    if exchange.request().is_more_expected() && !response.body().is_echo() {
-        // An answer that does not wait for the request's body usually ends before the body does.
-        let close = HeaderValue::from_static("close");
-        response.headers_mut().insert(CONNECTION, close);
-    }
-    if version == Version::HTTP_10 && response.headers().contains_key(CONNECTION) {
-        // Otherwise hyper says `keep-alive` beside `close` to a client that asked for it.
-        *response.version_mut() = version;
-    }
+    say_close(&mut response, &exchange, version);
     let mut scratch = client.worker.scratch.borrow_mut();
-    let decided = &exchange.decided;
-    annotate_answer(response.headers_mut(), &live, route, decided, &mut scratch);
+    annotate_answer(
+        response.headers_mut(),
+        &live,
+        route,
+        &exchange,
+        &mut scratch,
+    );
     Ok(match response.into_parts() {
         (head, Content::Switched(origin)) => {
             tunnel::open(*origin, head, upgrade, body, &client, exchange)
@@ -137,20 +135,41 @@ async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option
     }
 }
 
+/// Says that the connection of HTTP/1 closes, if it cannot carry another request.
+fn say_close(response: &mut Response<Content>, exchange: &Exchange, version: Version) {
+    if exchange.request().is_more_expected() && !response.body().is_echo() {
+        // An answer that does not wait for the request's body usually ends before the body does.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    if version == Version::HTTP_10 && response.headers().contains_key(CONNECTION) {
+        // Otherwise hyper says `keep-alive` beside `close` to a client that asked for it.
+        *response.version_mut() = version;
+    }
+}
+
 /// Phase 7: changes the fields of an answer as its route says, and adds what the limits say.
 fn annotate_answer(
     headers: &mut HeaderMap,
     live: &Live,
     route: Option<usize>,
-    decided: &Decided,
+    exchange: &Exchange,
     scratch: &mut Vec<u8>,
 ) {
     let snapshot = &live.snapshot;
+    if let Some((name, id)) = snapshot
+        .general
+        .request_id
+        .as_ref()
+        .zip(exchange.id.as_ref())
+    {
+        headers.insert(name, id.clone());
+    }
     if let Some(route) = route {
         snapshot.routes[route].response_headers.apply(headers);
     }
     let style = snapshot.general.ratelimit_headers;
-    annotate(headers, style, decided.infos(snapshot), scratch);
+    annotate(headers, style, exchange.decided.infos(snapshot), scratch);
     expose(headers, scratch);
 }
 
@@ -160,17 +179,7 @@ impl Journey<'_> {
         let snapshot = &self.live.snapshot;
         let checked = check(head);
         hop_by_hop::strip_request(&mut head.headers);
-        let peer = self.client.peer;
-        let identity = &self.listener.identity;
-        if !request::is_trusted(peer, identity) {
-            claims::strip_untrusted(&mut head.headers, &identity.source);
-        }
-        let certificate = self.client.certificate();
-        if let Some(certificate) = certificate {
-            claims::set_client_cert(&mut head.headers, &certificate.header);
-        }
-        let address = request::client_address(peer, &head.headers, identity);
-        self.exchange.record.sent_by(address);
+        let address = self.believe(&mut head.headers);
         checked?;
         let target = std::mem::take(&mut head.uri);
         settle_host(head, &target)?;
@@ -195,7 +204,7 @@ impl Journey<'_> {
         let claims = self.claims(route, &head.headers);
         let facts = Facts {
             client: address,
-            ipv6_prefix: identity.ipv6_prefix,
+            ipv6_prefix: self.listener.identity.ipv6_prefix,
             headers: &head.headers,
             host: &host,
             method: &head.method,
@@ -203,7 +212,7 @@ impl Journey<'_> {
             path: path.as_str(),
             query,
             claims: claims.as_deref(),
-            client_cert: certificate.map(|it| &*it.sha256),
+            client_cert: self.client.certificate().map(|it| &*it.sha256),
             found: &found,
             router: &snapshot.router,
         };
@@ -233,6 +242,28 @@ impl Journey<'_> {
             body.bound(u64::MAX);
         }
         Ok(())
+    }
+
+    /// Takes out what the peer may not say, and says what the gateway knows in its place; returns the
+    /// client's address.
+    fn believe(&mut self, headers: &mut HeaderMap) -> IpAddr {
+        let (peer, identity) = (self.client.peer, &self.listener.identity);
+        let id_name = self.live.snapshot.general.request_id.as_ref();
+        let is_trusted = request::is_trusted(peer, identity);
+        if !is_trusted {
+            claims::strip_untrusted(headers, &identity.source, id_name);
+        }
+        if let Some(certificate) = self.client.certificate() {
+            claims::set_client_cert(headers, &certificate.header);
+        }
+        let address = request::client_address(peer, headers, identity);
+        let record = &mut self.exchange.record;
+        record.sent_by(address);
+        record.traced(|| request_id::trace_id(headers));
+        if let Some(name) = id_name {
+            self.exchange.id = Some(request_id::settle(headers, name, is_trusted));
+        }
+        address
     }
 
     /// Returns what the request's token claims, if the route's policies ask for that and it verifies.

@@ -21,6 +21,7 @@ pub mod forwarded;
 mod hold;
 mod record;
 pub mod refusal;
+mod request_id;
 mod tiers;
 mod worker;
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use http::{Method, StatusCode, Uri};
+use http::{HeaderValue, Method, StatusCode, Uri};
 use smallvec::SmallVec;
 
 use super::client::Client;
@@ -39,6 +39,8 @@ pub(crate) struct Record {
     /// Whose quota it was, in the form that may be shown; empty if there is no access log, or if
     /// the client's address says it.
     partition: SmallVec<[u8; 32]>,
+    /// The trace that the request is part of; empty if it is part of none.
+    trace_id: SmallVec<[u8; 32]>,
     /// Index of the route.
     route: Option<usize>,
     status: Option<StatusCode>,
@@ -70,6 +72,7 @@ impl Record {
             live: Rc::clone(live),
             host: SmallVec::new(),
             partition: SmallVec::new(),
+            trace_id: SmallVec::new(),
             route: None,
             status: None,
             reason: None,
@@ -92,6 +95,14 @@ impl Record {
     /// Notes whose request it is.
     pub(crate) fn sent_by(&mut self, client: IpAddr) {
         self.address = client;
+    }
+
+    /// Notes the trace that the request is part of, if it says which.
+    pub(crate) fn traced<'t>(&mut self, trace_id: impl FnOnce() -> Option<&'t [u8]>) {
+        if self.is_logged() {
+            self.trace_id
+                .extend_from_slice(trace_id().unwrap_or_default());
+        }
     }
 
     /// Notes the route that was found.
@@ -183,7 +194,7 @@ impl Record {
     }
 
     /// Writes the record of a request that is over.
-    pub(crate) fn finish(&mut self, decided: &Decided) {
+    pub(crate) fn finish(&mut self, decided: &Decided, id: Option<&HeaderValue>) {
         self.let_go();
         if self.status.is_none() {
             self.reason
@@ -191,7 +202,7 @@ impl Record {
         }
         self.count(decided);
         if let Some(began) = self.began {
-            self.log(began, decided);
+            self.log(began, decided, id);
         }
     }
 
@@ -232,7 +243,7 @@ impl Record {
         }
     }
 
-    fn log(&self, began: Timestamp, decided: &Decided) {
+    fn log(&self, began: Timestamp, decided: &Decided, id: Option<&HeaderValue>) {
         let (snapshot, key): (&Snapshot, _) = (&self.live.snapshot, &self.live.partition_key);
         let mut policies = SmallVec::<[(&str, PolicyOutcome); 4]>::new();
         for decision in &decided.policies {
@@ -274,6 +285,8 @@ impl Record {
             held_us: self.held_us,
             sent_bytes: self.sent_bytes,
             is_degraded: decided.is_degraded,
+            request_id: id.map(HeaderValue::as_bytes).unwrap_or_default(),
+            trace_id: &self.trace_id,
         };
         self.client
             .worker
@@ -314,6 +327,8 @@ pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<Statu
         held_us: None,
         sent_bytes: 0,
         is_degraded: false,
+        request_id: b"",
+        trace_id: b"",
     };
     let access = snapshot.log.access;
     worker.access_log.record(access, live.log_format, &entry);

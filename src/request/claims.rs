@@ -22,14 +22,23 @@ pub fn set_client_cert(headers: &mut HeaderMap, certificate: &HeaderValue) {
 /// own that names the client, it is removed too.
 ///
 /// This happens before anything is read from the fields, so routes and limits do not go by what the
-/// origin will not see. Names spelled with `_` are removed too.
-pub fn strip_untrusted(headers: &mut HeaderMap, source: &AddressSource) {
+/// origin will not see. Names spelled with `_` are removed too, and so is `request_id`, the field that
+/// the gateway gives requests their id in.
+pub fn strip_untrusted(
+    headers: &mut HeaderMap,
+    source: &AddressSource,
+    request_id: Option<&HeaderName>,
+) {
     let own = match source {
         AddressSource::Header(own) => Some(own.as_str()),
         AddressSource::XForwardedFor | AddressSource::Forwarded | AddressSource::Peer => None,
     };
+    let request_id = request_id.map(HeaderName::as_str);
+    let is_one = |name: &HeaderName, real: Option<&str>| {
+        real.is_some_and(|real| reads_as(name.as_str(), real))
+    };
     remove(headers, |name| {
-        is_claim(name) || own.is_some_and(|own| reads_as(name.as_str(), own))
+        is_claim(name) || is_one(name, own) || is_one(name, request_id)
     });
 }
 
@@ -121,8 +130,23 @@ mod tests {
             ("x_rewrite_url", "/admin"),
             ("x-original-host", "a"),
         ]);
-        strip_untrusted(&mut headers, &AddressSource::Peer);
+        strip_untrusted(&mut headers, &AddressSource::Peer, None);
         assert_eq!(headers, fields(&[("x-original-host", "a")]));
+    }
+
+    #[test]
+    fn an_id_of_a_request_goes_in_every_spelling() {
+        let id = HeaderName::from_static("x-request-id");
+        let lie = [
+            ("x-request-id", "1"),
+            ("x_request-id", "2"),
+            ("x-request", "3"),
+        ];
+        let mut headers = fields(&lie);
+        strip_untrusted(&mut headers, &AddressSource::Peer, Some(&id));
+        assert_eq!(headers, fields(&[("x-request", "3")]));
+        strip_untrusted(&mut headers, &AddressSource::Peer, None);
+        assert_eq!(headers, fields(&[("x-request", "3")]));
     }
 
     #[test]
@@ -136,7 +160,7 @@ mod tests {
             ("client-certificate", "a"),
         ];
         let mut headers = fields(&lie);
-        strip_untrusted(&mut headers, &AddressSource::Peer);
+        strip_untrusted(&mut headers, &AddressSource::Peer, None);
         assert_eq!(headers, fields(&[("client-certificate", "a")]));
         let mut headers = fields(&lie);
         set_client_cert(&mut headers, &HeaderValue::from_static(":Yw==:"));

@@ -15,6 +15,7 @@ mod plans;
 mod proxying;
 mod refusal;
 mod refusals;
+mod request_ids;
 mod routing;
 mod tokens;
 mod upstream;

@@ -82,10 +82,11 @@ fn start_text_at(text: &str, time: Timestamp) -> Running {
 }
 
 impl Config {
-    /// Begins with the upstream `api` at that endpoint, two workers and no admin port.
+    /// Begins with the upstream `api` at that endpoint, two workers, no admin port and no ids of
+    /// requests, which differ from test to test.
     pub fn to(endpoint: impl AsRef<str>) -> Self {
         Self {
-            top: "workers = 2\n".to_owned(),
+            top: "workers = 2\nrequest_id = 'off'\n".to_owned(),
             listener: String::new(),
             address: "127.0.0.1:0".to_owned(),
             admin: "off".to_owned(),
@@ -103,6 +104,12 @@ impl Config {
             .upstream("connect_timeout = '24h'\nresponse_timeout = '24h'\nbody_timeout = '24h'")
             .policy("p", policy)
             .route("/*", "policies = ['p']")
+    }
+
+    /// Gives requests ids in the usual field.
+    pub fn with_ids(mut self) -> Self {
+        self.top = self.top.replace("request_id = 'off'\n", "");
+        self
     }
 
     /// One worker, where the test must know which pool a request uses.

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use http::HeaderName;
 use tracing::Level;
 
-use super::kind::{duration, free_text, list, number, text, word};
+use super::kind::{Kind, duration, free_text, list, number, text, word};
 use super::{Effect, Keys, UP_TO_A_DAY};
 use crate::access_log::AccessLog;
 use crate::config::file::Top;
 use crate::config::spelling;
-use crate::config::value::{Wrong, admin_address};
+use crate::config::value::{Wrong, admin_address, own_field};
 use crate::request::ClientNames;
 use crate::snapshot::{Admin, Log, RateLimitHeaders};
 
@@ -31,6 +32,9 @@ pub static TOP: LazyLock<Keys<Top>> = LazyLock::new(|| {
         .key("ratelimit_headers", headers)
         .sets(|top| &mut top.general.ratelimit_headers)
         .doc("Limit headers of answers:")
+        .key("request_id", request_id())
+        .sets(|top| &mut top.general.request_id)
+        .doc("The field in which every request has an id, sent upstream and back, or \"off\".")
         .key("shutdown_delay", seconds(0))
         .sets(|top| &mut top.general.shutdown_delay)
         .doc("After SIGTERM, how long it is not ready but still accepts connections.")
@@ -38,8 +42,23 @@ pub static TOP: LazyLock<Keys<Top>> = LazyLock::new(|| {
         .sets(|top| &mut top.general.shutdown_grace)
         .doc("After that, how long requests under way may take.")
         .tables("listeners upstreams policies routes store jwt admin log")
-        .not_yet("watch request_id debug_from")
+        .not_yet("watch debug_from")
 });
+
+/// `request_id`
+fn request_id() -> Kind<Option<HeaderName>> {
+    let default = HeaderName::from_static("x-request-id");
+    let usual = default.clone();
+    let read = move |text: &str| match text {
+        "off" => Ok(None),
+        // Without a count of its users, which all workers would touch.
+        text if text.eq_ignore_ascii_case(usual.as_str()) => Ok(Some(usual.clone())),
+        text => own_field(text).map(Some),
+    };
+    let spell =
+        |name: &Option<HeaderName>| name.as_ref().map_or("off".to_owned(), ToString::to_string);
+    text("x-request-id", read, spell).or(Some(default))
+}
 
 /// `[admin]`
 pub static ADMIN: LazyLock<Keys<Admin>> = LazyLock::new(|| {

@@ -193,6 +193,37 @@ pub fn answer_field(text: &str) -> Result<HeaderName, Wrong> {
     Ok(name)
 }
 
+/// Parses the name of a field of the operator's own, which means nothing else.
+pub fn own_field(text: &str) -> Result<HeaderName, Wrong> {
+    let name = answer_field(text)?;
+    let means_more = [
+        "authorization",
+        "cdn-loop",
+        "client-cert",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "location",
+        "retry-after",
+        "set-cookie",
+        "traceparent",
+    ];
+    let prefixes = [
+        "content-",
+        "ratelimit",
+        "tollgate-",
+        "x-forwarded-",
+        "x-ratelimit-",
+    ];
+    let is_one = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if means_more.contains(&name.as_str()) || is_one(name.as_str()) {
+        let expected = "a field of your own such as `x-request-id`";
+        return Err(Wrong::new("means something else", expected));
+    }
+    Ok(name)
+}
+
 /// Parses a field's value.
 pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
     let value = HeaderValue::from_str(text)

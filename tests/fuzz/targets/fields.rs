@@ -85,7 +85,7 @@ fn check(headers: &HeaderMap, left: &HeaderMap, unwanted: impl Fn(&str) -> bool)
 fn untrusted(headers: &HeaderMap) {
     let mut left = headers.clone();
     let own = HeaderName::from_static("x-api-key");
-    strip_untrusted(&mut left, &AddressSource::Header(own));
+    strip_untrusted(&mut left, &AddressSource::Header(own), None);
     for name in headers.keys() {
         let read = name.as_str().replace('_', "-");
         let goes = ADDRESS_CLAIMS.contains(&&*read)

@@ -45,13 +45,15 @@ pub fn holds(data: &[u8]) {
         held_us: Some(0),
         sent_bytes: number,
         is_degraded: true,
+        request_id: texts["request_id"],
+        trace_id: texts["trace_id"],
     };
     let json = line(&record, LogFormat::Json);
     let fields: Value = serde_json::from_str(&json).expect(&json);
     let fields = fields.as_object().expect("one object");
     for (&name, &sent) in &texts {
         let shown = match name {
-            "partition" if sent.is_empty() => None,
+            "partition" | "request_id" | "trace_id" if sent.is_empty() => None,
             // What has no method never became a request.
             "method" | "host" | "path" if texts["method"].is_empty() => None,
             "path" => Some(redacted(sent, 1024)),
@@ -131,4 +133,6 @@ const TEXTS: &[&str] = &[
     "partition",
     "route",
     "policies",
+    "request_id",
+    "trace_id",
 ];

@@ -54,6 +54,7 @@ const EVERYTHING: &str = r#"
 workers = "${W}"
 default_policies = ["per-client"]
 ratelimit_headers = "both"
+request_id = "x-correlation-id"
 shutdown_delay = "0s"
 shutdown_grace = "1m30s"
 

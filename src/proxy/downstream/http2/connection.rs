@@ -171,7 +171,7 @@ fn ask_to_switch(head: &mut Parts, protocol: &str) {
     head.method = Method::GET;
     if protocol.eq_ignore_ascii_case("websocket") {
         // Over HTTP/2, nobody answers to it; an origin of HTTP/1.1 does.
-        let key = base64::engine::general_purpose::STANDARD.encode(chance::bytes());
+        let key = base64::engine::general_purpose::STANDARD.encode(&chance::hex_digits()[..16]);
         let key = HeaderValue::try_from(key).expect("base64 is a field value");
         head.headers.insert(SEC_WEBSOCKET_KEY, key);
     }
