@@ -4,6 +4,10 @@
 //! operator who has seen one finds the others. It says nothing of statuses or bodies: those are
 //! `proxy::refusal`'s.
 
+mod tls;
+
+pub use tls::TlsFailure;
+
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {

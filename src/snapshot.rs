@@ -9,6 +9,7 @@ mod answering;
 mod expiry;
 mod listener;
 mod settling;
+mod upstream;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,9 +19,9 @@ use std::time::Duration;
 pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::HeaderName;
-use http::uri::Authority;
 pub use listener::Listener;
 pub use settling::{CostSource, CountedAnswers, StatusRange, ToldCost, UpstreamFault};
+pub use upstream::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind, UpstreamTls};
 
 use crate::access_log::AccessLog;
 use crate::limit::Quota;
@@ -92,8 +93,8 @@ pub struct Route {
     pub upgrades: Vec<Box<str>>,
     /// How long the upstream's response head may take.
     pub response_timeout: Duration,
-    /// How long the upstream's response body may stand still.
-    pub body_timeout: Duration,
+    /// How long the upstream's response body may stand still; none: for ever.
+    pub body_timeout: Option<Duration>,
     /// Most bytes of a request's body, if the route says so.
     pub max_body_bytes: Option<u64>,
     /// Whether `%2F` may stand in the path.
@@ -301,53 +302,6 @@ pub enum RateLimitHeaders {
     Both,
     /// None.
     Off,
-}
-
-/// Where requests go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upstream {
-    /// Its name in the file.
-    pub name: Arc<str>,
-    /// What answers.
-    pub kind: UpstreamKind,
-}
-
-/// What answers the requests of an upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UpstreamKind {
-    /// The gateway itself: echoes the request.
-    Echo,
-    /// The gateway itself: an empty answer with this status.
-    Status(http::StatusCode),
-    /// Origins, taken in turn.
-    Http(HttpUpstream),
-}
-
-/// Origins that speak HTTP/1.1.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HttpUpstream {
-    /// Host and port of each origin; at least one.
-    pub endpoints: Vec<Endpoint>,
-    /// How long it may take to connect.
-    pub connect_timeout: Duration,
-    /// How many more endpoints or connections are tried when nothing was sent.
-    pub retries: u32,
-    /// Most idle connections per endpoint and worker.
-    pub max_idle: usize,
-    /// How long a connection may be idle.
-    pub idle_timeout: Duration,
-}
-
-/// One origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Host and port as written, without the port if it is the scheme's. It is the Host of requests
-    /// unless the client's is kept.
-    pub authority: Authority,
-    /// Host to resolve, without brackets.
-    pub host: Box<str>,
-    /// Port to connect to.
-    pub port: u16,
 }
 
 /// What is logged, how and where.

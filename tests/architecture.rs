@@ -17,7 +17,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("logging", &[]),
     ("metrics", &["clock", "fault"]),
     ("access_log", &["clock", "fault", "logging", "metrics"]),
-    ("tls", &[]),
+    ("tls", &["fault"]),
     ("limit", &["clock"]),
     ("store::password", &[]),
     ("store::settings", &["store::password", "tls"]),
@@ -114,6 +114,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "proxy::upstream",
         &[
             "clock",
+            "fault",
             "metrics",
             "proxy::deadline",
             "proxy::differential",

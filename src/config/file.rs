@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-pub use tls::{Pem, RawCertificate, RawServerTls};
+use rustls::pki_types::ServerName;
 
+pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket};
 use crate::request::Choice;
@@ -161,12 +162,8 @@ pub struct RawStore {
     pub sentinel_username: Option<Box<str>>,
     /// `sentinel_password`
     pub sentinel_password: Option<Password>,
-    /// `[store.tls] ca`
-    pub ca: Option<Pem>,
-    /// `[store.tls] certificate`
-    pub certificate: Option<Pem>,
-    /// `[store.tls] key`
-    pub key: Option<Pem>,
+    /// `[store.tls]`
+    pub tls: RawTls,
     /// `prefix`
     pub prefix: Arc<str>,
     /// What the snapshot has of it, but for the location.
@@ -193,6 +190,10 @@ pub struct RawUpstream {
     pub balance: (),
     /// What the snapshot has of it, but for the endpoints.
     pub http: HttpUpstream,
+    /// `[upstreams.NAME.tls]`
+    pub tls: RawTls,
+    /// `[upstreams.NAME.tls] server_name`; none: each endpoint's host.
+    pub server_name: Option<ServerName<'static>>,
     /// `response_timeout` of routes that have none of their own.
     pub response_timeout: Duration,
     /// `body_timeout` of routes that have none of their own.
@@ -202,7 +203,7 @@ pub struct RawUpstream {
 /// One of `endpoints`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawEndpoint {
-    /// `http://host:port`
+    /// `http://host:port`, or another scheme
     Http(snapshot::Endpoint),
     /// `builtin:echo`
     Echo,
@@ -377,8 +378,8 @@ pub struct RawRoute {
     pub default_policies: bool,
     /// `response_timeout`; none: the upstream's
     pub response_timeout: Option<Duration>,
-    /// `body_timeout`; none: the upstream's
-    pub body_timeout: Option<Duration>,
+    /// `body_timeout`; none: the upstream's. In it, none is `"off"`.
+    pub body_timeout: Option<Option<Duration>>,
     /// `case_insensitive`
     pub case_insensitive: bool,
     /// `[routes.response_headers] remove`

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use http::HeaderValue;
+use rustls::pki_types::ServerName;
 use tracing::Level;
 
 use super::file::{AlgorithmName, At, RawEndpoint};
@@ -261,10 +262,15 @@ pub fn endpoints(endpoints: &[At<RawEndpoint>]) -> String {
 /// Writes one of `endpoints`.
 pub fn endpoint(endpoint: &RawEndpoint) -> String {
     match endpoint {
-        RawEndpoint::Http(origin) => format!("http://{}", origin.authority),
+        RawEndpoint::Http(origin) => format!("{}://{}", origin.scheme.word(), origin.authority),
         RawEndpoint::Echo => "builtin:echo".to_owned(),
         RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
     }
+}
+
+/// Writes `server_name`.
+pub fn server_name(name: &ServerName<'static>) -> String {
+    name.to_str().into_owned()
 }
 
 /// Writes `[store] url`, without credentials.

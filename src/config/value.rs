@@ -7,6 +7,7 @@
 mod address;
 mod amount;
 mod cost;
+mod endpoint;
 mod overrides;
 mod request;
 mod store;
@@ -15,9 +16,10 @@ mod time;
 use std::fs;
 use std::io::{self, Read as _};
 
-pub use address::{admin_address, client_address, endpoint, network, socket_address};
+pub use address::{admin_address, client_address, network, socket_address};
 pub use amount::{bytes_text, ratio, size};
 pub use cost::{CostText, RefundOn, cost, refund_on, refusal_status, retry_jitter, status_range};
+pub use endpoint::{endpoint, server_name};
 pub use overrides::{BLOCKED, Chooser, GrantText, UNLIMITED, grant};
 pub use request::{
     answer_field, field_value, header_after_prefix, header_name, header_value, method, own_field,

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use http::StatusCode;
 use prometheus_client::registry::Registry;
 
-use crate::fault::Reason;
+use crate::fault::{Reason, TlsFailure};
 use certificates::Certificates;
 use shard::{ByName, Sharded};
 
@@ -159,6 +159,7 @@ struct UpstreamShard {
     opened: AtomicU64,
     reused: AtomicU64,
     retries: AtomicU64,
+    tls_failures: [AtomicU64; TlsFailure::ALL.len()],
 }
 
 impl Metrics {
@@ -333,6 +334,11 @@ impl UpstreamMetrics {
     /// Counts a request that took an idle connection.
     pub fn reused(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).reused);
+    }
+
+    /// Counts a connection that has no TLS, or lost it before it was used.
+    pub fn tls_failed(&self, worker: WorkerIndex, failure: TlsFailure) {
+        add(&self.0.of(worker).tls_failures[failure.index()]);
     }
 
     /// Counts a further try of a request.

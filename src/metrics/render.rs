@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 
 use super::{MetricSeries, Metrics, PolicyOutcome, STATUS_CLASSES, store};
-use crate::fault::Reason;
+use crate::fault::{Reason, TlsFailure};
 
 /// The media type of [`Metrics::render`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -145,6 +145,15 @@ impl MetricSeries {
             let sum = upstream.0.sum(|shard| &shard.retries);
             count(&mut family, &[("upstream", &**name)], sum)?;
         }
+        let help = "Upstream connections that failed in TLS, by reason.";
+        let mut family = counters(encoder, "upstream_tls_failures", help)?;
+        for (name, upstream) in &upstreams {
+            for failure in TlsFailure::ALL {
+                let labels = [("upstream", &**name), ("reason", failure.word())];
+                let sum = (upstream.0).sum(|shard| &shard.tls_failures[failure.index()]);
+                count(&mut family, &labels, sum)?;
+            }
+        }
         Ok(())
     }
 
@@ -252,6 +261,7 @@ mod tests {
         handles.upstreams[0].opened(first);
         handles.upstreams[0].reused(first);
         handles.upstreams[0].retried(second);
+        handles.upstreams[0].tls_failed(second, TlsFailure::WrongName);
         let listener = metrics.listener(&names(&["public"])[0]);
         listener.accepted(metrics.control());
         listener.accepted(metrics.control());

@@ -27,7 +27,7 @@ use super::request_id;
 use super::shared::Live;
 use super::{tiers, tunnel};
 use crate::clock::Micros;
-use crate::limiter::{Admission, Decided, Limiter};
+use crate::limiter::{Admission, Limiter};
 use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};

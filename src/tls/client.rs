@@ -4,16 +4,18 @@
 //! The server's name is always verified.
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, OnceLock};
 
-use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::sign::SingleCertAndKey;
+use rustls::{AlertDescription, CertificateError, ClientConfig};
 use rustls_platform_verifier::Verifier;
 
 use super::material::{authorities, digest, identity};
 use super::{TlsFault, TlsMaterial};
+use crate::fault::TlsFailure;
 
 /// How connections to a server are encrypted.
 ///
@@ -56,6 +58,16 @@ impl ClientTls {
     }
 }
 
+impl ClientTls {
+    /// Offers these protocols to servers, the one that is liked best first (ALPN).
+    #[must_use]
+    pub fn offering(mut self, protocols: &[&[u8]]) -> Self {
+        let offered = protocols.iter().map(|name| name.to_vec());
+        Arc::make_mut(&mut self.config).alpn_protocols = offered.collect();
+        self
+    }
+}
+
 impl PartialEq for ClientTls {
     fn eq(&self, other: &Self) -> bool {
         self.digest == other.digest
@@ -68,6 +80,42 @@ impl fmt::Debug for ClientTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClientTls")
     }
+}
+
+/// Says why TLS to a server failed with `error`; none if its connection failed below TLS.
+pub fn failure_of(error: &io::Error) -> Option<TlsFailure> {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return Some(TlsFailure::Closed);
+    }
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    Some(match error {
+        rustls::Error::InvalidCertificate(bad) => match bad {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                TlsFailure::Expired
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                TlsFailure::NotYetValid
+            }
+            CertificateError::UnknownIssuer => TlsFailure::UnknownIssuer,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                TlsFailure::WrongName
+            }
+            _ => TlsFailure::BadCertificate,
+        },
+        rustls::Error::AlertReceived(alert) => match alert {
+            AlertDescription::CertificateRequired
+            | AlertDescription::NoCertificate
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied => TlsFailure::ClientCertificate,
+            _ => TlsFailure::Refused,
+        },
+        _ => TlsFailure::Malformed,
+    })
 }
 
 /// Returns the verifier of the system's authorities, which are read once in a process's life.

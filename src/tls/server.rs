@@ -15,6 +15,7 @@ use rustls::{ServerConfig, SupportedProtocolVersion, version};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use super::ALPN_HTTP1;
 use super::material::{TlsFault, authorities, digest_of, identity};
 
 /// What a listener's TLS is made of: texts of PEM files.
@@ -133,7 +134,7 @@ impl ServerTls {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::clone(&names) as Arc<_>);
         config.ticketer = tickets();
-        config.alpn_protocols.push(b"http/1.1".to_vec());
+        config.alpn_protocols.push(ALPN_HTTP1.to_vec());
         if material.http2 {
             config.alpn_protocols.insert(0, ALPN_HTTP2.to_vec());
         }

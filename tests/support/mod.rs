@@ -22,6 +22,7 @@ pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use issuer::{Issuer, jwks};
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};
 pub use process::Process;
+pub use redis::{Authority, Certificate};
 pub use stepped::Stepped;
 pub use wire::{Framing, Head};
 

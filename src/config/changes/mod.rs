@@ -6,6 +6,7 @@
 
 mod quotas;
 mod store;
+mod upstreams;
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +72,7 @@ pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Lo
         // It remembers which tokens have verified.
         snapshot.tokens.clone_from(&running.tokens);
     }
+    upstreams::keep(&running.upstreams, &mut snapshot.upstreams);
     let listeners = old.listeners.iter().zip(&running.listeners);
     let listeners = listeners.map(|(table, was)| {
         let mut both = file.listeners.iter().zip(&snapshot.listeners);

@@ -15,6 +15,7 @@ mod quotas;
 mod routes;
 mod rows;
 mod store;
+mod tls;
 mod upstreams;
 mod warnings;
 

@@ -98,7 +98,7 @@ impl Compiler<'_, '_> {
             upstream,
             strip_prefix,
             response_timeout: (route.response_timeout).unwrap_or(unless_said.response_timeout),
-            body_timeout: route.body_timeout.unwrap_or(unless_said.body_timeout),
+            body_timeout: (route.body_timeout).unwrap_or(Some(unless_said.body_timeout)),
             response_headers: FieldChanges {
                 remove: (route.response_headers_removed.iter())
                     .map(|at| at.value.clone())

@@ -3,14 +3,15 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use crate::config::file::{Pem, RawStore, Table};
-use crate::config::options::{STORE, TLS};
+use super::tls::{Servers, tls};
+use crate::config::file::{RawStore, Table};
+use crate::config::options::{STORE, STORE_TLS};
 use crate::config::report::Report;
 use crate::config::value::{Encryption, RedisUrl, StoreUrl};
 use crate::limit::plan::OnStoreFailure;
 use crate::snapshot::{Policy, PolicyMode, Snapshot};
 use crate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
-use crate::tls::{ClientTls, TlsFault, TlsMaterial};
+use crate::tls::ClientTls;
 
 /// Compiles `[store]`; with a mistake in the report, what comes back is of no use.
 pub(super) fn compile(table: &Table<RawStore>, report: &mut Report) -> Settings {
@@ -27,7 +28,7 @@ fn location(table: &Table<RawStore>, report: &mut Report) -> Location {
             only_for_redis(table, report);
         } else if let Some(place) = table.place("tls") {
             // A URL that is wrong may be the one that the other keys go with.
-            tls(table, place, report);
+            tls(&REDIS, table, &store.tls, place, report);
         }
         return Location::Memory;
     };
@@ -102,7 +103,10 @@ fn encryption(
 ) -> Option<ClientTls> {
     let place = table.place("tls");
     let (message, hint) = match (encryption, place) {
-        (Encryption::Tls, place) => return tls(table, place.unwrap_or(url), report),
+        (Encryption::Tls, place) => {
+            let files = &table.value.tls;
+            return tls(&REDIS, table, files, place.unwrap_or(url), report);
+        }
         (_, None) => return None,
         (Encryption::Plain, _) => (
             "`tls` is given, but `url` asks for none",
@@ -115,55 +119,6 @@ fn encryption(
     };
     let expected = "a `url` that begins with `rediss`";
     (report.mistake(place.unwrap_or(url), message, expected)).hint(hint);
-    None
-}
-
-/// Makes TLS of the files that the table names; `place` is where the system's lack is said.
-fn tls(table: &Table<RawStore>, place: &Range<usize>, report: &mut Report) -> Option<ClientTls> {
-    if table.is_incomplete(TLS) {
-        return None;
-    }
-    let before = report.count();
-    for (there, lacks) in [("certificate", "key"), ("key", "certificate")] {
-        if let Some(place) = table.place(&format!("tls.{there}"))
-            && !table.has(&format!("tls.{lacks}"))
-        {
-            let message = format!("`tls` lacks `{lacks}`");
-            report.mistake(place, message, "`certificate` and `key`, or neither");
-        }
-    }
-    if report.count() > before {
-        return None;
-    }
-    let content = |pem: &Option<Pem>| pem.as_ref().map(|pem| pem.content.clone());
-    let [ca, certificate, key] = [&table.value.ca, &table.value.certificate, &table.value.key];
-    let [ca, certificate, key] = [ca, certificate, key].map(content);
-    let made = ClientTls::new(TlsMaterial {
-        ca: ca.as_deref(),
-        identity: certificate.as_deref().zip(key.as_deref()),
-    });
-    let fault = match made {
-        Ok(tls) => return Some(tls),
-        Err(fault) => fault,
-    };
-    // The file is not named: the line does, unless a variable stands for it.
-    let certificates = "a PEM file with certificates";
-    let (name, expected) = match fault {
-        TlsFault::Ca(_) => ("ca", certificates),
-        TlsFault::Certificate(_) => ("certificate", certificates),
-        TlsFault::Key(_) => (
-            "key",
-            "a PEM file with the private key of `certificate`, not encrypted",
-        ),
-        TlsFault::System => {
-            let hint = "name those that the certificate of Redis comes from: `tls = { ca = \"/PATH.pem\" }`";
-            let message = format!("this system {fault}");
-            (report.mistake(place, message, "certificates to trust")).hint(hint);
-            return None;
-        }
-    };
-    let place = table.place(&format!("tls.{name}")).unwrap_or(place);
-    report.mistake(place, format!("the file of `{name}` {fault}"), expected);
     None
 }
 
@@ -220,6 +175,11 @@ fn distant(deployment: &Deployment) -> Option<&Address> {
     })
 }
 
+/// What `tls` is about here.
+const REDIS: Servers = Servers {
+    title: STORE_TLS,
+    noun: "Redis",
+};
 /// Who the gateway is at the server.
 const CREDENTIALS: [&str; 2] = ["username", "password"];
 /// Who it is at the sentinels.

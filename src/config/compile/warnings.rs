@@ -2,7 +2,7 @@
 
 use ipnet::Ipv6Net;
 
-use super::{jwt, store};
+use super::{jwt, store, upstreams};
 use crate::config::file::File;
 use crate::config::spelling;
 use crate::limit::Count;
@@ -73,6 +73,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             "the admin port listens on {address}: others than this machine can reach it"
         ));
     }
+    upstreams::warnings(snapshot, &mut found);
     store::warnings(&file.store, snapshot, &mut found);
     jwt::warnings(file, snapshot, &mut found);
     found

@@ -6,6 +6,17 @@ use std::path::PathBuf;
 use super::At;
 use crate::tls::TlsVersion;
 
+/// The files of a `tls` table towards servers, each read if it is named.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawTls {
+    /// `ca`
+    pub ca: Option<Pem>,
+    /// `certificate`
+    pub certificate: Option<Pem>,
+    /// `key`
+    pub key: Option<Pem>,
+}
+
 /// A file of keys or certificates, read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {

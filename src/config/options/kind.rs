@@ -234,6 +234,25 @@ pub(super) fn duration(range: RangeInclusive<Duration>) -> Kind<Duration> {
     bounded(Form::Text("30s"), "duration", range, value::duration, spell)
 }
 
+/// A duration within `range`, or `off`.
+pub(super) fn duration_or_off(range: RangeInclusive<Duration>) -> Kind<Option<Duration>> {
+    let bounds = [range.start(), range.end()].map(|it| spelling::duration(*it));
+    let expected = format!("a duration from {} to {}, or `off`", bounds[0], bounds[1]);
+    let parse = move |text: &str| match text {
+        "off" => Ok(None),
+        _ => match value::duration(text) {
+            Ok(it) if range.contains(&it) => Ok(Some(it)),
+            Ok(_) => Err(Wrong::new("is out of range", expected.as_str())),
+            Err(wrong) => Err(Wrong {
+                expected: expected.clone(),
+                ..wrong
+            }),
+        },
+    };
+    let spell = |it: &Option<Duration>| it.map_or_else(|| "off".to_owned(), spelling::duration);
+    scalar(Form::Text("30s"), parse, spell).within(bounds)
+}
+
 /// A size in bytes within `range`: a string, or a number of bytes.
 pub(super) fn size<N>(range: RangeInclusive<N>) -> Kind<N>
 where

@@ -28,8 +28,8 @@ use kind::Kind;
 pub use listeners::LISTENER;
 pub use policies::{BUCKETS_MAX, POLICY};
 pub use routes::ROUTE;
-pub use store::{STORE, TLS};
-pub use upstreams::UPSTREAM;
+pub use store::{STORE, STORE_TLS};
+pub use upstreams::{UPSTREAM, UPSTREAM_TLS};
 
 use super::read::Scalar;
 

@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::kind::{boolean, duration, fields, free_text, headers, list, number, size, text, word};
+use super::kind::{
+    boolean, duration, duration_or_off, fields, free_text, headers, list, number, size, text, word,
+};
 use super::{BODY_BYTES, Keys, TIMEOUTS};
 use crate::config::file::RawRoute;
 use crate::config::spelling;
@@ -17,6 +19,7 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
     let protocol = text("websocket", upgrade, ToString::to_string);
     let upgrades = list(protocol).plain(|names| names, |names| spelling::list(names));
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
+    let silence = duration_or_off(TIMEOUTS).or_none("the upstream's");
     Keys::<RawRoute>::of("route", "[[routes]]")
         .key("path", text_at("/v1/*"))
         .sets(|it| &mut it.path)
@@ -57,9 +60,9 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .key("response_timeout", timeout())
         .sets(|it| &mut it.response_timeout)
         .doc("Until the head of the response; the upstream's unless set here.")
-        .key("body_timeout", timeout())
+        .key("body_timeout", silence)
         .sets(|it| &mut it.body_timeout)
-        .doc("Without a byte of its body; the upstream's unless set here.")
+        .doc("Without a byte of its body; the upstream's unless set here, or \"off\".")
         .key("max_body_bytes", size(BODY_BYTES).or_none("the listener's"))
         .sets(|it| &mut it.route.max_body_bytes)
         .doc("Most bytes of a request's body; the listener's unless set here.")

@@ -84,15 +84,15 @@ fn breaker(default: &Settings) -> Keys<RawStore> {
 fn tls() -> Keys<RawStore> {
     let authorities = key_file("/etc/tollgate/redis-ca.pem").or_none("the system's");
     let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
-    Keys::<RawStore>::of("table", TLS)
+    Keys::<RawStore>::of("table", STORE_TLS)
         .key("ca", authorities)
-        .sets(|store| &mut store.ca)
+        .sets(|store| &mut store.tls.ca)
         .doc("Authorities that vouch for the certificate of Redis; without it, the system's.")
         .key("certificate", certificate)
-        .sets(|store| &mut store.certificate)
+        .sets(|store| &mut store.tls.certificate)
         .doc("A certificate of the gateway's own.")
         .key("key", key_file("/etc/tollgate/gateway.key").or_none("none"))
-        .sets(|store| &mut store.key)
+        .sets(|store| &mut store.tls.key)
         .doc("The private key of that certificate.")
 }
 
@@ -118,7 +118,7 @@ fn remember_files(mut url: StoreUrl, files: Template) -> StoreUrl {
 }
 
 /// The title of the table of certificates.
-pub const TLS: &str = "[store.tls]";
+pub const STORE_TLS: &str = "[store.tls]";
 /// A request waits this long at most; more than seconds would be an outage of its own.
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 /// 0 remembers none.

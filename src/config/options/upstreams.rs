@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::kind::{duration, list_or_one, number, text, word};
+use super::kind::{duration, key_file, list_or_one, number, text, word};
 use super::{Keys, TIMEOUTS};
 use crate::config::file::RawUpstream;
 use crate::config::spelling;
-use crate::config::value::endpoint;
+use crate::config::value::{endpoint, server_name};
 
 /// `[upstreams.NAME]`
 pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
@@ -34,7 +34,8 @@ pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
         .sets(|it| &mut it.http.retries)
         .doc("How often another endpoint is tried when one does not accept. With 0, nothing is sent twice either.")
         .table("pool", pool())
-        .not_yet("hash retry_budget max_requests health eject resolve_every tls")
+        .table("tls", tls())
+        .not_yet("hash retry_budget max_requests health eject resolve_every")
 });
 
 fn pool() -> Keys<RawUpstream> {
@@ -49,3 +50,25 @@ fn pool() -> Keys<RawUpstream> {
         .sets(|it| &mut it.http.idle_timeout)
         .doc("How long one may be idle.")
 }
+
+fn tls() -> Keys<RawUpstream> {
+    let authorities = key_file("/etc/tollgate/origin-ca.pem").or_none("the system's");
+    let certificate = key_file("/etc/tollgate/gateway.pem").or_none("none");
+    let name = text("api.internal", server_name, spelling::server_name);
+    Keys::<RawUpstream>::of("table", UPSTREAM_TLS)
+        .key("ca", authorities)
+        .sets(|it| &mut it.tls.ca)
+        .doc("Authorities that vouch for the certificates of origins; without it, the system's.")
+        .key("certificate", certificate)
+        .sets(|it| &mut it.tls.certificate)
+        .doc("A certificate of the gateway's own.")
+        .key("key", key_file("/etc/tollgate/gateway.key").or_none("none"))
+        .sets(|it| &mut it.tls.key)
+        .doc("The private key of that certificate.")
+        .key("server_name", name.or_none("each endpoint's"))
+        .sets(|it| &mut it.server_name)
+        .doc("The name that their certificates are for; without it, the host of each endpoint.")
+}
+
+/// The title of the table of certificates.
+pub const UPSTREAM_TLS: &str = "[upstreams.NAME.tls]";

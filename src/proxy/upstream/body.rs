@@ -12,22 +12,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::net::TcpStream;
 
 use super::http1::{Receiving, UpstreamBodyError};
 use super::pool::Lease;
+use super::stream::Stream;
 
 /// The body of an origin's response.
 pub struct UpstreamBody {
-    receiving: Receiving<TcpStream>,
+    receiving: Receiving<Stream>,
     /// What has been read of it and is passed on by the next poll.
     next: Option<Result<Frame<Bytes>, UpstreamBodyError>>,
     /// Whether something was passed on since the body last waited.
     is_flush_due: bool,
     /// Where the connection goes when the response has ended.
     lease: Lease,
-    /// How long the origin may send nothing.
-    timeout: Duration,
+    /// How long the origin may send nothing; none: any time.
+    timeout: Option<Duration>,
 }
 
 impl UpstreamBody {
@@ -35,9 +35,9 @@ impl UpstreamBody {
     /// already broken is an error before its head is passed on, and not a connection that closes
     /// after it.
     pub(super) async fn begin(
-        receiving: Receiving<TcpStream>,
+        receiving: Receiving<Stream>,
         lease: Lease,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) -> Result<Self, UpstreamBodyError> {
         let mut body = Self {
             receiving,

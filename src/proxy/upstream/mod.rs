@@ -10,7 +10,9 @@ mod body;
 pub mod builtin;
 mod endpoints;
 pub mod http1;
+mod origin;
 mod pool;
+mod stream;
 
 use std::cell::Cell;
 use std::error::Error as StdError;
@@ -22,14 +24,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
-use tokio::net::TcpStream;
 
 pub use self::body::UpstreamBody;
 pub use self::endpoints::Endpoints;
 use self::http1::{BadHead, BoxError, Connection, ExchangeError, Outgoing, Repeat};
 pub use self::http1::{UploadBody, UpstreamBodyError};
-pub use self::pool::{ConnectError, Pools};
-use self::pool::{Lease, Origin};
+pub use self::origin::ConnectError;
+use self::origin::Origin;
+use self::pool::Lease;
+pub use self::pool::Pools;
+pub use self::stream::Stream;
 use crate::metrics::{UpstreamMetrics, WorkerIndex};
 use crate::proxy::rewound::Rewound;
 use crate::snapshot::{HttpUpstream, Upstream};
@@ -40,8 +44,8 @@ pub struct Terms {
     /// How long the response's head may take; time that the client takes over its body does not
     /// count.
     pub response_timeout: Duration,
-    /// How long the response's body may stand still.
-    pub body_timeout: Duration,
+    /// How long the response's body may stand still; none: for ever.
+    pub body_timeout: Option<Duration>,
     /// Whose Host field the request has.
     pub host: HostField,
 }
@@ -75,7 +79,7 @@ pub enum Received {
 }
 
 /// A connection to an origin that speaks HTTP no more.
-pub type Switched = Rewound<TcpStream>;
+pub type Switched = Rewound<Stream>;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -275,7 +279,12 @@ async fn visit<B: UploadBody>(
                     meter.metrics.retried(meter.worker);
                     lost = Some(error.into());
                 }
-                _ => return Err(error.into()),
+                _ => {
+                    if let (false, Some(failure)) = (is_reused, error.tls_failure()) {
+                        meter.metrics.tls_failed(meter.worker, failure);
+                    }
+                    return Err(error.into());
+                }
             },
         }
     };
@@ -320,11 +329,15 @@ async fn fresh(
     origin: &Origin,
     http: &HttpUpstream,
     meter: Meter<'_>,
-) -> Result<Connection<TcpStream>, ForwardError> {
+) -> Result<Connection<Stream>, ForwardError> {
     let connected = pools.connect(origin, http).await;
     let connection = connected.map_err(|error| match error {
         ConnectError::Resolve { .. } => ForwardError::NoEndpoint(Some(error)),
         ConnectError::Connect { .. } => ForwardError::Connect(error),
+        ConnectError::Tls { source, .. } => {
+            meter.metrics.tls_failed(meter.worker, source);
+            ForwardError::Connect(error)
+        }
     })?;
     meter.metrics.opened(meter.worker);
     Ok(connection)

@@ -9,19 +9,20 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use tokio::net::TcpStream;
 
-use super::endpoints::{EndpointState, Endpoints};
+use super::endpoints::Endpoints;
 use super::http1::{Buffers, Connection};
-use crate::clock::{Micros, Timestamp};
+use super::origin::{ConnectError, Origin};
+use super::stream::Stream;
+use crate::clock::Timestamp;
+use crate::fault::TlsFailure;
 use crate::proxy::deadline::{Elapsed, Sweep};
-use crate::snapshot::{Endpoint, HttpUpstream, Upstream};
+use crate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream};
 
 /// The upstream connections of one worker.
 pub struct Pools {
@@ -44,55 +45,11 @@ pub(super) struct Origins {
     turns: Cell<usize>,
 }
 
-/// An endpoint, how to reach it, and its idle connections.
-pub(super) struct Origin {
-    endpoint: Endpoint,
-    /// The endpoint's authority as the value of a Host field.
-    pub(super) host: HeaderValue,
-    /// Whether it fails, for the log.
-    state: Arc<EndpointState>,
-    /// The endpoint's addresses when it was last looked up.
-    resolved: RefCell<Option<Resolved>>,
-    idle: RefCell<Vec<Idle>>,
-    now: Rc<Cell<Timestamp>>,
-}
-
-struct Resolved {
-    addresses: Rc<[SocketAddr]>,
-    until: Timestamp,
-}
-
-struct Idle {
-    connection: Connection<TcpStream>,
-    until: Timestamp,
-}
-
 /// Where a connection in use goes afterwards.
 pub(super) struct Lease {
     origin: Rc<Origin>,
     max_idle: usize,
     idle_timeout: Duration,
-}
-
-/// Why there is no new connection.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The endpoint's name has no address.
-    #[error("{host} does not resolve")]
-    Resolve {
-        /// The endpoint's host.
-        host: Box<str>,
-        /// What the resolver said.
-        source: io::Error,
-    },
-    /// No address accepted in time.
-    #[error("cannot connect to {authority}")]
-    Connect {
-        /// The endpoint's host and port.
-        authority: Box<str>,
-        /// What the last address answered; `TimedOut` if `connect_timeout` was over.
-        source: io::Error,
-    },
 }
 
 impl Pools {
@@ -123,7 +80,7 @@ impl Pools {
     pub fn idle(&self) -> usize {
         let upstreams = self.upstreams.borrow();
         let origins = upstreams.values().flat_map(|origins| &origins.endpoints);
-        origins.map(|origin| origin.idle.borrow().len()).sum()
+        origins.map(|origin| origin.idle()).sum()
     }
 
     /// Finds the origins of `upstream`, whose kind is `http`.
@@ -148,17 +105,20 @@ impl Pools {
             .flat_map(|known| &known.endpoints)
             .collect();
         let origin = |endpoint: &Endpoint| {
-            known
-                .iter()
-                .find(|origin| origin.endpoint == *endpoint)
-                .map_or_else(
-                    || {
-                        let state =
-                            (self.states).state(&upstream.name, endpoint.authority.as_str());
-                        Rc::new(Origin::new(endpoint.clone(), state, Rc::clone(&self.now)))
-                    },
-                    |origin| Rc::clone(origin),
-                )
+            let tls = http
+                .tls
+                .as_ref()
+                .filter(|_| endpoint.scheme == Scheme::Https);
+            // What was encrypted in another way is not used any more.
+            let same = known.iter().find(|origin| origin.is_same(endpoint, tls));
+            same.map_or_else(
+                || {
+                    let state = (self.states).state(&upstream.name, endpoint.authority.as_str());
+                    let now = Rc::clone(&self.now);
+                    Rc::new(Origin::new(endpoint.clone(), tls, state, now))
+                },
+                |origin| Rc::clone(origin),
+            )
         };
         Origins {
             upstream: Arc::clone(upstream),
@@ -172,12 +132,22 @@ impl Pools {
         &self,
         origin: &Origin,
         http: &HttpUpstream,
-    ) -> Result<Connection<TcpStream>, ConnectError> {
+    ) -> Result<Connection<Stream>, ConnectError> {
         let deadline = self.sweep.deadline();
-        let dialling = self.dial_or_make_room(origin);
+        let is_shaking = Cell::new(false);
+        let dialling = async {
+            let tcp = self.dial_or_make_room(origin).await?;
+            is_shaking.set(true);
+            origin.secured(tcp).await
+        };
         let dialled = deadline.within(http.connect_timeout, dialling).await;
-        let stream = dialled
-            .unwrap_or_else(|Elapsed| Err(origin.unreachable(io::ErrorKind::TimedOut.into())))?;
+        let stream = dialled.unwrap_or_else(|Elapsed| {
+            Err(if is_shaking.get() {
+                origin.no_tls(TlsFailure::Timeout)
+            } else {
+                origin.unreachable(io::ErrorKind::TimedOut.into())
+            })
+        })?;
         Ok(Connection::new(stream, deadline, Rc::clone(&self.buffers)))
     }
 
@@ -190,28 +160,10 @@ impl Pools {
         }
         for origins in self.upstreams.borrow().values() {
             for origin in &origins.endpoints {
-                origin.idle.borrow_mut().clear();
+                origin.close_idle();
             }
         }
         origin.dial().await
-    }
-}
-
-impl ConnectError {
-    /// Says why in a few words, for the log.
-    pub(super) fn cause(&self) -> String {
-        match self {
-            Self::Resolve { source, .. } => format!("name does not resolve: {source}"),
-            Self::Connect { source, .. } => match source.kind() {
-                io::ErrorKind::Other => source.to_string(),
-                kind => kind.to_string(),
-            },
-        }
-    }
-
-    fn is_out_of_descriptors(&self) -> bool {
-        let (Self::Resolve { source, .. } | Self::Connect { source, .. }) = self;
-        matches!(source.raw_os_error(), Some(ENFILE | EMFILE))
     }
 }
 
@@ -221,102 +173,6 @@ impl Origins {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
         (turn..).map_while(|at| self.endpoints.get(at.checked_rem(self.endpoints.len())?))
-    }
-}
-
-impl Origin {
-    fn new(endpoint: Endpoint, state: Arc<EndpointState>, now: Rc<Cell<Timestamp>>) -> Self {
-        Self {
-            host: HeaderValue::from_str(endpoint.authority.as_str())
-                .expect("an authority has no character that a field value cannot have"),
-            endpoint,
-            state,
-            resolved: RefCell::default(),
-            idle: RefCell::default(),
-            now,
-        }
-    }
-
-    /// Returns host and port as the file has them.
-    pub(super) fn authority(&self) -> &str {
-        self.endpoint.authority.as_str()
-    }
-
-    /// Notes that a request was answered.
-    pub(super) fn answered(&self) {
-        self.state.answered(self.now.get());
-    }
-
-    /// Notes that a request failed here.
-    pub(super) fn failed(&self, cause: &str) {
-        self.state.failed(cause, self.now.get());
-    }
-
-    /// Drops connections that have been idle for too long or were closed by the origin.
-    fn retire(&self, now: Timestamp) {
-        self.idle
-            .borrow_mut()
-            .retain(|idle| idle.until > now && idle.connection.seems_quiet());
-    }
-
-    /// Connects to the first of the endpoint's addresses that accepts.
-    async fn dial(&self) -> Result<TcpStream, ConnectError> {
-        let addresses = self.addresses().await?;
-        let stream = TcpStream::connect(&*addresses).await;
-        stream
-            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
-            .map_err(|error| self.unreachable(error))
-    }
-
-    /// Looks up the endpoint's host, at most once per [`RESOLVE_EVERY`] while it accepts.
-    async fn addresses(&self) -> Result<Rc<[SocketAddr]>, ConnectError> {
-        let Endpoint { host, port, .. } = &self.endpoint;
-        if let Ok(address) = host.parse::<IpAddr>() {
-            return Ok(Rc::new([SocketAddr::new(address, *port)]));
-        }
-        if let Some(resolved) = &*self.resolved.borrow()
-            && resolved.until > self.now.get()
-        {
-            return Ok(Rc::clone(&resolved.addresses));
-        }
-        let found = tokio::net::lookup_host((&**host, *port)).await;
-        let addresses: Rc<[_]> = found
-            .map_err(|source| ConnectError::Resolve {
-                host: host.clone(),
-                source,
-            })?
-            .collect();
-        *self.resolved.borrow_mut() = Some(Resolved {
-            addresses: Rc::clone(&addresses),
-            until: self.now.get() + Micros::from(RESOLVE_EVERY),
-        });
-        Ok(addresses)
-    }
-
-    /// Makes the error of an endpoint that does not accept; its name may have moved, so it is
-    /// looked up again.
-    fn unreachable(&self, source: io::Error) -> ConnectError {
-        self.resolved.take();
-        ConnectError::Connect {
-            authority: self.endpoint.authority.as_str().into(),
-            source,
-        }
-    }
-
-    /// Whether there is an idle connection.
-    pub(super) fn has_idle(&self) -> bool {
-        !self.idle.borrow().is_empty()
-    }
-
-    /// Takes the connection that was used last, unless the origin has closed it, or sent what
-    /// nobody asked for: the system is asked.
-    pub(super) fn take(&self) -> Option<Connection<TcpStream>> {
-        loop {
-            let Idle { connection, .. } = self.idle.borrow_mut().pop()?;
-            if connection.is_quiet() {
-                return Some(connection);
-            }
-        }
     }
 }
 
@@ -335,21 +191,7 @@ impl Lease {
     }
 
     /// Keeps a connection that can carry another request, if there is room.
-    pub(super) fn release(&self, connection: Connection<TcpStream>) {
-        let mut stack = self.origin.idle.borrow_mut();
-        if !self.idle_timeout.is_zero() && stack.len() < self.max_idle && connection.seems_quiet() {
-            stack.push(Idle {
-                connection,
-                until: self.origin.now.get() + Micros::from(self.idle_timeout),
-            });
-        }
+    pub(super) fn release(&self, connection: Connection<Stream>) {
+        (self.origin).keep(connection, self.max_idle, self.idle_timeout);
     }
 }
-
-/// The system has no more descriptors; the same number on every Unix.
-const ENFILE: i32 = 23;
-/// The process has no more descriptors; the same number on every Unix.
-const EMFILE: i32 = 24;
-
-/// How long an endpoint's addresses are used before they are looked up again.
-const RESOLVE_EVERY: Duration = Duration::from_secs(30);

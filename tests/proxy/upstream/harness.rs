@@ -12,7 +12,7 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tollgate::clock::{Clock, Micros, Timestamp};
@@ -21,8 +21,10 @@ use tollgate::proxy::deadline::Sweep;
 use tollgate::proxy::upstream::Pools;
 use tollgate::proxy::upstream::UploadBody;
 use tollgate::proxy::upstream::UpstreamBody;
-use tollgate::proxy::upstream::{self, ForwardError, HostField, Meter, Received, Terms};
-use tollgate::snapshot::{Endpoint, HttpUpstream, Upstream, UpstreamKind};
+use tollgate::proxy::upstream::{
+    self, ForwardError, HostField, Meter, Received, Terms, UpstreamFailure,
+};
+use tollgate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type TestBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -42,6 +44,9 @@ pub struct Gateway {
     pub pools: Pools,
     pub upstream: Arc<Upstream>,
     pub terms: Terms,
+    pub metrics: Metrics,
+    /// Whether an origin may have seen the latest request.
+    pub is_sent: Cell<bool>,
     sweep: Rc<Sweep>,
     clock: Clock,
 }
@@ -61,9 +66,11 @@ impl Gateway {
             upstream: upstream(addresses, change),
             terms: Terms {
                 response_timeout: Duration::from_secs(30),
-                body_timeout: Duration::from_mins(1),
+                body_timeout: Some(Duration::from_mins(1)),
                 host: HostField::Client,
             },
+            metrics: Metrics::new(1),
+            is_sent: Cell::new(false),
             sweep,
             clock,
         }
@@ -78,38 +85,63 @@ impl Gateway {
 }
 
 impl Gateway {
-    pub async fn send(
+    pub async fn send(&self, request: Request<impl UploadBody>) -> Answer {
+        let sent = self.try_send(request).await;
+        sent.map_err(|failure| failure.error)
+    }
+
+    /// As [`send`](Self::send); a failure says which endpoint failed, and why.
+    pub async fn try_send(
         &self,
         request: Request<impl UploadBody>,
-    ) -> Result<Response<UpstreamBody>, ForwardError> {
+    ) -> Result<Response<UpstreamBody>, UpstreamFailure> {
         let UpstreamKind::Http(http) = &self.upstream.kind else {
             unreachable!("tests have origins")
         };
         let (pools, upstream, terms) = (&self.pools, &self.upstream, &self.terms);
-        let metrics = &Metrics::new(1);
         let meter = Meter {
-            metrics: &metrics.upstream(&upstream.name),
-            worker: metrics.worker(0),
-            is_sent: &Cell::new(false),
+            metrics: &self.metrics.upstream(&upstream.name),
+            worker: self.metrics.worker(0),
+            is_sent: &self.is_sent,
         };
         let sent = upstream::send(pools, upstream, http, request, terms, meter).await;
-        sent.map_err(|failure| failure.error).map(|response| {
+        sent.map(|response| {
             response.map(|received| match received {
                 Received::Body(body) => body,
                 Received::Switched(_) => unreachable!("tests ask for no other protocol"),
             })
         })
     }
+
+    /// Why there is no answer to a request.
+    pub async fn cause(&self, request: Request<impl UploadBody>) -> String {
+        match self.try_send(request).await {
+            Ok(answer) => panic!("an answer: {}", answer.status()),
+            Err(failure) => failure.cause.into(),
+        }
+    }
+
+    /// Whether a series of the upstream's has this value: `tls_failures{reason="expired"} 1`.
+    pub fn counts(&self, series: &str) -> bool {
+        let (name, value) = series.split_once(' ').expect("a value");
+        let (name, labels) = name.split_once('{').unwrap_or((name, "}"));
+        let comma = if labels == "}" { "" } else { "," };
+        let line =
+            format!("tollgate_upstream_{name}_total{{upstream=\"api\"{comma}{labels} {value}\n");
+        self.metrics.render().contains(&line)
+    }
 }
 
 pub fn upstream(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)) -> Arc<Upstream> {
     let endpoint = |address: &SocketAddr| Endpoint {
+        scheme: Scheme::Http,
         authority: address.to_string().parse().expect("an authority"),
         host: address.ip().to_string().into(),
         port: address.port(),
     };
     let mut http = HttpUpstream {
         endpoints: addresses.iter().map(endpoint).collect(),
+        tls: None,
         connect_timeout: Duration::from_secs(3),
         retries: 1,
         max_idle: 256,
@@ -148,13 +180,15 @@ impl Origin {
 }
 
 /// One end of a connection, raw.
-pub struct Wire(pub TcpStream);
+pub struct Wire<S = TcpStream>(pub S);
 
 impl Wire {
     pub async fn connect(address: SocketAddr) -> Self {
         Self(TcpStream::connect(address).await.expect("a connection"))
     }
+}
 
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Reads up to and including `end`.
     pub async fn read_to(&mut self, end: &str) -> String {
         let mut text = Vec::new();
@@ -162,6 +196,15 @@ impl Wire {
             text.push(self.0.read_u8().await.expect("more bytes"));
         }
         String::from_utf8(text).expect("text")
+    }
+
+    /// Reads a head; none if the other end closes before one.
+    pub async fn try_head(&mut self) -> Option<String> {
+        let mut text = Vec::new();
+        while !text.ends_with(b"\r\n\r\n") {
+            text.push(self.0.read_u8().await.ok()?);
+        }
+        String::from_utf8(text).ok()
     }
 
     pub async fn head(&mut self) -> String {

@@ -8,3 +8,4 @@ mod sending;
 mod sequences;
 mod streaming;
 mod through;
+mod tls;

@@ -44,6 +44,7 @@ fn uncommented() -> String {
         });
     let text = lines.collect::<Vec<_>>().join("\n");
     text.replace("memory:\"\n", "rediss+sentinel://10.0.0.1/main\"\n")
+        .replace("origin-ca.pem", "other-ca.pem")
         .replace("\"/etc/tollgate/", "\"tests/config/tls/")
 }
 
@@ -66,6 +67,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "listener public: max_body_bytes none → 16MiB",
         "listener public: tls.certificates [] → [tests/config/tls/public.pem]",
         "listener public: tls.client_ca none → tests/config/tls/clients-ca.pem",
+        "upstream secure added",
         "policy per-client: count_status [] → [401, 403]",
         "policy per-client: refund_on [] → [5xx, connect]",
         "policy per-client: candidate [] → [10 per 10s]",

@@ -2,21 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
-use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
-use tokio::net::TcpStream;
 
 use crate::proxy::deadline::Deadline;
 
-/// What carries the bytes of a connection. A write that fails has sent none of its bytes: a request is
-/// sent again if its first write failed.
+/// What carries the bytes of a connection.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
     /// Whether the other side, which owes nothing, has sent nothing and has not closed, as far as
     /// the runtime has heard. Asks the system nothing, and lets go of tasks that waited before.
@@ -24,6 +20,10 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
 
     /// As [`seems_quiet`](Self::seems_quiet), but asks the system.
     fn is_quiet(&mut self) -> bool;
+
+    /// Whether a write that fails may have sent some of its bytes. If not, a request whose first write
+    /// fails is sent again.
+    fn may_send_part(&self) -> bool;
 }
 
 /// A connection to an origin that waits for a request, or for the end of a response.
@@ -69,18 +69,6 @@ const COPIED_BYTES_MAX: usize = READ_BYTES_MAX / 2;
 
 /// A buffer to write from that has grown larger than this is not kept. Uploads do not make it larger.
 const WRITE_BYTES_KEPT: usize = 128 * 1024;
-
-impl Transport for TcpStream {
-    fn seems_quiet(&mut self) -> bool {
-        let cx = &mut Context::from_waker(Waker::noop());
-        self.poll_read_ready(cx).is_pending() || self.is_quiet()
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        let peeked = SockRef::from(&*self).peek(&mut [MaybeUninit::uninit()]);
-        peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
-    }
-}
 
 impl<T: Transport> Connection<T> {
     /// Speaks HTTP/1.1 over `transport`; `deadline` is the connection's own.
@@ -181,8 +169,12 @@ impl<T: Transport> Wire<T> {
         self.deadline.is_over()
     }
 
-    /// Polls whether the origin has owed something for `timeout`; pending if not.
-    pub(super) fn poll_overdue(&self, timeout: Duration, cx: &Context<'_>) -> Poll<()> {
+    /// Polls whether the origin has owed something for `timeout`; pending if not, or if it may take any
+    /// time.
+    pub(super) fn poll_overdue(&self, timeout: Option<Duration>, cx: &Context<'_>) -> Poll<()> {
+        let Some(timeout) = timeout else {
+            return Poll::Pending;
+        };
         if self.owed_within.replace(Some(timeout)).is_none() {
             self.deadline.arm(timeout);
         } else if self.deadline.is_over() {
@@ -216,15 +208,18 @@ impl<T: Transport> Wire<T> {
     /// Writes some of `bytes`.
     pub(super) fn poll_write(&self, bytes: &[u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut transport = self.transport.borrow_mut();
-        let written = ready!(Pin::new(&mut *transport).poll_write(cx, bytes))?;
-        if written == 0 {
-            return Poll::Ready(Err(ErrorKind::WriteZero.into()));
+        let written = match ready!(Pin::new(&mut *transport).poll_write(cx, bytes)) {
+            Ok(0) => Err(ErrorKind::WriteZero.into()),
+            written => written,
+        };
+        if written.is_err() && !transport.may_send_part() {
+            return Poll::Ready(written);
         }
         if self.written.replace(Written::Some) == Written::Some {
             // The origin has taken some of an upload: it has its whole time again.
             self.restart_timeout();
         }
-        Poll::Ready(Ok(written))
+        Poll::Ready(written)
     }
 
     /// Sends off what has been written.

@@ -15,6 +15,7 @@ use super::receiving::{Receiving, Upload};
 use super::request::{Outgoing, RequestHead};
 use super::sending::SendError;
 use super::{BoxError, UploadBody};
+use crate::fault::TlsFailure;
 
 /// Why a request got no head of a response.
 #[derive(Debug)]
@@ -52,6 +53,18 @@ impl ExchangeError {
             Self::Closed { repeat, .. } => *repeat,
             Self::BadHead(_) | Self::Elapsed | Self::Body(_) => Repeat::Never,
         }
+    }
+
+    /// What went wrong in TLS, if that ended the connection: some servers refuse a client's certificate
+    /// only after the handshake.
+    pub fn tls_failure(&self) -> Option<TlsFailure> {
+        let Self::Closed {
+            error: Some(error), ..
+        } = self
+        else {
+            return None;
+        };
+        error.get_ref()?.downcast_ref().copied()
     }
 }
 
@@ -134,7 +147,7 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
     }
 
     fn poll_overdue<O>(&self, cx: &Context<'_>) -> Poll<Result<O, ExchangeError>> {
-        let overdue = self.wire.poll_overdue(self.timeout, cx);
+        let overdue = self.wire.poll_overdue(Some(self.timeout), cx);
         overdue.map(|()| Err(ExchangeError::Elapsed))
     }
 

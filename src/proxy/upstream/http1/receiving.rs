@@ -112,10 +112,10 @@ impl<T: Transport> Receiving<T> {
     }
 
     /// Polls the next data or the trailers, for which the origin has `timeout` if it has sent nothing
-    /// before. After an error, the connection is closed.
+    /// before; none: any time. After an error, the connection is closed.
     pub fn poll_frame(
         &mut self,
-        timeout: Duration,
+        timeout: Option<Duration>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
         let polled = self.poll_next(timeout, cx);
@@ -128,7 +128,7 @@ impl<T: Transport> Receiving<T> {
 
     fn poll_next(
         &mut self,
-        timeout: Duration,
+        timeout: Option<Duration>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
         let Some(Connection(wire)) = &self.connection else {

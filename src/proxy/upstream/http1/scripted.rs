@@ -22,6 +22,8 @@ pub struct Scripted {
     end: StreamEnd,
     /// Most bytes that one write takes.
     write_bytes_max: usize,
+    /// Whether a write that fails may have sent some of its bytes.
+    may_send_part: bool,
     /// Whether the next piece, and the next write, has to wait for a turn.
     is_read_paused: bool,
     is_write_paused: bool,
@@ -105,9 +107,18 @@ impl Scripted {
             pieces,
             end,
             write_bytes_max: usize::MAX,
+            may_send_part: false,
             is_read_paused: false,
             is_write_paused: false,
             seen: Rc::default(),
+        }
+    }
+
+    /// The same over TLS, where a write that fails may have sent some of its bytes.
+    pub fn encrypted(self) -> Self {
+        Self {
+            may_send_part: true,
+            ..self
         }
     }
 
@@ -132,6 +143,10 @@ impl Transport for Scripted {
 
     fn is_quiet(&mut self) -> bool {
         self.pieces.is_empty() && self.end == StreamEnd::Open
+    }
+
+    fn may_send_part(&self) -> bool {
+        self.may_send_part
     }
 }
 

@@ -352,6 +352,16 @@ mod tests {
     }
 
     #[test]
+    fn request_whose_first_write_fails_in_tls_counts_as_written() {
+        let origin = || Scripted::silent(0).encrypted();
+        let posted = exchange(ScriptedBody::new(Some(1), &["a"]), origin(), &Rc::default());
+        let (ended, is_sent) = posted;
+        // The failed write has taken the reason with it, and the end of the connection tells nothing.
+        let repeat = ended.map(|ended| ended.expect_err("no response").repeat());
+        assert!(is_sent && repeat != Some(Repeat::Unwritten), "{repeat:?}");
+    }
+
+    #[test]
     fn request_without_a_buffer_takes_none_from_others() {
         let connection = connection(Scripted::silent(1), &Rc::default());
         connection.0.recycle(Vec::with_capacity(10));

@@ -155,7 +155,7 @@ impl Reading {
     }
 
     async fn read_body(&self, mut body: Receiving<Scripted>) -> Progress {
-        while let Some(frame) = poll_fn(|cx| body.poll_frame(TIMEOUT, cx)).await {
+        while let Some(frame) = poll_fn(|cx| body.poll_frame(Some(TIMEOUT), cx)).await {
             match frame {
                 Ok(frame) => self.outcome.borrow_mut().add(frame),
                 Err(UpstreamBodyError::Broken(BrokenBody::Bad(bad)))

@@ -1,0 +1,72 @@
+//! TLS to servers, of the files that a `tls` table names.
+
+use std::ops::Range;
+
+use crate::config::file::{Pem, RawTls, Table};
+use crate::config::report::Report;
+use crate::tls::{ClientTls, TlsFault, TlsMaterial};
+
+/// Whom a `tls` table is about.
+pub(super) struct Servers {
+    /// How the table is written.
+    pub(super) title: &'static str,
+    /// What the servers are called.
+    pub(super) noun: &'static str,
+}
+
+/// Makes TLS of the files that the table in `table` names; `place` is where the system's lack is said.
+pub(super) fn tls<T>(
+    servers: &Servers,
+    table: &Table<T>,
+    files: &RawTls,
+    place: &Range<usize>,
+    report: &mut Report,
+) -> Option<ClientTls> {
+    if table.is_incomplete(servers.title) {
+        return None;
+    }
+    let before = report.count();
+    for (there, lacks) in [("certificate", "key"), ("key", "certificate")] {
+        if let Some(place) = table.place(&format!("tls.{there}"))
+            && !table.has(&format!("tls.{lacks}"))
+        {
+            let message = format!("`tls` lacks `{lacks}`");
+            report.mistake(place, message, "`certificate` and `key`, or neither");
+        }
+    }
+    if report.count() > before {
+        return None;
+    }
+    let content = |pem: &Option<Pem>| pem.as_ref().map(|pem| pem.content.clone());
+    let [ca, certificate, key] = [&files.ca, &files.certificate, &files.key].map(content);
+    let made = ClientTls::new(TlsMaterial {
+        ca: ca.as_deref(),
+        identity: certificate.as_deref().zip(key.as_deref()),
+    });
+    let fault = match made {
+        Ok(tls) => return Some(tls),
+        Err(fault) => fault,
+    };
+    // The file is not named: the line does, unless a variable stands for it.
+    let certificates = "a PEM file with certificates";
+    let (name, expected) = match fault {
+        TlsFault::Ca(_) => ("ca", certificates),
+        TlsFault::Certificate(_) => ("certificate", certificates),
+        TlsFault::Key(_) => (
+            "key",
+            "a PEM file with the private key of `certificate`, not encrypted",
+        ),
+        TlsFault::System => {
+            let noun = servers.noun;
+            let hint = format!(
+                "name those that the certificate of {noun} comes from: `tls = {{ ca = \"/PATH.pem\" }}`"
+            );
+            let message = format!("this system {fault}");
+            (report.mistake(place, message, "certificates to trust")).hint(hint);
+            return None;
+        }
+    };
+    let place = table.place(&format!("tls.{name}")).unwrap_or(place);
+    report.mistake(place, format!("the file of `{name}` {fault}"), expected);
+    None
+}

@@ -1,0 +1,246 @@
+//! Endpoints of upstreams, and the name that an origin has in TLS.
+
+use http::StatusCode;
+use http::uri::Authority;
+use rustls::pki_types::ServerName;
+
+use super::{Wrong, nearest};
+use crate::config::file::RawEndpoint;
+use crate::request::route::HostPattern;
+use crate::snapshot::{Endpoint, Scheme};
+
+/// Parses an upstream's endpoint such as `http://127.0.0.1:9000`.
+pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
+    let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
+    if let Some(builtin) = text.strip_prefix("builtin:") {
+        return self::builtin(builtin);
+    }
+    let Some((scheme, rest)) = text.split_once("://") else {
+        let is_authority = text.parse::<Authority>().is_ok()
+            && !text.contains('@')
+            && !text.bytes().all(|byte| byte.is_ascii_digit());
+        let hint = is_authority.then(|| format!("did you mean `http://{text}`?"));
+        return Err(wrong().maybe_hint(hint));
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if authority.contains('@') {
+        return Err(Wrong::new("carries a user name or a password", ENDPOINTS)
+            .unquoted("this URL")
+            .hint("what the upstream asks for comes from the client; leave out what stands before `@`"));
+    }
+    let Some(scheme) = SCHEMES.into_iter().find(|it| it.word() == scheme) else {
+        let meant = nearest(scheme, SCHEMES.map(Scheme::word));
+        let hint = meant.map(|meant| format!("did you mean `{meant}://{rest}`?"));
+        return Err(wrong().maybe_hint(hint));
+    };
+    if scheme == Scheme::H2c {
+        return Err(Wrong::to_come(ENDPOINTS));
+    }
+    if !matches!(path, "" | "/") {
+        let scheme = scheme.word();
+        return Err(Wrong::new("has a path", "scheme, host and port only")
+            .hint(format!("did you mean `{scheme}://{authority}`?")));
+    }
+    origin(scheme, authority)
+}
+
+fn origin(scheme: Scheme, text: &str) -> Result<RawEndpoint, Wrong> {
+    let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
+    let authority: Authority = text.parse().map_err(|_| wrong())?;
+    // `Authority` takes a port that is no number for a part of it; `port_u16` tells them apart.
+    let after_host = &text[authority.host().len()..];
+    let port = match (after_host, authority.port_u16()) {
+        ("", _) => scheme.default_port(),
+        (_, Some(port @ 1..)) => port,
+        _ => return Err(wrong().hint("a port is a number from 1 to 65535")),
+    };
+    // `Authority` takes anything in brackets, and escapes and sub-delimiters in names.
+    let host = authority.host();
+    if host.contains('*') || HostPattern::parse(host).is_err() {
+        return Err(wrong());
+    }
+    let host: Box<str> = host.trim_matches(['[', ']']).into();
+    if scheme == Scheme::Https && ServerName::try_from(&*host).is_err() {
+        return Err(wrong().hint("no certificate can be for such a name"));
+    }
+    let authority = if port == scheme.default_port() {
+        authority.host().parse().map_err(|_| wrong())?
+    } else {
+        authority
+    };
+    Ok(RawEndpoint::Http(Endpoint {
+        scheme,
+        authority,
+        host,
+        port,
+    }))
+}
+
+/// Parses the name that an origin's certificate is for: a name such as `api.internal`, or an address.
+pub fn server_name(text: &str) -> Result<ServerName<'static>, Wrong> {
+    let expected = "a name such as `api.internal`, or an address";
+    ServerName::try_from(text.to_owned())
+        .map_err(|_| Wrong::new("is not the name of a server", expected))
+}
+
+fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
+    let expected = "`builtin:echo` or `builtin:status/204`";
+    if let Some(status) = name.strip_prefix("status/") {
+        let status = status
+            .parse()
+            .ok()
+            .and_then(|code: u16| StatusCode::from_u16(code).ok());
+        return match status {
+            Some(status) if (200..=599).contains(&status.as_u16()) => {
+                Ok(RawEndpoint::Status(status))
+            }
+            _ => Err(Wrong::new(
+                "has no status that can be answered",
+                "a status from 200 to 599 such as `builtin:status/204`",
+            )),
+        };
+    }
+    match name {
+        "echo" => Ok(RawEndpoint::Echo),
+        "redirect-https" => Err(Wrong::to_come(expected)),
+        other => {
+            let meant = nearest(other, ["echo"]).map(|_| "did you mean `builtin:echo`?".to_owned());
+            Err(Wrong::new("is not built in", expected).maybe_hint(meant))
+        }
+    }
+}
+
+const SCHEMES: [Scheme; 3] = [Scheme::Http, Scheme::Https, Scheme::H2c];
+const ENDPOINTS: &str = "a URL such as `http://127.0.0.1:9000`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_host_and_port() {
+        use Scheme::{Http, Https};
+        for (text, scheme, authority, host, port) in [
+            (
+                "http://127.0.0.1:9000",
+                Http,
+                "127.0.0.1:9000",
+                "127.0.0.1",
+                9000,
+            ),
+            (
+                "http://api.internal",
+                Http,
+                "api.internal",
+                "api.internal",
+                80,
+            ),
+            (
+                "http://api.internal:80/",
+                Http,
+                "api.internal",
+                "api.internal",
+                80,
+            ),
+            ("http://[::1]:81", Http, "[::1]:81", "::1", 81),
+            ("http://[::1]", Http, "[::1]", "::1", 80),
+            (
+                "https://api.internal",
+                Https,
+                "api.internal",
+                "api.internal",
+                443,
+            ),
+            ("https://[::1]:443", Https, "[::1]", "::1", 443),
+            ("https://a:80", Https, "a:80", "a", 80),
+        ] {
+            let expected = RawEndpoint::Http(Endpoint {
+                scheme,
+                authority: authority.parse().expect("an authority"),
+                host: host.into(),
+                port,
+            });
+            assert_eq!(endpoint(text), Ok(expected), "{text}");
+        }
+        assert_eq!(endpoint("builtin:echo"), Ok(RawEndpoint::Echo));
+        assert_eq!(
+            endpoint("builtin:status/204"),
+            Ok(RawEndpoint::Status(StatusCode::NO_CONTENT))
+        );
+    }
+
+    #[test]
+    fn an_endpoint_says_how_to_mend_it() {
+        for (text, problem, hint) in [
+            (
+                "api:9000",
+                "is not an endpoint",
+                Some("did you mean `http://api:9000`?"),
+            ),
+            (
+                "htp://api:9000",
+                "is not an endpoint",
+                Some("did you mean `http://api:9000`?"),
+            ),
+            (
+                "http://api:9000/v1",
+                "has a path",
+                Some("did you mean `http://api:9000`?"),
+            ),
+            (
+                "http://api:0",
+                "is not an endpoint",
+                Some("a port is a number from 1 to 65535"),
+            ),
+            (
+                "http://api:99999",
+                "is not an endpoint",
+                Some("a port is a number from 1 to 65535"),
+            ),
+            (
+                "http://api:",
+                "is not an endpoint",
+                Some("a port is a number from 1 to 65535"),
+            ),
+            ("http://", "is not an endpoint", None),
+            ("http://[1.2.3.4]:81", "is not an endpoint", None),
+            ("http://[api]", "is not an endpoint", None),
+            ("http://a..b", "is not an endpoint", None),
+            ("http://a,b:81", "is not an endpoint", None),
+            (
+                "htps://api",
+                "is not an endpoint",
+                Some("did you mean `https://api`?"),
+            ),
+            (
+                "https://api/v1",
+                "has a path",
+                Some("did you mean `https://api`?"),
+            ),
+            (
+                "https://a~b",
+                "is not an endpoint",
+                Some("no certificate can be for such a name"),
+            ),
+            (
+                "builtin:status/99",
+                "has no status that can be answered",
+                None,
+            ),
+            ("builtin:redirect-https", "is not available yet", None),
+        ] {
+            let wrong = endpoint(text).expect_err(text);
+            assert_eq!(
+                (wrong.problem, wrong.hint.as_deref()),
+                (problem, hint),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_repeated() {
+        let wrong = endpoint("http://me:hunter2@api").expect_err("credentials");
+        assert!(wrong.subject.is_some() && !format!("{wrong:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,262 @@
+//! One endpoint of an upstream, as one worker knows it: how to reach it, and its idle connections.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+
+use super::endpoints::EndpointState;
+use super::http1::Connection;
+use super::stream::Stream;
+use crate::clock::{Micros, Timestamp};
+use crate::fault::TlsFailure;
+use crate::snapshot::{Endpoint, UpstreamTls};
+
+/// An endpoint, how to reach it, and its idle connections.
+pub(super) struct Origin {
+    endpoint: Endpoint,
+    /// The endpoint's authority as the value of a Host field.
+    pub(super) host: HeaderValue,
+    /// How connections are encrypted, and the name that the endpoint has in TLS.
+    tls: Option<(UpstreamTls, ServerName<'static>)>,
+    /// Whether it fails, for the log.
+    state: Arc<EndpointState>,
+    /// The endpoint's addresses when it was last looked up.
+    resolved: RefCell<Option<Resolved>>,
+    idle: RefCell<Vec<Idle>>,
+    now: Rc<Cell<Timestamp>>,
+}
+
+struct Resolved {
+    addresses: Rc<[SocketAddr]>,
+    until: Timestamp,
+}
+
+struct Idle {
+    connection: Connection<Stream>,
+    until: Timestamp,
+}
+
+/// Why there is no new connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The endpoint's name has no address.
+    #[error("{host} does not resolve")]
+    Resolve {
+        /// The endpoint's host.
+        host: Box<str>,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// No address accepted in time.
+    #[error("cannot connect to {authority}")]
+    Connect {
+        /// The endpoint's host and port.
+        authority: Box<str>,
+        /// What the last address answered; `TimedOut` if `connect_timeout` was over.
+        source: io::Error,
+    },
+    /// There is a connection, but no TLS on it.
+    #[error("no TLS with {authority}")]
+    Tls {
+        /// The endpoint's host and port.
+        authority: Box<str>,
+        /// Why.
+        source: TlsFailure,
+    },
+}
+
+impl Origin {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        tls: Option<&UpstreamTls>,
+        state: Arc<EndpointState>,
+        now: Rc<Cell<Timestamp>>,
+    ) -> Self {
+        let named = |tls: &UpstreamTls| {
+            let own = || ServerName::try_from(String::from(&*endpoint.host));
+            let name = tls.server_name.clone().map_or_else(own, Ok);
+            (
+                tls.clone(),
+                name.expect("the file's endpoint has a name that can be verified"),
+            )
+        };
+        Self {
+            tls: tls.map(named),
+            host: HeaderValue::from_str(endpoint.authority.as_str())
+                .expect("an authority has no character that a field value cannot have"),
+            endpoint,
+            state,
+            resolved: RefCell::default(),
+            idle: RefCell::default(),
+            now,
+        }
+    }
+
+    /// Whether it is this endpoint, with connections that are encrypted in this way.
+    pub(super) fn is_same(&self, endpoint: &Endpoint, tls: Option<&UpstreamTls>) -> bool {
+        self.endpoint == *endpoint && self.tls.as_ref().map(|(own, _)| own) == tls
+    }
+
+    /// Returns host and port as the file has them.
+    pub(super) fn authority(&self) -> &str {
+        self.endpoint.authority.as_str()
+    }
+
+    /// Notes that a request was answered.
+    pub(super) fn answered(&self) {
+        self.state.answered(self.now.get());
+    }
+
+    /// Notes that a request failed here.
+    pub(super) fn failed(&self, cause: &str) {
+        self.state.failed(cause, self.now.get());
+    }
+
+    /// Drops connections that have been idle for too long or were closed by the origin.
+    pub(super) fn retire(&self, now: Timestamp) {
+        self.idle
+            .borrow_mut()
+            .retain(|idle| idle.until > now && idle.connection.seems_quiet());
+    }
+
+    /// Connects to the first of the endpoint's addresses that accepts.
+    pub(super) async fn dial(&self) -> Result<TcpStream, ConnectError> {
+        let addresses = self.addresses().await?;
+        let stream = TcpStream::connect(&*addresses).await;
+        stream
+            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+            .map_err(|error| self.unreachable(error))
+    }
+
+    /// Makes TLS of a connection, if the endpoint is spoken to over it.
+    pub(super) async fn secured(&self, tcp: TcpStream) -> Result<Stream, ConnectError> {
+        let Some((tls, name)) = &self.tls else {
+            return Ok(Stream::Tcp(tcp));
+        };
+        let secured = Stream::secure(tcp, &tls.client, name.clone()).await;
+        secured.map_err(|failure| self.no_tls(failure))
+    }
+
+    pub(super) fn no_tls(&self, source: TlsFailure) -> ConnectError {
+        ConnectError::Tls {
+            authority: self.authority().into(),
+            source,
+        }
+    }
+
+    /// Looks up the endpoint's host, at most once per [`RESOLVE_EVERY`] while it accepts.
+    async fn addresses(&self) -> Result<Rc<[SocketAddr]>, ConnectError> {
+        let Endpoint { host, port, .. } = &self.endpoint;
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(Rc::new([SocketAddr::new(address, *port)]));
+        }
+        if let Some(resolved) = &*self.resolved.borrow()
+            && resolved.until > self.now.get()
+        {
+            return Ok(Rc::clone(&resolved.addresses));
+        }
+        let found = tokio::net::lookup_host((&**host, *port)).await;
+        let addresses: Rc<[_]> = found
+            .map_err(|source| ConnectError::Resolve {
+                host: host.clone(),
+                source,
+            })?
+            .collect();
+        *self.resolved.borrow_mut() = Some(Resolved {
+            addresses: Rc::clone(&addresses),
+            until: self.now.get() + Micros::from(RESOLVE_EVERY),
+        });
+        Ok(addresses)
+    }
+
+    /// Makes the error of an endpoint that does not accept; its name may have moved, so it is
+    /// looked up again.
+    pub(super) fn unreachable(&self, source: io::Error) -> ConnectError {
+        self.resolved.take();
+        ConnectError::Connect {
+            authority: self.endpoint.authority.as_str().into(),
+            source,
+        }
+    }
+
+    /// Counts the idle connections.
+    pub(super) fn idle(&self) -> usize {
+        self.idle.borrow().len()
+    }
+
+    /// Closes the idle connections.
+    pub(super) fn close_idle(&self) {
+        self.idle.borrow_mut().clear();
+    }
+
+    /// Keeps a connection that can carry another request for `idle_timeout`, unless there are
+    /// `max_idle` already.
+    pub(super) fn keep(
+        &self,
+        connection: Connection<Stream>,
+        max_idle: usize,
+        idle_timeout: Duration,
+    ) {
+        let mut stack = self.idle.borrow_mut();
+        if !idle_timeout.is_zero() && stack.len() < max_idle && connection.seems_quiet() {
+            stack.push(Idle {
+                connection,
+                until: self.now.get() + Micros::from(idle_timeout),
+            });
+        }
+    }
+
+    /// Whether there is an idle connection.
+    pub(super) fn has_idle(&self) -> bool {
+        !self.idle.borrow().is_empty()
+    }
+
+    /// Takes the connection that was used last, unless the origin has closed it, or sent what
+    /// nobody asked for: the system is asked.
+    pub(super) fn take(&self) -> Option<Connection<Stream>> {
+        loop {
+            let Idle { connection, .. } = self.idle.borrow_mut().pop()?;
+            if connection.is_quiet() {
+                return Some(connection);
+            }
+        }
+    }
+}
+
+impl ConnectError {
+    /// Says why in a few words, for the log.
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Self::Resolve { source, .. } => format!("name does not resolve: {source}"),
+            Self::Connect { source, .. } => match source.kind() {
+                io::ErrorKind::Other => source.to_string(),
+                kind => kind.to_string(),
+            },
+            Self::Tls { source, .. } => source.to_string(),
+        }
+    }
+
+    pub(super) fn is_out_of_descriptors(&self) -> bool {
+        match self {
+            Self::Resolve { source, .. } | Self::Connect { source, .. } => {
+                matches!(source.raw_os_error(), Some(ENFILE | EMFILE))
+            }
+            Self::Tls { .. } => false,
+        }
+    }
+}
+
+/// The system has no more descriptors; the same number on every Unix.
+const ENFILE: i32 = 23;
+/// The process has no more descriptors; the same number on every Unix.
+const EMFILE: i32 = 24;
+
+/// How long an endpoint's addresses are used before they are looked up again.
+const RESOLVE_EVERY: Duration = Duration::from_secs(30);

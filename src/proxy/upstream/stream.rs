@@ -1,0 +1,179 @@
+//! What carries bytes to an origin: TCP, or TLS over it.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use rustls::pki_types::ServerName;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::http1::Transport;
+use crate::fault::TlsFailure;
+use crate::tls::{ClientTls, failure_of};
+
+/// A connection to an origin. Dropped, it says so in TLS.
+#[derive(Debug)]
+pub enum Stream {
+    /// As it is.
+    Tcp(TcpStream),
+    /// Encrypted.
+    Tls(Box<Secure>),
+}
+
+/// A connection over TLS.
+#[derive(Debug)]
+pub struct Secure(TlsStream<TcpStream>);
+
+/// Most reads by which an idle connection is looked at; an origin that sends more is not quiet.
+const QUIET_READS_MAX: usize = 16;
+
+impl Stream {
+    /// Shakes hands over `tcp` with the server that is called `name`.
+    pub(super) async fn secure(
+        tcp: TcpStream,
+        tls: &ClientTls,
+        name: ServerName<'static>,
+    ) -> Result<Self, TlsFailure> {
+        let connector = TlsConnector::from(tls.config.clone());
+        let shaken = connector.connect(name, tcp).await;
+        // A reset says no more than a FIN.
+        let stream = shaken.map_err(|error| failure_of(&error).unwrap_or(TlsFailure::Closed))?;
+        Ok(Self::Tls(Box::new(Secure(stream))))
+    }
+}
+
+impl Secure {
+    /// Whether the origin has sent nothing but records that concern TLS alone, such as tickets.
+    fn is_quiet(&mut self) -> bool {
+        let (tcp, session) = self.0.get_mut();
+        // The runtime may not have heard yet of what has come.
+        let socket = SockRef::from(&*tcp);
+        for _ in 0..QUIET_READS_MAX {
+            match session.process_new_packets() {
+                Ok(state) if state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed() => {}
+                _ => return false,
+            }
+            match session.read_tls(&mut &*socket) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+
+    fn has_unread(&mut self) -> bool {
+        let state = self.0.get_mut().1.process_new_packets();
+        !state.is_ok_and(|state| state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed())
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        let (tcp, session) = self.0.get_mut();
+        session.send_close_notify();
+        // A socket that takes no more is closed without it.
+        let _ = session.write_tls(&mut &*SockRef::from(&*tcp));
+    }
+}
+
+impl Transport for Stream {
+    fn seems_quiet(&mut self) -> bool {
+        let cx = &mut Context::from_waker(Waker::noop());
+        match self {
+            Self::Tcp(tcp) => tcp.poll_read_ready(cx).is_pending() || is_quiet(tcp),
+            Self::Tls(tls) => {
+                let is_pending = tls.0.get_ref().0.poll_read_ready(cx).is_pending();
+                (is_pending && !tls.has_unread()) || tls.is_quiet()
+            }
+        }
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        match self {
+            Self::Tcp(tcp) => is_quiet(tcp),
+            Self::Tls(tls) => tls.is_quiet(),
+        }
+    }
+
+    fn may_send_part(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+}
+
+/// Whether nothing has come on a socket, and it is not closed.
+fn is_quiet(tcp: &TcpStream) -> bool {
+    let peeked = SockRef::from(tcp).peek(&mut [MaybeUninit::uninit()]);
+    peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+/// Says in plain words what failed in TLS.
+fn plain(error: io::Error) -> io::Error {
+    match failure_of(&error) {
+        Some(failure) => io::Error::new(error.kind(), failure),
+        None => error,
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Self::Tls(tls) => Pin::new(&mut tls.0).poll_read(cx, buffer).map_err(plain),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Self::Tls(tls) => Pin::new(&mut tls.0).poll_write(cx, bytes).map_err(plain),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_flush(cx),
+            Self::Tls(tls) => Pin::new(&mut tls.0).poll_flush(cx).map_err(plain),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Self::Tls(tls) => Pin::new(&mut tls.0).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(tcp) => Pin::new(tcp).poll_write_vectored(cx, pieces),
+            Self::Tls(tls) => (Pin::new(&mut tls.0).poll_write_vectored(cx, pieces)).map_err(plain),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(tcp) => tcp.is_write_vectored(),
+            Self::Tls(tls) => tls.0.is_write_vectored(),
+        }
+    }
+}

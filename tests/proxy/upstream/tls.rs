@@ -1,0 +1,7 @@
+//! Origins over TLS: who is spoken to, in which protocol, and what a failure is called.
+
+mod failures;
+mod handshakes;
+mod origin;
+mod quiet;
+mod reloads;
