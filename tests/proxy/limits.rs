@@ -218,7 +218,7 @@ fn a_full_house_of_held_requests_is_a_503_that_gives_its_charge_back() {
     let origin = Origin::plain();
     let config = Config::limited(
         origin.url(),
-        "quota = '1 per 400ms'\nalgorithm = 'leaky-bucket'\nqueue = 3\npartition = []",
+        "quota = '1 per 1s'\nalgorithm = 'leaky-bucket'\nqueue = 3\npartition = []",
     );
     let running = start(&config.listener("max_held = 1"));
     assert_eq!(get(running.public, "/", "").status, 200);
