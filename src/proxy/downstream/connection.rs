@@ -143,7 +143,7 @@ where
         );
         let refused_head = match ending.await {
             Ending::Done => None,
-            Ending::PrefaceTimeout => Some((Reason::HeadTimeout, None)),
+            Ending::HeadTimeout => Some((Reason::HeadTimeout, None)),
             Ending::Malformed => Some((Reason::Syntax, None)),
         };
         let is_between_requests = state.awaited() == Awaited::NextRequest;

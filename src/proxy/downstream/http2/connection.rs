@@ -16,6 +16,7 @@ use http_body::Body;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::body::Http2Body;
+use super::heads::Followed;
 use super::state::{Http2State, StreamState};
 use super::stream;
 use crate::chance;
@@ -28,8 +29,8 @@ use crate::proxy::downstream::request::{IncomingBody, RequestState};
 pub(crate) enum Ending {
     /// Its requests are answered, or its client has left.
     Done,
-    /// Its preface did not come in time.
-    PrefaceTimeout,
+    /// Its preface or a head was not complete in time.
+    HeadTimeout,
     /// What came is not HTTP/2, or breaks its rules.
     Malformed,
 }
@@ -62,13 +63,14 @@ where
     B: Body<Data = Bytes, Error: Error + Send + Sync + 'static> + Unpin + 'static,
     E: 'static,
 {
-    let handshake = builder(header_bytes_max).handshake::<_, Bytes>(io);
+    let handshake =
+        builder(header_bytes_max).handshake::<_, Bytes>(Followed::new(io, Rc::clone(state)));
     let read = &state.socket.read;
     let mut connection = match read.within(state.header_timeout(), handshake).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(error)) if error.is_io() => return Ending::Done,
         Ok(Err(_)) => return Ending::Malformed,
-        Err(_) => return Ending::PrefaceTimeout,
+        Err(_) => return Ending::HeadTimeout,
     };
     state.begin();
     let accept = |(request, respond): (Request<h2::RecvStream>, _)| {
@@ -88,13 +90,28 @@ where
     poll_fn(|cx| poll_serve(&mut connection, state, registration, &mut ends, &accept, cx)).await
 }
 
+impl Http2State {
+    /// Says whether the connection must end at once, with which word to its client, and why.
+    fn must_close(&self) -> Option<(Reason, Ending)> {
+        Some(if self.is_abused() {
+            (Reason::ENHANCE_YOUR_CALM, Ending::Done)
+        } else if self.is_head_overdue() {
+            (Reason::NO_ERROR, Ending::HeadTimeout)
+        } else if self.is_idle_for_too_long() {
+            (Reason::NO_ERROR, Ending::Done)
+        } else {
+            return None;
+        })
+    }
+}
+
 /// How a connection has been told to end.
 #[derive(Debug, Default)]
 struct Ends {
     /// After the requests that are on their way.
     is_draining: bool,
-    /// At once.
-    is_closing: bool,
+    /// At once, and why.
+    closing: Option<Ending>,
 }
 
 type Accepted = (Request<h2::RecvStream>, h2::server::SendResponse<Bytes>);
@@ -113,19 +130,21 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
                 accept(accepted);
                 continue;
             }
-            Poll::Ready(Some(Err(error))) if error.is_library() && !state.is_abused() => {
-                return Poll::Ready(Ending::Malformed);
+            Poll::Ready(ended) => {
+                let is_malformed = matches!(ended, Some(Err(error)) if error.is_library());
+                return Poll::Ready(ends.closing.unwrap_or(if is_malformed {
+                    Ending::Malformed
+                } else {
+                    Ending::Done
+                }));
             }
-            Poll::Ready(_) => return Poll::Ready(Ending::Done),
             Poll::Pending => {}
         }
-        let is_closing = state.is_abused() || state.is_idle_for_too_long();
-        if is_closing && !std::mem::replace(&mut ends.is_closing, true) {
-            connection.abrupt_shutdown(if state.is_abused() {
-                Reason::ENHANCE_YOUR_CALM
-            } else {
-                Reason::NO_ERROR
-            });
+        if ends.closing.is_none()
+            && let Some((reason, ending)) = state.must_close()
+        {
+            ends.closing = Some(ending);
+            connection.abrupt_shutdown(reason);
         } else if registration.is_draining(state.awaited())
             && !std::mem::replace(&mut ends.is_draining, true)
         {

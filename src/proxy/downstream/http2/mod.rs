@@ -11,6 +11,7 @@
 mod body;
 mod connection;
 mod date;
+mod heads;
 mod state;
 mod stream;
 

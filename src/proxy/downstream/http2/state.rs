@@ -21,6 +21,8 @@ use crate::proxy::downstream::timeouts::Timeouts;
 #[derive(Debug)]
 pub(crate) struct Http2State {
     pub(in crate::proxy::downstream) socket: Rc<Socket>,
+    /// By when a head that has begun must be complete.
+    head: Rc<Deadline>,
     sweep: Rc<Sweep>,
     timeouts: Timeouts,
     /// Whether its preface has come.
@@ -66,6 +68,7 @@ impl Http2State {
     ) -> Rc<Self> {
         Rc::new(Self {
             socket,
+            head: sweep.deadline(),
             sweep: Rc::clone(sweep),
             timeouts,
             has_begun: Cell::new(false),
@@ -115,6 +118,22 @@ impl Http2State {
         }
     }
 
+    /// Notes whether a head has begun and is not complete.
+    pub(super) fn await_head(&self, is_open: bool) {
+        if is_open != self.head.is_armed() {
+            if is_open {
+                self.head.arm(self.timeouts.header);
+            } else {
+                self.head.disarm();
+            }
+        }
+    }
+
+    /// Whether a head was not completed in time.
+    pub(super) fn is_head_overdue(&self) -> bool {
+        self.head.is_over()
+    }
+
     /// Whether no request came in time.
     pub(super) fn is_idle_for_too_long(&self) -> bool {
         self.requests.get() == 0 && self.socket.read.is_over()
@@ -147,6 +166,7 @@ impl Http2State {
     pub(super) fn register(&self, cx: &Context<'_>) {
         register(&self.task, cx);
         self.socket.read.register(cx);
+        self.head.register(cx);
     }
 
     fn wake(&self) {

@@ -1,0 +1,224 @@
+//! Notices a head that is begun and not completed.
+//!
+//! `h2` says nothing of a request before its head is complete, and no other frame may come in between
+//! (RFC 9113, section 4.3). So the lengths, types and flags of frames are followed as they are read.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::state::Http2State;
+
+/// A connection whose frames are followed.
+#[derive(Debug)]
+pub(super) struct Followed<T> {
+    io: T,
+    state: Rc<Http2State>,
+    frames: Frames,
+}
+
+/// Where the next byte belongs in the frames of a connection.
+#[derive(Debug)]
+struct Frames {
+    place: Place,
+    /// The header of the latest frame, as far as it has come: length (3 bytes), type, flags, stream
+    /// (RFC 9113, section 4.1).
+    header: [u8; HEADER_BYTES],
+    /// Whether the fields of a head, or of trailers, are incomplete.
+    is_head_open: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In the preface, of which this many bytes are left.
+    Preface(usize),
+    /// In a frame's header, of which this many bytes have come.
+    Header(usize),
+    /// In a frame's payload, of which this many bytes are left.
+    Payload(usize),
+}
+
+const HEADER_BYTES: usize = 9;
+const PREFACE_BYTES: usize = 24;
+/// Types of frames that carry fields, and the flag of the last of them.
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+impl<T> Followed<T> {
+    /// Follows the frames of a fresh connection.
+    pub(super) fn new(io: T, state: Rc<Http2State>) -> Self {
+        let frames = Frames {
+            place: Place::Preface(PREFACE_BYTES),
+            header: [0; HEADER_BYTES],
+            is_head_open: false,
+        };
+        Self { io, state, frames }
+    }
+}
+
+impl Frames {
+    fn follow(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (Place::Preface(left) | Place::Payload(left)) = self.place else {
+                bytes = self.follow_header(bytes);
+                continue;
+            };
+            let taken = left.min(bytes.len());
+            bytes = &bytes[taken..];
+            self.place = match self.place {
+                Place::Preface(_) if taken < left => Place::Preface(left - taken),
+                Place::Payload(_) if taken < left => Place::Payload(left - taken),
+                Place::Payload(_) => {
+                    self.end_frame();
+                    Place::Header(0)
+                }
+                _ => Place::Header(0),
+            };
+        }
+    }
+
+    /// Follows a frame's header, and returns what comes behind it.
+    fn follow_header<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Place::Header(come) = self.place else {
+            return bytes;
+        };
+        let taken = (HEADER_BYTES - come).min(bytes.len());
+        self.header[come..come + taken].copy_from_slice(&bytes[..taken]);
+        self.place = Place::Header(come + taken);
+        if come + taken == HEADER_BYTES {
+            let [a, b, c, kind, ..] = self.header;
+            self.is_head_open |= matches!(kind, HEADERS | CONTINUATION);
+            self.place = match u32::from_be_bytes([0, a, b, c]) as usize {
+                0 => {
+                    self.end_frame();
+                    Place::Header(0)
+                }
+                left => Place::Payload(left),
+            };
+        }
+        &bytes[taken..]
+    }
+
+    fn end_frame(&mut self) {
+        let [_, _, _, kind, flags, ..] = self.header;
+        if matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0 {
+            self.is_head_open = false;
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Followed<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        self.frames.follow(&buf.filled()[before..]);
+        self.state.await_head(self.frames.is_head_open);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Followed<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).expect("a short frame");
+        [&[0, 0, length, kind, flags, 0, 0, 0, 1], payload].concat()
+    }
+
+    #[test]
+    fn head_is_open_from_its_first_frame_to_the_end_of_its_last_in_pieces_of_any_size() {
+        let preface = [0; PREFACE_BYTES].to_vec();
+        let (data, ping) = (frame(0, 4, b"12345"), frame(6, 0, &[0; 8]));
+        let cases = [
+            (
+                vec![preface.clone(), frame(HEADERS, END_HEADERS, b"abc")],
+                false,
+            ),
+            (
+                vec![preface.clone(), frame(HEADERS, END_HEADERS, b"")],
+                false,
+            ),
+            (vec![preface.clone(), frame(HEADERS, 0, b"abc")], true),
+            (
+                vec![
+                    preface.clone(),
+                    frame(HEADERS, 0, b"abc"),
+                    frame(CONTINUATION, 0, b""),
+                ],
+                true,
+            ),
+            (
+                vec![
+                    preface.clone(),
+                    data,
+                    frame(HEADERS, 0, b"a"),
+                    frame(CONTINUATION, END_HEADERS, b"b"),
+                    ping,
+                ],
+                false,
+            ),
+            (
+                vec![
+                    preface.clone(),
+                    frame(HEADERS, END_HEADERS, b"abc")[..11].to_vec(),
+                ],
+                true,
+            ),
+            (
+                vec![preface, frame(HEADERS, END_HEADERS, b"abc")[..8].to_vec()],
+                false,
+            ),
+        ];
+        for (pieces, is_open) in cases {
+            let bytes = pieces.concat();
+            for size in 1..=bytes.len() {
+                let mut frames = Frames {
+                    place: Place::Preface(PREFACE_BYTES),
+                    header: [0; HEADER_BYTES],
+                    is_head_open: false,
+                };
+                bytes.chunks(size).for_each(|piece| frames.follow(piece));
+                assert_eq!(frames.is_head_open, is_open, "{pieces:?} by {size}");
+            }
+        }
+    }
+}
