@@ -27,6 +27,8 @@ pub(crate) struct Http2State {
     timeouts: Timeouts,
     /// Whether its preface has come.
     has_begun: Cell<bool>,
+    /// Whether it ends after the requests that are on their way.
+    is_draining: Cell<bool>,
     /// Requests that are being worked on.
     requests: Cell<usize>,
     /// How many more streams were reset before their answers than were answered.
@@ -72,6 +74,7 @@ impl Http2State {
             sweep: Rc::clone(sweep),
             timeouts,
             has_begun: Cell::new(false),
+            is_draining: Cell::new(false),
             requests: Cell::new(0),
             resets: Cell::new(0),
             date: Date::default(),
@@ -113,8 +116,17 @@ impl Http2State {
 
     /// Lets a connection without requests end soon, because the gateway drains.
     pub(super) fn drain(&self) {
+        self.is_draining.set(true);
         if self.requests.get() == 0 {
-            self.socket.read.arm(DRAIN_IDLE.min(self.timeouts.idle));
+            self.socket.read.arm(self.idle_timeout());
+        }
+    }
+
+    fn idle_timeout(&self) -> Duration {
+        if self.is_draining.get() {
+            DRAIN_IDLE.min(self.timeouts.idle)
+        } else {
+            self.timeouts.idle
         }
     }
 
@@ -178,7 +190,7 @@ impl Http2State {
     fn end_request(&self) {
         self.requests.set(self.requests.get() - 1);
         if self.requests.get() == 0 {
-            self.socket.read.arm(self.timeouts.idle);
+            self.socket.read.arm(self.idle_timeout());
             self.wake();
         }
     }
