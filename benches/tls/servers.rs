@@ -1,0 +1,208 @@
+//! The gateways of the benchmark: how each is configured and started.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::support::servers::{self, Process, alone, await_port, nginx, nginx_frame, pinned};
+
+const ORIGIN: u16 = 19_200;
+const NGINX: u16 = 19_201;
+const HAPROXY: u16 = 19_202;
+/// The first Tollgate's; the others' follow.
+const TOLLGATE: u16 = 19_203;
+
+/// A gateway under test.
+pub struct Gateway {
+    pub name: String,
+    pub port: u16,
+    pub process: Process,
+}
+
+/// The certificate of all gateways, which is its own authority.
+pub struct Material {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// The certificate as clients trust it.
+    pub der: Vec<u8>,
+}
+
+impl Material {
+    pub fn make(folder: &Path) -> Self {
+        let [certificate, key, der] =
+            ["server.pem", "server.key", "server.der"].map(|name| folder.join(name));
+        let mut request = Command::new("openssl");
+        request.args(["req", "-x509", "-nodes", "-newkey", "ec", "-days", "2"]);
+        request.args(["-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+        request.args(["-subj", "/CN=localhost"]);
+        request.args(["-addext", "subjectAltName=DNS:localhost"]);
+        request.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+        run(request
+            .arg("-keyout")
+            .arg(&key)
+            .arg("-out")
+            .arg(&certificate));
+        let mut convert = Command::new("openssl");
+        convert.args(["x509", "-outform", "DER"]);
+        run(convert.arg("-in").arg(&certificate).arg("-out").arg(&der));
+        Self {
+            der: fs::read(der).expect("a certificate"),
+            certificate,
+            key,
+        }
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("openssl runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Ends the process if something that the benchmark runs is not installed, and says what.
+pub fn check_packages() {
+    let has = |name| servers::program(name).is_some();
+    servers::check_packages(&[
+        (has("taskset"), "util-linux"),
+        (has("h2load"), "nghttp2-client"),
+        (has("nginx"), "nginx-light"),
+        (has("haproxy"), "haproxy"),
+        (has("openssl"), "openssl"),
+    ]);
+}
+
+/// Puts this process and all that it starts on core 1, unless told otherwise.
+pub fn pin_this_process() {
+    let mut command = Command::new("taskset");
+    command.args(["-a", "-p", "-c", "1"]);
+    command.arg(std::process::id().to_string());
+    let status = command.stdout(Stdio::null()).status();
+    assert!(status.expect("taskset runs").success(), "there is a core 1");
+}
+
+pub fn origin(folder: &Path) -> Process {
+    let body = "x".repeat(100);
+    let http = format!(
+        "server {{ listen 127.0.0.1:{ORIGIN} backlog=4096; location / {{ return 200 '{body}'; }} }}"
+    );
+    let process = nginx(folder, "origin", 1, &nginx_frame("", 4096, &http));
+    await_port(ORIGIN);
+    process
+}
+
+/// Starts every gateway, nginx first.
+pub fn gateways(folder: &Path, material: &Material) -> Vec<Gateway> {
+    let gateway = |name: &str, port, process| Gateway {
+        name: name.to_owned(),
+        port,
+        process,
+    };
+    let mut gateways = vec![
+        gateway(
+            "nginx",
+            NGINX,
+            nginx(folder, "nginx", 0, &nginx_conf(material)),
+        ),
+        gateway("HAProxy", HAPROXY, haproxy(folder, material)),
+    ];
+    let own = concat!("Tollgate=", env!("CARGO_BIN_EXE_tollgate"));
+    let builds = env::var("TOLLGATE_BIN").unwrap_or_else(|_| own.to_owned());
+    for (build, port) in builds.split_whitespace().zip(TOLLGATE..) {
+        let (name, path) = build.split_once('=').unwrap_or(("Tollgate", build));
+        let path = fs::canonicalize(path).expect("TOLLGATE_BIN names a file");
+        let conf = tollgate_conf(port, material);
+        let process = servers::tollgate(&path.display().to_string(), folder, name, &conf);
+        gateways.push(gateway(name, port, process));
+    }
+    for gateway in &gateways {
+        await_port(gateway.port);
+    }
+    gateways
+}
+
+fn haproxy(folder: &Path, material: &Material) -> Process {
+    // It wants both in one file.
+    let both = [&material.certificate, &material.key]
+        .map(|file| fs::read_to_string(file).expect("a PEM file"));
+    let pem = folder.join("both.pem");
+    fs::write(&pem, both.concat()).expect("a certificate");
+    let file = folder.join("haproxy.cfg");
+    fs::write(&file, haproxy_conf(&pem)).expect("a configuration");
+    let mut command = pinned(0, "haproxy");
+    command.arg("-db").arg("-f").arg(&file);
+    alone(command.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
+fn nginx_conf(material: &Material) -> String {
+    let (certificate, key) = (material.certificate.display(), material.key.display());
+    nginx_frame(
+        "",
+        4096,
+        &format!(
+            "limit_req_zone $binary_remote_addr zone=open:10m rate=1000000r/s;
+             upstream origin {{ server 127.0.0.1:{ORIGIN}; keepalive 256; keepalive_requests 1000000000; }}
+             server {{
+                 listen 127.0.0.1:{NGINX} ssl http2 backlog=4096;
+                 ssl_certificate {certificate};
+                 ssl_certificate_key {key};
+                 ssl_protocols TLSv1.2 TLSv1.3;
+                 ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
+                 proxy_http_version 1.1;
+                 proxy_set_header Connection '';
+                 proxy_set_header Host $host;
+                 proxy_set_header X-Forwarded-For $remote_addr;
+                 proxy_set_header X-Forwarded-Proto $scheme;
+                 location / {{ limit_req zone=open burst=1000000 nodelay; proxy_pass http://origin; }}
+             }}"
+        ),
+    )
+}
+
+fn haproxy_conf(pem: &Path) -> String {
+    let pem = pem.display();
+    format!(
+        "global
+             nbthread 1
+             maxconn 4096
+             ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
+         defaults
+             mode http
+             timeout connect 5s
+             timeout client 60s
+             timeout server 60s
+         frontend public
+             bind 127.0.0.1:{HAPROXY} ssl crt {pem} alpn h2,http/1.1
+             option forwardfor
+             stick-table type ip size 100k expire 60s store http_req_rate(60s)
+             http-request track-sc0 src
+             http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}
+             default_backend origin
+         backend origin
+             http-reuse always
+             server origin 127.0.0.1:{ORIGIN}\n"
+    )
+}
+
+fn tollgate_conf(port: u16, material: &Material) -> String {
+    let (certificate, key) = (material.certificate.display(), material.key.display());
+    format!(
+        "workers = 1
+         [listeners.public]
+         address = '127.0.0.1:{port}'
+         [listeners.public.tls]
+         certificates = [{{ certificate = '{certificate}', key = '{key}' }}]
+         [admin]
+         address = 'off'
+         [log]
+         access = 'off'
+         [upstreams.origin]
+         endpoints = ['http://127.0.0.1:{ORIGIN}']
+         [policies.open]
+         quota = '1000000000 per minute'
+         [[routes]]
+         path = '/*'
+         upstream = 'origin'
+         policies = ['open']
+         "
+    )
+}
