@@ -223,6 +223,11 @@ impl Exchange<'_> {
         read
     }
 
+    /// Returns the body, as far as it was read.
+    pub fn body(&self) -> Vec<u8> {
+        self.shared.log().requests[self.index].body.clone()
+    }
+
     /// Writes raw bytes.
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.wire.write(bytes.as_ref())

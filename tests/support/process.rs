@@ -76,6 +76,15 @@ impl Process {
         process
     }
 
+    /// Returns the most memory that was ever resident, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("the process lives");
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = kib.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.expect("a number of KiB") * 1024
+    }
+
     /// Returns the path of the file it reads.
     pub fn file(&self) -> &Path {
         &self.file

@@ -1,0 +1,130 @@
+//! What HTTP/2 can say and HTTP/1.1 reads as something else (threat model, S20), and what both say alike.
+
+use serde_json::{Value, json};
+
+use crate::foreign::{client, http2};
+use crate::support::{Config, Origin, Recorded, start};
+
+#[test]
+fn no_request_that_http1_could_read_differently_reaches_an_origin() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    client("desync.py", &[&running.public.port().to_string()]);
+    for request in origin.requests() {
+        match request.target() {
+            "/good" => {}
+            // Its head was good. The rest was not, so it has no end.
+            "/body" => assert!(!request.is_complete, "{request:#?}"),
+            _ => panic!("at the origin: {request:#?}"),
+        }
+    }
+}
+
+/// What follows `:method`, `:scheme` and `:path`, a body and trailers; and what the origin reads.
+type Row = (&'static str, Value, &'static str);
+
+fn rows() -> [Row; 7] {
+    [
+        (
+            "GET",
+            json!({ "fields": [[":authority", "a.test:81"], ["cookie", "a=1"], ["x-a", "1"], ["cookie", "b=2"],
+                ["x-a", "2"], ["cookie", "c=3; d=4"]] }),
+            "GET /a?b=c; host: a.test:81; cookie: a=1; b=2; c=3; d=4; x-a: 1; x-a: 2",
+        ),
+        (
+            "GET",
+            json!({ "fields": [["host", "a.test"], ["te", "trailers"]] }),
+            "GET /a?b=c; host: a.test; connection: te; te: trailers",
+        ),
+        (
+            "GET",
+            json!({ "fields": [[":authority", "a.test"], ["host", "a.test"], ["x-empty", ""], ["x-tab", "a\tb"]] }),
+            "GET /a?b=c; host: a.test; x-empty: ; x-tab: a\tb",
+        ),
+        (
+            "POST",
+            json!({ "fields": [[":authority", "a.test"]], "body": "hello" }),
+            "POST /a?b=c; host: a.test; transfer-encoding: chunked; hello",
+        ),
+        (
+            "POST",
+            json!({ "fields": [[":authority", "a.test"], ["content-length", "5"]], "body": "hello" }),
+            "POST /a?b=c; host: a.test; content-length: 5; hello",
+        ),
+        (
+            "POST",
+            json!({ "fields": [[":authority", "a.test"], ["content-length", "0"]] }),
+            "POST /a?b=c; host: a.test; content-length: 0",
+        ),
+        (
+            "POST",
+            json!({ "fields": [[":authority", "a.test"], ["trailer", "x-sum"]], "body": "hello",
+                "trailers": [["x-sum", "5"], ["x-other", "1"]] }),
+            "POST /a?b=c; host: a.test; trailer: x-sum; transfer-encoding: chunked; hello; x-sum: 5",
+        ),
+    ]
+}
+
+#[test]
+fn a_request_is_the_same_whichever_version_brings_it() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let requests: Vec<Value> = rows()
+        .into_iter()
+        .map(|(method, mut request, _)| {
+            let head = json!([
+                [":method", method],
+                [":scheme", "http"],
+                [":path", "/a?b=c"]
+            ]);
+            let fields = request["fields"].as_array_mut().expect("a list");
+            fields.splice(0..0, head.as_array().expect("a list").clone());
+            request
+        })
+        .collect();
+    let answers = http2(running.public.port(), &json!(requests));
+    for answer in answers.as_array().expect("a list") {
+        assert_eq!(
+            (&answer[0], &answer[2]),
+            (&json!("200"), &json!("ok")),
+            "{answers:#}"
+        );
+    }
+    let seen: Vec<String> = origin.requests().iter().map(told).collect();
+    let expected: Vec<_> = rows()
+        .into_iter()
+        .map(|(_, _, expected)| expected)
+        .collect();
+    assert_eq!(seen, expected);
+}
+
+/// A request without what the gateway says of its client; Host first, the rest in order of their names.
+fn told(request: &Recorded) -> String {
+    let ours = ["forwarded", "cdn-loop", "x-request-id"];
+    let (start, version) = request.head.start.rsplit_once(' ').expect("a request line");
+    assert_eq!(version, "HTTP/1.1");
+    let mut fields: Vec<_> = request
+        .head
+        .fields
+        .iter()
+        .filter(|(name, _)| {
+            let name = name.to_ascii_lowercase();
+            !ours.contains(&name.as_str()) && !name.starts_with("x-forwarded-")
+        })
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .collect();
+    fields.sort_by(|a, b| (a.0 != "host", &a.0).cmp(&(b.0 != "host", &b.0)));
+    let fields = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"));
+    let body = String::from_utf8_lossy(&request.body).into_owned();
+    let trailers = request
+        .trailers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"));
+    let parts = [start.to_owned()].into_iter().chain(fields);
+    let parts = parts
+        .chain((!body.is_empty()).then_some(body))
+        .chain(trailers);
+    parts.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,8 @@
+//! What stands at the edge: TLS, HTTP/2 and what they carry, asked by clients that share no code with the gateway.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod abuses;
+mod desync;
+mod foreign;
