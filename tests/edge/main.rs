@@ -6,3 +6,4 @@ mod support;
 mod abuses;
 mod desync;
 mod foreign;
+mod streams;

@@ -1,0 +1,149 @@
+//! Streams, heads and windows up to their bounds, and clients that stop half way.
+
+use std::io::Result;
+use std::thread;
+
+use crate::foreign::client;
+use crate::support::{
+    After, Client, Config, Flow, Gate, Origin, Process, Running, eventually, get, secs, start,
+};
+
+#[track_caller]
+fn scenario(running: &Running, name: &str) {
+    client("streams.py", &[&running.public.port().to_string(), name]);
+}
+
+#[test]
+fn a_hundred_streams_are_served_at_once_and_the_others_refused_before_they_begin() {
+    let gate = Gate::default();
+    let origin = Origin::scripted({
+        let gate = gate.clone();
+        move |exchange| {
+            gate.wait();
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+            Ok(After::Keep)
+        }
+    });
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    thread::scope(|scope| {
+        scope.spawn(|| scenario(&running, "crowd"));
+        origin.wait_for_requests(100);
+        gate.open();
+    });
+    assert_eq!(
+        origin.requests().len(),
+        101,
+        "with the one that shows that the connection goes on"
+    );
+}
+
+#[test]
+fn heads_are_bounded() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    scenario(&running, "heads");
+    assert_eq!(origin.requests().len(), 2);
+}
+
+/// Answers `/large` with more than anything holds.
+fn endless() -> Origin {
+    Origin::scripted(|exchange| -> Result<After> {
+        if exchange.head.start.contains(" /large ") {
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+            let piece = vec![b'x'; 256 * 1024];
+            loop {
+                exchange.write(&piece)?;
+            }
+        }
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        Ok(After::Keep)
+    })
+}
+
+/// What a hundred answers that nobody takes may hold: a buffer of 64 KiB each, and what was read for it.
+const STALLED_MAX: u64 = 100 * 128 * 1024 + (8 << 20);
+
+#[test]
+fn answers_that_no_window_is_opened_for_are_ended_and_take_bounded_memory() {
+    let origin = endless();
+    let config = Config::to(origin.url())
+        .listener("body_timeout = '1s'")
+        .route("/*", "");
+    let process = Process::start(&config);
+    get(process.public, "/", "");
+    let before = process.peak_memory();
+    client(
+        "streams.py",
+        &[&process.public.port().to_string(), "unopened"],
+    );
+    let taken = process.peak_memory() - before;
+    assert!(taken < STALLED_MAX, "{taken} bytes");
+}
+
+#[test]
+fn windows_are_kept_to_the_byte() {
+    let origin = Origin::plain();
+    scenario(
+        &start(&Config::to(origin.url()).route("/*", "")),
+        "slow_reader",
+    );
+}
+
+#[test]
+fn a_client_that_falls_silent_is_ended_by_its_deadline() {
+    let origin = Origin::plain();
+    let config =
+        Config::to(origin.url()).upstream("response_timeout = '24h'\nbody_timeout = '24h'");
+    let running = start(&config.route("/*", ""));
+    let _flow = Flow::of(&running.clock, secs(1));
+    scenario(&running, "silent");
+}
+
+#[test]
+fn what_either_side_breaks_off_ends_one_stream() {
+    let origin = Origin::scripted(|exchange| {
+        let start = exchange.head.start.clone();
+        if start.contains(" /broken ") {
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")?;
+            return Ok(After::Close);
+        }
+        if start.contains(" /early ") {
+            exchange.write("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")?;
+            return Ok(After::Close);
+        }
+        exchange.read_body()?;
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        Ok(After::Keep)
+    });
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    scenario(&running, "aborts");
+    let requests = origin.requests();
+    let mut uploads = requests.iter().filter(|x| x.target() == "/upload");
+    assert!(uploads.all(|upload| !upload.is_complete), "{requests:#?}");
+}
+
+#[test]
+fn streams_are_answered_behind_a_goaway_when_the_gateway_ends() {
+    let gate = Gate::default();
+    let origin = Origin::scripted({
+        let gate = gate.clone();
+        move |exchange| {
+            gate.wait();
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+            Ok(After::Keep)
+        }
+    });
+    let mut process = Process::start(&Config::to(origin.url()).route("/*", ""));
+    let port = process.public.port().to_string();
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| client("streams.py", &[&port, "shutdown"]));
+        origin.wait_for_requests(8);
+        process.signal("TERM");
+        eventually("nobody listens", || {
+            Client::try_connect(process.public).err()
+        });
+        gate.open();
+        asking.join().expect("every stream is answered");
+    });
+    assert!(process.wait().success());
+}
