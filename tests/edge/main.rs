@@ -6,4 +6,8 @@ mod support;
 mod abuses;
 mod desync;
 mod foreign;
+mod handshakes;
+mod programs;
+mod secure;
+mod secure_exchanges;
 mod streams;

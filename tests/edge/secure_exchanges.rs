@@ -1,0 +1,107 @@
+//! What HTTP/1.1 does on its socket, through TLS: deadlines, early answers, reloads, ends.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use crate::secure::{Secure, tls, trusting};
+use crate::support::redis::{Authority, Certificate};
+use crate::support::{Config, Flow, Process, Running, eventually, secs, start};
+
+fn local() -> (Authority, Certificate, Arc<ClientConfig>) {
+    let authority = Authority::new();
+    let certificate = authority.sign_local();
+    let client = Arc::new(trusting(&authority, None));
+    (authority, certificate, client)
+}
+
+fn connect(running: &Running, client: &Arc<ClientConfig>) -> Secure {
+    Secure::connect(running.public, client, Some("localhost")).expect("a handshake")
+}
+
+#[test]
+fn a_late_head_is_answered_and_the_connection_ends_properly() {
+    let (_authority, certificate, client) = local();
+    let config = Config::to("builtin:status/200").listener(&tls(&[&certificate], ""));
+    let running = start(&config.route("/*", ""));
+    let mut slow = connect(&running, &client);
+    slow.send("GET / HTTP/1.1\r\nHost: local")
+        .expect("it reads");
+    let _flow = Flow::of(&running.clock, secs(1));
+    let told = String::from_utf8(slow.rest().expect("an end with close_notify")).expect("text");
+    assert!(told.starts_with("HTTP/1.1 408 "), "{told:?}");
+}
+
+#[test]
+fn whoever_uploads_receives_an_early_answer() {
+    let (_authority, certificate, client) = local();
+    let config = Config::to("builtin:status/200")
+        .listener(&tls(&[&certificate], ""))
+        .policy("p", "quota = '1 per week'\npartition = []")
+        .route("/*", "policies = ['p']")
+        .route("/small", "max_body_bytes = 1000");
+    let running = start(&config);
+    assert_eq!(
+        connect(&running, &client)
+            .get("localhost")
+            .expect("an answer")
+            .0,
+        200
+    );
+    for (path, status) in [("/", 429), ("/small", 413)] {
+        let mut uploading = connect(&running, &client);
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n");
+        uploading.send(head).expect("it reads");
+        // Far more than buffers hold; the gateway takes it until the client has read its answer.
+        for _ in 0..64 {
+            uploading.send(vec![b'x'; 256 * 1024]).expect("it reads on");
+        }
+        assert_eq!(uploading.answer().expect("an answer").0, status, "{path}");
+        assert_eq!(uploading.rest().expect("an end with close_notify"), b"");
+    }
+}
+
+#[test]
+fn a_reload_gives_new_handshakes_the_new_certificate_and_cuts_nobody() {
+    let (authority, certificate, client) = local();
+    let config = Config::to("builtin:status/200").listener(&tls(&[&certificate], ""));
+    let process = Process::start(&config.route("/*", ""));
+    let connect =
+        || Secure::connect(process.public, &client, Some("localhost")).expect("a handshake");
+    let mut old = connect();
+    let first = old.certificate();
+    assert_eq!(old.get("localhost").expect("an answer").0, 200);
+    let next = authority.sign("next", &["DNS:localhost"]);
+    fs::copy(&next.file, &certificate.file).expect("the directory is writable");
+    // The key is still the old one.
+    process.signal("HUP");
+    process.wait_for_line(&["cannot reload"]);
+    assert_eq!(connect().certificate(), first);
+    fs::copy(&next.key, &certificate.key).expect("the directory is writable");
+    process.signal("HUP");
+    eventually("the new certificate is shown", || {
+        (connect().certificate() != first).then_some(())
+    });
+    assert_eq!(old.get("localhost").expect("an answer").0, 200);
+}
+
+#[test]
+fn an_idle_connection_ends_properly_when_the_gateway_does() {
+    let (_authority, certificate, client) = local();
+    let config = Config::to("builtin:status/200").listener(&tls(&[&certificate], ""));
+    let mut process = Process::start(&config.route("/*", ""));
+    let mut idle =
+        Secure::connect(process.public, &client, Some("localhost")).expect("a handshake");
+    assert_eq!(idle.get("localhost").expect("an answer").0, 200);
+    process.signal("TERM");
+    assert_eq!(
+        idle.rest().map_err(|error| error.kind()),
+        Ok(Vec::<u8>::new()),
+        "{:?}",
+        ErrorKind::UnexpectedEof
+    );
+    assert!(process.wait().success());
+}
