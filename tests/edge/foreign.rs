@@ -1,8 +1,8 @@
 //! Programs that the tests run as clients.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
@@ -10,6 +10,67 @@ use serde_json::Value;
 #[track_caller]
 pub fn client(script: &str, arguments: &[&str]) -> String {
     finish(command(script, arguments), "")
+}
+
+/// A script that serves until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub port: u16,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    /// Starts a script that prints its port.
+    #[track_caller]
+    pub fn start(script: &str, arguments: &[&str]) -> Self {
+        let mut server = Self::talking(script, arguments);
+        server.port = server.line().parse().expect("a port");
+        server
+    }
+
+    /// Starts a script that prints lines and reads one now and then.
+    #[track_caller]
+    pub fn talking(script: &str, arguments: &[&str]) -> Self {
+        let mut command = command(script, arguments);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Debian's python3 is installed");
+        let printed = child.stdout.take().expect("a piped stream");
+        Self {
+            child,
+            port: 0,
+            lines: BufReader::new(printed).lines(),
+        }
+    }
+
+    /// Returns the next line that it prints.
+    #[track_caller]
+    pub fn line(&mut self) -> String {
+        let line = self.lines.next().expect("it prints a line before it ends");
+        line.expect("text")
+    }
+
+    /// Sends it a line.
+    pub fn go_on(&mut self) {
+        let stdin = self.child.stdin.as_mut().expect("a piped stream");
+        stdin.write_all(b"\n").expect("it reads");
+    }
+
+    /// Waits for it to end by itself, in success.
+    #[track_caller]
+    pub fn wait(mut self) {
+        let status = self.child.wait().expect("a child can be waited for");
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Sends requests over one HTTP/2 connection, and returns what came of each.

@@ -11,3 +11,4 @@ mod programs;
 mod secure;
 mod secure_exchanges;
 mod streams;
+mod websocket;

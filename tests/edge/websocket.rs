@@ -1,0 +1,75 @@
+//! WebSocket between a foreign client and a foreign server.
+
+use crate::foreign::{Server, client};
+use crate::secure::tls;
+use crate::support::redis::Authority;
+use crate::support::{Config, Origin, Process, get, ratelimit, start};
+
+const ECHO: &str = "websockets_echo.py";
+
+fn to(server: &Server) -> Config {
+    Config::to(format!("http://127.0.0.1:{}", server.port))
+}
+
+#[test]
+fn messages_of_every_size_pass_both_ways_in_clear_and_encrypted() {
+    let server = Server::start(ECHO, &["serve"]);
+    let authority = Authority::new();
+    let secure = tls(&[&authority.sign_local()], "");
+    let secure = format!("[listeners.secure]\naddress = '127.0.0.1:0'\n{secure}");
+    let running = start(&to(&server).route("/*", "").with(&secure));
+    let port = |listener| {
+        running
+            .gateway
+            .address(listener)
+            .expect("it is in the file")
+            .port()
+            .to_string()
+    };
+    client(ECHO, &["ask", &port("public")]);
+    client(
+        ECHO,
+        &[
+            "ask",
+            &port("secure"),
+            &authority.file().display().to_string(),
+        ],
+    );
+}
+
+#[test]
+fn http2_carries_websocket_beside_other_streams() {
+    let server = Server::start(ECHO, &["serve"]);
+    let plain = Origin::plain();
+    let beside = format!(
+        "[upstreams.plain]\nendpoints = ['{}']\n[[routes]]\npath = '/plain'\nupstream = 'plain'",
+        plain.url()
+    );
+    let running = start(&to(&server).route("/*", "").with(&beside));
+    client(ECHO, &["tunnel", &running.public.port().to_string()]);
+}
+
+#[test]
+fn an_upgrade_is_one_request_to_its_policies() {
+    let server = Server::start(ECHO, &["serve"]);
+    let config = to(&server)
+        .policy("p", "quota = '1000 per day'\npartition = []")
+        .route("/*", "policies = ['p']");
+    let running = start(&config);
+    let mut held = Server::talking(ECHO, &["hold", &running.public.port().to_string()]);
+    assert_eq!(held.line(), "held");
+    let left = ratelimit::remaining(&get(running.public, "/", ""), "p");
+    assert_eq!(left, 998, "the upgrade, and what asks");
+}
+
+#[test]
+fn a_tunnel_ends_with_the_gateway() {
+    let server = Server::start(ECHO, &["serve"]);
+    let config = to(&server).top("shutdown_grace = '1s'").route("/*", "");
+    let mut process = Process::start(&config);
+    let mut held = Server::talking(ECHO, &["hold", &process.public.port().to_string()]);
+    assert_eq!(held.line(), "held");
+    process.signal("TERM");
+    assert_eq!(held.line(), "closed");
+    assert!(process.wait().success());
+}
