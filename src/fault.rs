@@ -30,6 +30,8 @@ pub enum Reason {
     HeadIncomplete,
     /// The head did not arrive within `header_timeout`.
     HeadTimeout,
+    /// A client of HTTP/2 reset too many streams before they were answered.
+    TooManyResets,
     /// A client and the listener did not agree on how to encrypt.
     HandshakeFailed,
     /// The TLS handshake was not complete within `handshake_timeout`.
@@ -104,11 +106,12 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
         Self::HeadTimeout,
+        Self::TooManyResets,
         Self::HandshakeFailed,
         Self::HandshakeTimeout,
         Self::Misdirected,
@@ -147,6 +150,7 @@ impl Reason {
             Self::HeadTooLarge => "too_large",
             Self::HeadIncomplete => "incomplete",
             Self::HeadTimeout => "timeout",
+            Self::TooManyResets => "too_many_resets",
             Self::HandshakeFailed => "handshake_failed",
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Misdirected => "misdirected",
@@ -186,6 +190,7 @@ impl Reason {
             | Self::HeadTooLarge
             | Self::HeadIncomplete
             | Self::HeadTimeout
+            | Self::TooManyResets
             | Self::HandshakeFailed
             | Self::HandshakeTimeout
             | Self::Misdirected
@@ -240,6 +245,7 @@ impl Reason {
         !matches!(
             self,
             Self::HeadIncomplete
+                | Self::TooManyResets
                 | Self::HandshakeFailed
                 | Self::HandshakeTimeout
                 | Self::ClientGone

@@ -9,7 +9,7 @@ use http_body_util::Full;
 
 use super::downstream::body::{RequestBody, RequestBodyError};
 use super::exchange::Exchange;
-use super::tunnel::{TunnelBody, TunnelTimeout};
+use super::tunnel::{BrokenTunnel, TunnelBody};
 use super::upstream::builtin::BuiltinBody;
 use super::upstream::{Switched, UpstreamBody, UpstreamBodyError};
 use crate::fault::Reason;
@@ -45,7 +45,7 @@ pub(crate) enum ResponseBodyError {
     #[error(transparent)]
     Client(#[from] RequestBodyError),
     #[error(transparent)]
-    Tunnel(#[from] TunnelTimeout),
+    Tunnel(#[from] BrokenTunnel),
 }
 
 impl Content {
@@ -61,7 +61,8 @@ impl ResponseBodyError {
         let request = match self {
             Self::Client(error) => Some(error),
             Self::Upstream(error) => error.body_error(),
-            Self::Tunnel(TunnelTimeout) => return Reason::TunnelTimeout,
+            Self::Tunnel(BrokenTunnel::Timeout) => return Reason::TunnelTimeout,
+            Self::Tunnel(BrokenTunnel::Origin) => return Reason::ResponseAborted,
         };
         match (request, self) {
             (Some(RequestBodyError::TooLarge), _) => Reason::BodyTooLarge,

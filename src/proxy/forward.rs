@@ -80,13 +80,15 @@ impl Journey<'_> {
         match response {
             Some(Ok(response)) => {
                 self.exchange.record.responded();
-                self.exchange.request().answer();
                 if response.status().is_success() && self.is_tunnel() {
                     // Over HTTP/2, it would mean that the tunnel is open.
                     return Err(Refusal::bad_response().into());
                 }
                 Ok(response.map(|received| match received {
-                    Received::Body(body) => Content::Upstream(body),
+                    Received::Body(body) => {
+                        self.exchange.request().answer();
+                        Content::Upstream(body)
+                    }
                     Received::Switched(switched) => Content::Switched(Box::new(switched)),
                 }))
             }

@@ -71,7 +71,6 @@ where
         let listener = self.listener;
         let state = Http1State::new(Rc::clone(socket), listener);
         let service = service_fn(|request: Request<_>| {
-            state.switch.begin(request.headers());
             let state = RequestState::Http1(Rc::clone(&state));
             (self.answer)(state, request.map(IncomingBody::Http1))
         });
@@ -145,6 +144,7 @@ where
             Ending::Done => None,
             Ending::HeadTimeout => Some((Reason::HeadTimeout, None)),
             Ending::Malformed => Some((Reason::Syntax, None)),
+            Ending::Abused => Some((Reason::TooManyResets, None)),
         };
         let is_between_requests = state.awaited() == Awaited::NextRequest;
         Ended {

@@ -30,7 +30,7 @@ pub(crate) struct RequestGuard(RequestState);
 #[derive(Debug)]
 pub(crate) enum IncomingBody {
     Http1(hyper::body::Incoming),
-    Http2(Http2Body),
+    Http2(Box<Http2Body>),
     /// None.
     Empty,
 }
@@ -38,9 +38,8 @@ pub(crate) enum IncomingBody {
 impl RequestState {
     /// Begins a request whose head is complete: from now on, the delay is not the client's.
     pub(crate) fn begin(&self) -> RequestGuard {
-        match self {
-            Self::Http1(state) => state.begin(),
-            Self::Http2(state) => state.begin(),
+        if let Self::Http1(state) = self {
+            state.begin();
         }
         RequestGuard(self.clone())
     }
@@ -149,9 +148,9 @@ impl Deref for RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        match &self.0 {
-            RequestState::Http1(state) => state.end(),
-            RequestState::Http2(state) => state.end(),
+        // A stream of HTTP/2 has ended when nobody holds its state any more.
+        if let RequestState::Http1(state) = &self.0 {
+            state.end();
         }
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Timeouts {
     pub(super) idle: Duration,
     /// For more of a body, and for room to send more.
     pub(super) body: Duration,
+    /// For a byte through a tunnel.
+    pub(super) tunnel: Duration,
 }
 
 impl Timeouts {
@@ -22,6 +24,7 @@ impl Timeouts {
             header: listener.header_timeout,
             idle: listener.idle_timeout,
             body: listener.body_timeout,
+            tunnel: listener.tunnel_timeout,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! (101).
 //!
 //! Over HTTP/1.1, the client's connection becomes a [`pipe`] in each direction; over HTTP/2, it is a
-//! [`stream`]'s data. Bytes pass untouched. Either side may close its direction alone. A tunnel ends
+//! [`stream`]'s data. Bytes pass untouched. Over HTTP/1.1, either side may close its direction alone. A tunnel ends
 //! when no byte has passed for the listener's `tunnel_timeout`, and when the gateway has waited long
 //! enough for its tunnels to end.
 
@@ -22,7 +22,7 @@ use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::response::Parts;
 
 use self::pipe::{BrokenPipe, Pipe};
-pub(super) use self::stream::{TunnelBody, TunnelTimeout};
+pub(super) use self::stream::{BrokenTunnel, TunnelBody};
 use super::body::{Content, ResponseBody};
 use super::client::Client;
 use super::downstream::body::RequestBody;

@@ -1,4 +1,5 @@
-//! A tunnel whose client's side is a stream of HTTP/2 (RFC 8441).
+//! A tunnel whose client's side is a stream of HTTP/2 (RFC 8441). It ends when the origin closes its
+//! side.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -60,7 +61,7 @@ impl TunnelBody {
     pub(crate) fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, TunnelTimeout>>> {
+    ) -> Poll<Option<Result<Bytes, BrokenTunnel>>> {
         let mut room = [0; READ_BYTES_MAX];
         let mut room = ReadBuf::new(&mut room);
         let read = Pin::new(&mut self.origin).poll_read(cx, &mut room);
@@ -70,11 +71,14 @@ impl TunnelBody {
                 return Poll::Ready(None);
             }
             if self.idle.is_over() {
-                return Poll::Ready(Some(Err(TunnelTimeout)));
+                return Poll::Ready(Some(Err(BrokenTunnel::Timeout)));
             }
             self.idle.register(cx);
         }
-        if ready!(read).is_err() || room.filled().is_empty() {
+        if ready!(read).is_err() {
+            return Poll::Ready(Some(Err(BrokenTunnel::Origin)));
+        }
+        if room.filled().is_empty() {
             self.is_over = true;
             return Poll::Ready(None);
         }
@@ -88,10 +92,16 @@ impl TunnelBody {
     }
 }
 
-/// Nothing has passed through a tunnel for too long.
+/// Why a tunnel ends before either side closes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing passed through the tunnel for too long")]
-pub(crate) struct TunnelTimeout;
+pub(crate) enum BrokenTunnel {
+    /// Nothing has passed for the listener's `tunnel_timeout`.
+    #[error("nothing passed through the tunnel for too long")]
+    Timeout,
+    /// The origin's connection failed.
+    #[error("the origin broke the tunnel off")]
+    Origin,
+}
 
 /// Carries what a client sends, until it closes its side.
 async fn upload(

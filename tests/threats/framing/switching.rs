@@ -117,6 +117,40 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
     assert_none(&failures);
 }
 
+/// What follows such a request is read as soon as it is answered, whatever becomes of the wish.
+#[test]
+fn requests_behind_a_refused_wish_to_upgrade_are_answered() {
+    let wish = "Host: a.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n";
+    let plain = "GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    for first in [
+        format!("GET / HTTP/1.1\r\n{wish}\r\n"),
+        format!("POST / HTTP/1.1\r\n{wish}Content-Length: 1\r\n\r\nx"),
+        format!("POST / HTTP/1.1\r\n{wish}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"),
+        format!("HEAD / HTTP/1.1\r\n{wish}\r\n"),
+        format!("GET / HTTP/1.1\r\n{wish}Upgrade: other\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\n\r\n"),
+    ] {
+        for message in [
+            format!("{first}{plain}{plain}"),
+            format!("{plain}{first}{plain}"),
+            format!("{first}{first}{plain}"),
+        ] {
+            let bench = Bench::new();
+            let mut client = bench.client();
+            client.send(&message);
+            for request in message.split("HTTP/1.1").take(3) {
+                let is_head = request.ends_with("HEAD / ");
+                let answer = if is_head {
+                    client.answer_to_head()
+                } else {
+                    client.answer()
+                };
+                assert_eq!(answer.status, 200, "{message}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_origin_that_switches_protocols_unasked_is_a_502_and_gets_nothing_more() {
     for (message, _) in upgrades().into_iter().filter(|(_, is_told)| !is_told) {

@@ -65,12 +65,14 @@ impl Http1State {
     pub(crate) fn begin(&self) {
         self.is_more_expected.set(false);
         self.is_answered.set(false);
+        self.switch.begin();
         self.stop_waiting();
     }
 
     /// Notes that the head of the answer goes out: from now on, the client may be silent.
     pub(crate) fn answer(&self) {
         self.is_answered.set(true);
+        self.switch.close();
         self.body_progressed();
     }
 
@@ -83,7 +85,7 @@ impl Http1State {
             Awaited::Head
         });
         self.taken();
-        self.switch.end();
+        self.switch.close();
     }
 
     /// Says that the client may still be sending when its connection closes: the rest of a body, or

@@ -44,6 +44,8 @@ struct StrictReader {
     framing: Framing,
     /// Whether the head asks for another protocol.
     is_upgrade: bool,
+    /// How many heads have been read.
+    heads: u64,
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
 }
@@ -188,15 +190,7 @@ impl StrictReader {
             // Empty lines before a request are skipped (RFC 9112, section 2.2).
             Place::RequestLine if line.is_empty() => Place::RequestLine,
             Place::RequestLine => Place::Field,
-            Place::Field if line.is_empty() => match std::mem::take(&mut self.framing) {
-                Framing::None | Framing::Length(0) if std::mem::take(&mut self.is_upgrade) => {
-                    Place::Upgrade
-                }
-                Framing::None | Framing::Length(0) => Place::RequestLine,
-                Framing::Length(bytes) => Place::Length(bytes),
-                Framing::Chunked => SIZE,
-                Framing::Bad => Place::Refused,
-            },
+            Place::Field if line.is_empty() => self.end_head(),
             Place::Field => {
                 self.framing = self.framing.and(line);
                 self.is_upgrade |= value(line, b"upgrade").is_some_and(switches_protocol);
@@ -205,6 +199,18 @@ impl StrictReader {
             _ if line.is_empty() => Place::RequestLine,
             place => place,
         };
+    }
+
+    fn end_head(&mut self) -> Place {
+        self.heads += 1;
+        let is_upgrade = std::mem::take(&mut self.is_upgrade);
+        match std::mem::take(&mut self.framing) {
+            Framing::None | Framing::Length(0) if is_upgrade => Place::Upgrade,
+            Framing::None | Framing::Length(0) => Place::RequestLine,
+            Framing::Length(bytes) => Place::Length(bytes),
+            Framing::Chunked => SIZE,
+            Framing::Bad => Place::Refused,
+        }
     }
 
     /// Follows a byte of a chunked body that is not data.
@@ -329,7 +335,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         let bytes = &mut buf.filled_mut()[before..];
         let behind = self.reader.follow(bytes);
         if self.reader.place == Place::Upgrade {
-            self.switch.open();
+            self.switch.open(self.reader.heads);
             let end = bytes.len() - behind;
             let rest = bytes[end..].to_vec();
             self.held.splice(..0, rest);

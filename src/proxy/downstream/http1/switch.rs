@@ -8,20 +8,17 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-use http::HeaderMap;
-use http::header::UPGRADE;
-
 use crate::proxy::downstream::io::ClientIo;
 use crate::proxy::rewound::Rewound;
-use crate::request::upgrade::switches_protocol;
 
 /// Where a request for another protocol stands.
 #[derive(Default)]
 pub(crate) struct Switch {
-    /// Whether one has been read and is unanswered.
-    is_open: Cell<bool>,
-    /// Whether it is the one that is being worked on.
-    is_current: Cell<bool>,
+    /// Which request of the connection asks for another protocol and is unanswered, counted from 1; 0:
+    /// none.
+    open: Cell<u64>,
+    /// How many requests have begun.
+    begun: Cell<u64>,
     /// Whoever waits to read what follows it.
     reader: RefCell<Option<Waker>>,
     tunnel: RefCell<Option<Tunnel>>,
@@ -31,32 +28,29 @@ pub(crate) struct Switch {
 pub(crate) type Tunnel = Box<dyn FnOnce(Rewound<ClientIo>) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 impl Switch {
-    /// Notes that one has been read.
-    pub(super) fn open(&self) {
-        self.is_open.set(true);
+    /// Notes that the head of this request, which asks for another protocol, has been read.
+    pub(super) fn open(&self, request: u64) {
+        self.open.set(request);
     }
 
     /// Whether one is unanswered; if so, whoever asks is woken when it is answered.
     pub(super) fn is_open(&self, cx: &Context<'_>) -> bool {
-        if self.is_open.get() {
+        let is_open = self.open.get() > 0;
+        if is_open {
             self.reader.replace(Some(cx.waker().clone()));
         }
-        self.is_open.get()
+        is_open
     }
 
-    /// Notes that a request begins which may ask for another protocol.
-    pub(crate) fn begin(&self, headers: &HeaderMap) {
-        if self.is_open.get() {
-            let mut asked = headers.get_all(UPGRADE).iter();
-            let is_current = asked.any(|it| switches_protocol(it.as_bytes()));
-            self.is_current.set(is_current);
-        }
+    /// Notes that the next request begins.
+    pub(super) fn begin(&self) {
+        self.begun.set(self.begun.get() + 1);
     }
 
-    /// Notes that a request has been answered in HTTP.
-    pub(super) fn end(&self) {
-        if self.is_current.take() {
-            self.is_open.set(false);
+    /// Notes that the request that has begun is answered in HTTP.
+    pub(super) fn close(&self) {
+        if (1..=self.begun.get()).contains(&self.open.get()) {
+            self.open.set(0);
             if let Some(reader) = self.reader.take() {
                 reader.wake();
             }
@@ -77,7 +71,7 @@ impl Switch {
 impl fmt::Debug for Switch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Switch")
-            .field("is_open", &self.is_open)
+            .field("open", &self.open)
             .finish_non_exhaustive()
     }
 }

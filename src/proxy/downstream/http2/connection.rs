@@ -23,6 +23,7 @@ use crate::chance;
 use crate::proxy::downstream::panics::PanicGuard;
 use crate::proxy::downstream::registry::Registration;
 use crate::proxy::downstream::request::{IncomingBody, RequestState};
+use crate::request::upgrade::switches_protocol;
 
 /// Why a connection ends without having had a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +34,16 @@ pub(crate) enum Ending {
     HeadTimeout,
     /// What came is not HTTP/2, or breaks its rules.
     Malformed,
+    /// Its client has reset too many streams.
+    Abused,
 }
 
 /// Streams that a connection may have at once; more are refused, and their requests never begin.
 const STREAMS_MAX: u32 = 100;
 /// What a client may send on one stream before any of it is forwarded.
-const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same for all streams of a connection together.
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// The same for all streams of a connection together: those that stand still leave room for others.
+const CONNECTION_WINDOW: u32 = STREAMS_MAX * STREAM_WINDOW;
 /// What is kept of an answer that its client has announced room for, but takes slowly.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// How many streams of a connection the gateway may reset because the client breaks rules; refused ones
@@ -94,7 +97,7 @@ impl Http2State {
     /// Says whether the connection must end at once, with which word to its client, and why.
     fn must_close(&self) -> Option<(Reason, Ending)> {
         Some(if self.is_abused() {
-            (Reason::ENHANCE_YOUR_CALM, Ending::Done)
+            (Reason::ENHANCE_YOUR_CALM, Ending::Abused)
         } else if self.is_head_overdue() {
             (Reason::NO_ERROR, Ending::HeadTimeout)
         } else if self.is_idle_for_too_long() {
@@ -140,6 +143,10 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
             }
             Poll::Pending => {}
         }
+        if connection.has_streams() {
+            // The end of an answer may still have to be taken.
+            state.wait_for_requests();
+        }
         if ends.closing.is_none()
             && let Some((reason, ending)) = state.must_close()
         {
@@ -177,8 +184,12 @@ fn incoming(request: Request<h2::RecvStream>, stream: &Rc<StreamState>) -> Reque
     if let Some(protocol) = head.extensions.remove::<h2::ext::Protocol>() {
         ask_to_switch(&mut head, protocol.as_str());
     }
-    let body = Http2Body::new(receiving, stream, &head.headers);
-    Request::from_parts(head, IncomingBody::Http2(body))
+    let body = if receiving.is_end_stream() {
+        IncomingBody::Empty
+    } else {
+        IncomingBody::Http2(Box::new(Http2Body::new(receiving, stream, &head.headers)))
+    };
+    Request::from_parts(head, body)
 }
 
 /// Makes of an extended CONNECT (RFC 8441) the request for another protocol that it would be over
@@ -187,6 +198,9 @@ fn ask_to_switch(head: &mut Parts, protocol: &str) {
     let Ok(asked) = HeaderValue::from_str(protocol) else {
         return;
     };
+    if !switches_protocol(protocol.as_bytes()) {
+        return;
+    }
     head.method = Method::GET;
     if protocol.eq_ignore_ascii_case("websocket") {
         // Over HTTP/2, nobody answers to it; an origin of HTTP/1.1 does.

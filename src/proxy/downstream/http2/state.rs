@@ -31,8 +31,11 @@ pub(crate) struct Http2State {
     is_draining: Cell<bool>,
     /// Requests that are being worked on.
     requests: Cell<usize>,
-    /// How many more streams were reset before their answers than were answered.
+    /// How many more streams were reset before their answers than were answered; half as many each
+    /// second.
     resets: Cell<usize>,
+    /// When that was halved last.
+    resets_halved: Cell<Timestamp>,
     date: Date,
     /// The task that reads and writes frames.
     task: RefCell<Option<Waker>>,
@@ -46,6 +49,8 @@ pub(crate) struct StreamState {
     read: OnceCell<Rc<Deadline>>,
     /// By when the client must have taken some of the answer.
     write: OnceCell<Rc<Deadline>>,
+    /// How long the client may take nothing of the answer.
+    write_timeout: Cell<Duration>,
     /// Whether the head of the answer is out.
     is_answered: Cell<bool>,
     /// Whether the client is to be told to go on (100).
@@ -54,7 +59,8 @@ pub(crate) struct StreamState {
     task: RefCell<Option<Waker>>,
 }
 
-/// Most streams that a client may reset before they are answered, beyond those that are answered.
+/// Most streams that a client may reset before they are answered, beyond those that are answered, in a
+/// second or two.
 const RESETS_MAX: usize = 200;
 
 /// How long a connection without requests stays open while the gateway drains, so that a request that
@@ -77,6 +83,7 @@ impl Http2State {
             is_draining: Cell::new(false),
             requests: Cell::new(0),
             resets: Cell::new(0),
+            resets_halved: Cell::new(sweep.swept()),
             date: Date::default(),
             task: RefCell::default(),
         })
@@ -146,6 +153,13 @@ impl Http2State {
         self.head.is_over()
     }
 
+    /// Gives the client the whole time again for its next request.
+    pub(super) fn wait_for_requests(&self) {
+        if self.is_idle_for_too_long() {
+            self.socket.read.arm(self.idle_timeout());
+        }
+    }
+
     /// Whether no request came in time.
     pub(super) fn is_idle_for_too_long(&self) -> bool {
         self.requests.get() == 0 && self.socket.read.is_over()
@@ -158,7 +172,14 @@ impl Http2State {
 
     /// Notes that a stream was reset before it was answered.
     pub(super) fn note_reset(&self) {
-        self.resets.set(self.resets.get() + 1);
+        let now = self.sweep.swept();
+        let secs = now.since(self.resets_halved.get()).0 / Micros::from_secs(1).0;
+        if secs > 0 {
+            self.resets_halved.set(now);
+        }
+        let halvings = u32::try_from(secs).unwrap_or(u32::MAX);
+        let left = self.resets.get().checked_shr(halvings).unwrap_or(0);
+        self.resets.set(left + 1);
         if self.is_abused() {
             self.wake();
         }
@@ -186,39 +207,22 @@ impl Http2State {
             task.wake_by_ref();
         }
     }
-
-    fn end_request(&self) {
-        self.requests.set(self.requests.get() - 1);
-        if self.requests.get() == 0 {
-            self.socket.read.arm(self.idle_timeout());
-            self.wake();
-        }
-    }
 }
 
 impl StreamState {
-    /// Begins with a stream whose head has come.
+    /// Begins with a stream whose head has come; the request has ended when this is dropped.
     pub(super) fn new(connection: &Rc<Http2State>) -> Rc<Self> {
+        connection.requests.set(connection.requests.get() + 1);
+        connection.socket.read.disarm();
         Rc::new(Self {
             connection: Rc::clone(connection),
+            write_timeout: Cell::new(connection.timeouts.body),
             read: OnceCell::new(),
             write: OnceCell::new(),
             is_answered: Cell::new(false),
             is_continue_due: Cell::new(false),
             task: RefCell::default(),
         })
-    }
-
-    /// Begins the request.
-    pub(crate) fn begin(&self) {
-        let requests = &self.connection.requests;
-        requests.set(requests.get() + 1);
-        self.connection.socket.read.disarm();
-    }
-
-    /// Ends the request.
-    pub(crate) fn end(&self) {
-        self.connection.end_request();
     }
 
     /// Notes that the head of the answer goes out: from now on, the client may be silent.
@@ -232,7 +236,7 @@ impl StreamState {
         if self.is_answered.get() {
             return Poll::Pending;
         }
-        self.poll_overdue(&self.read, cx)
+        self.poll_overdue(&self.read, self.connection.timeouts.body, cx)
     }
 
     /// Notes that the client sent some of its body.
@@ -242,7 +246,12 @@ impl StreamState {
 
     /// Polls whether the client takes nothing of its answer for too long.
     pub(super) fn poll_stalled(&self, cx: &Context<'_>) -> Poll<()> {
-        self.poll_overdue(&self.write, cx)
+        self.poll_overdue(&self.write, self.write_timeout.get(), cx)
+    }
+
+    /// Notes that the answer's body is what comes through a tunnel.
+    pub(super) fn begin_tunnel(&self) {
+        self.write_timeout.set(self.connection.timeouts.tunnel);
     }
 
     /// Notes that the client has room for some of its answer.
@@ -273,15 +282,31 @@ impl StreamState {
         &self.connection
     }
 
-    fn poll_overdue(&self, deadline: &OnceCell<Rc<Deadline>>, cx: &Context<'_>) -> Poll<()> {
+    fn poll_overdue(
+        &self,
+        deadline: &OnceCell<Rc<Deadline>>,
+        timeout: Duration,
+        cx: &Context<'_>,
+    ) -> Poll<()> {
         let deadline = deadline.get_or_init(|| self.connection.sweep.deadline());
         if !deadline.is_armed() {
-            deadline.arm(self.connection.timeouts.body);
+            deadline.arm(timeout);
         } else if deadline.is_over() {
             return Poll::Ready(());
         }
         deadline.register(cx);
         Poll::Pending
+    }
+}
+
+impl Drop for StreamState {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        connection.requests.set(connection.requests.get() - 1);
+        if connection.requests.get() == 0 {
+            connection.socket.read.arm(connection.idle_timeout());
+            connection.wake();
+        }
     }
 }
 

@@ -54,8 +54,12 @@ pub(super) async fn respond<F, B, E>(
     };
     let (head, mut body) = response.into_parts();
     let mut head = Response::from_parts(head, ());
-    complete(&mut head, &body, || state.connection().date());
-    let is_end = method == Method::HEAD || body.is_end_stream();
+    let is_head = method == Method::HEAD;
+    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
+        state.begin_tunnel();
+    }
+    complete(&mut head, is_head, &body, || state.connection().date());
+    let is_end = is_head || body.is_end_stream();
     let Ok(mut stream) = respond.send_response(head, is_end) else {
         return;
     };
@@ -73,13 +77,17 @@ pub(super) async fn respond<F, B, E>(
 }
 
 /// Makes the head of an answer one of HTTP/2.
-fn complete(head: &mut Response<()>, body: &impl Body, date: impl FnOnce() -> HeaderValue) {
+fn complete(
+    head: &mut Response<()>,
+    is_head: bool,
+    body: &impl Body,
+    date: impl FnOnce() -> HeaderValue,
+) {
     let is_without_length = matches!(
         head.status(),
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
     );
-    let is_tunnel = head.status() == StatusCode::SWITCHING_PROTOCOLS;
-    if is_tunnel {
+    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
         // RFC 8441, section 5: the answer of HTTP/1.1 in the words of HTTP/2.
         *head.status_mut() = StatusCode::OK;
         head.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
@@ -88,7 +96,8 @@ fn complete(head: &mut Response<()>, body: &impl Body, date: impl FnOnce() -> He
     // What a refusal says of its connection concerns HTTP/1 only.
     headers.remove(CONNECTION);
     if let Some(bytes) = body.size_hint().exact()
-        && !is_without_length
+        // The empty body of an answer to HEAD says nothing of the length.
+        && !(is_without_length || is_head && bytes == 0)
         && !headers.contains_key(CONTENT_LENGTH)
     {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
