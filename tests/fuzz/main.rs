@@ -53,6 +53,11 @@ fn a_named_value_is_the_one_that_every_origin_reads() {
 }
 
 #[test]
+fn a_proxy_header_is_never_read_past_its_end() {
+    run(targets::proxy_header::holds, &lines("proxy_header"), 20_000);
+}
+
+#[test]
 fn a_response_is_read_alike_in_any_pieces() {
     run(targets::response::holds, &lines("response"), 10_000);
 }

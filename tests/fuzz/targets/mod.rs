@@ -11,6 +11,7 @@ pub mod named_values;
 pub mod partition;
 pub mod partition_id;
 pub mod path;
+pub mod proxy_header;
 pub mod response;
 pub mod route;
 pub mod scalar;
