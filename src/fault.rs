@@ -32,6 +32,8 @@ pub enum Reason {
     HeadTimeout,
     /// A client of HTTP/2 reset too many streams before they were answered.
     TooManyResets,
+    /// The connection does not begin with a PROXY header of a trusted peer.
+    ProxyHeader,
     /// A client and the listener did not agree on how to encrypt.
     HandshakeFailed,
     /// The TLS handshake was not complete within `handshake_timeout`.
@@ -106,12 +108,13 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
         Self::HeadTimeout,
         Self::TooManyResets,
+        Self::ProxyHeader,
         Self::HandshakeFailed,
         Self::HandshakeTimeout,
         Self::Misdirected,
@@ -151,6 +154,7 @@ impl Reason {
             Self::HeadIncomplete => "incomplete",
             Self::HeadTimeout => "timeout",
             Self::TooManyResets => "too_many_resets",
+            Self::ProxyHeader => "proxy_header",
             Self::HandshakeFailed => "handshake_failed",
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Misdirected => "misdirected",
@@ -191,6 +195,7 @@ impl Reason {
             | Self::HeadIncomplete
             | Self::HeadTimeout
             | Self::TooManyResets
+            | Self::ProxyHeader
             | Self::HandshakeFailed
             | Self::HandshakeTimeout
             | Self::Misdirected
@@ -246,6 +251,7 @@ impl Reason {
             self,
             Self::HeadIncomplete
                 | Self::TooManyResets
+                | Self::ProxyHeader
                 | Self::HandshakeFailed
                 | Self::HandshakeTimeout
                 | Self::ClientGone

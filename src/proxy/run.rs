@@ -18,6 +18,7 @@ use super::shared::Shared;
 use super::worker::Worker;
 use super::{deadline, journey, record};
 use crate::access_log::Writer;
+use crate::fault::Reason;
 use crate::metrics::WorkerIndex;
 
 /// A worker and its open connections.
@@ -140,7 +141,9 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
     let mut client = Client::new(worker, accepted.peer.ip(), index);
     let name = &*listener.name;
     tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
-    let mut opened = match opening::open(accepted.stream, &listener, &sweep, &registration).await {
+    let peer = &mut client.peer;
+    let opened = opening::open(accepted.stream, peer, &listener, &sweep, &registration);
+    let mut opened = match opened.await {
         Ok(opened) => opened,
         Err(error) => {
             not_opened(&client, name, &error);
@@ -171,6 +174,12 @@ fn not_opened(client: &Client, listener: &str, error: &OpenError) {
     match error {
         OpenError::Socket(error) => {
             tracing::warn!(%error, "an accepted connection cannot be used");
+        }
+        OpenError::Unproxied(error) => {
+            let worker = &client.worker;
+            (worker.shared.metrics).error(worker.index, Reason::ProxyHeader);
+            let (peer, reason) = (client.redacted_peer(), Reason::ProxyHeader.word());
+            tracing::debug!(listener, %peer, reason, cause = %error, "a connection is not opened");
         }
         OpenError::Refused { reason, error, .. } => {
             record::refused_head(client, *reason, None);

@@ -12,6 +12,7 @@ mod leaving;
 mod limits;
 mod partitions;
 mod plans;
+mod proxy_protocol;
 mod proxying;
 mod refusal;
 mod refusals;

@@ -2,7 +2,7 @@
 //!
 //! A [`listener`] accepts within its [`capacity`] and hands the connection to a worker, which keeps
 //! it in its [`registry`]. [`opening`] makes of its [`socket`], which has its deadlines, what HTTP is
-//! spoken on: the bytes as they are, or TLS. [`connection`] serves it: hyper over [`http1`], or
+//! spoken on: the bytes as they are, or TLS, after what [`proxy_protocol`] takes off. [`connection`] serves it: hyper over [`http1`], or
 //! [`http2`]. Both know what a connection waits for. [`request`] is what the journey sees of either,
 //! [`body`] what a client sends after a head.
 
@@ -16,6 +16,7 @@ mod io;
 pub(crate) mod listener;
 pub(crate) mod opening;
 pub(crate) mod panics;
+mod proxy_protocol;
 pub(crate) mod registry;
 pub(crate) mod request;
 mod socket;

@@ -1,6 +1,7 @@
 //! Opens a connection: what comes before HTTP.
 
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::connection::linger;
 use super::io::ClientIo;
+use super::proxy_protocol::{self, ProxyHeaderError};
 use super::registry::{ConnectionState, Registration};
 use super::socket::{Socket, SocketIo};
 use crate::fault::Reason;
@@ -48,11 +50,15 @@ pub(crate) enum OpenError {
         reason: Reason,
         error: Option<io::Error>,
     },
+    /// Nobody who may says whose connection it is.
+    Unproxied(ProxyHeaderError),
 }
 
-/// Opens a connection that a listener has accepted.
+/// Opens a connection that a listener has accepted; `peer` becomes the address for which a proxy has
+/// made it.
 pub(crate) async fn open(
     stream: std::net::TcpStream,
+    peer: &mut IpAddr,
     listener: &Listener,
     sweep: &Sweep,
     registration: &Registration,
@@ -62,6 +68,17 @@ pub(crate) async fn open(
         .and_then(|()| TcpStream::from_std(stream));
     let stream = stream.map_err(OpenError::Socket)?;
     let socket = Socket::new(stream, sweep, listener.body_timeout);
+    if listener.proxy_protocol {
+        let opening = ConnectionState::Opening {
+            socket: Rc::clone(&socket),
+            timeout: listener.header_timeout,
+        };
+        registration.begins(opening).await;
+        let client = Box::pin(proxy_protocol::read(&socket, *peer, listener)).await;
+        if let Some(client) = client.map_err(OpenError::Unproxied)? {
+            *peer = client.ip().to_canonical();
+        }
+    }
     let Some(tls) = &listener.tls else {
         return Ok(Opened {
             io: ClientIo::Plain(socket.io()),

@@ -1,0 +1,67 @@
+//! Takes the header of the PROXY protocol off the beginning of a connection.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use tokio::io::AsyncReadExt as _;
+
+use super::socket::{Socket, SocketIo};
+use crate::proxy::deadline::Elapsed;
+use crate::request::is_trusted;
+use crate::request::proxy_header::{self, BadProxyHeader, Progress};
+use crate::snapshot::Listener;
+
+/// Why a connection of a listener with `proxy_protocol` says nothing that is believed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProxyHeaderError {
+    /// Whoever connected may not say whose connection it is.
+    #[error("the peer is not among the trusted proxies")]
+    Untrusted,
+    /// It begins with something else.
+    #[error(transparent)]
+    Bad(#[from] BadProxyHeader),
+    /// It was not complete within `header_timeout`.
+    #[error("its PROXY header is not complete in time")]
+    TimedOut,
+    /// It ended before that.
+    #[error("it ended before its PROXY header did")]
+    Ended,
+    /// The system's error.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+}
+
+/// Reads the header that a connection must begin with, and no byte behind it. Returns the client's
+/// address; none if the header names nobody, or if the listener wants no header.
+pub(super) async fn read(
+    socket: &Rc<Socket>,
+    peer: IpAddr,
+    listener: &Listener,
+) -> Result<Option<SocketAddr>, ProxyHeaderError> {
+    if !is_trusted(peer.to_canonical(), &listener.identity) {
+        return Err(ProxyHeaderError::Untrusted);
+    }
+    let reading = read_header(socket.io());
+    match socket.read.within(listener.header_timeout, reading).await {
+        Ok(read) => read,
+        Err(Elapsed) => Err(ProxyHeaderError::TimedOut),
+    }
+}
+
+async fn read_header(mut io: SocketIo) -> Result<Option<SocketAddr>, ProxyHeaderError> {
+    let mut bytes = Vec::new();
+    loop {
+        let more = match proxy_header::read(&bytes)? {
+            Progress::Done(client) => return Ok(client),
+            Progress::More(more) => more,
+        };
+        let before = bytes.len();
+        bytes.resize(before + more, 0);
+        let taken = io.read(&mut bytes[before..]).await?;
+        if taken == 0 {
+            return Err(ProxyHeaderError::Ended);
+        }
+        bytes.truncate(before + taken);
+    }
+}
