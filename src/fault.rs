@@ -32,6 +32,8 @@ pub enum Reason {
     HeadTimeout,
     /// A client of HTTP/2 reset too many streams before they were answered.
     TooManyResets,
+    /// The client has as many connections as `max_connections_per_client` allows.
+    TooManyConnections,
     /// The connection does not begin with a PROXY header of a trusted peer.
     ProxyHeader,
     /// A client and the listener did not agree on how to encrypt.
@@ -108,12 +110,13 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
         Self::HeadTimeout,
         Self::TooManyResets,
+        Self::TooManyConnections,
         Self::ProxyHeader,
         Self::HandshakeFailed,
         Self::HandshakeTimeout,
@@ -154,6 +157,7 @@ impl Reason {
             Self::HeadIncomplete => "incomplete",
             Self::HeadTimeout => "timeout",
             Self::TooManyResets => "too_many_resets",
+            Self::TooManyConnections => "too_many_connections",
             Self::ProxyHeader => "proxy_header",
             Self::HandshakeFailed => "handshake_failed",
             Self::HandshakeTimeout => "handshake_timeout",
@@ -195,6 +199,7 @@ impl Reason {
             | Self::HeadIncomplete
             | Self::HeadTimeout
             | Self::TooManyResets
+            | Self::TooManyConnections
             | Self::ProxyHeader
             | Self::HandshakeFailed
             | Self::HandshakeTimeout
@@ -251,6 +256,7 @@ impl Reason {
             self,
             Self::HeadIncomplete
                 | Self::TooManyResets
+                | Self::TooManyConnections
                 | Self::ProxyHeader
                 | Self::HandshakeFailed
                 | Self::HandshakeTimeout

@@ -1,6 +1,7 @@
 //! A worker's life: one thread, one single-threaded runtime, its own connections to clients and
 //! origins, from its first connection until it has drained.
 
+use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -141,8 +142,14 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
     let mut client = Client::new(worker, accepted.peer.ip(), index);
     let name = &*listener.name;
     tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
-    let peer = &mut client.peer;
-    let opened = opening::open(accepted.stream, peer, &listener, &sweep, &registration);
+    let opened = opening::open(
+        accepted.stream,
+        &mut client.peer,
+        &client.worker.shared.capacity.listener(index).clients,
+        &listener,
+        &sweep,
+        &registration,
+    );
     let mut opened = match opened.await {
         Ok(opened) => opened,
         Err(error) => {
@@ -152,6 +159,7 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
         }
     };
     client.tls = opened.tls.take();
+    let client_permit = opened.permit.take();
     let client = Rc::new(client);
     let serving = Serving {
         listener: &listener,
@@ -166,7 +174,14 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
     }
     tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection ends");
     ended.lingering_close(&registration, &sweep).await;
-    drop((registration, accepted.permit));
+    drop((registration, accepted.permit, client_permit));
+}
+
+/// Counts a connection that was closed before anything was said on it.
+fn closed_at_once(client: &Client, listener: &str, reason: Reason, cause: &dyn Display) {
+    let (worker, peer) = (&client.worker, client.redacted_peer());
+    worker.shared.metrics.error(worker.index, reason);
+    tracing::debug!(listener, %peer, reason = reason.word(), %cause, "a connection is not opened");
 }
 
 /// Records a connection on which no HTTP could be spoken.
@@ -176,10 +191,10 @@ fn not_opened(client: &Client, listener: &str, error: &OpenError) {
             tracing::warn!(%error, "an accepted connection cannot be used");
         }
         OpenError::Unproxied(error) => {
-            let worker = &client.worker;
-            (worker.shared.metrics).error(worker.index, Reason::ProxyHeader);
-            let (peer, reason) = (client.redacted_peer(), Reason::ProxyHeader.word());
-            tracing::debug!(listener, %peer, reason, cause = %error, "a connection is not opened");
+            closed_at_once(client, listener, Reason::ProxyHeader, error);
+        }
+        OpenError::TooMany(error) => {
+            closed_at_once(client, listener, Reason::TooManyConnections, error);
         }
         OpenError::Refused { reason, error, .. } => {
             record::refused_head(client, *reason, None);

@@ -96,6 +96,19 @@ fn rightmost_untrusted(
     last
 }
 
+/// Returns the network that makes one client: an IPv4 address itself, as which an IPv4-mapped one counts
+/// too, or the first bits of an IPv6 address.
+pub fn client_network(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let kept = u32::from(ipv6_prefix.min(128));
+            let mask = u128::MAX.checked_shl(128 - kept).unwrap_or(0);
+            Ipv6Addr::from_bits(address.to_bits() & mask).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 /// Whether an address is among the listener's trusted proxies.
 pub fn is_trusted(address: IpAddr, identity: &ClientIdentity) -> bool {
     (identity.trusted_proxies.iter()).any(|proxies| proxies.contains(&address))

@@ -29,7 +29,7 @@ pub mod target;
 pub mod upgrade;
 
 pub use self::client_address::{
-    ADDRESS_CLAIMS, AddressSource, ClientIdentity, client_address, is_trusted,
+    ADDRESS_CLAIMS, AddressSource, ClientIdentity, client_address, client_network, is_trusted,
 };
 pub use self::cookie::cookie_value;
 pub(crate) use self::host::canonical_host;

@@ -9,12 +9,13 @@
 //! may read only the first line, so [`Reads`](super::Reads) makes them see what was counted.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::claims::strip_disguises;
+use super::client_address::client_network;
 use super::cookie::cookie_value;
 use super::jwt::TokenClaims;
 use super::path;
@@ -270,14 +271,9 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
 }
 
 fn network(address: IpAddr, ipv6_prefix: u8) -> Value<'static> {
-    match address.to_canonical() {
+    match client_network(address, ipv6_prefix) {
         address @ IpAddr::V4(_) => Value::Address(address, 32),
-        IpAddr::V6(address) => {
-            let kept = u32::from(ipv6_prefix.min(128));
-            let mask = u128::MAX.checked_shl(128 - kept).unwrap_or(0);
-            let network = Ipv6Addr::from_bits(address.to_bits() & mask);
-            Value::Address(IpAddr::V6(network), ipv6_prefix)
-        }
+        network @ IpAddr::V6(_) => Value::Address(network, ipv6_prefix),
     }
 }
 

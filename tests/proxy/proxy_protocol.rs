@@ -170,6 +170,36 @@ fn tls_and_http2_follow_the_header() {
     }
 }
 
+#[test]
+fn a_client_with_too_many_connections_is_closed_before_anything_is_said() {
+    let config = behind_a_proxy().listener("max_connections_per_client = 2");
+    let running = start(&config);
+    let open = |source: [u8; 4]| {
+        let mut client = Client::connect(running.public);
+        client.send(binary(source, &[]));
+        client
+    };
+    let mut kept = [9, 9, 10].map(|last| open([203, 0, 113, last]));
+    for client in &mut kept {
+        assert_eq!(client.get("/", "").status, 200);
+    }
+    assert_eq!(open([203, 0, 113, 9]).rest(), b"");
+    let admin = running.gateway.admin_address().expect("an admin port");
+    let counted = "tollgate_errors_total{reason=\"too_many_connections\",fault=\"client\"} 1\n";
+    eventually("it is counted", || {
+        get(admin, "/metrics", "")
+            .text()
+            .contains(counted)
+            .then_some(())
+    });
+    drop(kept);
+    eventually("there is room again", || {
+        let mut client = open([203, 0, 113, 9]);
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        client.try_answer().ok()
+    });
+}
+
 /// HAProxy passes connections on, with version 2 and its checksum.
 #[test]
 fn haproxy_names_its_clients() {

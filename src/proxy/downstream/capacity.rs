@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
+use super::per_client::ClientConnections;
 use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
 use crate::snapshot::Listener;
 
@@ -30,6 +31,8 @@ pub(crate) struct ListenerLoad {
     open_max: AtomicUsize,
     held: AtomicUsize,
     freed: Notify,
+    /// Those of each client, if they are bounded.
+    pub(crate) clients: Arc<ClientConnections>,
 }
 
 /// Which connections there are too many of.
@@ -64,6 +67,7 @@ impl Capacity {
             open_max: AtomicUsize::new(listener.max_connections),
             held: AtomicUsize::new(0),
             freed: Notify::new(),
+            clients: Arc::default(),
         };
         Self {
             listeners: listeners.iter().map(load).collect(),

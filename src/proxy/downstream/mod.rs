@@ -16,6 +16,7 @@ mod io;
 pub(crate) mod listener;
 pub(crate) mod opening;
 pub(crate) mod panics;
+pub(crate) mod per_client;
 mod proxy_protocol;
 pub(crate) mod registry;
 pub(crate) mod request;

@@ -11,6 +11,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::connection::linger;
 use super::io::ClientIo;
+use super::per_client::{ClientConnections, ClientPermit, TooMany};
 use super::proxy_protocol::{self, ProxyHeaderError};
 use super::registry::{ConnectionState, Registration};
 use super::socket::{Socket, SocketIo};
@@ -28,6 +29,8 @@ pub(crate) struct Opened {
     pub(super) is_http2: bool,
     /// What was agreed with the client, if the connection is encrypted.
     pub(crate) tls: Option<TlsSession>,
+    /// Its place among the client's connections, if these are bounded.
+    pub(crate) permit: Option<ClientPermit>,
 }
 
 /// What is known of a client that speaks TLS.
@@ -52,6 +55,8 @@ pub(crate) enum OpenError {
     },
     /// Nobody who may says whose connection it is.
     Unproxied(ProxyHeaderError),
+    /// The client has too many connections.
+    TooMany(TooMany),
 }
 
 /// Opens a connection that a listener has accepted; `peer` becomes the address for which a proxy has
@@ -59,6 +64,7 @@ pub(crate) enum OpenError {
 pub(crate) async fn open(
     stream: std::net::TcpStream,
     peer: &mut IpAddr,
+    clients: &Arc<ClientConnections>,
     listener: &Listener,
     sweep: &Sweep,
     registration: &Registration,
@@ -79,8 +85,11 @@ pub(crate) async fn open(
             *peer = client.ip().to_canonical();
         }
     }
+    let permit = clients.admit(*peer, listener);
+    let permit = permit.map_err(OpenError::TooMany)?;
     let Some(tls) = &listener.tls else {
         return Ok(Opened {
+            permit,
             io: ClientIo::Plain(socket.io()),
             socket,
             is_http2: false,
@@ -96,6 +105,7 @@ pub(crate) async fn open(
     let stream = Box::pin(shake_hands(&socket, tls, listener)).await?;
     let (_, agreed) = stream.get_ref();
     Ok(Opened {
+        permit,
         socket,
         is_http2: agreed.alpn_protocol() == Some(ALPN_HTTP2),
         tls: Some(TlsSession {
