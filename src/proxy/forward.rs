@@ -43,10 +43,13 @@ impl Journey<'_> {
         head: &mut Parts,
         target: Uri,
     ) -> Result<Response<Content>, Stop> {
-        let request = self.outgoing(head, target);
+        let mut request = self.outgoing(head, target);
         let upstream = &self.live.snapshot.upstreams[route.upstream];
         let http = match &upstream.kind {
-            UpstreamKind::Echo => return Ok(builtin::echo(request).map(Content::Builtin)),
+            UpstreamKind::Echo => {
+                request.body_mut().ask_for();
+                return Ok(builtin::echo(request).map(Content::Builtin));
+            }
             UpstreamKind::Status(status) => {
                 Box::pin(request.into_body().drain()).await;
                 return Ok(builtin::status(*status).map(Content::Builtin));

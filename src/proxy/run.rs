@@ -190,6 +190,7 @@ fn not_opened(client: &Client, listener: &str, error: &OpenError) {
         OpenError::Socket(error) => {
             tracing::warn!(%error, "an accepted connection cannot be used");
         }
+        OpenError::Silent => {}
         OpenError::Unproxied(error) => {
             closed_at_once(client, listener, Reason::ProxyHeader, error);
         }

@@ -65,6 +65,13 @@ impl RequestBody {
         Self::new(IncomingBody::Empty, client, false)
     }
 
+    /// Has a client that withholds it told to go on, before an answer that is made of it begins.
+    pub(crate) fn ask_for(&mut self) {
+        if let IncomingBody::Http2(body) = &mut self.incoming {
+            body.ask_for();
+        }
+    }
+
     /// Keeps these fields out of its trailers, because the request was decided by them.
     pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
         if self.size_hint().exact().is_none() {
@@ -80,7 +87,12 @@ impl RequestBody {
     /// Reads the rest and throws it away, so that the connection can be used again after an early
     /// answer; but only if the rest is announced, short and on its way. A body that the client
     /// withholds is not read, because that would ask for it.
+    ///
+    /// Over HTTP/2, the answer need not wait for it.
     pub(crate) async fn drain(mut self) {
+        if self.client.is_http2() {
+            return;
+        }
         let bytes = self.size_hint().exact();
         let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
         if self.is_end_stream() || self.is_withheld || !is_short {

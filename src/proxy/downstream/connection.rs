@@ -74,7 +74,9 @@ where
             let state = RequestState::Http1(Rc::clone(&state));
             (self.answer)(state, request.map(IncomingBody::Http1))
         });
-        let io = Http1Io::new(io, Rc::clone(&state), listener.http2);
+        // Over TLS, the handshake says whether HTTP/2 is spoken.
+        let may_be_http2 = listener.http2 && matches!(io, ClientIo::Plain(_));
+        let io = Http1Io::new(io, Rc::clone(&state), may_be_http2);
         let mut serving = http1::Builder::new()
             .header_read_timeout(None)
             .half_close(false)

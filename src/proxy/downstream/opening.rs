@@ -47,6 +47,8 @@ pub(crate) struct TlsSession {
 pub(crate) enum OpenError {
     /// The system's error: the socket cannot be used.
     Socket(io::Error),
+    /// It sent nothing and left: it only wanted to know whether the port is open.
+    Silent,
     /// The client's fault.
     Refused {
         socket: Rc<Socket>,
@@ -133,6 +135,7 @@ async fn shake_hands(
     let accepted = socket.read.within(listener.handshake_timeout, accepting);
     match accepted.await {
         Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(_)) if !socket.has_received() => Err(OpenError::Silent),
         Ok(Err(error)) => Err(refused(Reason::HandshakeFailed, Some(error))),
         Err(Elapsed) => Err(refused(Reason::HandshakeTimeout, None)),
     }
@@ -141,7 +144,12 @@ async fn shake_hands(
 impl OpenError {
     /// Closes the connection in such a way that the client can read why.
     pub(crate) async fn lingering_close(self, registration: &Registration, sweep: &Sweep) {
-        if let Self::Refused { socket, .. } = self
+        // After a timeout, there is nothing to read.
+        if let Self::Refused {
+            socket,
+            error: Some(_),
+            ..
+        } = self
             && socket.close_write().is_ok()
         {
             linger(&socket, registration, sweep).await;

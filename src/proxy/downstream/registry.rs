@@ -120,8 +120,10 @@ impl Registry {
         self.draining.set(draining);
         let connections = self.connections.borrow();
         for served in connections.values().filter_map(|it| it.served.as_ref()) {
-            if let ConnectionState::Lingering { socket, .. } = &served.state {
-                socket.hasten_close();
+            match &served.state {
+                ConnectionState::Lingering { socket, .. } => socket.hasten_close(),
+                state if draining == Draining::New && state.is_opening() => state.evict(),
+                _ => {}
             }
             served.waker.wake_by_ref();
         }
@@ -233,6 +235,15 @@ impl ConnectionState {
             Self::Http1(state) => state.waiting_since(),
             Self::Http2(state) => state.waiting_since(),
             Self::Lingering { since, .. } => Some(*since),
+        }
+    }
+
+    /// Whether no HTTP has been spoken on it, and its task does not look whether the gateway drains.
+    fn is_opening(&self) -> bool {
+        match self {
+            Self::Opening { .. } => true,
+            Self::Http2(state) => state.awaited() == Awaited::FirstByte,
+            Self::Http1(_) | Self::Tunnel | Self::Lingering { .. } => false,
         }
     }
 

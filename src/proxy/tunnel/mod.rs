@@ -63,20 +63,35 @@ pub(super) fn open(
     Response::from_parts(head, body)
 }
 
+/// A tunnel over HTTP/1.1; what it has carried is recorded when it is dropped.
+struct Tunnel {
+    up: Pipe,
+    down: Pipe,
+    exchange: Box<Exchange>,
+    /// Why it ended; none if it is cut.
+    ended: Option<Result<(), Reason>>,
+}
+
 /// Carries bytes until both sides have closed; the exchange ends with it.
 async fn carry(
     mut client: impl AsyncRead + AsyncWrite + Unpin,
     mut origin: Switched,
     worker: Rc<Worker>,
     timeout: Duration,
-    mut exchange: Box<Exchange>,
+    exchange: Box<Exchange>,
 ) {
+    let mut tunnel = Tunnel {
+        up: Pipe::default(),
+        down: Pipe::default(),
+        exchange,
+        ended: None,
+    };
     let idle = worker.sweep.deadline();
     idle.arm(timeout);
-    let (mut up, mut down) = (Pipe::default(), Pipe::default());
     let mut end = pin!(worker.tunnels_end());
     let mut is_ending = false;
     let ended = poll_fn(|cx| {
+        let Tunnel { up, down, .. } = &mut tunnel;
         if !is_ending && end.as_mut().poll(cx).is_ready() {
             is_ending = true;
             up.close();
@@ -101,9 +116,17 @@ async fn carry(
             _ => Poll::Pending,
         }
     });
-    let ended = ended.await;
-    exchange.record.carried(down.bytes);
-    if let Err(reason) = ended {
-        exchange.record.broke_off(reason);
+    tunnel.ended = Some(ended.await);
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        let record = &mut self.exchange.record;
+        record.carried(self.down.bytes);
+        match self.ended {
+            Some(Ok(())) => {}
+            Some(Err(reason)) => record.broke_off(reason),
+            None => record.left_unsent(),
+        }
     }
 }

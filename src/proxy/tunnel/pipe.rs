@@ -16,6 +16,8 @@ pub(super) struct Pipe {
     is_ended: bool,
     /// Whether the writing side has been closed.
     is_closed: bool,
+    /// Whether what comes after that is thrown away, until the reading side ends.
+    is_discarding: bool,
     /// Bytes that have been read.
     pub(super) bytes: u64,
 }
@@ -31,12 +33,14 @@ pub(super) enum BrokenPipe {
 const READ_BYTES_MAX: usize = 16 * 1024;
 
 impl Pipe {
-    /// Closes the writing side once everything that has been read is written.
+    /// Closes the writing side once everything that has been read is written; what comes later is thrown
+    /// away.
     pub(super) fn close(&mut self) {
+        self.is_discarding = !self.is_ended;
         self.is_ended = true;
     }
 
-    /// Moves what can be moved; ready once the writing side is closed.
+    /// Moves what can be moved; ready once the reading side has ended and the writing side is closed.
     pub(super) fn poll(
         &mut self,
         mut reader: Pin<&mut impl AsyncRead>,
@@ -72,6 +76,12 @@ impl Pipe {
                 Poll::Pending => 0,
             };
             self.rest = bytes[written..].to_vec();
+        }
+        while self.is_discarding {
+            let mut room = [const { MaybeUninit::uninit() }; READ_BYTES_MAX];
+            let mut room = ReadBuf::uninit(&mut room);
+            let read = ready!(reader.as_mut().poll_read(cx, &mut room));
+            self.is_discarding = read.is_ok() && !room.filled().is_empty();
         }
         Poll::Ready(Ok(()))
     }

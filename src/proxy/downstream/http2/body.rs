@@ -42,6 +42,13 @@ impl Http2Body {
         }
     }
 
+    /// Has a client that withholds it told to go on (100).
+    pub(crate) fn ask_for(&mut self) {
+        if std::mem::take(&mut self.is_withheld) {
+            self.stream.ask_to_continue();
+        }
+    }
+
     /// Polls the next piece.
     pub(crate) fn poll_frame(
         &mut self,
@@ -49,8 +56,8 @@ impl Http2Body {
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         if !self.is_data_over {
             let polled = self.receiving.poll_data(cx);
-            if polled.is_pending() && std::mem::take(&mut self.is_withheld) {
-                self.stream.ask_to_continue();
+            if polled.is_pending() {
+                self.ask_for();
             }
             match ready!(polled) {
                 Some(Ok(data)) => {

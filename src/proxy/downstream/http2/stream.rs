@@ -41,7 +41,7 @@ pub(super) async fn respond<F, B, E>(
             return Poll::Ready(None);
         }
         let answered = answer.as_mut().poll(cx);
-        if answered.is_pending() && state.take_continue() {
+        if state.take_continue() {
             // A stream that takes no informational response will end by itself.
             let _ = respond.send_informational(informational());
         }

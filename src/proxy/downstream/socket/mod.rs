@@ -39,6 +39,8 @@ pub(crate) struct Socket {
     /// Whether the runtime was told that there is nothing to read although bytes are waiting. The
     /// watch does that, so that it hears when the client leaves after those bytes.
     is_readiness_hidden: Cell<bool>,
+    /// Whether the client has sent anything.
+    has_received: Cell<bool>,
     /// Whether the gateway has closed its side.
     is_write_closed: Cell<bool>,
 }
@@ -61,6 +63,7 @@ impl Socket {
             write: sweep.deadline(),
             write_timeout: Cell::new(write_timeout),
             is_readiness_hidden: Cell::new(false),
+            has_received: Cell::new(false),
             is_write_closed: Cell::new(false),
         })
     }
@@ -143,6 +146,11 @@ impl Socket {
         }
     }
 
+    /// Whether the client has sent anything.
+    pub(super) fn has_received(&self) -> bool {
+        self.has_received.get()
+    }
+
     /// Lets the client take nothing for this long from now on.
     pub(super) fn set_write_timeout(&self, timeout: Duration) {
         self.write_timeout.set(timeout);
@@ -171,8 +179,10 @@ impl AsyncRead for SocketIo {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = self.0.poll_receive(cx, buf);
-        if read.is_pending() {
-            self.0.read.register(cx);
+        match read {
+            Poll::Ready(Ok(bytes)) if bytes > 0 => self.0.has_received.set(true),
+            Poll::Ready(_) => {}
+            Poll::Pending => self.0.read.register(cx),
         }
         read.map_ok(|_| ())
     }
