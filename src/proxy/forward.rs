@@ -100,11 +100,6 @@ impl Journey<'_> {
         }
     }
 
-    /// Whether only a tunnel is an answer.
-    pub(super) fn is_tunnel(&self) -> bool {
-        self.upgrade.is_some() && self.exchange.request().is_http2()
-    }
-
     /// Refuses a request that its upstream did not answer, and notes why.
     fn failed(&mut self, failure: UpstreamFailure) -> Stop {
         let refusal = match &failure.error {

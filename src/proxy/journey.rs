@@ -32,7 +32,7 @@ use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
 use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target, upgrade};
-use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot, UpstreamKind};
+use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +77,7 @@ pub(crate) async fn run(
     let (dialect, version) = (Dialect::of(&head.headers), head.version);
     let is_withheld = head.headers.contains_key(EXPECT);
     let has_body = !incoming.is_end_stream();
+    let may_switch = state.may_switch();
     let mut body = Some(RequestBody::new(incoming, state, is_withheld));
     let mut exchange = Exchange::begin(guard, &client, &live, &head);
     let mut journey = Journey {
@@ -91,7 +92,9 @@ pub(crate) async fn run(
         exchange: &mut exchange,
         body: &mut body,
         route: None,
-        upgrade: upgrade::asked(&head, has_body),
+        upgrade: may_switch
+            .then(|| upgrade::asked(&head, has_body))
+            .flatten(),
     };
     let travelled = journey.travel(&mut head).await;
     let (route, upgrade) = (journey.route, journey.upgrade);
@@ -222,26 +225,6 @@ impl Journey<'_> {
         self.tell_upstream(&mut head.headers);
         let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
         self.forward(route, head, forwarded).await
-    }
-
-    /// Forgets that the client asks for another protocol, if the route does not let it have that one.
-    /// Over HTTP/2, there is nothing else that the request could mean.
-    fn check_upgrade(&mut self, route: &Route) -> Result<(), Refusal> {
-        let upstream = &self.live.snapshot.upstreams[route.upstream];
-        let is_http = matches!(upstream.kind, UpstreamKind::Http(_));
-        let is_allowed = |protocol: &HeaderValue| {
-            let mut allowed = route.upgrades.iter();
-            is_http && allowed.any(|name| protocol.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
-        };
-        let is_tunnel = self.is_tunnel();
-        self.upgrade = self.upgrade.take().filter(is_allowed);
-        if is_tunnel && self.upgrade.is_none() {
-            return Err(Refusal::method_unsupported());
-        }
-        if let (Some(_), Some(body)) = (&self.upgrade, self.body.as_mut()) {
-            body.bound(u64::MAX);
-        }
-        Ok(())
     }
 
     /// Takes out what the peer may not say, and says what the gateway knows in its place; returns the

@@ -49,6 +49,14 @@ impl RequestState {
         matches!(self, Self::Http2(_))
     }
 
+    /// Whether it may ask for another protocol.
+    pub(crate) fn may_switch(&self) -> bool {
+        match self {
+            Self::Http1(state) => state.switch.is_asked(),
+            Self::Http2(_) => true,
+        }
+    }
+
     /// Notes that the head of the answer goes out: from now on, the client may be silent.
     pub(crate) fn answer(&self) {
         match self {

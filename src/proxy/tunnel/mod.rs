@@ -27,9 +27,39 @@ use super::body::{Content, ResponseBody};
 use super::client::Client;
 use super::downstream::body::RequestBody;
 use super::exchange::Exchange;
+use super::journey::Journey;
+use super::refusal::Refusal;
 use super::upstream::Switched;
 use super::worker::Worker;
 use crate::fault::Reason;
+use crate::snapshot::{Route, UpstreamKind};
+
+impl Journey<'_> {
+    /// Forgets that the client asks for another protocol, if the route does not let it have that one.
+    /// Over HTTP/2, there is nothing else that the request could mean.
+    pub(super) fn check_upgrade(&mut self, route: &Route) -> Result<(), Refusal> {
+        let upstream = &self.live.snapshot.upstreams[route.upstream];
+        let is_http = matches!(upstream.kind, UpstreamKind::Http(_));
+        let is_allowed = |protocol: &HeaderValue| {
+            let mut allowed = route.upgrades.iter();
+            is_http && allowed.any(|name| protocol.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let is_tunnel = self.is_tunnel();
+        self.upgrade = self.upgrade.take().filter(is_allowed);
+        if is_tunnel && self.upgrade.is_none() {
+            return Err(Refusal::method_unsupported());
+        }
+        if let (Some(_), Some(body)) = (&self.upgrade, self.body.as_mut()) {
+            body.bound(u64::MAX);
+        }
+        Ok(())
+    }
+
+    /// Whether only a tunnel is an answer.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.upgrade.is_some() && self.exchange.request().is_http2()
+    }
+}
 
 /// Opens a tunnel behind the head of a 101. Over HTTP/2, `body` is what the client sends through it.
 pub(super) fn open(

@@ -42,6 +42,11 @@ impl Switch {
         is_open
     }
 
+    /// Whether one is unanswered.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.open.get() > 0
+    }
+
     /// Notes that the next request begins.
     pub(super) fn begin(&self) {
         self.begun.set(self.begun.get() + 1);
