@@ -13,6 +13,7 @@ use super::tunnel::{BrokenTunnel, TunnelBody};
 use super::upstream::builtin::BuiltinBody;
 use super::upstream::{Switched, UpstreamBody, UpstreamBodyError};
 use crate::fault::Reason;
+use crate::request::hop_by_hop;
 
 /// The body of an answer, and its exchange, which is over when this is dropped.
 pub(crate) struct ResponseBody {
@@ -63,6 +64,7 @@ impl ResponseBodyError {
             Self::Upstream(error) => error.body_error(),
             Self::Tunnel(BrokenTunnel::Timeout) => return Reason::TunnelTimeout,
             Self::Tunnel(BrokenTunnel::Origin) => return Reason::ResponseAborted,
+            Self::Tunnel(BrokenTunnel::Client) => return Reason::ClientGone,
         };
         match (request, self) {
             (Some(RequestBodyError::TooLarge), _) => Reason::BodyTooLarge,
@@ -110,7 +112,14 @@ impl Body for ResponseBody {
             Content::Builtin(body) => ready!(Pin::new(body).poll_frame(cx))
                 .map(|frame| frame.map_err(ResponseBodyError::Client)),
             Content::Upstream(upstream) => match Pin::new(upstream).poll_frame(cx) {
-                Poll::Ready(frame) => frame.map(|frame| frame.map_err(Into::into)),
+                Poll::Ready(Some(Ok(mut frame))) => {
+                    if let Some(trailers) = frame.trailers_mut() {
+                        hop_by_hop::strip_answer_trailers(trailers);
+                    }
+                    Some(Ok(frame))
+                }
+                Poll::Ready(Some(Err(error))) => Some(Err(error.into())),
+                Poll::Ready(None) => None,
                 Poll::Pending => {
                     let Some(exchange) = &body.exchange else {
                         return Poll::Pending;

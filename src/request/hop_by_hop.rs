@@ -62,6 +62,17 @@ pub fn strip_trailers(trailers: &mut HeaderMap) {
     strip(trailers, &unwanted);
 }
 
+/// Removes from an answer's trailers what no trailers may say, and what only the gateway says.
+pub fn strip_answer_trailers(trailers: &mut HeaderMap) {
+    let unwanted = named(trailers, |name| {
+        is_hop_by_hop(name)
+            || matches!(*name, TRAILER | SET_COOKIE | CACHE_CONTROL | CONTENT_LENGTH)
+            || matches!(*name, CONTENT_ENCODING | CONTENT_RANGE | CONTENT_TYPE)
+            || is_reserved(name)
+    });
+    strip(trailers, &unwanted);
+}
+
 /// Removes the fields that the values of Connection, `options`, name.
 pub fn remove_named(headers: &mut HeaderMap, options: &[HeaderValue]) {
     for name in names(options) {
@@ -225,6 +236,20 @@ pub(crate) mod tests {
         ]);
         strip_trailers(&mut trailers);
         assert_eq!(trailers, fields(&[("x-sum", "1")]));
+    }
+
+    #[test]
+    fn trailers_of_an_answer_cannot_say_what_its_head_does() {
+        let mut trailers = fields(&[
+            ("grpc-status", "0"),
+            ("connection", "close, x-hop"),
+            ("x-hop", "1"),
+            ("content-length", "99"),
+            ("set-cookie", "a=b"),
+            ("tollgate-tier", "paid"),
+        ]);
+        strip_answer_trailers(&mut trailers);
+        assert_eq!(trailers, fields(&[("grpc-status", "0")]));
     }
 
     #[test]

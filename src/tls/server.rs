@@ -84,6 +84,8 @@ pub struct CertificateInfo {
 #[derive(Debug, Default)]
 pub struct CertificateNames {
     keys: Vec<Arc<CertifiedKey>>,
+    /// The first name that the first is for.
+    default: Option<Box<str>>,
     /// Indices of the certificates for a name, in the order of the material.
     exact: HashMap<Box<str>, Vec<usize>>,
     /// The same for `*.` before a name.
@@ -213,6 +215,9 @@ impl CertificateNames {
             };
             map.entry(name.into()).or_default().push(self.keys.len());
         }
+        if self.keys.is_empty() {
+            self.default = names.first().map(|name| name.as_str().into());
+        }
         let info = CertificateInfo {
             name: match names.first() {
                 Some(first) => first.as_str().into(),
@@ -230,16 +235,20 @@ impl CertificateNames {
         one == other || self.select(one) == self.select(other)
     }
 
-    /// Returns the indices of the certificates that `name` selects. A wildcard stands for one label;
-    /// a name that nothing fits selects the first.
+    /// Returns the indices of the certificates that `name` selects. A name that nothing fits selects
+    /// what the first name of the first certificate does.
     fn select(&self, name: &str) -> &[usize] {
-        let name = name.to_ascii_lowercase();
-        let wildcard = || {
+        let found = self.find(&name.to_ascii_lowercase());
+        let found = found.or_else(|| self.find(self.default.as_ref()?));
+        found.map_or(&[0], Vec::as_slice)
+    }
+
+    /// Finds the certificates for a name in lower case. A wildcard stands for one label.
+    fn find(&self, name: &str) -> Option<&Vec<usize>> {
+        self.exact.get(name).or_else(|| {
             let (_, suffix) = name.split_once('.')?;
             self.wildcard.get(suffix)
-        };
-        let found = self.exact.get(&*name).or_else(wildcard);
-        found.map_or(&[0], Vec::as_slice)
+        })
     }
 }
 

@@ -74,7 +74,8 @@ impl RequestBody {
 
     /// Keeps these fields out of its trailers, because the request was decided by them.
     pub(crate) fn keep_out(&mut self, decisive: &Arc<[HeaderName]>) {
-        if self.size_hint().exact().is_none() {
+        // Over HTTP/2, a body of announced length may have trailers.
+        if self.client.is_http2() || self.size_hint().exact().is_none() {
             self.decisive = Some(Arc::clone(decisive));
         }
     }

@@ -75,6 +75,7 @@ pub(super) fn open(
     let request = exchange.request().clone();
     let body = match body {
         Some(body) if request.is_http2() => {
+            request.answer();
             let tunnel = TunnelBody::new(origin, body, worker, timeout);
             ResponseBody::new(Content::Tunnel(Box::new(tunnel)), exchange)
         }

@@ -66,7 +66,11 @@ impl Pipe {
                 // What has been written may wait in a buffer of TLS.
                 ready!(writer.as_mut().poll_flush(cx)).map_err(broken)?;
             }
-            ready!(read).map_err(|_| BrokenPipe::Reader)?;
+            match ready!(read) {
+                // Many end TLS without saying so.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                read => read.map_err(|_| BrokenPipe::Reader)?,
+            }
             let bytes = room.filled();
             self.is_ended = bytes.is_empty();
             self.bytes += bytes.len() as u64;

@@ -21,16 +21,18 @@ use crate::proxy::worker::Worker;
 /// What an origin sends through a tunnel; the tunnel is closed when this is dropped.
 pub(crate) struct TunnelBody {
     origin: ReadHalf<Switched>,
-    _upload: Upload,
+    upload: Upload,
     idle: Rc<Deadline>,
     timeout: Duration,
     /// Ready when the gateway ends its tunnels.
     end: LocalBoxFuture<'static, ()>,
+    /// Whether the client has closed its side.
+    is_upload_over: bool,
     is_over: bool,
 }
 
 /// The task that carries what the client sends; aborted when this is dropped.
-struct Upload(JoinHandle<()>);
+struct Upload(JoinHandle<Result<(), BrokenTunnel>>);
 
 /// Most bytes of one read.
 const READ_BYTES_MAX: usize = 16 * 1024;
@@ -49,7 +51,8 @@ impl TunnelBody {
         let upload = upload(client, to_origin, Rc::clone(&idle), timeout);
         Self {
             origin,
-            _upload: Upload(tokio::task::spawn_local(upload)),
+            upload: Upload(tokio::task::spawn_local(upload)),
+            is_upload_over: false,
             idle,
             timeout,
             end: Box::pin(async move { worker.tunnels_end().await }),
@@ -66,6 +69,15 @@ impl TunnelBody {
         let mut room = ReadBuf::new(&mut room);
         let read = Pin::new(&mut self.origin).poll_read(cx, &mut room);
         if read.is_pending() {
+            if !self.is_upload_over
+                && let Poll::Ready(uploaded) = Pin::new(&mut self.upload.0).poll(cx)
+            {
+                self.is_upload_over = true;
+                if !matches!(uploaded, Ok(Ok(()))) {
+                    let broken = uploaded.ok().and_then(Result::err);
+                    return Poll::Ready(Some(Err(broken.unwrap_or(BrokenTunnel::Client))));
+                }
+            }
             if self.end.as_mut().poll(cx).is_ready() {
                 self.is_over = true;
                 return Poll::Ready(None);
@@ -101,6 +113,9 @@ pub(crate) enum BrokenTunnel {
     /// The origin's connection failed.
     #[error("the origin broke the tunnel off")]
     Origin,
+    /// The client left.
+    #[error("the client broke the tunnel off")]
+    Client,
 }
 
 /// Carries what a client sends, until it closes its side.
@@ -109,20 +124,19 @@ async fn upload(
     mut origin: WriteHalf<Switched>,
     idle: Rc<Deadline>,
     timeout: Duration,
-) {
+) -> Result<(), BrokenTunnel> {
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut client).poll_frame(cx)).await {
-        let Ok(frame) = frame else {
-            return;
-        };
+        let frame = frame.map_err(|_| BrokenTunnel::Client)?;
         if let Ok(data) = frame.into_data() {
             idle.arm(timeout);
-            if origin.write_all(&data).await.is_err() || origin.flush().await.is_err() {
-                return;
-            }
+            let written = origin.write_all(&data).await;
+            written.map_err(|_| BrokenTunnel::Origin)?;
+            origin.flush().await.map_err(|_| BrokenTunnel::Origin)?;
         }
     }
     // An origin that has closed need not be told.
     let _ = origin.shutdown().await;
+    Ok(())
 }
 
 impl Drop for Upload {

@@ -290,8 +290,9 @@ async fn visit<B: UploadBody>(
     };
     let (head, receiving) = response.into_parts();
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        let switched = receiving.into_switched();
-        let (io, unread) = switched.expect("nobody else uses the connection of a 101");
+        // An origin that switches before it has read the whole head does not speak HTTP properly.
+        let early = ForwardError::BadResponse(BadResponse::Head(BadHead::Upgrade));
+        let (io, unread) = receiving.into_switched().ok_or(early)?;
         let switched = Received::Switched(Rewound { unread, io });
         return Ok(Response::from_parts(head, switched));
     }

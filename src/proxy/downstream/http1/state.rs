@@ -79,7 +79,8 @@ impl Http1State {
     /// Ends a request whose answer is complete. The next one is awaited, or the rest of it if some
     /// has come already.
     pub(crate) fn end(&self) {
-        self.awaited.set(if self.is_more_wanted.get() {
+        let is_more_wanted = self.switch.take_is_last() || self.is_more_wanted.get();
+        self.awaited.set(if is_more_wanted {
             Awaited::NextRequest
         } else {
             Awaited::Head

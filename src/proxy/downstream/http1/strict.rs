@@ -318,7 +318,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.switch.is_open(cx) {
+        if self.switch.is_open(self.held.is_empty(), cx) {
             return Poll::Pending;
         }
         let before = buf.filled().len();

@@ -29,6 +29,8 @@ struct Frames {
     header: [u8; HEADER_BYTES],
     /// Whether the fields of a head, or of trailers, are incomplete.
     is_head_open: bool,
+    /// Whether such fields have been completed since somebody looked.
+    has_head_ended: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,7 @@ impl<T> Followed<T> {
             place: Place::Preface(PREFACE_BYTES),
             header: [0; HEADER_BYTES],
             is_head_open: false,
+            has_head_ended: false,
         };
         Self { io, state, frames }
     }
@@ -107,6 +110,7 @@ impl Frames {
         let [_, _, _, kind, flags, ..] = self.header;
         if matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0 {
             self.is_head_open = false;
+            self.has_head_ended = true;
         }
     }
 }
@@ -120,6 +124,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Followed<T> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
         self.frames.follow(&buf.filled()[before..]);
+        if std::mem::take(&mut self.frames.has_head_ended) {
+            self.state.await_head(false);
+        }
         self.state.await_head(self.frames.is_head_open);
         Poll::Ready(Ok(()))
     }
@@ -131,7 +138,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Followed<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
+        if written.is_ready() {
+            self.state.note_taken();
+        }
+        written
     }
 
     fn poll_write_vectored(
@@ -139,7 +150,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Followed<T> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        if written.is_ready() {
+            self.state.note_taken();
+        }
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -215,6 +230,7 @@ mod tests {
                     place: Place::Preface(PREFACE_BYTES),
                     header: [0; HEADER_BYTES],
                     is_head_open: false,
+                    has_head_ended: false,
                 };
                 bytes.chunks(size).for_each(|piece| frames.follow(piece));
                 assert_eq!(frames.is_head_open, is_open, "{pieces:?} by {size}");

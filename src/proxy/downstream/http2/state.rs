@@ -31,6 +31,8 @@ pub(crate) struct Http2State {
     is_draining: Cell<bool>,
     /// Requests that are being worked on.
     requests: Cell<usize>,
+    /// Whether the client has taken anything since it was last too late with a request.
+    has_taken: Cell<bool>,
     /// How many more streams were reset before their answers than were answered; half as many each
     /// second.
     resets: Cell<usize>,
@@ -82,6 +84,7 @@ impl Http2State {
             has_begun: Cell::new(false),
             is_draining: Cell::new(false),
             requests: Cell::new(0),
+            has_taken: Cell::new(false),
             resets: Cell::new(0),
             resets_halved: Cell::new(sweep.swept()),
             date: Date::default(),
@@ -153,9 +156,14 @@ impl Http2State {
         self.head.is_over()
     }
 
-    /// Gives the client the whole time again for its next request.
+    /// Notes that the client has taken some of what is written.
+    pub(super) fn note_taken(&self) {
+        self.has_taken.set(true);
+    }
+
+    /// Gives a client that still takes the end of an answer the whole time again for its next request.
     pub(super) fn wait_for_requests(&self) {
-        if self.is_idle_for_too_long() {
+        if self.is_idle_for_too_long() && self.has_taken.take() {
             self.socket.read.arm(self.idle_timeout());
         }
     }

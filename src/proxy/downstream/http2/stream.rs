@@ -61,6 +61,7 @@ pub(super) async fn respond<F, B, E>(
     complete(&mut head, is_head, &body, || state.connection().date());
     let is_end = is_head || body.is_end_stream();
     let Ok(mut stream) = respond.send_response(head, is_end) else {
+        respond.send_reset(Reason::INTERNAL_ERROR);
         return;
     };
     state.connection().note_answer();
@@ -138,7 +139,9 @@ fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
                 let Ok(trailers) = frame.into_trailers() else {
                     continue;
                 };
+                // Trailers that cannot be sent are left out.
                 let sent = stream.send_trailers(trailers);
+                let sent = sent.or_else(|_| stream.send_data(Bytes::new(), true));
                 return Poll::Ready(sent.map_err(|_| Broken::Reset));
             }
             Some(Err(_)) => return Poll::Ready(Err(Broken::Body)),
