@@ -11,7 +11,7 @@ use super::body::Content;
 use super::downstream::body::{RequestBody, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
-use super::upstream::{self, ForwardError, Meter, Received, Terms, UpstreamFailure, builtin};
+use super::upstream::{self, ForwardError, Meter, Terms, UpstreamAnswer, UpstreamFailure, builtin};
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
@@ -88,11 +88,11 @@ impl Journey<'_> {
                     return Err(Refusal::bad_response().into());
                 }
                 Ok(response.map(|received| match received {
-                    Received::Body(body) => {
+                    UpstreamAnswer::Body(body) => {
                         self.exchange.request().answer();
                         Content::Upstream(body)
                     }
-                    Received::Switched(switched) => Content::Switched(Box::new(switched)),
+                    UpstreamAnswer::Switched(switched) => Content::Switched(Box::new(switched)),
                 }))
             }
             Some(Err(failure)) => Err(self.failed(failure)),

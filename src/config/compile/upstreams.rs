@@ -13,7 +13,7 @@ use crate::config::report::Report;
 use crate::snapshot::{
     Endpoint, HttpUpstream, Scheme, Snapshot, Upstream, UpstreamKind, UpstreamTls,
 };
-use crate::tls::ALPN_HTTP1;
+use crate::tls::{ALPN_HTTP1, ALPN_HTTP2};
 
 /// Compiles `[upstreams.NAME]`.
 pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Upstream>> {
@@ -84,7 +84,7 @@ fn encryption(
     };
     let client = tls(&ORIGINS, table, &upstream.tls, place, report)?;
     Some(UpstreamTls {
-        client: client.offering(&[ALPN_HTTP1]),
+        client: client.offering(&[ALPN_HTTP2, ALPN_HTTP1]),
         server_name: upstream.server_name.clone(),
     })
 }

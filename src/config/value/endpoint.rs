@@ -33,9 +33,6 @@ pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
         let hint = meant.map(|meant| format!("did you mean `{meant}://{rest}`?"));
         return Err(wrong().maybe_hint(hint));
     };
-    if scheme == Scheme::H2c {
-        return Err(Wrong::to_come(ENDPOINTS));
-    }
     if !matches!(path, "" | "/") {
         let scheme = scheme.word();
         return Err(Wrong::new("has a path", "scheme, host and port only")
@@ -119,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_host_and_port() {
-        use Scheme::{Http, Https};
+        use Scheme::{H2c, Http, Https};
         for (text, scheme, authority, host, port) in [
             (
                 "http://127.0.0.1:9000",
@@ -153,6 +150,8 @@ mod tests {
             ),
             ("https://[::1]:443", Https, "[::1]", "::1", 443),
             ("https://a:80", Https, "a:80", "a", 80),
+            ("h2c://a:80", H2c, "a", "a", 80),
+            ("h2c://a:443", H2c, "a:443", "a", 443),
         ] {
             let expected = RawEndpoint::Http(Endpoint {
                 scheme,

@@ -13,19 +13,26 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::http1::{Receiving, UpstreamBodyError};
+use super::error::UpstreamBodyError;
+use super::http1;
+use super::http2;
 use super::pool::Lease;
 use super::stream::Stream;
 
+/// A body as its protocol brings it.
+pub(super) enum Received {
+    /// With where the connection goes when the response has ended.
+    Http1(http1::Receiving<Stream>, Lease),
+    Http2(http2::Receiving),
+}
+
 /// The body of an origin's response.
 pub struct UpstreamBody {
-    receiving: Receiving<Stream>,
+    received: Received,
     /// What has been read of it and is passed on by the next poll.
     next: Option<Result<Frame<Bytes>, UpstreamBodyError>>,
     /// Whether something was passed on since the body last waited.
     is_flush_due: bool,
-    /// Where the connection goes when the response has ended.
-    lease: Lease,
     /// How long the origin may send nothing; none: any time.
     timeout: Option<Duration>,
 }
@@ -35,19 +42,17 @@ impl UpstreamBody {
     /// already broken is an error before its head is passed on, and not a connection that closes
     /// after it.
     pub(super) async fn begin(
-        receiving: Receiving<Stream>,
-        lease: Lease,
+        received: Received,
         timeout: Option<Duration>,
     ) -> Result<Self, UpstreamBodyError> {
         let mut body = Self {
-            receiving,
+            received,
             next: None,
             is_flush_due: false,
-            lease,
             timeout,
         };
         poll_fn(|cx| {
-            if let Poll::Ready(Some(first)) = body.poll_receiving(cx) {
+            if let Poll::Ready(Some(first)) = body.poll_received(cx) {
                 body.next = Some(Ok(first?));
             }
             Poll::Ready(Ok(()))
@@ -56,16 +61,21 @@ impl UpstreamBody {
         Ok(body)
     }
 
-    fn poll_receiving(
+    fn poll_received(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
-        let polled = self.receiving.poll_frame(self.timeout, cx);
-        // The body need not be polled beyond its end.
-        if let Some(connection) = self.receiving.take_connection() {
-            self.lease.release(connection);
+        match &mut self.received {
+            Received::Http1(receiving, lease) => {
+                let polled = receiving.poll_frame(self.timeout, cx);
+                // The body need not be polled beyond its end.
+                if let Some(connection) = receiving.take_connection() {
+                    lease.release(connection);
+                }
+                polled
+            }
+            Received::Http2(receiving) => receiving.poll_frame(self.timeout, cx),
         }
-        polled
     }
 }
 
@@ -82,7 +92,7 @@ impl Body for UpstreamBody {
             body.is_flush_due = true;
             return Poll::Ready(Some(next));
         }
-        let polled = body.poll_receiving(cx);
+        let polled = body.poll_received(cx);
         let was_due = std::mem::replace(&mut body.is_flush_due, polled.is_ready());
         match polled {
             // hyper writes what it has when a body waits, and drops it when a body breaks off.
@@ -96,11 +106,18 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.next.is_none() && self.receiving.is_end()
+        self.next.is_none()
+            && match &self.received {
+                Received::Http1(receiving, _) => receiving.is_end(),
+                Received::Http2(receiving) => receiving.is_end(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = self.receiving.size_hint();
+        let mut hint = match &self.received {
+            Received::Http1(receiving, _) => receiving.size_hint(),
+            Received::Http2(receiving) => receiving.size_hint(),
+        };
         let data = match &self.next {
             None => return hint,
             Some(Ok(next)) => next.data_ref(),

@@ -2,33 +2,40 @@
 //!
 //! Endpoints take turns, and one that does not accept costs one of the upstream's `retries`. A
 //! request whose connection came from the pool and ends without a byte of a response is sent once
-//! more, on a fresh connection to the same endpoint: if nothing of it was written, or, unless
-//! `retries` is 0, if it has no content and may be done twice. `http1` speaks with the origin, `body`
-//! passes on the response's body.
+//! more, on another connection to the same endpoint: if nothing of it was written, or, unless
+//! `retries` is 0, if it has no content and may be done twice. One that the origin says it has not
+//! processed is sent again too, unless its body has been begun. `connecting` finds a connection,
+//! `http1` and `http2` speak with the origin, `body` passes on the response's body.
 
 mod body;
 pub mod builtin;
+mod connecting;
+mod due;
 mod endpoints;
+mod error;
 pub mod http1;
+pub mod http2;
 mod origin;
 mod pool;
 mod stream;
+mod upload;
 
 use std::cell::Cell;
-use std::error::Error as StdError;
 use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 
+use self::body::Received;
 pub use self::body::UpstreamBody;
+use self::connecting::{Found, Link, connect};
 pub use self::endpoints::Endpoints;
-use self::http1::{BadHead, BoxError, Connection, ExchangeError, Outgoing, Repeat};
-pub use self::http1::{UploadBody, UpstreamBodyError};
+pub use self::error::{BadResponse, BrokenBody, ForwardError, UpstreamBodyError, UpstreamFailure};
+pub use self::http1::UploadBody;
+use self::http1::{BadHead, Outgoing, Receiving, Repeat};
 pub use self::origin::ConnectError;
 use self::origin::Origin;
 use self::pool::Lease;
@@ -71,7 +78,7 @@ pub enum HostField {
 }
 
 /// What follows the head of a response.
-pub enum Received {
+pub enum UpstreamAnswer {
     /// Its body.
     Body(UpstreamBody),
     /// After a 101, bytes of the protocol that the request asked for.
@@ -80,54 +87,6 @@ pub enum Received {
 
 /// A connection to an origin that speaks HTTP no more.
 pub type Switched = Rewound<Stream>;
-
-/// Why there is no response.
-#[derive(Debug, thiserror::Error)]
-pub enum ForwardError {
-    /// No endpoint has an address; the upstream's fault (503).
-    #[error("no endpoint of the upstream has an address")]
-    NoEndpoint(#[source] Option<ConnectError>),
-    /// No endpoint accepted a connection; the upstream's fault (502).
-    #[error("no endpoint of the upstream accepts connections")]
-    Connect(#[source] ConnectError),
-    /// The response's head took longer than `response_timeout`; the upstream's fault (504).
-    #[error("the upstream did not answer in time")]
-    Timeout,
-    /// The origin closed without an answer, or its answer is not HTTP; the upstream's fault (502).
-    #[error("the upstream did not answer properly")]
-    BadResponse(#[source] BadResponse),
-    /// The request's body ended in an error of its own; the client's fault.
-    #[error("the request's body broke off")]
-    ClientBody(#[source] BoxError),
-}
-
-/// Why there is no response, and which endpoint is to blame.
-#[derive(Debug)]
-pub struct UpstreamFailure {
-    /// Host and port of the endpoint that was tried last; none if there was none to try.
-    pub endpoint: Option<Box<str>>,
-    /// Why, in a few words.
-    pub cause: Box<str>,
-    /// What went wrong.
-    pub error: ForwardError,
-}
-
-/// What is wrong with a response.
-#[derive(Debug, thiserror::Error)]
-pub enum BadResponse {
-    /// The origin closed the connection, and sent nothing.
-    #[error("closed without an answer")]
-    Closed,
-    /// The connection broke before the head had come.
-    #[error(transparent)]
-    Broken(#[from] io::Error),
-    /// Its head is refused.
-    #[error(transparent)]
-    Head(#[from] BadHead),
-    /// Its body was already broken when its head came.
-    #[error("body broken off")]
-    Body(#[source] UpstreamBodyError),
-}
 
 /// Sends `request` to an endpoint of `upstream`, whose kind is `http`.
 ///
@@ -145,7 +104,7 @@ pub fn send<'f, B: UploadBody>(
     request: Request<B>,
     terms: &Terms,
     meter: Meter<'f>,
-) -> impl Future<Output = Result<Response<Received>, UpstreamFailure>> + use<'f, B> {
+) -> impl Future<Output = Result<Response<UpstreamAnswer>, UpstreamFailure>> + use<'f, B> {
     let terms = *terms;
     let mut request = Outgoing::new(request);
     // Not an `async fn`, whose future would have room for the request twice.
@@ -178,68 +137,8 @@ pub fn send<'f, B: UploadBody>(
     }
 }
 
-impl UpstreamFailure {
-    /// Blames an endpoint, unless the client is to blame.
-    fn of(origin: &Origin, error: ForwardError) -> Self {
-        let cause = error.cause().into_boxed_str();
-        if !matches!(error, ForwardError::ClientBody(_)) {
-            origin.failed(&cause);
-        }
-        Self {
-            endpoint: Some(origin.authority().into()),
-            cause,
-            error,
-        }
-    }
-
-    fn no_endpoint() -> Self {
-        let error = ForwardError::NoEndpoint(None);
-        Self {
-            endpoint: None,
-            cause: error.cause().into_boxed_str(),
-            error,
-        }
-    }
-}
-
-impl ForwardError {
-    /// Returns the error of the request's body, if that ended the request and is an `E`.
-    pub fn body_error<E: StdError + 'static>(&self) -> Option<&E> {
-        match self {
-            Self::ClientBody(error) => error.downcast_ref(),
-            Self::BadResponse(BadResponse::Body(error)) => error.body_error(),
-            _ => None,
-        }
-    }
-
-    /// Says why in a few words, for the log.
-    fn cause(&self) -> String {
-        match self {
-            Self::NoEndpoint(None) => "no endpoint".into(),
-            Self::NoEndpoint(Some(error)) | Self::Connect(error) => error.cause(),
-            Self::Timeout => "no answer in time".into(),
-            Self::ClientBody(error) => error.to_string(),
-            Self::BadResponse(error) => error.to_string(),
-        }
-    }
-}
-
-impl From<ExchangeError> for ForwardError {
-    fn from(error: ExchangeError) -> Self {
-        Self::BadResponse(match error {
-            ExchangeError::Body(error) => return Self::ClientBody(error),
-            ExchangeError::Elapsed => return Self::Timeout,
-            ExchangeError::Closed { error: None, .. } => BadResponse::Closed,
-            ExchangeError::Closed {
-                error: Some(error), ..
-            } => error.into(),
-            ExchangeError::BadHead(bad) => bad.into(),
-        })
-    }
-}
-
-/// Tries one endpoint: on a connection from the pool, and once more on a fresh one if the request
-/// was lost with that connection.
+/// Tries one endpoint: on a connection that is there, and again on another one if the request was lost
+/// with that, or was not processed.
 async fn visit<B: UploadBody>(
     pools: &Pools,
     origin: &Rc<Origin>,
@@ -247,63 +146,136 @@ async fn visit<B: UploadBody>(
     request: &mut Outgoing<B>,
     terms: &Terms,
     meter: Meter<'_>,
-) -> Result<Response<Received>, ForwardError> {
+) -> Result<Response<UpstreamAnswer>, ForwardError> {
     let host = match (terms.host, request.host()) {
         (HostField::Client, Some(host)) => host.clone(),
         _ => origin.host.clone(),
     };
     if origin.has_idle() {
         write_with_others().await;
+    } else if origin.has_idle_shared() {
+        // The origin may just have ended it: this asks the system, and lets the connection's task see
+        // the answer.
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
     }
-    let mut connection = origin.take();
-    if connection.is_some() {
+    let mut link = origin.take(http);
+    if link.is_some() {
         meter.metrics.reused(meter.worker);
     }
     // Why the origin may have acted on a request that it did not answer.
     let mut lost = None;
-    let response = loop {
-        let is_reused = connection.is_some();
-        let connection = match connection.take() {
-            Some(connection) => connection,
+    let mut resends = 0;
+    loop {
+        let (link, found) = match link.take() {
+            Some(link) => (link, Found::Kept),
             // Rare, and boxed so that other requests do not need room for it.
-            None => (Box::pin(fresh(pools, origin, http, meter)).await)
+            None => (Box::pin(connect(pools, origin, http, meter)).await)
                 .map_err(|error| lost.take().unwrap_or(error))?,
         };
-        let timeout = terms.response_timeout;
-        let exchanged = connection.exchange(request, &host, timeout, meter.is_sent);
-        match exchanged.await {
-            Ok(response) => break response,
-            Err(error) => match error.repeat() {
-                Repeat::Unwritten if is_reused => {}
-                Repeat::Idempotent if is_reused && http.retries > 0 => {
-                    meter.metrics.retried(meter.worker);
-                    lost = Some(error.into());
+        let target = Target {
+            origin,
+            host: &host,
+        };
+        let exchanged = exchange(pools, link, request, target, (http, terms), meter.is_sent);
+        let (error, repeat) = match exchanged.await {
+            Ok(response) => return Ok(response),
+            Err(Failed { error, repeat }) => (error, repeat),
+        };
+        match repeat {
+            Repeat::Unwritten if found == Found::Kept => {}
+            Repeat::Unprocessed if http.retries > 0 && resends < RESENDS_MAX => {
+                resends += 1;
+                meter.metrics.retried(meter.worker);
+            }
+            Repeat::Idempotent if found == Found::Kept && http.retries > 0 && lost.is_none() => {
+                meter.metrics.retried(meter.worker);
+                lost = Some(error);
+            }
+            _ => {
+                if let (Found::New, Some(failure)) = (found, error.tls_failure()) {
+                    meter.metrics.tls_failed(meter.worker, failure);
                 }
-                _ => {
-                    if let (false, Some(failure)) = (is_reused, error.tls_failure()) {
-                        meter.metrics.tls_failed(meter.worker, failure);
-                    }
-                    return Err(error.into());
-                }
-            },
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Which origin a request goes to, and for which host.
+#[derive(Clone, Copy)]
+struct Target<'t> {
+    origin: &'t Rc<Origin>,
+    host: &'t HeaderValue,
+}
+
+/// Why a connection brought no response, and what that means for the request.
+struct Failed {
+    error: ForwardError,
+    repeat: Repeat,
+}
+
+/// Sends a request on a connection.
+async fn exchange<B: UploadBody>(
+    pools: &Pools,
+    link: Link,
+    request: &mut Outgoing<B>,
+    Target { origin, host }: Target<'_>,
+    (http, terms): (&HttpUpstream, &Terms),
+    is_sent: &Cell<bool>,
+) -> Result<Response<UpstreamAnswer>, Failed> {
+    let timeout = terms.response_timeout;
+    let response = match link {
+        Link::Http1(connection) => {
+            let exchanged = connection.exchange(request, host, timeout, is_sent).await;
+            let response = exchanged.map_err(|error| {
+                let repeat = error.repeat();
+                let error = error.into();
+                Failed { error, repeat }
+            })?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return switched(response);
+            }
+            let mut lease = Lease::new(origin, http);
+            if let Some(timeout) = response.body().keep_alive() {
+                // The origin closes the connection then, and no request must be on its way at that
+                // moment.
+                lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
+            }
+            response.map(|receiving| Received::Http1(receiving, lease))
+        }
+        Link::Http2(slot) => {
+            let target = (host, origin.scheme());
+            let exchanged = slot.exchange(request, target, pools.due(), timeout, is_sent);
+            // Boxed so that requests over HTTP/1.1 do not need room for it.
+            let response = Box::pin(exchanged).await.map_err(|error| {
+                let repeat = error.repeat();
+                let error = error.into();
+                Failed { error, repeat }
+            })?;
+            response.map(Received::Http2)
         }
     };
+    let (head, received) = response.into_parts();
+    let body = UpstreamBody::begin(received, terms.body_timeout).await;
+    let body = body.map_err(|error| Failed {
+        error: ForwardError::BadResponse(BadResponse::Body(error)),
+        repeat: Repeat::Never,
+    })?;
+    Ok(Response::from_parts(head, UpstreamAnswer::Body(body)))
+}
+
+/// Takes the connection of a 101. An origin that switches before it has read the whole head does not
+/// speak HTTP properly.
+fn switched(response: Response<Receiving<Stream>>) -> Result<Response<UpstreamAnswer>, Failed> {
     let (head, receiving) = response.into_parts();
-    if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        // An origin that switches before it has read the whole head does not speak HTTP properly.
-        let early = ForwardError::BadResponse(BadResponse::Head(BadHead::Upgrade));
-        let (io, unread) = receiving.into_switched().ok_or(early)?;
-        let switched = Received::Switched(Rewound { unread, io });
-        return Ok(Response::from_parts(head, switched));
-    }
-    let mut lease = Lease::new(origin, http);
-    if let Some(timeout) = receiving.keep_alive() {
-        // The origin closes the connection then, and no request must be on its way at that moment.
-        lease.limit_idle(timeout.saturating_sub(KEEP_ALIVE_MARGIN));
-    }
-    let body = UpstreamBody::begin(receiving, lease, terms.body_timeout).await;
-    let body = body.map_err(|error| ForwardError::BadResponse(BadResponse::Body(error)))?;
-    Ok(Response::from_parts(head, Received::Body(body)))
+    let (io, unread) = receiving.into_switched().ok_or(Failed {
+        error: ForwardError::BadResponse(BadHead::Upgrade.into()),
+        repeat: Repeat::Never,
+    })?;
+    let switched = UpstreamAnswer::Switched(Rewound { unread, io });
+    Ok(Response::from_parts(head, switched))
 }
 
 /// Lets the tasks that are ready run first, up to the same point: so their requests are written
@@ -324,25 +296,8 @@ async fn write_with_others() {
     .await;
 }
 
-/// Opens a connection to an endpoint.
-async fn fresh(
-    pools: &Pools,
-    origin: &Origin,
-    http: &HttpUpstream,
-    meter: Meter<'_>,
-) -> Result<Connection<Stream>, ForwardError> {
-    let connected = pools.connect(origin, http).await;
-    let connection = connected.map_err(|error| match error {
-        ConnectError::Resolve { .. } => ForwardError::NoEndpoint(Some(error)),
-        ConnectError::Connect { .. } => ForwardError::Connect(error),
-        ConnectError::Tls { source, .. } => {
-            meter.metrics.tls_failed(meter.worker, source);
-            ForwardError::Connect(error)
-        }
-    })?;
-    meter.metrics.opened(meter.worker);
-    Ok(connection)
-}
-
 /// How long before the origin the gateway closes an idle connection.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
+
+/// How often a request that an origin has not processed is sent to it again.
+const RESENDS_MAX: u32 = 2;

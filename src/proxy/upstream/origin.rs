@@ -1,6 +1,6 @@
 //! One endpoint of an upstream, as one worker knows it: how to reach it, and its idle connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -8,21 +8,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use http::uri::Scheme;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 
+use super::connecting::{Attempt, Link};
 use super::endpoints::EndpointState;
 use super::http1::Connection;
+use super::http2::{self, Slot, StreamError};
 use super::stream::Stream;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
-use crate::snapshot::{Endpoint, UpstreamTls};
+use crate::snapshot::{self, Endpoint, HttpUpstream, UpstreamTls};
 
 /// An endpoint, how to reach it, and its idle connections.
 pub(super) struct Origin {
     endpoint: Endpoint,
     /// The endpoint's authority as the value of a Host field.
     pub(super) host: HeaderValue,
+    /// The scheme of its resources, over HTTP/2.
+    scheme: Scheme,
     /// How connections are encrypted, and the name that the endpoint has in TLS.
     tls: Option<(UpstreamTls, ServerName<'static>)>,
     /// Whether it fails, for the log.
@@ -30,7 +35,20 @@ pub(super) struct Origin {
     /// The endpoint's addresses when it was last looked up.
     resolved: RefCell<Option<Resolved>>,
     idle: RefCell<Vec<Idle>>,
+    /// Connections over HTTP/2, with streams or without.
+    shared: RefCell<Vec<Rc<http2::Connection>>>,
+    /// The attempt to connect that is being made, if others may share what comes of it.
+    attempt: RefCell<Option<Rc<Attempt>>>,
+    /// What the latest connection speaks; none before there was one.
+    protocol: Cell<Option<Protocol>>,
     now: Rc<Cell<Timestamp>>,
+}
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
 }
 
 struct Resolved {
@@ -44,7 +62,7 @@ struct Idle {
 }
 
 /// Why there is no new connection.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The endpoint's name has no address.
     #[error("{host} does not resolve")]
@@ -52,7 +70,7 @@ pub enum ConnectError {
         /// The endpoint's host.
         host: Box<str>,
         /// What the resolver said.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// No address accepted in time.
     #[error("cannot connect to {authority}")]
@@ -60,7 +78,7 @@ pub enum ConnectError {
         /// The endpoint's host and port.
         authority: Box<str>,
         /// What the last address answered; `TimedOut` if `connect_timeout` was over.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// There is a connection, but no TLS on it.
     #[error("no TLS with {authority}")]
@@ -69,6 +87,14 @@ pub enum ConnectError {
         authority: Box<str>,
         /// Why.
         source: TlsFailure,
+    },
+    /// There is a connection, but no HTTP/2 on it.
+    #[error("no HTTP/2 with {authority}")]
+    Http2 {
+        /// The endpoint's host and port.
+        authority: Box<str>,
+        /// Why.
+        source: Arc<StreamError>,
     },
 }
 
@@ -89,12 +115,23 @@ impl Origin {
         };
         Self {
             tls: tls.map(named),
+            scheme: match endpoint.scheme {
+                snapshot::Scheme::Https => Scheme::HTTPS,
+                snapshot::Scheme::Http | snapshot::Scheme::H2c => Scheme::HTTP,
+            },
+            protocol: Cell::new(match endpoint.scheme {
+                snapshot::Scheme::Http => Some(Protocol::Http1),
+                snapshot::Scheme::Https => None,
+                snapshot::Scheme::H2c => Some(Protocol::Http2),
+            }),
             host: HeaderValue::from_str(endpoint.authority.as_str())
                 .expect("an authority has no character that a field value cannot have"),
             endpoint,
             state,
             resolved: RefCell::default(),
             idle: RefCell::default(),
+            shared: RefCell::default(),
+            attempt: RefCell::default(),
             now,
         }
     }
@@ -124,6 +161,7 @@ impl Origin {
         self.idle
             .borrow_mut()
             .retain(|idle| idle.until > now && idle.connection.seems_quiet());
+        self.shared.borrow_mut().retain(|it| it.is_kept(now));
     }
 
     /// Connects to the first of the endpoint's addresses that accepts.
@@ -151,6 +189,13 @@ impl Origin {
         }
     }
 
+    pub(super) fn no_http2(&self, source: StreamError) -> ConnectError {
+        ConnectError::Http2 {
+            authority: self.authority().into(),
+            source: source.into(),
+        }
+    }
+
     /// Looks up the endpoint's host, at most once per [`RESOLVE_EVERY`] while it accepts.
     async fn addresses(&self) -> Result<Rc<[SocketAddr]>, ConnectError> {
         let Endpoint { host, port, .. } = &self.endpoint;
@@ -166,7 +211,7 @@ impl Origin {
         let addresses: Rc<[_]> = found
             .map_err(|source| ConnectError::Resolve {
                 host: host.clone(),
-                source,
+                source: source.into(),
             })?
             .collect();
         *self.resolved.borrow_mut() = Some(Resolved {
@@ -181,19 +226,66 @@ impl Origin {
     pub(super) fn unreachable(&self, source: io::Error) -> ConnectError {
         self.resolved.take();
         ConnectError::Connect {
-            authority: self.endpoint.authority.as_str().into(),
-            source,
+            authority: self.authority().into(),
+            source: source.into(),
         }
     }
 
     /// Counts the idle connections.
     pub(super) fn idle(&self) -> usize {
-        self.idle.borrow().len()
+        let shared = self.shared.borrow();
+        self.idle.borrow().len() + shared.iter().filter(|it| it.is_idle()).count()
     }
 
     /// Closes the idle connections.
     pub(super) fn close_idle(&self) {
         self.idle.borrow_mut().clear();
+        self.shared.borrow_mut().retain(|it| !it.is_idle());
+    }
+
+    /// Whether requests may share what comes of an attempt to connect.
+    pub(super) fn may_share(&self) -> bool {
+        self.protocol.get() != Some(Protocol::Http1)
+    }
+
+    /// Returns the attempt to connect that is being made.
+    pub(super) fn attempt(&self) -> RefMut<'_, Option<Rc<Attempt>>> {
+        self.attempt.borrow_mut()
+    }
+
+    /// Returns the scheme of its resources, over HTTP/2.
+    pub(super) fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    /// Returns what a connection speaks that has just been made.
+    pub(super) fn protocol(&self, stream: &Stream) -> Protocol {
+        let protocol = match self.endpoint.scheme {
+            snapshot::Scheme::H2c => Protocol::Http2,
+            _ if stream.has_chosen_http2() => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        self.protocol.set(Some(protocol));
+        protocol
+    }
+
+    /// Lets requests share a connection, of which the first takes its place.
+    pub(super) fn share(&self, connection: http2::Connection, http: &HttpUpstream) -> Option<Slot> {
+        let connection = Rc::new(connection);
+        let slot = connection.slot(idle_timeout(http));
+        self.shared.borrow_mut().push(connection);
+        slot
+    }
+
+    /// Takes a place on a connection over HTTP/2 that has room.
+    pub(super) fn slot(&self, http: &HttpUpstream) -> Option<Slot> {
+        let shared = self.shared.borrow();
+        shared.iter().find_map(|it| it.slot(idle_timeout(http)))
+    }
+
+    /// Whether no request is on the connection over HTTP/2 that the next one would share.
+    pub(super) fn has_idle_shared(&self) -> bool {
+        self.shared.borrow().first().is_some_and(|it| it.is_idle())
     }
 
     /// Keeps a connection that can carry another request for `idle_timeout`, unless there are
@@ -218,15 +310,26 @@ impl Origin {
         !self.idle.borrow().is_empty()
     }
 
-    /// Takes the connection that was used last, unless the origin has closed it, or sent what
-    /// nobody asked for: the system is asked.
-    pub(super) fn take(&self) -> Option<Connection<Stream>> {
+    /// Takes a place on a connection that is shared, or the connection that was used last, unless the
+    /// origin has closed it, or sent what nobody asked for: the system is asked.
+    pub(super) fn take(&self, http: &HttpUpstream) -> Option<Link> {
+        if let Some(slot) = self.slot(http) {
+            return Some(Link::Http2(slot));
+        }
         loop {
             let Idle { connection, .. } = self.idle.borrow_mut().pop()?;
             if connection.is_quiet() {
-                return Some(connection);
+                return Some(Link::Http1(connection));
             }
         }
+    }
+}
+
+/// How long a connection over HTTP/2 may be idle.
+fn idle_timeout(http: &HttpUpstream) -> Duration {
+    match http.max_idle {
+        0 => Duration::ZERO,
+        _ => http.idle_timeout,
     }
 }
 
@@ -240,6 +343,7 @@ impl ConnectError {
                 kind => kind.to_string(),
             },
             Self::Tls { source, .. } => source.to_string(),
+            Self::Http2 { source, .. } => format!("no HTTP/2: {source}"),
         }
     }
 
@@ -248,7 +352,7 @@ impl ConnectError {
             Self::Resolve { source, .. } | Self::Connect { source, .. } => {
                 matches!(source.raw_os_error(), Some(ENFILE | EMFILE))
             }
-            Self::Tls { .. } => false,
+            Self::Tls { .. } | Self::Http2 { .. } => false,
         }
     }
 }

@@ -15,9 +15,12 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
+use super::connecting::Link;
+use super::due::Due;
 use super::endpoints::Endpoints;
 use super::http1::{Buffers, Connection};
-use super::origin::{ConnectError, Origin};
+use super::http2::{self, StreamError};
+use super::origin::{ConnectError, Origin, Protocol};
 use super::stream::Stream;
 use crate::clock::Timestamp;
 use crate::fault::TlsFailure;
@@ -43,6 +46,12 @@ pub(super) struct Origins {
     pub(super) endpoints: Vec<Rc<Origin>>,
     /// Requests so far, so that endpoints take turns.
     turns: Cell<usize>,
+}
+
+/// A connection as it was made.
+enum Connected {
+    Http1(Stream),
+    Http2(http2::Connection),
 }
 
 /// Where a connection in use goes afterwards.
@@ -127,28 +136,54 @@ impl Pools {
         }
     }
 
-    /// Opens a connection to `origin`.
+    /// Opens a connection to `origin`, and takes it for one request.
     pub(super) async fn connect(
         &self,
         origin: &Origin,
         http: &HttpUpstream,
-    ) -> Result<Connection<Stream>, ConnectError> {
+    ) -> Result<Link, ConnectError> {
         let deadline = self.sweep.deadline();
-        let is_shaking = Cell::new(false);
-        let dialling = async {
+        // What is late if time is over.
+        let late = Cell::new(None);
+        let connecting = async {
             let tcp = self.dial_or_make_room(origin).await?;
-            is_shaking.set(true);
-            origin.secured(tcp).await
+            late.set(Some(origin.no_tls(TlsFailure::Timeout)));
+            let stream = origin.secured(tcp).await?;
+            match origin.protocol(&stream) {
+                Protocol::Http1 => Ok(Connected::Http1(stream)),
+                Protocol::Http2 => {
+                    late.set(Some(origin.no_http2(StreamError::Timeout)));
+                    let begun = http2::Connection::begin(stream, self.sweep.deadline()).await;
+                    begun
+                        .map(Connected::Http2)
+                        .map_err(|no| match no.tls_failure {
+                            Some(failure) => origin.no_tls(failure),
+                            None => origin.no_http2(no.error),
+                        })
+                }
+            }
         };
-        let dialled = deadline.within(http.connect_timeout, dialling).await;
-        let stream = dialled.unwrap_or_else(|Elapsed| {
-            Err(if is_shaking.get() {
-                origin.no_tls(TlsFailure::Timeout)
-            } else {
-                origin.unreachable(io::ErrorKind::TimedOut.into())
-            })
+        let connected = deadline.within(http.connect_timeout, connecting).await;
+        let connected = connected.unwrap_or_else(|Elapsed| {
+            let unreachable = || origin.unreachable(io::ErrorKind::TimedOut.into());
+            Err(late.take().unwrap_or_else(unreachable))
         })?;
-        Ok(Connection::new(stream, deadline, Rc::clone(&self.buffers)))
+        match connected {
+            Connected::Http1(stream) => {
+                let buffers = Rc::clone(&self.buffers);
+                Ok(Link::Http1(Connection::new(stream, deadline, buffers)))
+            }
+            Connected::Http2(connection) => {
+                let slot = origin.share(connection, http);
+                let closed = || origin.no_http2(StreamError::Closed);
+                slot.map(Link::Http2).ok_or_else(closed)
+            }
+        }
+    }
+
+    /// Returns what an origin owes to a request; nothing yet.
+    pub(super) fn due(&self) -> Rc<Due> {
+        Rc::new(Due::new(self.sweep.deadline()))
     }
 
     /// Dials; if the process is out of descriptors, closes this worker's idle connections and dials

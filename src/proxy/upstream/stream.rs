@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::http1::Transport;
 use crate::fault::TlsFailure;
-use crate::tls::{ClientTls, failure_of};
+use crate::tls::{ALPN_HTTP2, ClientTls, failure_of};
 
 /// A connection to an origin. Dropped, it says so in TLS.
 #[derive(Debug)]
@@ -44,6 +44,14 @@ impl Stream {
         // A reset says no more than a FIN.
         let stream = shaken.map_err(|error| failure_of(&error).unwrap_or(TlsFailure::Closed))?;
         Ok(Self::Tls(Box::new(Secure(stream))))
+    }
+
+    /// Whether the handshake has chosen HTTP/2.
+    pub(super) fn has_chosen_http2(&self) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            Self::Tls(tls) => tls.0.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2),
+        }
     }
 }
 

@@ -22,9 +22,11 @@ use tollgate::proxy::upstream::Pools;
 use tollgate::proxy::upstream::UploadBody;
 use tollgate::proxy::upstream::UpstreamBody;
 use tollgate::proxy::upstream::{
-    self, ForwardError, HostField, Meter, Received, Terms, UpstreamFailure,
+    self, ForwardError, HostField, Meter, Terms, UpstreamAnswer, UpstreamFailure,
 };
 use tollgate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
+
+use crate::support::PATIENCE;
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type TestBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -36,7 +38,8 @@ pub fn worker<T>(test: impl Future<Output = T>) -> T {
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .expect("a runtime")
-        .block_on(test)
+        .block_on(async { tokio::time::timeout(3 * PATIENCE, test).await })
+        .expect("a test that ends")
 }
 
 /// The upstream side of a worker, its clock in the test's hand.
@@ -107,8 +110,8 @@ impl Gateway {
         let sent = upstream::send(pools, upstream, http, request, terms, meter).await;
         sent.map(|response| {
             response.map(|received| match received {
-                Received::Body(body) => body,
-                Received::Switched(_) => unreachable!("tests ask for no other protocol"),
+                UpstreamAnswer::Body(body) => body,
+                UpstreamAnswer::Switched(_) => unreachable!("tests ask for no other protocol"),
             })
         })
     }

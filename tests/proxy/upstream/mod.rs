@@ -2,6 +2,7 @@
 
 mod early;
 mod harness;
+mod http2;
 mod pooling;
 mod retrying;
 mod sending;

@@ -2,6 +2,6 @@
 
 mod failures;
 mod handshakes;
-mod origin;
+pub mod origin;
 mod quiet;
 mod reloads;

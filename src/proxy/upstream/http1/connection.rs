@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
+use super::super::due::Due;
 use crate::proxy::deadline::Deadline;
 
 /// What carries the bytes of a connection.
@@ -35,9 +36,7 @@ pub struct Connection<T>(pub(super) Rc<Wire<T>>);
 pub(super) struct Wire<T> {
     transport: RefCell<T>,
     buffers: Rc<Buffers>,
-    deadline: Rc<Deadline>,
-    /// How long the origin may take for what it owes now; none while it owes nothing.
-    owed_within: Cell<Option<Duration>>,
+    pub(super) due: Due,
     written: Cell<Written>,
 }
 
@@ -76,8 +75,7 @@ impl<T: Transport> Connection<T> {
         Self(Rc::new(Wire {
             transport: RefCell::new(transport),
             buffers,
-            deadline,
-            owed_within: Cell::new(None),
+            due: Due::new(deadline),
             written: Cell::new(Written::Nothing),
         }))
     }
@@ -104,8 +102,7 @@ impl<T: Transport> Wire<T> {
     /// Begins to send a request whose response is due within `timeout`.
     pub(super) fn begin(&self, timeout: Duration) {
         self.written.set(Written::Nothing);
-        self.owed_within.set(Some(timeout));
-        self.deadline.arm(timeout);
+        self.due.begin(timeout);
     }
 
     /// Returns how much of the request has been written.
@@ -137,51 +134,6 @@ impl<T: Transport> Wire<T> {
         if (1..=WRITE_BYTES_KEPT).contains(&buffer.capacity()) {
             self.buffers.write.replace(buffer);
         }
-    }
-
-    /// Notes that the client owes some of the request's body: the origin need not hurry.
-    pub(super) fn await_client(&self) {
-        self.deadline.disarm();
-    }
-
-    /// Notes that it is the origin's turn after the client's.
-    pub(super) fn await_origin(&self) {
-        if !self.deadline.is_armed() {
-            self.restart_timeout();
-        }
-    }
-
-    fn restart_timeout(&self) {
-        if let Some(timeout) = self.owed_within.get() {
-            self.deadline.arm(timeout);
-        }
-    }
-
-    /// Notes that the origin has sent what it owed.
-    pub(super) fn progressed(&self) {
-        if self.owed_within.take().is_some() {
-            self.deadline.disarm();
-        }
-    }
-
-    /// Whether the origin took too long.
-    pub(super) fn is_overdue(&self) -> bool {
-        self.deadline.is_over()
-    }
-
-    /// Polls whether the origin has owed something for `timeout`; pending if not, or if it may take any
-    /// time.
-    pub(super) fn poll_overdue(&self, timeout: Option<Duration>, cx: &Context<'_>) -> Poll<()> {
-        let Some(timeout) = timeout else {
-            return Poll::Pending;
-        };
-        if self.owed_within.replace(Some(timeout)).is_none() {
-            self.deadline.arm(timeout);
-        } else if self.deadline.is_over() {
-            return Poll::Ready(());
-        }
-        self.deadline.register(cx);
-        Poll::Pending
     }
 
     /// Reads what is there; no byte means that the origin has closed its side by a FIN.
@@ -216,8 +168,7 @@ impl<T: Transport> Wire<T> {
             return Poll::Ready(written);
         }
         if self.written.replace(Written::Some) == Written::Some {
-            // The origin has taken some of an upload: it has its whole time again.
-            self.restart_timeout();
+            self.due.restart();
         }
         Poll::Ready(written)
     }

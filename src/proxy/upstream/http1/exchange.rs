@@ -11,11 +11,10 @@ use http::{HeaderValue, Response};
 
 use super::connection::{Connection, Transport, Wire, Written};
 use super::head::{BadHead, HeadReader, ResponseHead};
-use super::receiving::{Receiving, Upload};
+use super::receiving::{Receiving, upload};
 use super::request::{Outgoing, RequestHead};
 use super::sending::SendError;
 use super::{BoxError, UploadBody};
-use crate::fault::TlsFailure;
 
 /// Why a request got no head of a response.
 #[derive(Debug)]
@@ -40,6 +39,8 @@ pub enum ExchangeError {
 pub enum Repeat {
     /// Nothing of it was written.
     Unwritten,
+    /// The origin says that it has not processed it.
+    Unprocessed,
     /// The origin may have acted on it, but it has no content and may be done twice.
     Idempotent,
     /// The origin may have acted on it.
@@ -53,18 +54,6 @@ impl ExchangeError {
             Self::Closed { repeat, .. } => *repeat,
             Self::BadHead(_) | Self::Elapsed | Self::Body(_) => Repeat::Never,
         }
-    }
-
-    /// What went wrong in TLS, if that ended the connection: some servers refuse a client's certificate
-    /// only after the handshake.
-    pub fn tls_failure(&self) -> Option<TlsFailure> {
-        let Self::Closed {
-            error: Some(error), ..
-        } = self
-        else {
-            return None;
-        };
-        error.get_ref()?.downcast_ref().copied()
     }
 }
 
@@ -91,11 +80,11 @@ impl<T: Transport> Connection<T> {
             write_error: None,
         };
         let exchanged = poll_fn(|cx| round_trip.poll(cx)).await;
-        self.0.progressed();
+        self.0.due.progressed();
         let (mut head, unread) = exchanged?;
         head.is_last |= request.head.is_last();
         let upload = (self.0.written() == Written::Some)
-            .then(|| Upload::spawn(&self.0, request.sending.take_rest()));
+            .then(|| upload(&self.0, request.sending.take_rest()));
         let receiving = Receiving::new(self, &head, unread, upload);
         Ok(head.response.map(|()| receiving))
     }
@@ -147,7 +136,7 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
     }
 
     fn poll_overdue<O>(&self, cx: &Context<'_>) -> Poll<Result<O, ExchangeError>> {
-        let overdue = self.wire.poll_overdue(Some(self.timeout), cx);
+        let overdue = self.wire.due.poll_over(Some(self.timeout), cx);
         overdue.map(|()| Err(ExchangeError::Elapsed))
     }
 
@@ -171,7 +160,7 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
 
     /// Says what an end without a response means.
     fn closed(&mut self, error: Option<io::Error>) -> ExchangeError {
-        if self.wire.is_overdue() {
+        if self.wire.due.is_over() {
             return ExchangeError::Elapsed;
         }
         let error = self.write_error.take().or(error);

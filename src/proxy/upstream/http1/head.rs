@@ -260,7 +260,7 @@ fn is_chunked(coding: &HeaderValue) -> bool {
 }
 
 /// Reads a length: digits alone, without sign or list.
-fn parse_length(length: &HeaderValue) -> Result<u64, BadHead> {
+pub(in crate::proxy::upstream) fn parse_length(length: &HeaderValue) -> Result<u64, BadHead> {
     let digits = length.as_bytes();
     let length = str::from_utf8(digits).ok().and_then(|it| it.parse().ok());
     let is_digits = digits.iter().all(u8::is_ascii_digit);

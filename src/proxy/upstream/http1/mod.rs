@@ -70,9 +70,14 @@ use http_body::Body;
 pub use self::body::{BadBody, BodyReader};
 pub use self::connection::{Buffers, Connection, Transport};
 pub use self::exchange::{ExchangeError, Repeat};
+pub(super) use self::head::parse_length;
 pub use self::head::{BadHead, HeadReader, ResponseHead};
-pub use self::receiving::{BrokenBody, Receiving, UpstreamBodyError};
+pub use self::receiving::Receiving;
 pub use self::request::Outgoing;
+pub(super) use self::request::RequestHead;
+#[cfg(test)]
+pub(super) use self::scripted::ScriptedBody;
+pub(super) use self::sending::WrongLength;
 
 /// What the body of a request must be.
 pub trait UploadBody: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + 'static {}

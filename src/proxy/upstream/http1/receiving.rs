@@ -1,22 +1,20 @@
 //! The body of a response as it comes, and the rest of an upload that goes on beside it.
 
-use std::error::Error;
 use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::task::JoinHandle;
 
-use super::body::{BadBody, BodyReader};
+use super::super::error::{BrokenBody, UpstreamBodyError};
+use super::super::upload::Upload;
+use super::UploadBody;
+use super::body::BodyReader;
 use super::connection::{Connection, Transport, Wire, Written};
 use super::head::ResponseHead;
 use super::sending::{SendError, Sending};
-use super::{BoxError, UploadBody};
 
 /// The body of a response as it comes on its connection, which is closed when this is dropped.
 #[derive(Debug)]
@@ -31,45 +29,6 @@ pub struct Receiving<T> {
     /// Whether the connection can carry no further request.
     is_last: bool,
     keep_alive: Option<Duration>,
-}
-
-/// The task that sends the rest of a request; aborted when this is dropped.
-#[derive(Debug)]
-pub(super) struct Upload(JoinHandle<Result<(), BoxError>>);
-
-/// Why a response ended before its end.
-#[derive(Debug, thiserror::Error)]
-pub enum UpstreamBodyError {
-    /// The origin sent nothing for `body_timeout`.
-    #[error("the upstream stopped sending its response")]
-    Timeout,
-    /// The origin closed early, or broke the rules of HTTP.
-    #[error("the upstream broke its response off")]
-    Broken(#[source] BrokenBody),
-    /// The client's request failed while it was still being sent.
-    #[error("the request's body broke off while its response was being sent")]
-    Request(#[source] BoxError),
-}
-
-/// How a response broke off.
-#[derive(Debug, thiserror::Error)]
-pub enum BrokenBody {
-    /// Its body is incomplete or malformed.
-    #[error(transparent)]
-    Bad(#[from] BadBody),
-    /// Its connection failed.
-    #[error(transparent)]
-    Connection(#[from] io::Error),
-}
-
-impl UpstreamBodyError {
-    /// Returns the error of the request's body, if that ended the response and is an `E`.
-    pub fn body_error<E: Error + 'static>(&self) -> Option<&E> {
-        match self {
-            Self::Request(error) => error.downcast_ref(),
-            Self::Timeout | Self::Broken(_) => None,
-        }
-    }
 }
 
 impl<T: Transport> Receiving<T> {
@@ -158,12 +117,12 @@ impl<T: Transport> Receiving<T> {
                     };
                 }
                 Poll::Ready(Ok(bytes)) => {
-                    wire.progressed();
+                    wire.due.progressed();
                     self.unread = bytes;
                 }
                 Poll::Ready(Err(error)) => return broken(error.into()),
                 Poll::Pending => {
-                    let overdue = wire.poll_overdue(timeout, cx);
+                    let overdue = wire.due.poll_over(timeout, cx);
                     return overdue.map(|()| Some(Err(UpstreamBodyError::Timeout)));
                 }
             }
@@ -182,27 +141,14 @@ impl<T: Transport> Receiving<T> {
     }
 }
 
-impl Upload {
-    /// Goes on sending in a task of its own.
-    pub(super) fn spawn<T: Transport, B: UploadBody>(wire: &Rc<Wire<T>>, rest: Sending<B>) -> Self {
-        let (wire, mut rest) = (Rc::clone(wire), rest);
-        Self(tokio::task::spawn_local(async move {
-            match poll_fn(|cx| rest.poll(&wire, cx)).await {
-                Err(SendError::Body(error)) => Err(error),
-                // An origin that takes no more may still be sending its response.
-                Ok(()) | Err(SendError::Closed(_)) => Ok(()),
-            }
-        }))
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        let ended = Pin::new(&mut self.0).poll(cx);
-        ended.map(|joined| joined.unwrap_or_else(|error| Err(error.into())))
-    }
-}
-
-impl Drop for Upload {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Goes on sending a request whose response has begun.
+pub(super) fn upload<T: Transport, B: UploadBody>(wire: &Rc<Wire<T>>, rest: Sending<B>) -> Upload {
+    let (wire, mut rest) = (Rc::clone(wire), rest);
+    Upload::spawn(async move {
+        match poll_fn(|cx| rest.poll(&wire, cx)).await {
+            Err(SendError::Body(error)) => Err(error),
+            // An origin that takes no more may still be sending its response.
+            Ok(()) | Err(SendError::Closed(_)) => Ok(()),
+        }
+    })
 }

@@ -27,13 +27,13 @@ pub struct Outgoing<B> {
 
 /// The head of a request, decided.
 #[derive(Debug)]
-pub(super) struct RequestHead {
-    pub(super) method: Method,
+pub(in crate::proxy::upstream) struct RequestHead {
+    pub(in crate::proxy::upstream) method: Method,
     /// In origin-form.
-    target: Uri,
+    pub(in crate::proxy::upstream) target: Uri,
     /// All other fields; those of framing and connection are not sent.
-    pub(super) headers: HeaderMap,
-    framing: BodyFraming,
+    pub(in crate::proxy::upstream) headers: HeaderMap,
+    pub(in crate::proxy::upstream) framing: BodyFraming,
     /// Whether it asks for another protocol, by its field Upgrade.
     is_upgrade: bool,
 }
@@ -77,9 +77,19 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         self.head.headers.get(HOST)
     }
 
+    /// Returns the head as it was decided.
+    pub(in crate::proxy::upstream) fn head(&self) -> &RequestHead {
+        &self.head
+    }
+
+    /// Returns the rest of the body; none if there is none, or it has been taken to its end.
+    pub(in crate::proxy::upstream) fn body(&mut self) -> &mut Option<B> {
+        self.sending.body_mut()
+    }
+
     /// Whether the request may be done twice (RFC 9110, section 9.2.2), and no content of it is used
     /// up.
-    pub(super) fn is_idempotent(&self) -> bool {
+    pub(in crate::proxy::upstream) fn is_idempotent(&self) -> bool {
         !self.head.framing.has_content()
             && matches!(
                 self.head.method,

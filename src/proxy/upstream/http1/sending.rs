@@ -45,7 +45,7 @@ pub(super) enum SendError {
 /// A body that is longer or shorter than it announced.
 #[derive(Debug, thiserror::Error)]
 #[error("the request's body differs from its announced length")]
-struct WrongLength;
+pub(in crate::proxy::upstream) struct WrongLength;
 
 /// No piece of a body is taken while more than this waits to be written: 64 KiB with the largest
 /// piece that a client's connection yields.
@@ -72,6 +72,11 @@ impl<B> Sending<B> {
         self.encoded = buffer;
         self.head_bytes = head_bytes;
         self.written = 0;
+    }
+
+    /// Returns the rest of the body; none if it has been taken to its end.
+    pub(super) fn body_mut(&mut self) -> &mut Option<B> {
+        &mut self.body
     }
 
     /// Takes what is left to be sent, for another task.
@@ -135,7 +140,7 @@ impl<B: UploadBody> Sending<B> {
                     wire.note_end();
                     return Poll::Ready(Ok(()));
                 }
-                wire.await_client();
+                wire.due.await_client();
                 return Poll::Pending;
             }
             if taken.is_pending() && self.encoded.len() > before && has_begun {
@@ -161,7 +166,7 @@ impl<B: UploadBody> Sending<B> {
             && let Some(body) = &mut self.body
         {
             let frame = ready!(Pin::new(body).poll_frame(cx)).transpose();
-            wire.await_origin();
+            wire.due.await_origin();
             if self.encoded.capacity() == 0 {
                 self.encoded = wire.buffer();
             }

@@ -98,6 +98,14 @@ impl SecureOrigin {
         }
     }
 
+    /// Shakes hands in another way from now on.
+    pub fn restart(self, server: &Server) -> Self {
+        Self {
+            acceptor: server.config().into(),
+            ..self
+        }
+    }
+
     /// Accepts a connection, and shakes hands.
     pub async fn accept(&self) -> SecureWire {
         let tcp = self.tcp.accept().await.0;

@@ -19,13 +19,11 @@ use hyper::ext::ReasonPhrase;
 use hyper_util::rt::TokioIo;
 
 use super::super::scripted::{Scripted, StreamEnd};
-use super::super::{
-    BadBody, BadHead, BrokenBody, Buffers, Connection, ExchangeError, Outgoing, Receiving,
-    UpstreamBodyError,
-};
+use super::super::{BadBody, BadHead, Buffers, Connection, ExchangeError, Outgoing, Receiving};
 use crate::clock::{Clock, Timestamp};
 use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::differential::settle;
+use crate::proxy::upstream::{BrokenBody, UpstreamBodyError};
 
 /// What is read, and how.
 #[derive(Clone)]

@@ -1,0 +1,166 @@
+//! One connection to an origin, which many requests share.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::SendStream;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::error::StreamError;
+use super::life::{Driver, Life, Observed};
+use super::{CONNECTION_WINDOW, HEAD_BYTES_MAX, SEND_BUFFER_BYTES_MAX, STREAM_WINDOW, STREAMS_MAX};
+use crate::clock::{Micros, Timestamp};
+use crate::fault::TlsFailure;
+use crate::proxy::deadline::Deadline;
+
+/// A connection that requests share. Dropped, it says so to the origin, and closes.
+#[derive(Debug)]
+pub struct Connection {
+    requests: SendRequest<Bytes>,
+    life: Rc<Life>,
+    /// How long it may be without a stream; the last request said so.
+    idle_timeout: Cell<Duration>,
+    /// Until when it is kept; none while it has streams, or before a sweep has seen it without.
+    idle_until: Cell<Option<Timestamp>>,
+}
+
+/// A request's place on a connection.
+#[derive(Debug)]
+pub struct Slot(Rc<Connection>);
+
+/// Why a connection does not speak HTTP/2.
+#[derive(Debug)]
+pub struct NoHttp2 {
+    /// What came instead of it.
+    pub error: StreamError,
+    /// What broke TLS, if that was it: some servers refuse a client's certificate only after the
+    /// handshake.
+    pub tls_failure: Option<TlsFailure>,
+}
+
+/// What `h2` has for the number of streams until the origin has said it; no origin says this much.
+const NOT_SAID: usize = usize::MAX - 1;
+
+impl Connection {
+    /// Begins HTTP/2 over `transport`, and waits until the origin has begun it too; the caller sets the
+    /// time for that. `deadline` is the connection's own.
+    pub async fn begin<T: AsyncRead + AsyncWrite + Unpin + 'static>(
+        transport: T,
+        deadline: Rc<Deadline>,
+    ) -> Result<Self, NoHttp2> {
+        let life = Rc::new(Life::new(deadline));
+        let failed = |error: h2::Error| NoHttp2 {
+            error: error.into(),
+            tls_failure: life.tls_failure.get(),
+        };
+        let observed = Observed::new(transport, Rc::clone(&life));
+        let begun = builder().handshake(observed).await;
+        let (requests, frames) = begun.map_err(failed)?;
+        let mut driver = Driver::new(frames, Rc::clone(&life));
+        poll_fn(|cx| match driver.poll_frames(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(failed(error))),
+            Poll::Ready(Ok(())) => Poll::Ready(Err(NoHttp2 {
+                error: StreamError::Closed,
+                tls_failure: life.tls_failure.get(),
+            })),
+            Poll::Pending if requests.current_max_send_streams() == NOT_SAID => Poll::Pending,
+            Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await?;
+        tokio::task::spawn_local(driver);
+        Ok(Self {
+            requests,
+            life,
+            idle_timeout: Cell::default(),
+            idle_until: Cell::default(),
+        })
+    }
+
+    /// Takes a place for a request, after which the connection may be idle for `idle_timeout`; none if
+    /// there is no room, or the connection ends.
+    pub fn slot(self: &Rc<Self>, idle_timeout: Duration) -> Option<Slot> {
+        // An origin that takes none now may take one later.
+        let said = u32::try_from(self.requests.current_max_send_streams());
+        let streams_max = said.map_or(STREAMS_MAX, |said| said.clamp(1, STREAMS_MAX));
+        if self.life.is_closed.get() || self.life.streams.get() >= streams_max {
+            return None;
+        }
+        self.life.opened();
+        self.idle_timeout.set(idle_timeout);
+        self.idle_until.set(None);
+        Some(Slot(Rc::clone(self)))
+    }
+
+    /// Whether no request is on it.
+    pub fn is_idle(&self) -> bool {
+        self.life.streams.get() == 0
+    }
+
+    /// Whether it is to be kept at `now`: it takes streams, and was not idle for too long.
+    pub fn is_kept(&self, now: Timestamp) -> bool {
+        if self.life.is_closed.get() || !self.is_idle() {
+            return !self.life.is_closed.get();
+        }
+        let until = self.idle_until.get();
+        let until = until.unwrap_or_else(|| now + Micros::from(self.idle_timeout.get()));
+        self.idle_until.set(Some(until));
+        until > now
+    }
+
+    /// Sends the head of a request; an error means that nothing of it was sent.
+    pub(super) fn send(
+        &self,
+        head: Request<()>,
+        is_last: bool,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>), StreamError> {
+        let sent = self.requests.clone().send_request(head, is_last);
+        // Whatever the reason is, it stays.
+        sent.inspect_err(|_| self.life.is_closed.set(true))
+            .map_err(|error| self.ended(error))
+    }
+
+    /// Says why a stream ended.
+    pub(super) fn ended(&self, error: h2::Error) -> StreamError {
+        match error.into() {
+            StreamError::Closed if self.life.is_lost.get() => StreamError::Lost,
+            error => error,
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.life.close();
+    }
+}
+
+impl Slot {
+    /// Returns the connection that it is on.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.0
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.life.closed();
+    }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .enable_push(false)
+        .initial_max_send_streams(NOT_SAID)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .max_send_buffer_size(SEND_BUFFER_BYTES_MAX);
+    builder
+}

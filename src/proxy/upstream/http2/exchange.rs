@@ -1,0 +1,199 @@
+//! A request and its response, until the head of the response has come.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use h2::RecvStream;
+use h2::client::ResponseFuture;
+use http::header::CONTENT_LENGTH;
+use http::response::Parts;
+use http::uri::Scheme;
+use http::{HeaderValue, Method, Response, StatusCode};
+
+use super::connection::Slot;
+use super::error::StreamError;
+use super::receiving::{BodyLength, Receiving};
+use super::request;
+use super::sending::Sending;
+use super::{FIELDS_MAX, INTERIM_MAX};
+use crate::proxy::upstream::due::Due;
+use crate::proxy::upstream::http1::{
+    BadHead, BoxError, Outgoing, Repeat, UploadBody, parse_length,
+};
+use crate::proxy::upstream::upload::Upload;
+use crate::request::hop_by_hop;
+
+/// Why a request got no head of a response.
+#[derive(Debug)]
+pub enum ExchangeError {
+    /// The stream or the connection ended.
+    Ended {
+        /// Why.
+        error: StreamError,
+        /// What that means for the request.
+        repeat: Repeat,
+    },
+    /// The response is refused.
+    BadHead(BadHead),
+    /// The head took longer than it may.
+    Elapsed,
+    /// The request's body ended in an error of its own.
+    Body(BoxError),
+}
+
+impl Slot {
+    /// Sends `request` to `host` and waits at most `timeout` for the head of its response. Time in
+    /// which the client owes bytes of the request's body does not count. `is_sent` is set when the
+    /// origin may have seen some of the request.
+    pub async fn exchange<B: UploadBody>(
+        self,
+        request: &mut Outgoing<B>,
+        (host, scheme): (&HeaderValue, &Scheme),
+        due: Rc<Due>,
+        timeout: Duration,
+        is_sent: &Cell<bool>,
+    ) -> Result<Response<Receiving>, ExchangeError> {
+        let head = request::head(request.head(), host, scheme);
+        let framing = request.head().framing;
+        let sent = self.connection().send(head, !framing.has_content());
+        let (response, stream) = sent.map_err(|error| ExchangeError::Ended {
+            error,
+            repeat: Repeat::Unwritten,
+        })?;
+        let was_sent = is_sent.replace(true);
+        due.begin(timeout);
+        let mut round_trip = RoundTrip {
+            slot: &self,
+            request,
+            response,
+            sending: Sending::new(stream, framing),
+            due: &due,
+            timeout,
+            interim: 0,
+        };
+        let answered = poll_fn(|cx| round_trip.poll(cx)).await;
+        let mut sending = round_trip.sending;
+        due.progressed();
+        if matches!(&answered, Err(error) if error.repeat() == Repeat::Unprocessed) {
+            is_sent.set(was_sent);
+        }
+        let response = answered?;
+        let upload = request.body().take().filter(|_| !sending.has_ended());
+        let upload = upload.map(|mut body| {
+            let due = Rc::clone(&due);
+            Upload::spawn(async move { poll_fn(|cx| sending.poll(&mut body, &due, cx)).await })
+        });
+        let (mut head, stream) = response.into_parts();
+        let length = length(&request.head().method, &mut head, &stream);
+        let length = length.map_err(ExchangeError::BadHead)?;
+        let mut response = Response::new(Receiving::new(self, stream, length, upload, due));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        Ok(response)
+    }
+}
+
+impl ExchangeError {
+    /// Whether the request may be sent again.
+    pub fn repeat(&self) -> Repeat {
+        match self {
+            Self::Ended { repeat, .. } => *repeat,
+            Self::BadHead(_) | Self::Elapsed | Self::Body(_) => Repeat::Never,
+        }
+    }
+}
+
+/// A request and its response, until the head of the response has come.
+struct RoundTrip<'e, B> {
+    slot: &'e Slot,
+    request: &'e mut Outgoing<B>,
+    response: ResponseFuture,
+    sending: Sending,
+    due: &'e Due,
+    timeout: Duration,
+    /// Interim answers so far.
+    interim: u32,
+}
+
+impl<B: UploadBody> RoundTrip<'_, B> {
+    /// Sends what can be sent, and looks for the head of the response.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<RecvStream>, ExchangeError>> {
+        if let Some(body) = self.request.body()
+            && let Poll::Ready(Err(error)) = self.sending.poll(body, self.due, cx)
+        {
+            return Poll::Ready(Err(ExchangeError::Body(error)));
+        }
+        while let Poll::Ready(Some(Ok(interim))) = self.response.poll_informational(cx) {
+            self.interim += 1;
+            let bad = match interim.status() {
+                StatusCode::SWITCHING_PROTOCOLS => BadHead::Upgrade,
+                _ if self.interim > INTERIM_MAX => BadHead::Interim,
+                _ => continue,
+            };
+            return Poll::Ready(Err(ExchangeError::BadHead(bad)));
+        }
+        if let Poll::Ready(answered) = Pin::new(&mut self.response).poll(cx) {
+            return Poll::Ready(answered.map_err(|error| self.ended(error)));
+        }
+        let over = self.due.poll_over(Some(self.timeout), cx);
+        over.map(|()| Err(ExchangeError::Elapsed))
+    }
+
+    /// Says what an end without a response means.
+    fn ended(&self, error: h2::Error) -> ExchangeError {
+        let error = self.slot.connection().ended(error);
+        let repeat = if error.is_unprocessed() && !self.sending.has_begun() {
+            Repeat::Unprocessed
+        } else if error.is_loss() && self.request.is_idempotent() {
+            Repeat::Idempotent
+        } else {
+            Repeat::Never
+        };
+        ExchangeError::Ended { error, repeat }
+    }
+}
+
+/// Returns how long the body of a response is, unless its head says what HTTP/1.1 would refuse. Fields
+/// that are not for the client are taken out.
+fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<BodyLength, BadHead> {
+    if head.headers.len() > FIELDS_MAX {
+        return Err(BadHead::TooLarge);
+    }
+    let names = head.headers.keys();
+    let unwanted: Vec<_> = names
+        .filter(|name| hop_by_hop::is_hop_by_hop(name))
+        .cloned()
+        .collect();
+    for name in unwanted {
+        head.headers.remove(name);
+    }
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    let stated = match (lengths.next(), lengths.next()) {
+        (None, _) => None,
+        (Some(length), None) => Some(parse_length(length)?),
+        _ => return Err(BadHead::Framing),
+    };
+    if head.status == StatusCode::NO_CONTENT {
+        // RFC 9110, section 8.6, forbids it to state a body.
+        head.headers.remove(CONTENT_LENGTH);
+    } else if let Some(bytes) = stated {
+        // Some read a number with a leading zero as octal.
+        head.headers
+            .insert(CONTENT_LENGTH, HeaderValue::from(bytes));
+    }
+    let has_none = *method == Method::HEAD
+        || matches!(
+            head.status,
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        );
+    Ok(match stated {
+        _ if has_none => BodyLength::None,
+        Some(bytes) => BodyLength::Known(bytes),
+        None if stream.is_end_stream() => BodyLength::Known(0),
+        None => BodyLength::Unknown,
+    })
+}

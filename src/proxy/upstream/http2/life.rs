@@ -1,0 +1,219 @@
+//! The task that moves a connection's frames, and sees whether the origin is still there.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::client::Connection as Frames;
+use h2::{Ping, PingPong};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{CLOSE_TIMEOUT, PING_AFTER, PING_AGAIN, PING_TIMEOUT};
+use crate::fault::TlsFailure;
+use crate::proxy::deadline::Deadline;
+
+/// What is known of a connection by those who use it and by its task.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// When the task has to look at the connection.
+    deadline: Rc<Deadline>,
+    /// How many streams there are.
+    pub(super) streams: Cell<u32>,
+    /// Whether it takes no more streams.
+    pub(super) is_closed: Cell<bool>,
+    /// Whether it was given up because nothing came.
+    pub(super) is_lost: Cell<bool>,
+    /// Whether anything has come since this was last looked at.
+    has_heard: Cell<bool>,
+    phase: Cell<Phase>,
+    /// What broke TLS, if that ended the connection.
+    pub(super) tls_failure: Cell<Option<TlsFailure>>,
+}
+
+/// What the task waits for, besides frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// To ask if nothing comes; disarmed while there are no streams.
+    Listening,
+    /// The answer to a PING.
+    Asked,
+    /// For the time in which a connection is not asked again.
+    Resting,
+    /// To be closed.
+    Closing,
+}
+
+impl Life {
+    pub(super) fn new(deadline: Rc<Deadline>) -> Self {
+        Self {
+            deadline,
+            streams: Cell::new(0),
+            is_closed: Cell::new(false),
+            is_lost: Cell::new(false),
+            has_heard: Cell::new(false),
+            phase: Cell::new(Phase::Listening),
+            tls_failure: Cell::new(None),
+        }
+    }
+
+    /// Notes a stream more.
+    pub(super) fn opened(&self) {
+        let before = self.streams.replace(self.streams.get() + 1);
+        if before == 0 && self.phase.get() == Phase::Listening {
+            self.enter(Phase::Listening);
+        }
+    }
+
+    /// Notes a stream less.
+    pub(super) fn closed(&self) {
+        self.streams.set(self.streams.get() - 1);
+    }
+
+    /// Lets the task end soon.
+    pub(super) fn close(&self) {
+        self.is_closed.set(true);
+        self.enter(Phase::Closing);
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        self.has_heard.set(false);
+        self.deadline.arm(match phase {
+            Phase::Listening => PING_AFTER,
+            Phase::Asked => PING_TIMEOUT,
+            Phase::Resting => PING_AGAIN,
+            Phase::Closing => CLOSE_TIMEOUT,
+        });
+    }
+
+    /// Does what is due; ready if the connection is given up.
+    fn poll(&self, pings: &mut PingPong, cx: &mut Context<'_>) -> Poll<()> {
+        if self.phase.get() == Phase::Asked && pings.poll_pong(cx).is_ready() {
+            self.enter(Phase::Resting);
+        }
+        if self.deadline.is_over() {
+            match self.phase.get() {
+                Phase::Closing => return Poll::Ready(()),
+                Phase::Listening | Phase::Resting if self.streams.get() == 0 => {
+                    self.phase.set(Phase::Listening);
+                    self.deadline.disarm();
+                }
+                Phase::Listening | Phase::Resting if self.has_heard.get() => {
+                    self.enter(Phase::Listening);
+                }
+                Phase::Asked if self.has_heard.get() => self.enter(Phase::Asked),
+                Phase::Asked => {
+                    self.is_lost.set(true);
+                    return Poll::Ready(());
+                }
+                Phase::Listening | Phase::Resting => {
+                    if pings.send_ping(Ping::opaque()).is_ok() {
+                        self.enter(Phase::Asked);
+                    }
+                }
+            }
+        }
+        self.deadline.register(cx);
+        Poll::Pending
+    }
+}
+
+/// The task's part of a connection.
+pub(super) struct Driver<T: AsyncRead + AsyncWrite + Unpin> {
+    frames: Frames<Observed<T>, Bytes>,
+    pings: PingPong,
+    life: Rc<Life>,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
+    pub(super) fn new(mut frames: Frames<Observed<T>, Bytes>, life: Rc<Life>) -> Self {
+        let pings = frames.ping_pong().expect("they are taken once");
+        Self {
+            frames,
+            pings,
+            life,
+        }
+    }
+
+    /// Moves frames; ready when the connection has ended.
+    pub(super) fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        Pin::new(&mut self.frames).poll(cx)
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Future for Driver<T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let driver = self.get_mut();
+        let has_ended = driver.poll_frames(cx).is_ready();
+        if !has_ended {
+            ready!(driver.life.poll(&mut driver.pings, cx));
+        }
+        driver.life.is_closed.set(true);
+        Poll::Ready(())
+    }
+}
+
+/// What carries a connection's bytes; notes when some come.
+#[derive(Debug)]
+pub(super) struct Observed<T> {
+    transport: T,
+    life: Rc<Life>,
+}
+
+impl<T> Observed<T> {
+    pub(super) fn new(transport: T, life: Rc<Life>) -> Self {
+        Self { transport, life }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let observed = self.get_mut();
+        let read = ready!(Pin::new(&mut observed.transport).poll_read(cx, buffer));
+        observed.life.has_heard.set(true);
+        if let Err(error) = &read {
+            let failure = error.get_ref().and_then(|it| it.downcast_ref().copied());
+            observed.life.tls_failure.set(failure);
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().transport).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().transport).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.transport.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().transport).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().transport).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,174 @@
+//! The body of a response as it comes.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http_body::{Frame, SizeHint};
+
+use super::connection::Slot;
+use super::error::StreamError;
+use crate::proxy::upstream::due::Due;
+use crate::proxy::upstream::error::{BrokenBody, UpstreamBodyError};
+use crate::proxy::upstream::http1::BadBody;
+use crate::proxy::upstream::upload::Upload;
+
+/// How long a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyLength {
+    /// There can be none.
+    None,
+    /// This long.
+    Known(u64),
+    /// As long as it comes.
+    Unknown,
+}
+
+/// The body of a response as it comes; its stream is reset when this is dropped before the end.
+pub struct Receiving {
+    /// What is read, and the place on the connection; none after the end.
+    stream: Option<(RecvStream, Slot)>,
+    /// How much of the body has not been passed on.
+    length: BodyLength,
+    /// The rest of the request, if the response began before it was sent.
+    upload: Option<Upload>,
+    due: Rc<Due>,
+}
+
+impl Receiving {
+    pub(super) fn new(
+        slot: Slot,
+        stream: RecvStream,
+        length: BodyLength,
+        upload: Option<Upload>,
+        due: Rc<Due>,
+    ) -> Self {
+        let mut receiving = Self {
+            stream: Some((stream, slot)),
+            length,
+            upload,
+            due,
+        };
+        receiving.end_with_stream();
+        receiving
+    }
+
+    /// Whether the body has ended.
+    pub fn is_end(&self) -> bool {
+        self.stream.is_none()
+    }
+
+    /// Returns how much is still to come.
+    pub fn size_hint(&self) -> SizeHint {
+        match self.length {
+            _ if self.is_end() => SizeHint::with_exact(0),
+            BodyLength::None => SizeHint::with_exact(0),
+            BodyLength::Known(left) => SizeHint::with_exact(left),
+            BodyLength::Unknown => SizeHint::default(),
+        }
+    }
+
+    /// Polls the next data or the trailers, for which the origin has `timeout` if it has sent nothing
+    /// before; none: any time. After an error, the stream is reset.
+    pub fn poll_frame(
+        &mut self,
+        timeout: Option<Duration>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
+        let polled = self.poll_next(timeout, cx);
+        if !matches!(polled, Poll::Pending | Poll::Ready(Some(Ok(_)))) {
+            self.end();
+        }
+        polled
+    }
+
+    fn poll_next(
+        &mut self,
+        timeout: Option<Duration>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UpstreamBodyError>>> {
+        if self.is_end() {
+            return Poll::Ready(None);
+        }
+        if let Some(upload) = &mut self.upload
+            && let Poll::Ready(ended) = upload.poll(cx)
+        {
+            self.upload = None;
+            if let Err(error) = ended {
+                return Poll::Ready(Some(Err(UpstreamBodyError::Request(error))));
+            }
+        }
+        let frame = match self.poll_stream(cx) {
+            Poll::Ready(Ok(frame)) => frame,
+            Poll::Ready(Err(error)) => {
+                return Poll::Ready(Some(Err(UpstreamBodyError::Broken(error))));
+            }
+            Poll::Pending => {
+                let over = self.due.poll_over(timeout, cx);
+                return over.map(|()| Some(Err(UpstreamBodyError::Timeout)));
+            }
+        };
+        self.due.progressed();
+        if frame.as_ref().is_none_or(Frame::is_trailers) {
+            self.end();
+        } else {
+            self.end_with_stream();
+        }
+        Poll::Ready(frame.map(Ok))
+    }
+
+    /// Polls what the stream has next; none at its end.
+    fn poll_stream(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Frame<Bytes>>, BrokenBody>> {
+        let Some((stream, slot)) = &mut self.stream else {
+            return Poll::Ready(Ok(None));
+        };
+        let broken = |error: h2::Error| BrokenBody::Stream(slot.connection().ended(error));
+        while let Some(data) = ready!(stream.poll_data(cx)) {
+            let data = match data {
+                Ok(data) => data,
+                // "A server MAY request that the client abort transmission of a request without error
+                // by sending a RST_STREAM with an error code of NO_ERROR after sending a complete
+                // response" (RFC 9113, section 8.1).
+                Err(error) if error.is_remote() && error.reason() == Some(Reason::NO_ERROR) => {
+                    return Poll::Ready(match self.length {
+                        BodyLength::Known(1..) => Err(BadBody::Incomplete.into()),
+                        _ => Ok(None),
+                    });
+                }
+                Err(error) => return Poll::Ready(Err(broken(error))),
+            };
+            // The client takes it now, so as much may come again.
+            stream
+                .flow_control()
+                .release_capacity(data.len())
+                .map_err(broken)?;
+            match &mut self.length {
+                _ if data.is_empty() => continue,
+                BodyLength::None => return Poll::Ready(Err(StreamError::Content.into())),
+                BodyLength::Known(left) => *left = left.saturating_sub(data.len() as u64),
+                BodyLength::Unknown => {}
+            }
+            return Poll::Ready(Ok(Some(Frame::data(data))));
+        }
+        let trailers = ready!(stream.poll_trailers(cx)).map_err(broken)?;
+        Poll::Ready(Ok(trailers.map(Frame::trailers)))
+    }
+
+    /// Ends if the stream has.
+    fn end_with_stream(&mut self) {
+        if matches!(&self.stream, Some((stream, _)) if stream.is_end_stream()) {
+            self.end();
+        }
+    }
+
+    /// Lets go of the stream: what is left of it, and of the request, is not wanted.
+    fn end(&mut self) {
+        self.upload = None;
+        self.stream = None;
+    }
+}

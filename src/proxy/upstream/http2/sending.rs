@@ -1,0 +1,167 @@
+//! The body of a request on its way to an origin.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use http_body::Frame;
+
+use crate::proxy::upstream::due::Due;
+use crate::proxy::upstream::http1::{BodyFraming, BoxError, UploadBody, WrongLength};
+use crate::request::hop_by_hop;
+
+/// A request whose head is sent.
+pub(super) struct Sending {
+    stream: SendStream<Bytes>,
+    /// What has been taken of the body and is not sent yet.
+    piece: Bytes,
+    /// How much of the announced length has not been taken.
+    left: Option<u64>,
+    /// Whether anything of the body has been taken.
+    has_begun: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There may be more of the body.
+    Open,
+    /// The piece is the last of it.
+    Last,
+    /// The request is sent, or the origin takes no more of it.
+    Ended,
+}
+
+impl Sending {
+    /// Sends a body with this framing on `stream`; none if everything is sent.
+    pub(super) fn new(stream: SendStream<Bytes>, framing: BodyFraming) -> Self {
+        Self {
+            stream,
+            piece: Bytes::new(),
+            left: match framing {
+                BodyFraming::Length(bytes) => Some(bytes),
+                _ => None,
+            },
+            has_begun: false,
+            state: if framing.has_content() {
+                State::Open
+            } else {
+                State::Ended
+            },
+        }
+    }
+
+    /// Whether anything of the body has been taken.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Whether nothing is left to be sent.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    /// Sends until everything is sent, or the origin takes no more; an error is the body's own.
+    pub(super) fn poll<B: UploadBody>(
+        &mut self,
+        body: &mut B,
+        due: &Due,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BoxError>> {
+        while self.state != State::Ended {
+            if !self.piece.is_empty() {
+                ready!(self.poll_send(due, cx));
+                continue;
+            }
+            let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
+                due.await_client();
+                return Poll::Pending;
+            };
+            due.await_origin();
+            self.has_begun = true;
+            let taken = match frame.transpose().map_err(Into::into) {
+                Ok(Some(frame)) => self.take(frame, body).map_err(Into::into),
+                Ok(None) => self.take_end().map_err(Into::into),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = taken {
+                self.stream.send_reset(Reason::CANCEL);
+                self.state = State::Ended;
+                return Poll::Ready(Err(error));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes a part of the body, as long as it is no longer than announced.
+    fn take<B: UploadBody>(&mut self, frame: Frame<Bytes>, body: &B) -> Result<(), WrongLength> {
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(frame) => {
+                self.check_end()?;
+                let mut trailers = frame.into_trailers().unwrap_or_default();
+                hop_by_hop::strip_trailers(&mut trailers);
+                self.end(|stream| stream.send_trailers(trailers));
+                return Ok(());
+            }
+        };
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(data.len() as u64).ok_or(WrongLength)?;
+        }
+        if body.is_end_stream() {
+            self.check_end()?;
+            self.state = State::Last;
+            if data.is_empty() {
+                self.end(|stream| stream.send_data(data, true));
+                return Ok(());
+            }
+        }
+        self.piece = data;
+        Ok(())
+    }
+
+    fn take_end(&mut self) -> Result<(), WrongLength> {
+        self.check_end()?;
+        self.end(|stream| stream.send_data(Bytes::new(), true));
+        Ok(())
+    }
+
+    /// A body is no shorter than announced.
+    fn check_end(&self) -> Result<(), WrongLength> {
+        match self.left {
+            None | Some(0) => Ok(()),
+            Some(_) => Err(WrongLength),
+        }
+    }
+
+    fn end(&mut self, send: impl FnOnce(&mut SendStream<Bytes>) -> Result<(), h2::Error>) {
+        // What the origin does not take any more is its own affair: its response decides.
+        let _ = send(&mut self.stream);
+        self.state = State::Ended;
+    }
+
+    /// Sends as much of the piece as the origin lets through.
+    fn poll_send(&mut self, due: &Due, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.reserve_capacity(self.piece.len());
+        let mut capacity = self.stream.capacity();
+        if capacity == 0 {
+            let Some(Ok(more)) = ready!(self.stream.poll_capacity(cx)) else {
+                self.state = State::Ended;
+                self.piece = Bytes::new();
+                return Poll::Ready(());
+            };
+            capacity = more;
+        }
+        let data = self.piece.split_to(capacity.min(self.piece.len()));
+        let is_last = self.state == State::Last && self.piece.is_empty();
+        due.restart();
+        if is_last {
+            self.end(|stream| stream.send_data(data, true));
+        } else if self.stream.send_data(data, false).is_err() {
+            self.state = State::Ended;
+            self.piece = Bytes::new();
+        }
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,300 @@
+//! How a stream or a connection ends, and what becomes of its request.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::Reason;
+use http::Response;
+use http_body_util::BodyExt as _;
+use tokio::join;
+use tollgate::proxy::upstream::{ForwardError, UpstreamBodyError};
+
+use super::origin::Http2Origin;
+use crate::upstream::harness::{data, get, read, request, stream, text, worker};
+
+#[test]
+fn refused_stream_is_sent_again_if_its_body_was_not_begun() {
+    for (retries, is_answered) in [(1, true), (0, false)] {
+        worker(async {
+            let origin = Http2Origin::new().await;
+            let gateway = origin.gateway_with(|http| http.retries = retries);
+            let post = request("POST", "/", text(""));
+            let (answer, _peer) = join!(gateway.send(post), async {
+                let mut peer = origin.accept().await;
+                let mut refused = peer.next().await;
+                refused.respond.send_reset(Reason::REFUSED_STREAM);
+                if is_answered {
+                    peer.answer().await;
+                }
+                peer
+            });
+            assert!(gateway.counts(&format!("retries {retries}")));
+            assert_eq!(gateway.is_sent.get(), is_answered, "as far as is known");
+            match answer {
+                Ok(answer) => assert_eq!(read(Ok(answer)).await, "ok"),
+                Err(error) => assert!(!is_answered, "{error}"),
+            }
+        });
+    }
+}
+
+#[test]
+fn refused_stream_whose_body_has_been_begun_is_a_bad_response() {
+    worker(async {
+        let origin = Http2Origin::new().await;
+        let gateway = origin.gateway();
+        let post = request("POST", "/", text("body"));
+        let (cause, _peer) = join!(gateway.cause(post), async {
+            let mut peer = origin.accept().await;
+            let mut refused = peer.next().await;
+            refused.read().await;
+            refused.respond.send_reset(Reason::REFUSED_STREAM);
+            peer
+        });
+        assert_eq!(cause, "stream reset (REFUSED_STREAM)");
+        assert!(gateway.counts("retries 0"));
+    });
+}
+
+#[test]
+fn origin_that_refuses_every_time_is_not_asked_for_ever() {
+    worker(async {
+        let origin = Http2Origin::new().await;
+        let gateway = origin.gateway();
+        let (cause, count) = join!(gateway.cause(get("/")), async {
+            let mut peer = origin.accept().await;
+            for _ in 0..3 {
+                peer.next().await.respond.send_reset(Reason::REFUSED_STREAM);
+            }
+            peer
+        });
+        assert_eq!(cause, "stream reset (REFUSED_STREAM)");
+        assert!(count.waiting.is_empty() && gateway.counts("retries 2"));
+    });
+}
+
+#[test]
+fn reset_stream_is_a_bad_response_and_its_connection_goes_on() {
+    for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR] {
+        worker(async {
+            let origin = Http2Origin::new().await;
+            let gateway = origin.gateway();
+            let (cause, mut peer) = join!(gateway.cause(get("/1")), async {
+                let mut peer = origin.accept().await;
+                peer.next().await.respond.send_reset(reason);
+                peer
+            });
+            assert_eq!(cause, format!("stream reset ({reason:?})"));
+            let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
+            assert_eq!(read(answer).await, "ok");
+        });
+    }
+}
+
+#[test]
+fn answer_that_is_reset_is_broken() {
+    for (reason, length, is_whole) in [
+        (Reason::INTERNAL_ERROR, None, false),
+        (Reason::CANCEL, None, false),
+        // It is said of complete answers only.
+        (Reason::NO_ERROR, None, true),
+        (Reason::NO_ERROR, Some(4), true),
+        (Reason::NO_ERROR, Some(5), false),
+    ] {
+        worker(async {
+            let origin = Http2Origin::new().await;
+            let gateway = origin.gateway();
+            let (answer, _peer) = join!(gateway.send(get("/")), async {
+                let mut peer = origin.accept().await;
+                let mut stream = peer.next().await;
+                let mut response = Response::builder();
+                if let Some(length) = length {
+                    response = response.header("content-length", length);
+                }
+                let mut body = stream.begin(response.body(()).expect("a response"));
+                body.send_data(Bytes::from_static(b"half"), false)
+                    .expect("a stream");
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                body.send_reset(reason);
+                peer
+            });
+            let collected = answer.expect("a response").into_body().collect().await;
+            match collected {
+                Ok(whole) => assert!(is_whole && whole.to_bytes() == "half", "{reason:?}"),
+                Err(error) => assert!(
+                    !is_whole && matches!(error, UpstreamBodyError::Broken(_)),
+                    "{reason:?}: {error}"
+                ),
+            }
+        });
+    }
+}
+
+#[test]
+fn lost_connection_is_a_bad_response_unless_the_request_may_be_done_twice() {
+    for (method, is_reused, is_repeated) in [
+        ("GET", true, true),
+        ("GET", false, false),
+        ("POST", true, false),
+    ] {
+        worker(async {
+            let origin = Http2Origin::new().await;
+            let gateway = origin.gateway();
+            let mut peer = if is_reused {
+                let (answer, peer) = join!(gateway.send(get("/")), async {
+                    let mut peer = origin.accept().await;
+                    peer.answer().await;
+                    peer
+                });
+                read(answer).await;
+                Some(peer)
+            } else {
+                None
+            };
+            let asked = request(method, "/", text(""));
+            let (answer, _new) = join!(gateway.send(asked), async {
+                let mut peer = match peer.take() {
+                    Some(peer) => peer,
+                    None => origin.accept().await,
+                };
+                // Dropped before the connection, it would be reset.
+                let _stream = peer.next().await;
+                drop(peer);
+                if is_repeated {
+                    return Some(origin.answer().await);
+                }
+                None
+            });
+            match answer {
+                Ok(answer) => assert!(is_repeated && read(Ok(answer)).await == "ok"),
+                Err(error) => assert!(
+                    !is_repeated && matches!(error, ForwardError::BadResponse(_)),
+                    "{method} {error}"
+                ),
+            }
+        });
+    }
+}
+
+#[test]
+fn request_that_is_dropped_resets_its_stream_and_keeps_the_connection() {
+    worker(async {
+        let origin = Http2Origin::new().await;
+        let gateway = origin.gateway();
+        let mut first = Box::pin(gateway.send(get("/1")));
+        let (mut peer, mut seen) = tokio::select! {
+            _ = &mut first => unreachable!("nobody answers"),
+            peer = async {
+                let mut peer = origin.accept().await;
+                let stream = peer.next().await;
+                (peer, stream)
+            } => peer,
+        };
+        drop(first);
+        let reset = std::future::poll_fn(|cx| seen.respond.poll_reset(cx)).await;
+        assert_eq!(reset.expect("a reset"), Reason::CANCEL);
+        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
+        assert_eq!(read(answer).await, "ok");
+    });
+}
+
+#[test]
+fn body_that_is_dropped_resets_its_stream_and_keeps_the_connection() {
+    worker(async {
+        let origin = Http2Origin::new().await;
+        let gateway = origin.gateway();
+        let (answer, (mut peer, mut body)) = join!(gateway.send(get("/1")), async {
+            let mut peer = origin.accept().await;
+            let mut stream = peer.next().await;
+            let mut body = stream.begin(Response::new(()));
+            body.send_data(Bytes::from_static(b"half"), false)
+                .expect("a stream");
+            (peer, body)
+        });
+        let mut received = answer.expect("a response").into_body();
+        received.frame().await.expect("a frame").expect("data");
+        drop(received);
+        let reset = std::future::poll_fn(|cx| body.poll_reset(cx)).await;
+        assert_eq!(reset.expect("a reset"), Reason::CANCEL);
+        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
+        assert_eq!(read(answer).await, "ok");
+    });
+}
+
+#[test]
+fn head_that_takes_too_long_is_a_timeout_and_its_connection_goes_on() {
+    worker(async {
+        let origin = Http2Origin::new().await;
+        let gateway = origin.gateway();
+        let (answer, mut peer) = join!(gateway.send(get("/1")), async {
+            let mut peer = origin.accept().await;
+            let _stream = peer.next().await;
+            gateway.pass(Duration::from_secs(29));
+            tokio::task::yield_now().await;
+            gateway.pass(Duration::from_secs(1));
+            peer
+        });
+        assert!(matches!(answer, Err(ForwardError::Timeout)));
+        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
+        assert_eq!(read(answer).await, "ok");
+    });
+}
+
+#[test]
+fn body_that_stands_still_is_cut_unless_it_may_take_any_time() {
+    for (timeout, is_cut) in [(Some(Duration::from_mins(1)), true), (None, false)] {
+        worker(async {
+            let origin = Http2Origin::new().await;
+            let mut gateway = origin.gateway();
+            gateway.terms.body_timeout = timeout;
+            let (answer, (_peer, mut body)) = join!(gateway.send(get("/1")), async {
+                let mut peer = origin.accept().await;
+                let mut stream = peer.next().await;
+                let mut body = stream.begin(Response::new(()));
+                body.send_data(Bytes::from_static(b"a"), false)
+                    .expect("a stream");
+                (peer, body)
+            });
+            let mut received = answer.expect("a response").into_body();
+            received.frame().await.expect("a frame").expect("data");
+            let (next, ()) = join!(received.frame(), async {
+                tokio::task::yield_now().await;
+                for _ in 0..9 {
+                    gateway.pass(Duration::from_secs(10));
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                let _ = body.send_data(Bytes::from_static(b"b"), true);
+            });
+            match next.expect("a frame") {
+                Ok(frame) => assert!(!is_cut && frame.into_data().expect("data") == "b"),
+                Err(error) => assert!(is_cut && matches!(error, UpstreamBodyError::Timeout)),
+            }
+        });
+    }
+}
+
+#[test]
+fn time_that_the_client_takes_is_not_the_origins() {
+    worker(async {
+        let origin = Http2Origin::new().await;
+        let gateway = origin.gateway();
+        let (frames, body) = stream();
+        let (answer, _peer) = join!(gateway.send(request("POST", "/", body)), async {
+            let mut peer = origin.accept().await;
+            let mut stream = peer.next().await;
+            for _ in 0..3 {
+                gateway.pass(Duration::from_secs(20));
+                frames.send(Ok(data("a"))).await.expect("a reader");
+            }
+            drop(frames);
+            assert_eq!(stream.read().await.0, b"aaa");
+            stream.ok();
+            peer
+        });
+        assert_eq!(read(answer).await, "ok");
+    });
+}

@@ -1,0 +1,181 @@
+//! An origin that speaks HTTP/2 and answers each stream as the test says.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use h2::server::{self, Builder, SendResponse};
+use h2::{RecvStream, SendStream};
+use http::{HeaderMap, Request, Response};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::select;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tollgate::snapshot::{HttpUpstream, Scheme};
+
+use crate::upstream::harness::{Gateway, Origin};
+
+/// An origin in clear text.
+pub struct Http2Origin {
+    pub tcp: Origin,
+    pub builder: Builder,
+}
+
+/// The origin's end of a connection.
+pub struct Peer {
+    streams: UnboundedReceiver<Stream>,
+    /// Dropped, it ends the connection.
+    _end: UnboundedSender<()>,
+    /// Requests that have come and were not taken.
+    pub waiting: VecDeque<Stream>,
+}
+
+/// A request, and the way to its answer.
+pub struct Stream {
+    pub request: Request<RecvStream>,
+    pub respond: SendResponse<Bytes>,
+}
+
+impl Http2Origin {
+    pub async fn new() -> Self {
+        Self {
+            tcp: Origin::new().await,
+            builder: Builder::new(),
+        }
+    }
+
+    pub async fn accept(&self) -> Peer {
+        Peer::begin(self.tcp.accept().await.0, &self.builder).await
+    }
+
+    /// Accepts a connection, and answers its first request with `ok`.
+    pub async fn answer(&self) -> (Request<RecvStream>, Peer) {
+        let mut peer = self.accept().await;
+        (peer.answer().await, peer)
+    }
+
+    /// A gateway that knows that the origin speaks HTTP/2.
+    pub fn gateway(&self) -> Gateway {
+        self.gateway_with(|_| ())
+    }
+
+    pub fn gateway_with(&self, change: impl FnOnce(&mut HttpUpstream)) -> Gateway {
+        gateway(&[self.tcp.address], change)
+    }
+}
+
+/// A gateway whose origins speak HTTP/2 in clear text.
+pub fn gateway(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)) -> Gateway {
+    Gateway::with(addresses, |http| {
+        for endpoint in &mut http.endpoints {
+            endpoint.scheme = Scheme::H2c;
+        }
+        change(http);
+    })
+}
+
+impl Peer {
+    /// Speaks HTTP/2 until the other end closes, or this is dropped.
+    pub async fn begin<T>(transport: T, builder: &Builder) -> Self
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let begun = builder.handshake::<_, Bytes>(transport).await;
+        let mut connection: server::Connection<T, Bytes> = begun.expect("a preface");
+        let (tell, streams) = unbounded_channel();
+        let (end, mut ended) = unbounded_channel::<()>();
+        tokio::task::spawn_local(async move {
+            loop {
+                select! {
+                    accepted = connection.accept() => match accepted {
+                        Some(Ok((request, respond))) => {
+                            let stream = Stream { request, respond };
+                            // A test that is over takes no more.
+                            let _ = tell.send(stream);
+                        }
+                        Some(Err(_)) | None => return,
+                    },
+                    _ = ended.recv() => return,
+                }
+            }
+        });
+        Self {
+            streams,
+            _end: end,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes the next request.
+    pub async fn next(&mut self) -> Stream {
+        match self.waiting.pop_front() {
+            Some(stream) => stream,
+            None => self.streams.recv().await.expect("another request"),
+        }
+    }
+
+    /// Waits until that many requests have come.
+    pub async fn gather(&mut self, count: usize) {
+        while self.waiting.len() < count {
+            let stream = self.streams.recv().await.expect("another request");
+            self.waiting.push_back(stream);
+        }
+    }
+
+    /// Waits until the other end has closed the connection.
+    pub async fn closed(&mut self) {
+        assert!(self.streams.recv().await.is_none(), "another request");
+    }
+
+    /// Takes a request, and answers it with `ok`.
+    pub async fn answer(&mut self) -> Request<RecvStream> {
+        let stream = self.next().await;
+        stream.ok()
+    }
+}
+
+impl Stream {
+    /// Sends the head of an answer with a body.
+    pub fn begin(&mut self, response: Response<()>) -> SendStream<Bytes> {
+        let sent = self.respond.send_response(response, false);
+        sent.expect("an open stream")
+    }
+
+    /// Answers with `ok`.
+    pub fn ok(mut self) -> Request<RecvStream> {
+        self.body(&["ok"]);
+        self.request
+    }
+
+    /// Answers with a body of these pieces.
+    pub fn body(&mut self, pieces: &[&'static str]) {
+        let mut body = self.begin(Response::new(()));
+        for piece in pieces {
+            body.send_data(Bytes::from_static(piece.as_bytes()), false)
+                .expect("an open stream");
+        }
+        body.send_data(Bytes::new(), true).expect("an open stream");
+    }
+
+    /// Answers with a body and trailers.
+    pub fn trailers(&mut self, body: &'static str, trailers: HeaderMap) {
+        let mut stream = self.begin(Response::new(()));
+        stream
+            .send_data(Bytes::from_static(body.as_bytes()), false)
+            .expect("an open stream");
+        stream.send_trailers(trailers).expect("an open stream");
+    }
+
+    /// Reads the request's body to its end.
+    pub async fn read(&mut self) -> (Vec<u8>, Option<HeaderMap>) {
+        let mut bytes = Vec::new();
+        let body = self.request.body_mut();
+        while let Some(data) = body.data().await {
+            let data = data.expect("more of the body");
+            body.flow_control()
+                .release_capacity(data.len())
+                .expect("what came");
+            bytes.extend_from_slice(&data);
+        }
+        (bytes, body.trailers().await.expect("a whole body"))
+    }
+}
