@@ -19,5 +19,6 @@ mod refusals;
 mod request_ids;
 mod routing;
 mod tokens;
+mod tunnels;
 mod upstream;
 mod upstreams;
