@@ -1,7 +1,7 @@
 //! The bounds of what an early answer costs: draining, and lingering behind it.
 
 use crate::support::wire::is_reset;
-use crate::support::{Client, Config, Stepped, eventually, get, secs};
+use crate::support::{Client, Config, Process, Stepped, eventually, get, secs};
 
 const UPLOAD: &str = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\n";
 
@@ -66,6 +66,38 @@ fn connections_that_linger_count_among_the_most_there_may_be() {
     assert!(next.is_silent(), "there is no room");
     drop(lingering);
     assert_eq!(next.answer().status, 429);
+}
+
+#[test]
+fn connections_that_linger_give_way_to_newcomers_after_a_second() {
+    let running = refusing("max_connections = 3");
+    let mut silent = [(); 2].map(|()| lingering(&running));
+    let mut sending = lingering(&running);
+    let mut next = [(); 3].map(|()| Client::connect(running.public));
+    for client in &mut next {
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    }
+    running.settle();
+    assert!(is_taken(&mut sending), "it may still read its answer");
+    running.advance(secs(1));
+    for client in &mut next {
+        assert_eq!(client.answer().status, 429);
+    }
+    for client in silent.iter_mut().chain([&mut sending]) {
+        eventually("it is cut", || (!is_taken(client)).then_some(()));
+    }
+}
+
+#[test]
+fn a_gateway_that_ends_does_not_wait_for_whoever_goes_on_sending() {
+    let config = Config::limited("builtin:echo", "quota = '1 per week'\npartition = []");
+    let mut process = Process::start(&config);
+    assert_eq!(get(process.public, "/", "").status, 200);
+    let mut client = Client::connect(process.public);
+    assert_eq!(client.ask(UPLOAD).status, 429);
+    process.signal("TERM");
+    eventually("it is cut", || (!is_taken(&mut client)).then_some(()));
+    assert!(process.wait().success());
 }
 
 #[test]
