@@ -89,14 +89,14 @@ fn nothing_that_a_client_sends_behind_its_head_reaches_the_origin_before_the_101
             heard.open();
             exchange.write(SWITCHED)?;
             let sides = sides.lock().expect("sending does not panic");
-            let all = exchange.wire.take(SMUGGLED.len() * 2 + 4);
+            let all = exchange.wire.take(SMUGGLED.len() + NO_HTTP.len() + 4);
             sides.send(all).expect("the test waits for it");
             Ok(After::Close)
         }
     });
     let running = Stepped::start(&Config::to(origin.url()).route("/*", ""));
     let mut client = Client::connect(running.public);
-    client.send(format!("{UPGRADE}{SMUGGLED}"));
+    client.send(format!("{UPGRADE}{NO_HTTP}"));
     origin.wait_for_requests(1);
     client.send(SMUGGLED);
     running.settle();
@@ -105,7 +105,7 @@ fn nothing_that_a_client_sends_behind_its_head_reaches_the_origin_before_the_101
     assert_eq!(client.answer().status, 101);
     client.send("last");
     let all = side.recv_timeout(PATIENCE).expect("the origin has read");
-    let expected = format!("{SMUGGLED}{SMUGGLED}last");
+    let expected = format!("{NO_HTTP}{SMUGGLED}last");
     assert_eq!(
         String::from_utf8_lossy(&all.expect("as much as was sent")),
         expected
@@ -114,6 +114,8 @@ fn nothing_that_a_client_sends_behind_its_head_reaches_the_origin_before_the_101
 }
 
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
+/// What no connection of HTTP/1.1 may go on with.
+const NO_HTTP: &str = "a\nb\0c\r\n\r\n";
 
 #[test]
 fn bytes_pass_untouched_both_ways_whatever_they_are() {
