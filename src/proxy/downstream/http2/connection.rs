@@ -134,11 +134,9 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
                 continue;
             }
             Poll::Ready(ended) => {
-                let is_malformed = matches!(ended, Some(Err(error)) if error.is_library());
-                return Poll::Ready(ends.closing.unwrap_or(if is_malformed {
-                    Ending::Malformed
-                } else {
-                    Ending::Done
+                return Poll::Ready(ends.closing.unwrap_or(match ended {
+                    Some(Err(error)) if error.is_library() => broken(&error),
+                    _ => Ending::Done,
                 }));
             }
             Poll::Pending => {}
@@ -161,6 +159,16 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
             state.register(cx);
             return Poll::Pending;
         }
+    }
+}
+
+/// Tells a client that breaks the rules from one that asks for too much. `h2` ends a connection for
+/// streams that are reset before they are accepted, or that it has to reset.
+fn broken(error: &h2::Error) -> Ending {
+    if error.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
+        Ending::Abused
+    } else {
+        Ending::Malformed
     }
 }
 
