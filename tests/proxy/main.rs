@@ -8,6 +8,7 @@ mod certificates;
 mod connections;
 mod deadlines;
 mod fields;
+mod http2;
 mod leaving;
 mod limits;
 mod partitions;

@@ -1,0 +1,9 @@
+//! HTTP/2 from clients: what streams carry, what becomes of a connection, and tunnels on streams.
+//!
+//! `tests/edge` asks with clients that share no code with the gateway.
+
+mod client;
+mod connections;
+mod frames;
+mod streams;
+mod tunnels;

@@ -1,0 +1,221 @@
+//! What a stream carries: lengths, trailers, and bodies beside others that stand still.
+
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::client::{Http2, Stream, request};
+use crate::support::{After, secs};
+use crate::support::{Config, Gate, Origin, Stepped, Unreachable, start};
+
+const WINDOW: u32 = 1 << 20;
+
+#[test]
+fn an_answer_has_the_length_that_its_origin_said_and_no_other() {
+    let head = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
+    let [get, of_head] = [Method::GET, Method::HEAD];
+    for (method, answer, length, body) in [
+        (
+            &get,
+            head("Content-Length: 5\r\n") + "hello",
+            Some("5"),
+            "hello",
+        ),
+        (&get, head("Content-Length: 0\r\n"), Some("0"), ""),
+        (
+            &get,
+            head("Transfer-Encoding: chunked\r\n") + "5\r\nhello\r\n0\r\n\r\n",
+            None,
+            "hello",
+        ),
+        (&of_head, head("Content-Length: 5\r\n"), Some("5"), ""),
+        (&of_head, head("Content-Length: 0\r\n"), Some("0"), ""),
+        (&of_head, head("Transfer-Encoding: chunked\r\n"), None, ""),
+        (&of_head, head(""), None, ""),
+        (&get, "HTTP/1.1 204 No Content\r\n\r\n".to_owned(), None, ""),
+        (
+            &get,
+            "HTTP/1.1 304 Not Modified\r\n\r\n".to_owned(),
+            None,
+            "",
+        ),
+        (
+            &get,
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n".to_owned(),
+            Some("5"),
+            "",
+        ),
+    ] {
+        let origin = Origin::answering(answer.clone());
+        let running = start(&Config::to(origin.url()).route("/*", ""));
+        let mut client = Http2::connect(running.public, WINDOW);
+        let mut stream = client.ask(method.clone(), "/");
+        let seen = stream.head().expect("an answer");
+        let told = seen
+            .headers()
+            .get("content-length")
+            .map(HeaderValue::as_bytes);
+        assert_eq!(
+            told,
+            length.map(str::as_bytes),
+            "{method} {answer:?}: {seen:?}"
+        );
+        assert_eq!(seen.status().as_str(), &answer[9..12]);
+        assert_eq!(
+            stream.rest(),
+            Ok(body.as_bytes().to_vec()),
+            "{method} {answer:?}"
+        );
+    }
+}
+
+#[test]
+fn trailers_pass_in_both_directions() {
+    let origin = Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        exchange.write(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n\
+             5\r\nhello\r\n0\r\nX-Sum: 42\r\n\r\n",
+        )?;
+        Ok(After::Keep)
+    });
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = Http2::connect(running.public, WINDOW);
+    let mut request = request(Method::POST, "/");
+    let te = HeaderValue::from_static("trailers");
+    request.headers_mut().insert("te", te);
+    let announced = HeaderValue::from_static("x-own");
+    request.headers_mut().insert("trailer", announced);
+    let mut stream = client.begin(request, false);
+    stream.send(b"body");
+    let mut own = HeaderMap::new();
+    own.insert("x-own", HeaderValue::from_static("7"));
+    stream.finish_with(own);
+    assert_eq!(stream.status(), Ok(200));
+    assert_eq!(stream.rest(), Ok(b"hello".to_vec()));
+    let trailers = stream.trailers().expect("no reset").expect("trailers");
+    assert_eq!(trailers["x-sum"], "42");
+    let seen = origin.only_request();
+    assert_eq!(seen.body, b"body");
+    assert_eq!(seen.trailers, [("x-own".to_owned(), "7".to_owned())]);
+}
+
+/// A gateway with `/stuck`, which never connects, and `/` that is answered.
+fn beside_stuck(origin: &Origin, stuck: &Unreachable) -> Stepped {
+    let config = Config::to(origin.url())
+        .listener("body_timeout = '5s'")
+        .route("/*", "")
+        .with(&format!(
+            "[upstreams.stuck]\nendpoints = ['{}']\nconnect_timeout = '24h'\n\
+             [[routes]]\npath = '/stuck'\nupstream = 'stuck'",
+            stuck.url()
+        ));
+    Stepped::start(&config)
+}
+
+/// All the other streams that there may be stand still with as much as they have room for.
+#[test]
+fn uploads_that_stand_still_leave_room_for_another() {
+    let (origin, stuck) = (Origin::plain(), Unreachable::new());
+    let running = beside_stuck(&origin, &stuck);
+    let mut client = Http2::connect(running.public, WINDOW);
+    let piece = vec![b'x'; 128 * 1024];
+    let stalled: Vec<Stream> = (0..99)
+        .map(|_| {
+            let mut stream = client.begin(request(Method::POST, "/stuck"), false);
+            stream.send(&piece);
+            stream
+        })
+        .collect();
+    let mut stream = client.begin(request(Method::POST, "/"), false);
+    stream.send(&piece);
+    stream.finish();
+    assert_eq!(stream.status(), Ok(200));
+    assert_eq!(origin.only_request().body.len(), piece.len());
+    running.advance(secs(6));
+    let mut stream = client.begin(request(Method::POST, "/"), false);
+    running.settle();
+    stream.send(b"hello");
+    stream.finish();
+    assert_eq!(
+        stream.status(),
+        Ok(200),
+        "waiting for the upstream does not count"
+    );
+    assert_eq!(stalled.len(), 99);
+}
+
+#[test]
+fn one_answer_that_its_client_does_not_take_leaves_others_alone_and_ends_by_itself() {
+    let origin = Origin::scripted(|exchange| {
+        let length = if exchange.head.start.contains("/large") {
+            300_000
+        } else {
+            2
+        };
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"
+        ))?;
+        exchange.write(vec![b'x'; length])?;
+        Ok(After::Keep)
+    });
+    let config = Config::to(origin.url()).listener("body_timeout = '5s'");
+    let running = Stepped::start(&config.route("/*", ""));
+    let mut client = Http2::connect(running.public, 32 * 1024);
+    let mut stalled = client.ask(Method::GET, "/large");
+    assert_eq!(stalled.status(), Ok(200));
+    for _ in 0..2 {
+        let mut stream = client.ask(Method::GET, "/");
+        assert_eq!(stream.status(), Ok(200));
+        assert_eq!(stream.rest(), Ok(b"xx".to_vec()));
+        running.advance(secs(4));
+    }
+    let cut = std::iter::repeat_with(|| stalled.data()).find_map(Result::err);
+    assert_eq!(cut, Some(h2::Reason::CANCEL));
+    let mut stream = client.ask(Method::GET, "/");
+    assert_eq!(stream.status(), Ok(200));
+}
+
+#[test]
+fn a_body_that_the_client_withholds_is_asked_for() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = Http2::connect(running.public, WINDOW);
+    let mut request = request(Method::POST, "/");
+    let expect = HeaderValue::from_static("100-continue");
+    request.headers_mut().insert("expect", expect);
+    let mut stream = client.begin(request, false);
+    stream.asked_to_go_on();
+    stream.send(b"hello");
+    stream.finish();
+    assert_eq!(stream.status(), Ok(200));
+    assert_eq!(origin.only_request().body, b"hello");
+}
+
+/// What a client sends after the answer it has got goes nowhere, and harms nobody.
+#[test]
+fn an_early_answer_ends_an_upload_and_nothing_else() {
+    let read = Gate::default();
+    let origin = Origin::scripted({
+        let read = read.clone();
+        move |exchange| {
+            if exchange.head.start.contains("/early") {
+                exchange.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno")?;
+                read.wait();
+                return Ok(After::Close);
+            }
+            exchange.read_body()?;
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+            Ok(After::Keep)
+        }
+    });
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = Http2::connect(running.public, WINDOW);
+    let mut stream = client.begin(request(Method::POST, "/early"), false);
+    stream.send(&vec![b'x'; 1 << 20]);
+    assert_eq!(stream.status(), Ok(413));
+    assert_eq!(stream.rest(), Ok(b"no".to_vec()));
+    let mut stream = client.begin(request(Method::POST, "/"), false);
+    stream.send(&vec![b'x'; 1 << 20]);
+    stream.finish();
+    assert_eq!(stream.status(), Ok(200));
+    read.open();
+}
