@@ -80,6 +80,47 @@ fn answers_that_no_window_is_opened_for_are_ended_and_take_bounded_memory() {
     assert!(taken < STALLED_MAX, "{taken} bytes");
 }
 
+/// What a connection's window lets a client send, several times over.
+const STUFFED_MAX: u64 = 8 << 20;
+
+#[test]
+fn uploads_that_an_origin_does_not_take_are_held_within_the_windows() {
+    let gate = Gate::default();
+    let origin = Origin::scripted({
+        let gate = gate.clone();
+        move |_| {
+            gate.wait();
+            Ok(After::Close)
+        }
+    });
+    let process = Process::start(&Config::to(origin.url()).route("/*", ""));
+    let before = process.peak_memory();
+    let port = process.public.port().to_string();
+    let sent = client("h2_client.py", &[&port, "stuff"]);
+    let taken = process.peak_memory() - before;
+    gate.open();
+    assert!(taken < STUFFED_MAX, "{taken} bytes for {sent}");
+}
+
+#[test]
+fn bodies_pass_unchanged_through_windows_of_any_size() {
+    let echo = Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        let body = exchange.body();
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        ))?;
+        exchange.write(body)?;
+        Ok(After::Keep)
+    });
+    let running = start(&Config::to(echo.url()).route("/*", ""));
+    client(
+        "h2_client.py",
+        &[&running.public.port().to_string(), "exchange"],
+    );
+}
+
 #[test]
 fn windows_are_kept_to_the_byte() {
     let origin = Origin::plain();
