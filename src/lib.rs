@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! proxy::downstream   listener: accepts within its capacity, hands the connection to a worker
-//!                     connection: hyper over http1 (held to the letter by strict), over a socket with deadlines
+//!                     opening: the PROXY header, then TLS (tls::server), over a socket with deadlines
+//!                     connection: http1 (hyper, held to the letter by strict) or http2 (a task for each stream)
 //! proxy::journey      one function, a line or two per phase:
 //!   1 route           request::route finds it by the path that request::path has normalised
 //!   2 identify        request::partition names the client; request::client_address believes trusted proxies;
@@ -16,6 +17,7 @@
 //!   6 settle          limiter::Decided: what the answer gives back or costs besides, without waiting
 //!   7 annotate        proxy::annotate: RateLimit fields; request::hop_by_hop: what stays on one connection
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
+//! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
 //! ```
 //!
@@ -46,6 +48,8 @@
 //! | charge | what a decision spent and where: the only thing that can be settled (given back, or followed by more) |
 //! | admission | what the limiter says of a request: go on, wait, or why not |
 //! | exchange | a request and its answer, from the head's arrival to the end of the answer's body |
+//! | switch | a request for another protocol that is unanswered: nothing behind it is read |
+//! | tunnel | what carries the bytes of that protocol once the origin has agreed to it (101) |
 //! | worker | a thread with connections of its own to clients, origins and Redis |
 //! | fallback | what decides while Redis cannot: this node's share, everything, or nothing |
 //! | sweep | what is done ten times a second, instead of a timer per request |
