@@ -12,7 +12,7 @@ use super::Meter;
 use super::error::ForwardError;
 use super::http1;
 use super::http2;
-use super::origin::{ConnectError, Origin};
+use super::origin::{ConnectError, Offer, Origin};
 use super::pool::Pools;
 use super::stream::Stream;
 use crate::snapshot::HttpUpstream;
@@ -71,22 +71,25 @@ pub(super) async fn connect(
     pools: &Pools,
     origin: &Rc<Origin>,
     http: &HttpUpstream,
+    offer: Offer,
     meter: Meter<'_>,
 ) -> Result<(Link, Found), ForwardError> {
     loop {
-        if let Some(slot) = origin.slot(http) {
+        if offer == Offer::Any
+            && let Some(slot) = origin.slot(http)
+        {
             meter.metrics.reused(meter.worker);
             return Ok((Link::Http2(slot), Found::Kept));
         }
-        if !origin.may_share() {
-            return open(pools, origin, http, meter).await;
+        if !origin.may_share(offer) {
+            return open(pools, origin, http, offer, meter).await;
         }
         let attempt = origin.attempt().clone();
         let Some(attempt) = attempt else {
             let attempt = Rc::<Attempt>::default();
             *origin.attempt() = Some(Rc::clone(&attempt));
             let attempting = Attempting { origin, attempt };
-            let opened = open(pools, origin, http, meter).await;
+            let opened = open(pools, origin, http, offer, meter).await;
             if let Err(ForwardError::Connect(error) | ForwardError::NoEndpoint(Some(error))) =
                 &opened
             {
@@ -106,13 +109,17 @@ async fn open(
     pools: &Pools,
     origin: &Rc<Origin>,
     http: &HttpUpstream,
+    offer: Offer,
     meter: Meter<'_>,
 ) -> Result<(Link, Found), ForwardError> {
-    let link = pools.connect(origin, http).await.inspect_err(|error| {
-        if let ConnectError::Tls { source, .. } = error {
-            meter.metrics.tls_failed(meter.worker, *source);
-        }
-    })?;
+    let link = pools
+        .connect(origin, http, offer)
+        .await
+        .inspect_err(|error| {
+            if let ConnectError::Tls { source, .. } = error {
+                meter.metrics.tls_failed(meter.worker, *source);
+            }
+        })?;
     meter.metrics.opened(meter.worker);
     Ok((link, Found::New))
 }

@@ -160,7 +160,8 @@ async fn visit<B: UploadBody>(
             tokio::task::yield_now().await;
         }
     }
-    let mut link = origin.take(http);
+    let offer = origin.offer(request.is_upgrade());
+    let mut link = origin.take(http, offer);
     if link.is_some() {
         meter.metrics.reused(meter.worker);
     }
@@ -171,7 +172,7 @@ async fn visit<B: UploadBody>(
         let (link, found) = match link.take() {
             Some(link) => (link, Found::Kept),
             // Rare, and boxed so that other requests do not need room for it.
-            None => (Box::pin(connect(pools, origin, http, meter)).await)
+            None => (Box::pin(connect(pools, origin, http, offer, meter)).await)
                 .map_err(|error| lost.take().unwrap_or(error))?,
         };
         let target = Target {

@@ -20,6 +20,7 @@ use super::stream::Stream;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::snapshot::{self, Endpoint, HttpUpstream, UpstreamTls};
+use crate::tls::{ALPN_HTTP1, ClientTls};
 
 /// An endpoint, how to reach it, and its idle connections.
 pub(super) struct Origin {
@@ -30,6 +31,8 @@ pub(super) struct Origin {
     scheme: Scheme,
     /// How connections are encrypted, and the name that the endpoint has in TLS.
     tls: Option<(UpstreamTls, ServerName<'static>)>,
+    /// The same for connections that must speak HTTP/1.1.
+    tls_http1: Option<ClientTls>,
     /// Whether it fails, for the log.
     state: Arc<EndpointState>,
     /// The endpoint's addresses when it was last looked up.
@@ -42,6 +45,15 @@ pub(super) struct Origin {
     /// What the latest connection speaks; none before there was one.
     protocol: Cell<Option<Protocol>>,
     now: Rc<Cell<Timestamp>>,
+}
+
+/// What a connection may speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// What the endpoint chooses.
+    Any,
+    /// HTTP/1.1, for a request that asks for an upgrade.
+    Http1,
 }
 
 /// What a connection speaks.
@@ -115,6 +127,7 @@ impl Origin {
         };
         Self {
             tls: tls.map(named),
+            tls_http1: tls.map(|tls| tls.client.clone().offering(&[ALPN_HTTP1])),
             scheme: match endpoint.scheme {
                 snapshot::Scheme::Https => Scheme::HTTPS,
                 snapshot::Scheme::Http | snapshot::Scheme::H2c => Scheme::HTTP,
@@ -174,11 +187,19 @@ impl Origin {
     }
 
     /// Makes TLS of a connection, if the endpoint is spoken to over it.
-    pub(super) async fn secured(&self, tcp: TcpStream) -> Result<Stream, ConnectError> {
-        let Some((tls, name)) = &self.tls else {
+    pub(super) async fn secured(
+        &self,
+        tcp: TcpStream,
+        offer: Offer,
+    ) -> Result<Stream, ConnectError> {
+        let (Some((tls, name)), Some(http1)) = (&self.tls, &self.tls_http1) else {
             return Ok(Stream::Tcp(tcp));
         };
-        let secured = Stream::secure(tcp, &tls.client, name.clone()).await;
+        let client = match offer {
+            Offer::Any => &tls.client,
+            Offer::Http1 => http1,
+        };
+        let secured = Stream::secure(tcp, client, name.clone()).await;
         secured.map_err(|failure| self.no_tls(failure))
     }
 
@@ -243,9 +264,18 @@ impl Origin {
         self.shared.borrow_mut().retain(|it| !it.is_idle());
     }
 
+    /// Returns what a request may be sent in that asks for an upgrade, or does not.
+    pub(super) fn offer(&self, is_upgrade: bool) -> Offer {
+        // An endpoint that speaks HTTP/2 alone is not asked for an upgrade.
+        match self.endpoint.scheme {
+            snapshot::Scheme::Https if is_upgrade => Offer::Http1,
+            _ => Offer::Any,
+        }
+    }
+
     /// Whether requests may share what comes of an attempt to connect.
-    pub(super) fn may_share(&self) -> bool {
-        self.protocol.get() != Some(Protocol::Http1)
+    pub(super) fn may_share(&self, offer: Offer) -> bool {
+        offer == Offer::Any && self.protocol.get() != Some(Protocol::Http1)
     }
 
     /// Returns the attempt to connect that is being made.
@@ -259,13 +289,15 @@ impl Origin {
     }
 
     /// Returns what a connection speaks that has just been made.
-    pub(super) fn protocol(&self, stream: &Stream) -> Protocol {
+    pub(super) fn protocol(&self, stream: &Stream, offer: Offer) -> Protocol {
         let protocol = match self.endpoint.scheme {
             snapshot::Scheme::H2c => Protocol::Http2,
             _ if stream.has_chosen_http2() => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        self.protocol.set(Some(protocol));
+        if offer == Offer::Any {
+            self.protocol.set(Some(protocol));
+        }
         protocol
     }
 
@@ -312,8 +344,10 @@ impl Origin {
 
     /// Takes a place on a connection that is shared, or the connection that was used last, unless the
     /// origin has closed it, or sent what nobody asked for: the system is asked.
-    pub(super) fn take(&self, http: &HttpUpstream) -> Option<Link> {
-        if let Some(slot) = self.slot(http) {
+    pub(super) fn take(&self, http: &HttpUpstream, offer: Offer) -> Option<Link> {
+        if offer == Offer::Any
+            && let Some(slot) = self.slot(http)
+        {
             return Some(Link::Http2(slot));
         }
         loop {

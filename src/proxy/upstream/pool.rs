@@ -20,7 +20,7 @@ use super::due::Due;
 use super::endpoints::Endpoints;
 use super::http1::{Buffers, Connection};
 use super::http2::{self, StreamError};
-use super::origin::{ConnectError, Origin, Protocol};
+use super::origin::{ConnectError, Offer, Origin, Protocol};
 use super::stream::Stream;
 use crate::clock::Timestamp;
 use crate::fault::TlsFailure;
@@ -141,6 +141,7 @@ impl Pools {
         &self,
         origin: &Origin,
         http: &HttpUpstream,
+        offer: Offer,
     ) -> Result<Link, ConnectError> {
         let deadline = self.sweep.deadline();
         // What is late if time is over.
@@ -148,8 +149,8 @@ impl Pools {
         let connecting = async {
             let tcp = self.dial_or_make_room(origin).await?;
             late.set(Some(origin.no_tls(TlsFailure::Timeout)));
-            let stream = origin.secured(tcp).await?;
-            match origin.protocol(&stream) {
+            let stream = origin.secured(tcp, offer).await?;
+            match origin.protocol(&stream, offer) {
                 Protocol::Http1 => Ok(Connected::Http1(stream)),
                 Protocol::Http2 => {
                     late.set(Some(origin.no_http2(StreamError::Timeout)));

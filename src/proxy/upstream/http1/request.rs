@@ -77,6 +77,11 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         self.head.headers.get(HOST)
     }
 
+    /// Whether the request asks for another protocol, which only HTTP/1.1 can change to.
+    pub(in crate::proxy::upstream) fn is_upgrade(&self) -> bool {
+        self.head.is_upgrade
+    }
+
     /// Returns the head as it was decided.
     pub(in crate::proxy::upstream) fn head(&self) -> &RequestHead {
         &self.head

@@ -55,6 +55,39 @@ fn handshake_decides_the_protocol_of_each_connection() {
 }
 
 #[test]
+fn request_for_an_upgrade_speaks_http_1_1_beside_others_that_do_not() {
+    worker(async {
+        let server = Server {
+            protocols: vec![b"h2", b"http/1.1"],
+            ..Server::default()
+        };
+        let origin = SecureOrigin::new(&server).await;
+        let gateway = trusting(&origin);
+        let (answer, mut peer) = join!(gateway.send(get("/1")), async {
+            let wire = origin.accept().await;
+            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+            peer.answer().await;
+            peer
+        });
+        assert_eq!(read(answer).await, "ok");
+        let mut upgrade = get("/2");
+        let websocket = HeaderValue::from_static("websocket");
+        upgrade.headers_mut().insert("upgrade", websocket);
+        let (answer, (head, _wire)) = join!(gateway.send(upgrade), async {
+            let mut wire = origin.accept().await;
+            assert_eq!(wire.0.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+            let head = wire.head().await;
+            wire.say(OK).await;
+            (head, wire)
+        });
+        assert_eq!(read(answer).await, "ok");
+        assert!(head.contains("\r\nupgrade: websocket\r\n"), "{head}");
+        let (answer, _) = join!(gateway.send(get("/3")), peer.answer());
+        assert_eq!(read(answer).await, "ok");
+    });
+}
+
+#[test]
 fn endpoint_that_changes_its_protocol_is_followed() {
     worker(async {
         let origin = SecureOrigin::new(&Server {
