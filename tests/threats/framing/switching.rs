@@ -128,7 +128,7 @@ fn requests_behind_a_refused_wish_to_upgrade_are_answered() {
         format!("POST / HTTP/1.1\r\n{wish}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"),
         format!("HEAD / HTTP/1.1\r\n{wish}\r\n"),
         format!("GET / HTTP/1.1\r\n{wish}Upgrade: other\r\n\r\n"),
-        format!("GET / HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\n\r\n"),
+        "GET / HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\n\r\n".to_owned(),
     ] {
         for message in [
             format!("{first}{plain}{plain}"),

@@ -57,7 +57,7 @@ use std::time::Duration;
 pub const STREAMS_MAX: u32 = 100;
 
 /// Most bytes of one response that wait for its client.
-const STREAM_WINDOW: u32 = 1024 * 1024;
+const STREAM_WINDOW: u32 = 256 * 1024;
 
 /// Most bytes that wait for all clients of a connection: no stream can use up what others need.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX;
