@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::foreign::{client, http2};
-use crate::support::{Config, Origin, Recorded, start};
+use crate::foreign::{Server, client, http2};
+use crate::support::{Client, Config, Origin, Recorded, get, start};
 
 #[test]
 fn no_request_that_http1_could_read_differently_reaches_an_origin() {
@@ -96,6 +96,27 @@ fn a_request_is_the_same_whichever_version_brings_it() {
         .map(|(_, _, expected)| expected)
         .collect();
     assert_eq!(seen, expected);
+}
+
+#[test]
+fn no_answer_that_http1_could_not_say_reaches_a_client_whole() {
+    let mut origin = Server::start("hostile_origin.py", &[]);
+    let paths = origin.line();
+    let running = start(&Config::to(format!("h2c://127.0.0.1:{}", origin.port)).route("/*", ""));
+    for path in paths.split(' ') {
+        let mut client = Client::connect(running.public);
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        match client.try_answer() {
+            Ok(answer) => assert_eq!(answer.status, 502, "{path}: {answer:#?}"),
+            // Its head was good, and out.
+            Err(error) => assert!(!path.starts_with("/head-"), "{path}: {error}"),
+        }
+        assert_eq!(
+            get(running.public, "/good", "").text(),
+            "ok",
+            "behind {path}"
+        );
+    }
 }
 
 /// A request without what the gateway says of its client; Host first, the rest in order of their names.

@@ -6,6 +6,7 @@ mod support;
 mod abuses;
 mod desync;
 mod foreign;
+mod grpc;
 mod handshakes;
 mod programs;
 mod secure;

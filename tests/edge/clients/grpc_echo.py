@@ -3,7 +3,7 @@
     grpc_echo.py serve [CERTIFICATE KEY]     prints its port; ends with its standard input
     grpc_echo.py ask PORT [CA]               makes calls of all four kinds, good ones and bad
     grpc_echo.py refused PORT CODE           makes a call that the gateway answers, and says with which code
-    grpc_echo.py silent PORT                 keeps a call open until it is told to go on
+    grpc_echo.py silent PORT lives|ends      keeps calls open until it is told to go on, and says what became of them
 """
 
 import concurrent.futures
@@ -17,6 +17,7 @@ LARGE = os.urandom(3 << 20)
 AT_ONCE = 200
 PATIENCE = 20
 cancelled = threading.Event()
+awake = threading.Event()
 
 
 def unary(message, context):
@@ -50,6 +51,7 @@ def fail_late(message, context):
 
 
 def sleep(message, context):
+    cancelled.clear()
     context.add_callback(cancelled.set)
     # What the client does not wait for is cancelled here.
     cancelled.wait(PATIENCE)
@@ -60,6 +62,18 @@ def was_cancelled(message, context):
     return b"yes" if cancelled.wait(PATIENCE) else b"no"
 
 
+def later(message, context):
+    awake.clear()
+    yield b"before"
+    awake.wait(PATIENCE)
+    yield b"behind"
+
+
+def wake(message, context):
+    awake.set()
+    return b""
+
+
 KINDS = {
     "Unary": grpc.unary_unary_rpc_method_handler(unary),
     "Many": grpc.unary_stream_rpc_method_handler(many),
@@ -68,6 +82,8 @@ KINDS = {
     "Fail": grpc.unary_unary_rpc_method_handler(fail),
     "FailLate": grpc.unary_stream_rpc_method_handler(fail_late),
     "Sleep": grpc.unary_unary_rpc_method_handler(sleep),
+    "Later": grpc.unary_stream_rpc_method_handler(later),
+    "Wake": grpc.unary_unary_rpc_method_handler(wake),
     "WasCancelled": grpc.unary_unary_rpc_method_handler(was_cancelled),
 }
 
@@ -164,17 +180,23 @@ def refused(port, code):
     assert seen == grpc.StatusCode[code], seen
 
 
-def silent(port):
-    messages = Messages()
-    answers = channel(port).stream_stream("/test.Echo/Each")(messages)
+def silent(port, outcome):
+    connection, messages = channel(port), Messages()
+    # In one, both sides may speak; in the other, the server alone.
+    both = connection.stream_stream("/test.Echo/Each")(messages)
     messages.send(b"before")
-    assert next(answers) == b"before"
+    alone = connection.unary_stream("/test.Echo/Later")(b"")
+    assert next(both) == next(alone) == b"before"
     print("silent", flush=True)
     sys.stdin.readline()
+    if outcome == "ends":
+        assert code_of(lambda: next(alone))[0] != grpc.StatusCode.OK
+        return
     messages.send(b"behind")
-    assert next(answers) == b"behind"
+    connection.unary_unary("/test.Echo/Wake")(b"")
+    assert next(both) == next(alone) == b"behind"
     messages.send(None)
-    assert not list(answers)
+    assert not list(both) and not list(alone)
 
 
 globals()[sys.argv[1]](*sys.argv[2:])
