@@ -1,6 +1,7 @@
 //! Streams, heads and windows up to their bounds, and clients that stop half way.
 
-use std::io::Result;
+use std::io::{Error, Result};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use crate::foreign::client;
@@ -86,20 +87,19 @@ const STUFFED_MAX: u64 = 100 * (64 + 48 + 32) * 1024 + (4 << 20);
 
 #[test]
 fn uploads_that_an_origin_does_not_take_are_held_within_the_windows() {
-    let gate = Gate::default();
-    let origin = Origin::scripted({
-        let gate = gate.clone();
-        move |_| {
-            gate.wait();
-            Ok(After::Close)
-        }
+    let (release, ended) = mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
+    let origin = Origin::scripted(move |_| {
+        // However long it takes, until the test drops the other end.
+        let released = ended.lock().expect("no script panics").recv();
+        released.map(|()| After::Close).map_err(Error::other)
     });
     let process = Process::start(&Config::to(origin.url()).route("/*", ""));
     let before = process.peak_memory();
     let port = process.public.port().to_string();
     let sent = client("h2_client.py", &[&port, "stuff"]);
     let taken = process.peak_memory() - before;
-    gate.open();
+    drop(release);
     assert!(taken < STUFFED_MAX, "{taken} bytes for {sent}");
 }
 

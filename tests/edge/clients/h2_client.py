@@ -16,7 +16,7 @@ from h2.settings import SettingCodes
 
 from http2 import PATIENCE
 
-SIZES = [0, 1, 16_383, 16_384, 16_385, 65_535, 65_536, 300_000, 1 << 20, 8 << 20]
+SIZES = [0, 1, 1000, 16_383, 16_384, 16_385, 65_535, 65_536, 300_000, 1 << 20, 8 << 20]
 # More than the sockets in between hold.
 STUFFED, STUFFING = 8, 16 << 20
 
@@ -80,7 +80,7 @@ class Client:
 def exchange(port):
     for window in [1, 100, 65_535, 1 << 20]:
         client = Client(port, window)
-        sizes = [size for size in SIZES if size <= window * 20_000]
+        sizes = [size for size in SIZES if size <= window * 2_000]
         for size in random.sample(sizes, len(sizes)):
             client.begin("/", size)
         while client.ended < len(sizes):
