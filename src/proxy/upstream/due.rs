@@ -13,6 +13,9 @@ pub struct Due {
     deadline: Rc<Deadline>,
     /// How long the origin may take for what it owes now; none while it owes nothing.
     owed_within: Cell<Option<Duration>>,
+    /// Whether the head of the response has come. From then on, the origin may send whatever the client
+    /// does.
+    is_answering: Cell<bool>,
 }
 
 impl Due {
@@ -21,18 +24,28 @@ impl Due {
         Self {
             deadline,
             owed_within: Cell::new(None),
+            is_answering: Cell::new(false),
         }
     }
 
     /// Begins: a response is due within `timeout`.
     pub fn begin(&self, timeout: Duration) {
+        self.is_answering.set(false);
         self.owed_within.set(Some(timeout));
         self.deadline.arm(timeout);
     }
 
-    /// Notes that the client owes some of the request's body: the origin need not hurry.
+    /// Notes that the head of the response has come.
+    pub fn answered(&self) {
+        self.is_answering.set(true);
+        self.progressed();
+    }
+
+    /// Notes that the client owes some of the request's body: the origin need not hurry with its head.
     pub fn await_client(&self) {
-        self.deadline.disarm();
+        if !self.is_answering.get() {
+            self.deadline.disarm();
+        }
     }
 
     /// Notes that it is the origin's turn after the client's.
@@ -74,5 +87,35 @@ impl Due {
         }
         self.deadline.register(cx);
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, Micros, Timestamp};
+    use crate::proxy::deadline::Sweep;
+    use futures_util::task::noop_waker_ref;
+
+    #[test]
+    fn client_that_is_waited_for_delays_the_head_and_nothing_after_it() {
+        let clock = Clock::manual(Timestamp(1_000_000));
+        let sweep = Sweep::new(clock.clone());
+        let due = Due::new(sweep.deadline());
+        let pass = |secs| {
+            clock.advance(Micros::from_secs(secs));
+            sweep.sweep();
+        };
+        due.begin(Duration::from_secs(10));
+        due.await_client();
+        pass(60);
+        assert!(!due.is_over());
+        due.answered();
+        let cx = Context::from_waker(noop_waker_ref());
+        let body_timeout = Some(Duration::from_secs(5));
+        assert!(due.poll_over(body_timeout, &cx).is_pending());
+        due.await_client();
+        pass(5);
+        assert!(due.poll_over(body_timeout, &cx).is_ready());
     }
 }

@@ -80,7 +80,7 @@ impl<T: Transport> Connection<T> {
             write_error: None,
         };
         let exchanged = poll_fn(|cx| round_trip.poll(cx)).await;
-        self.0.due.progressed();
+        self.0.due.answered();
         let (mut head, unread) = exchanged?;
         head.is_last |= request.head.is_last();
         let upload = (self.0.written() == Written::Some)

@@ -77,7 +77,7 @@ impl Slot {
         };
         let answered = poll_fn(|cx| round_trip.poll(cx)).await;
         let mut sending = round_trip.sending;
-        due.progressed();
+        due.answered();
         if matches!(&answered, Err(error) if error.repeat() == Repeat::Unprocessed) {
             is_sent.set(was_sent);
         }

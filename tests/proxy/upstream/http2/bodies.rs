@@ -282,7 +282,7 @@ fn body_of_a_request_that_fails_breaks_the_answer() {
 
 #[test]
 fn client_that_does_not_read_holds_a_window_and_stops_nobody_else() {
-    const WINDOW: usize = 1024 * 1024;
+    const WINDOW: usize = 256 * 1024;
     worker(async {
         let origin = Http2Origin::new().await;
         let gateway = origin.gateway();
