@@ -168,8 +168,7 @@ fn one_answer_that_its_client_does_not_take_leaves_others_alone_and_ends_by_itse
         assert_eq!(stream.rest(), Ok(b"xx".to_vec()));
         running.advance(secs(4));
     }
-    let cut = std::iter::repeat_with(|| stalled.data()).find_map(Result::err);
-    assert_eq!(cut, Some(h2::Reason::CANCEL));
+    assert_eq!(stalled.rest(), Err(h2::Reason::CANCEL));
     let mut stream = client.ask(Method::GET, "/");
     assert_eq!(stream.status(), Ok(200));
 }
@@ -198,6 +197,8 @@ fn an_early_answer_ends_an_upload_and_nothing_else() {
         let read = read.clone();
         move |exchange| {
             if exchange.head.start.contains("/early") {
+                // Its client may not send any more once it has the answer.
+                exchange.wire.take(1)?;
                 exchange.write("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno")?;
                 read.wait();
                 return Ok(After::Close);
