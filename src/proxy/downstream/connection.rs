@@ -13,7 +13,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use memchr::memmem;
 
-use super::http1::{Awaited, Http1Io, Http1State, Strict};
+use super::awaited::Awaited;
+use super::http1::{Http1Io, Http1State, Strict};
 use super::http2::{self, Ending, Http2State};
 use super::io::ClientIo;
 use super::opening::Opened;

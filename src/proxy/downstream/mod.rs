@@ -6,6 +6,7 @@
 //! [`http2`]. Both know what a connection waits for. [`request`] is what the journey sees of either,
 //! [`body`] what a client sends after a head.
 
+mod awaited;
 pub(crate) mod body;
 pub(crate) mod capacity;
 pub(crate) mod connection;

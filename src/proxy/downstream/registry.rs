@@ -12,8 +12,9 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use super::awaited::Awaited;
 use super::capacity::Among;
-use super::http1::{Awaited, Http1State};
+use super::http1::Http1State;
 use super::http2::Http2State;
 use super::socket::Socket;
 use crate::clock::{Micros, Timestamp};

@@ -9,7 +9,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::state::{Awaited, Http1State};
+use super::state::Http1State;
+use crate::proxy::downstream::awaited::Awaited;
 
 /// A client's transport as hyper reads and writes it: the socket's own bytes, or TLS over them.
 #[derive(Debug)]

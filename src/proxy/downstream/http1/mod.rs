@@ -11,6 +11,6 @@ mod strict;
 mod switch;
 
 pub(crate) use io::Http1Io;
-pub(crate) use state::{Awaited, Http1State};
+pub(crate) use state::Http1State;
 pub(crate) use strict::Strict;
 pub(crate) use switch::Tunnel;

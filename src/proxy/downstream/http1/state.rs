@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use super::switch::Switch;
 use crate::clock::{Micros, Timestamp};
+use crate::proxy::downstream::awaited::Awaited;
 use crate::proxy::downstream::socket::Socket;
 use crate::proxy::downstream::timeouts::Timeouts;
 use crate::snapshot::Listener;
@@ -29,21 +30,6 @@ pub(crate) struct Http1State {
     is_answered: Cell<bool>,
     /// Whether a request asks for another protocol.
     pub(crate) switch: Rc<Switch>,
-}
-
-/// What a connection waits for its client to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// Its first byte.
-    FirstByte,
-    /// The rest of a head.
-    Head,
-    /// Nothing: a request is being worked on.
-    Nothing,
-    /// More of a body.
-    Body,
-    /// The next request.
-    NextRequest,
 }
 
 impl Http1State {

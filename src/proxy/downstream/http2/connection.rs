@@ -25,7 +25,7 @@ use crate::proxy::downstream::registry::Registration;
 use crate::proxy::downstream::request::{IncomingBody, RequestState};
 use crate::request::upgrade::switches_protocol;
 
-/// Why a connection ends without having had a request.
+/// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Its requests are answered, or its client has left.

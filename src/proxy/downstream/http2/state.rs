@@ -13,7 +13,7 @@ use http::HeaderValue;
 use super::date::Date;
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::deadline::{Deadline, Sweep};
-use crate::proxy::downstream::http1::Awaited;
+use crate::proxy::downstream::awaited::Awaited;
 use crate::proxy::downstream::socket::Socket;
 use crate::proxy::downstream::timeouts::Timeouts;
 
