@@ -168,7 +168,8 @@ fn one_answer_that_its_client_does_not_take_leaves_others_alone_and_ends_by_itse
         assert_eq!(stream.rest(), Ok(b"xx".to_vec()));
         running.advance(secs(4));
     }
-    assert_eq!(stalled.rest(), Err(h2::Reason::CANCEL));
+    let rest = stalled.rest().map(|body| body.len());
+    assert_eq!(rest, Err(h2::Reason::CANCEL));
     let mut stream = client.ask(Method::GET, "/");
     assert_eq!(stream.status(), Ok(200));
 }
