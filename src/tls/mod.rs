@@ -6,6 +6,8 @@
 
 pub mod certificate;
 pub mod client;
+#[cfg(test)]
+mod in_memory;
 pub mod material;
 pub mod server;
 

@@ -7,6 +7,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
 
 use super::*;
+use crate::tls::in_memory::exchange;
 use crate::tls::material::certificates;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -107,23 +108,7 @@ fn handshake(tls: &ClientTls, name: &str, clients: Clients) -> Result<(), rustls
     let mut server = ServerConnection::new(Arc::new(config))?;
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     let mut client = ClientConnection::new(Arc::clone(&tls.config), name)?;
-    while client.is_handshaking() || server.is_handshaking() {
-        let mut bytes = Vec::new();
-        client.write_tls(&mut bytes).expect("memory takes bytes");
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            server.read_tls(&mut rest).expect("memory has bytes");
-            server.process_new_packets()?;
-        }
-        let mut bytes = Vec::new();
-        server.write_tls(&mut bytes).expect("memory takes bytes");
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            client.read_tls(&mut rest).expect("memory has bytes");
-            client.process_new_packets()?;
-        }
-    }
-    Ok(())
+    exchange(&mut client, &mut server)
 }
 
 #[test]

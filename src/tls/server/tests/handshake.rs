@@ -9,6 +9,7 @@ use rustls::{
 };
 
 use super::*;
+use crate::tls::in_memory::exchange;
 
 /// A client that speaks to anybody.
 #[derive(Debug)]
@@ -100,22 +101,7 @@ pub(super) fn shake(
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     let mut client = ClientConnection::new(Arc::clone(client), name)?;
     let early_data = client.early_data().is_some();
-    while client.wants_write() || server.wants_write() {
-        let mut bytes = Vec::new();
-        client.write_tls(&mut bytes).expect("memory takes bytes");
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            server.read_tls(&mut rest).expect("memory has bytes");
-            server.process_new_packets()?;
-        }
-        let mut bytes = Vec::new();
-        server.write_tls(&mut bytes).expect("memory takes bytes");
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            client.read_tls(&mut rest).expect("memory has bytes");
-            client.process_new_packets()?;
-        }
-    }
+    exchange(&mut client, &mut server)?;
     let shown = client.peer_certificates().expect("a server has one");
     let (_, shown) = X509Certificate::from_der(&shown[0]).expect("a certificate");
     let subject = shown.subject().to_string();
