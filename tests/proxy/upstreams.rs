@@ -1,11 +1,13 @@
 //! What a failing origin costs: a clear answer, one charge, and never somebody else's bytes.
 
 use std::io::Write;
+use std::net::TcpListener;
 use std::thread;
 
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    After, Client, Config, Flow, Gate, Origin, Refusing, Running, Stepped, Unreachable, secs, start,
+    After, Client, Config, Flow, Gate, Origin, Refusing, Running, Stepped, Unreachable, get, secs,
+    start,
 };
 
 fn open(endpoint: &str) -> Running {
@@ -203,6 +205,43 @@ fn a_request_that_is_sent_again_is_charged_once() {
     assert_eq!(client.post("/4", "", "body").status, 502);
     assert_eq!(remaining(&client.get("/5", ""), "p"), 95);
     assert_eq!(origin.targets(), ["/1", "/2", "/2", "/3", "/4", "/5"]);
+}
+
+/// An origin of HTTP/2 that refuses the first request on its only connection and answers the others;
+/// returns its URL.
+fn refusing_once() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("h2c://{}", listener.local_addr().expect("an address"));
+    listener.set_nonblocking(true).expect("a listener");
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            let (stream, _) = listener.accept().await.expect("a connection");
+            let mut peer = h2::server::handshake(stream).await.expect("HTTP/2");
+            let mut is_first = true;
+            while let Some(accepted) = peer.accept().await {
+                let (_, mut respond) = accepted.expect("a request");
+                if std::mem::take(&mut is_first) {
+                    respond.send_reset(h2::Reason::REFUSED_STREAM);
+                } else {
+                    let answer = http::Response::new(());
+                    respond.send_response(answer, true).expect("a stream");
+                }
+            }
+        });
+    });
+    url
+}
+
+#[test]
+fn a_request_that_an_origin_refuses_unprocessed_is_sent_again_and_charged_once() {
+    let policy = "quota = '10 per hour'\npartition = []";
+    let running = start(&Config::limited(refusing_once(), policy));
+    let answer = get(running.public, "/", "");
+    assert_eq!((answer.status, remaining(&answer, "p")), (200, 9));
 }
 
 #[test]
