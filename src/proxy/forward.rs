@@ -64,6 +64,7 @@ impl Journey<'_> {
             } else {
                 upstream::HostField::Endpoint
             },
+            is_upgrade: self.upgrade.is_some(),
         };
         self.exchange.record.forwarded();
         let worker = &self.client.worker;

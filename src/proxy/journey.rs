@@ -75,8 +75,8 @@ pub(crate) async fn run(
     let live = client.worker.live();
     let (mut head, incoming) = request.into_parts();
     let (dialect, version) = (Dialect::of(&head.headers), head.version);
-    let is_withheld = head.headers.contains_key(EXPECT);
     let has_body = !incoming.is_end_stream();
+    let is_withheld = has_body && head.headers.contains_key(EXPECT);
     let may_switch = state.may_switch();
     let mut body = Some(RequestBody::new(incoming, state, is_withheld));
     let mut exchange = Exchange::begin(guard, &client, &live, &head);

@@ -20,8 +20,9 @@ use super::claims::{is_claim, is_disguised, is_reserved};
 
 /// Removes what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
 ///
-/// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with `_` is removed too if an origin that reads `_` as `-`,
-/// as CGI and WSGI do, takes it for such a field.
+/// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
+/// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
+/// field.
 pub fn strip_request(headers: &mut HeaderMap) {
     let unwanted = named(headers, |name| {
         is_hop_by_hop(name)
@@ -75,6 +76,10 @@ pub fn strip_answer_trailers(trailers: &mut HeaderMap) {
 
 /// Removes the fields that the values of Connection, `options`, name.
 pub fn remove_named(headers: &mut HeaderMap, options: &[HeaderValue]) {
+    if matches!(options, [only] if only == "keep-alive") {
+        // What many origins say in every answer; the field of that name goes in any case.
+        return;
+    }
     for name in names(options) {
         // Without these it would be another message; Keep-Alive goes in any case.
         let kept = [HOST.as_str(), CONTENT_LENGTH.as_str(), "keep-alive"];

@@ -45,7 +45,7 @@ use crate::metrics::{UpstreamMetrics, WorkerIndex};
 use crate::proxy::rewound::Rewound;
 use crate::snapshot::{HttpUpstream, Upstream};
 
-/// What a route asks of the upstream.
+/// What is asked of the upstream, beside the request itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// How long the response's head may take; time that the client takes over its body does not
@@ -55,6 +55,8 @@ pub struct Terms {
     pub body_timeout: Option<Duration>,
     /// Whose Host field the request has.
     pub host: HostField,
+    /// Whether the request asks for another protocol, by its field Upgrade.
+    pub is_upgrade: bool,
 }
 
 /// What a caller learns beside the response.
@@ -107,6 +109,9 @@ pub fn send<'f, B: UploadBody>(
 ) -> impl Future<Output = Result<Response<UpstreamAnswer>, UpstreamFailure>> + use<'f, B> {
     let terms = *terms;
     let mut request = Outgoing::new(request);
+    if terms.is_upgrade {
+        request.ask_to_switch();
+    }
     // Not an `async fn`, whose future would have room for the request twice.
     async move {
         let origins = pools.origins(upstream, http);
@@ -160,7 +165,7 @@ async fn visit<B: UploadBody>(
             tokio::task::yield_now().await;
         }
     }
-    let offer = origin.offer(request.is_upgrade());
+    let offer = origin.offer(terms.is_upgrade);
     let mut link = origin.take(http, offer);
     if link.is_some() {
         meter.metrics.reused(meter.worker);

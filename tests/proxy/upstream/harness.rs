@@ -71,6 +71,7 @@ impl Gateway {
                 response_timeout: Duration::from_secs(30),
                 body_timeout: Some(Duration::from_mins(1)),
                 host: HostField::Client,
+                is_upgrade: false,
             },
             metrics: Metrics::new(1),
             is_sent: Cell::new(false),
@@ -101,7 +102,11 @@ impl Gateway {
         let UpstreamKind::Http(http) = &self.upstream.kind else {
             unreachable!("tests have origins")
         };
-        let (pools, upstream, terms) = (&self.pools, &self.upstream, &self.terms);
+        let (pools, upstream) = (&self.pools, &self.upstream);
+        let terms = &Terms {
+            is_upgrade: request.headers().contains_key("upgrade"),
+            ..self.terms
+        };
         let meter = Meter {
             metrics: &self.metrics.upstream(&upstream.name),
             worker: self.metrics.worker(0),

@@ -57,7 +57,7 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         Self {
             sending: Sending::new(framing.has_content().then_some(body), framing, trailers),
             head: RequestHead {
-                is_upgrade: headers.contains_key(UPGRADE),
+                is_upgrade: false,
                 method,
                 target,
                 headers,
@@ -77,9 +77,9 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         self.head.headers.get(HOST)
     }
 
-    /// Whether the request asks for another protocol, which only HTTP/1.1 can change to.
-    pub(in crate::proxy::upstream) fn is_upgrade(&self) -> bool {
-        self.head.is_upgrade
+    /// Asks for the protocol that the request's field Upgrade names.
+    pub(in crate::proxy::upstream) fn ask_to_switch(&mut self) {
+        self.head.is_upgrade = true;
     }
 
     /// Returns the head as it was decided.
