@@ -21,7 +21,9 @@ pub use expiry::Expiry;
 use http::HeaderName;
 pub use listener::Listener;
 pub use settling::{CostSource, CountedAnswers, StatusRange, ToldCost, UpstreamFault};
-pub use upstream::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind, UpstreamTls};
+pub use upstream::{
+    Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind, UpstreamTls,
+};
 
 use crate::access_log::AccessLog;
 use crate::limit::Quota;

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::uri::Authority;
+use http::HeaderValue;
+use http::uri::{Authority, PathAndQuery};
 use rustls::pki_types::ServerName;
 
+use super::StatusRange;
+use crate::request::Partition;
 use crate::tls::ClientTls;
 
 /// Where requests go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
     /// Its name in the file.
     pub name: Arc<str>,
@@ -18,34 +21,86 @@ pub struct Upstream {
 }
 
 /// What answers the requests of an upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum UpstreamKind {
     /// The gateway itself: echoes the request.
     Echo,
     /// The gateway itself: an empty answer with this status.
     Status(http::StatusCode),
-    /// Origins, taken in turn.
+    /// Origins.
     Http(HttpUpstream),
 }
 
 /// Origins that speak HTTP.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpUpstream {
     /// The origins; at least one.
     pub endpoints: Vec<Endpoint>,
+    /// How one of several is chosen.
+    pub balance: Balance,
     /// What TLS to those is made of that are spoken to over it; none if none is.
     pub tls: Option<UpstreamTls>,
     /// How long it may take to connect.
     pub connect_timeout: Duration,
-    /// How many more endpoints or connections are tried when nothing was sent.
+    /// How often a request is tried again, on another endpoint if there is one.
     pub retries: u32,
+    /// Which part of the requests of the last seconds may be tries of requests that had failed.
+    pub retry_budget: f64,
+    /// Most requests at once, in the whole process; none: any number.
+    pub max_requests: Option<usize>,
     /// Most idle connections per endpoint and worker.
     pub max_idle: usize,
     /// How long a connection may be idle.
     pub idle_timeout: Duration,
+    /// How endpoints are checked; none: requests alone show whether they work.
+    pub health: Option<Health>,
+    /// When an endpoint is left out because requests fail there.
+    pub eject: Eject,
+    /// How often the names of endpoints are resolved.
+    pub resolve_every: Duration,
 }
 
-/// One origin.
+/// How an endpoint is chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// They take turns, as often as their weights say.
+    #[default]
+    RoundRobin,
+    /// The one of two with fewer requests for its weight.
+    LeastRequests,
+    /// Requests of one partition go to one endpoint.
+    Hash(Partition),
+}
+
+/// How the endpoints of an upstream are checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// What is asked for: a path and perhaps a query.
+    pub path: PathAndQuery,
+    /// Whose Host field a check has; none: the endpoint's.
+    pub host: Option<HeaderValue>,
+    /// The statuses of endpoints that are well.
+    pub status: Vec<StatusRange>,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// How many checks in a row must succeed before the endpoint is used again.
+    pub healthy_after: u32,
+    /// How many must fail before it is not used any more.
+    pub unhealthy_after: u32,
+}
+
+/// When an endpoint is left out because requests fail there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eject {
+    /// How many requests in a row must fail.
+    pub failures: u32,
+    /// How long it is left out.
+    pub time: Duration,
+}
+
+/// One origin, or several that share a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// How it is spoken to.
@@ -57,6 +112,17 @@ pub struct Endpoint {
     pub host: Box<str>,
     /// Port to connect to.
     pub port: u16,
+    /// How many requests it gets for each one that an endpoint of weight 1 gets.
+    pub weight: u32,
+}
+
+impl Default for Eject {
+    fn default() -> Self {
+        Self {
+            failures: 5,
+            time: Duration::from_secs(10),
+        }
+    }
 }
 
 /// How an origin is spoken to.

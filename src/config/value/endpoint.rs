@@ -70,6 +70,7 @@ fn origin(scheme: Scheme, text: &str) -> Result<RawEndpoint, Wrong> {
         authority,
         host,
         port,
+        weight: 1,
     }))
 }
 
@@ -158,6 +159,7 @@ mod tests {
                 authority: authority.parse().expect("an authority"),
                 host: host.into(),
                 port,
+                weight: 1,
             });
             assert_eq!(endpoint(text), Ok(expected), "{text}");
         }

@@ -146,6 +146,7 @@ pub fn upstream(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)
         authority: address.to_string().parse().expect("an authority"),
         host: address.ip().to_string().into(),
         port: address.port(),
+        weight: 1,
     };
     let mut http = HttpUpstream {
         endpoints: addresses.iter().map(endpoint).collect(),
@@ -154,6 +155,8 @@ pub fn upstream(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)
         retries: 1,
         max_idle: 256,
         idle_timeout: Duration::from_mins(1),
+        retry_budget: 1.0,
+        ..HttpUpstream::default()
     };
     change(&mut http);
     Arc::new(Upstream {
