@@ -4,8 +4,10 @@
 //! operator who has seen one finds the others. It says nothing of statuses or bodies: those are
 //! `proxy::refusal`'s.
 
+mod endpoint;
 mod tls;
 
+pub use endpoint::EndpointFailure;
 pub use tls::TlsFailure;
 
 /// Whose fault an error is.
@@ -13,7 +15,7 @@ pub use tls::TlsFailure;
 pub enum Fault {
     /// The client asked for what it cannot have, or left.
     Client,
-    /// The gateway could not do its own part.
+    /// The gateway could not do its own part, or a bound that its operator set is reached.
     Gateway,
     /// The origin failed.
     Upstream,
@@ -77,6 +79,9 @@ pub enum Reason {
     LimiterUnavailable,
     /// The listener holds as many requests as it may.
     HeldFull,
+    /// The upstream has as many requests as its `max_requests` allows. That is the gateway's fault: it
+    /// refuses by a bound of its own configuration, and no origin was asked.
+    UpstreamFull,
     /// The gateway ended before the answer did: the grace was over, or it was told not to wait.
     ShutDown,
     /// The request has passed this gateway before.
@@ -110,7 +115,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -138,6 +143,7 @@ impl Reason {
         Self::ClientGone,
         Self::LimiterUnavailable,
         Self::HeldFull,
+        Self::UpstreamFull,
         Self::ShutDown,
         Self::Loop,
         Self::ConnectFailed,
@@ -179,6 +185,7 @@ impl Reason {
             Self::ClientGone => "client_gone",
             Self::LimiterUnavailable => "limiter_unavailable",
             Self::HeldFull => "held_full",
+            Self::UpstreamFull => "upstream_full",
             Self::ShutDown => "shut_down",
             Self::Loop => "loop",
             Self::ConnectFailed => "connect_failed",
@@ -220,9 +227,11 @@ impl Reason {
             | Self::RequestBodyTimeout
             | Self::TunnelTimeout
             | Self::ClientGone => Fault::Client,
-            Self::LimiterUnavailable | Self::HeldFull | Self::ShutDown | Self::Loop => {
-                Fault::Gateway
-            }
+            Self::LimiterUnavailable
+            | Self::HeldFull
+            | Self::UpstreamFull
+            | Self::ShutDown
+            | Self::Loop => Fault::Gateway,
             Self::ConnectFailed
             | Self::BadResponse
             | Self::ResponseTimeout

@@ -192,6 +192,11 @@ impl Refusal {
         Self::constant(&HELD_FULL)
     }
 
+    /// The upstream has as many requests as its `max_requests` allows.
+    pub fn upstream_full() -> Self {
+        Self::constant(&UPSTREAM_FULL)
+    }
+
     /// Says why, and so whose fault it is.
     pub fn reason(&self) -> Reason {
         self.page.reason
@@ -344,24 +349,31 @@ const fn naming_policy(reason: Reason, status: StatusCode, body: &'static str) -
     }
 }
 
-static LIMITER_UNAVAILABLE: Page = reduced_capacity(
-    Reason::LimiterUnavailable,
-    concat!(
-        r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","#,
-        r#""title":"Request cannot be satisfied due to temporary server capacity constraints","#,
-        r#""status":503,"detail":"The limiter cannot answer."}"#,
-        "\n"
-    ),
-);
+/// Makes a page of the problem type that says that the gateway cannot serve as much as usual now.
+macro_rules! reduced_capacity {
+    ($reason:ident, $detail:literal) => {
+        reduced_capacity(
+            Reason::$reason,
+            concat!(
+                r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","#,
+                r#""title":"Request cannot be satisfied due to temporary server capacity constraints","#,
+                r#""status":503,"detail":""#,
+                $detail,
+                "\"}\n"
+            ),
+        )
+    };
+}
 
-static HELD_FULL: Page = reduced_capacity(
-    Reason::HeldFull,
-    concat!(
-        r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","#,
-        r#""title":"Request cannot be satisfied due to temporary server capacity constraints","#,
-        r#""status":503,"detail":"Too many requests are waiting for their turn."}"#,
-        "\n"
-    ),
+static LIMITER_UNAVAILABLE: Page =
+    reduced_capacity!(LimiterUnavailable, "The limiter cannot answer.");
+
+static HELD_FULL: Page =
+    reduced_capacity!(HeldFull, "Too many requests are waiting for their turn.");
+
+static UPSTREAM_FULL: Page = reduced_capacity!(
+    UpstreamFull,
+    "The upstream has as many requests as it may have at once."
 );
 
 const fn reduced_capacity(reason: Reason, body: &'static str) -> Page {

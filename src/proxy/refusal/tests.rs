@@ -22,6 +22,7 @@ fn every_body_is_json_that_repeats_its_status() {
     };
     let others = [
         Refusal::held_full(),
+        Refusal::upstream_full(),
         Refusal::unidentified("per-key"),
         Refusal::blocked("per-key"),
         Refusal::bad_cost("per-key"),
@@ -40,7 +41,13 @@ fn every_body_is_json_that_repeats_its_status() {
 #[test]
 fn refusals_are_the_documented_table() {
     let mut table = String::new();
-    for refusal in CONSTANT.iter().map(|refusal| refusal()) {
+    let reduced_capacity = [
+        Refusal::limiter_unavailable(Micros(0)),
+        Refusal::held_full(),
+        Refusal::upstream_full(),
+    ];
+    let constant = CONSTANT.iter().map(|refusal| refusal());
+    for refusal in constant.chain(reduced_capacity) {
         let (reason, status) = (refusal.reason(), refusal.status().as_u16());
         let (fault, afterwards) = (reason.fault().word(), refusal.afterwards());
         writeln!(table, "{} {fault} {status} {afterwards:?}", reason.word())
@@ -63,6 +70,9 @@ fn refusals_are_the_documented_table() {
          connect_failed upstream 502 Keep\n\
          bad_response upstream 502 Keep\n\
          response_timeout upstream 504 Keep\n\
-         no_endpoint upstream 503 Keep\n"
+         no_endpoint upstream 503 Keep\n\
+         limiter_unavailable gateway 503 Keep\n\
+         held_full gateway 503 Keep\n\
+         upstream_full gateway 503 Keep\n"
     );
 }

@@ -1,0 +1,74 @@
+//! How an endpoint fails: words for metrics.
+
+/// What an endpoint did wrong to a request, or to a connection for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointFailure {
+    /// It refused a connection, or cannot be reached.
+    Connect,
+    /// No connection was made within `connect_timeout`.
+    ConnectTimeout,
+    /// There is no TLS with it.
+    Tls,
+    /// There is no HTTP/2 on a connection that is for it alone.
+    Http2,
+    /// It closed or reset the connection, or the stream, before the head of its answer.
+    Closed,
+    /// No head within `response_timeout`.
+    ResponseTimeout,
+    /// The head or the body of its answer breaks the rules of HTTP.
+    Malformed,
+    /// It closed or reset within the body of its answer.
+    BodyClosed,
+    /// It sent nothing of the body of its answer for `body_timeout`.
+    BodyTimeout,
+}
+
+impl EndpointFailure {
+    /// Every failure, in the order of their indices.
+    pub const ALL: [Self; 9] = [
+        Self::Connect,
+        Self::ConnectTimeout,
+        Self::Tls,
+        Self::Http2,
+        Self::Closed,
+        Self::ResponseTimeout,
+        Self::Malformed,
+        Self::BodyClosed,
+        Self::BodyTimeout,
+    ];
+
+    /// Returns the failure's word in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::Tls => "tls",
+            Self::Http2 => "http2",
+            Self::Closed => "closed",
+            Self::ResponseTimeout => "response_timeout",
+            Self::Malformed => "malformed",
+            Self::BodyClosed => "body_closed",
+            Self::BodyTimeout => "body_timeout",
+        }
+    }
+
+    /// Returns the failure's place in [`EndpointFailure::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_stands_at_its_index_under_its_own_word() {
+        let all = EndpointFailure::ALL;
+        for (index, failure) in all.into_iter().enumerate() {
+            assert_eq!(failure.index(), index);
+            let same = all.iter().filter(|one| one.word() == failure.word());
+            assert_eq!(same.count(), 1, "{failure:?}");
+        }
+    }
+}
