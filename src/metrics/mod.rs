@@ -5,15 +5,20 @@
 //! name only when a snapshot is made ([`Metrics::handles`]); a name keeps its counters across
 //! reloads. Gauges of what is open or held are two counters: entered and left.
 //!
-//! Label values are names of the configuration or words of this program, never a client's bytes.
+//! Label values are names of the configuration, addresses of its endpoints or words of this program,
+//! never a client's bytes.
 //! `render` turns counters into text.
 
 mod certificates;
+mod endpoint;
 mod render;
 mod shard;
 mod store;
+mod upstream;
 mod usage;
 
+pub use endpoint::EndpointMetrics;
+pub use upstream::UpstreamMetrics;
 pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
 pub(crate) use render::CONTENT_TYPE;
@@ -24,8 +29,9 @@ use std::sync::{Arc, OnceLock};
 use http::StatusCode;
 use prometheus_client::registry::Registry;
 
-use crate::fault::{Reason, TlsFailure};
+use crate::fault::Reason;
 use certificates::Certificates;
+use endpoint::EndpointName;
 use shard::{ByName, Sharded};
 
 /// All metrics of the process.
@@ -63,10 +69,6 @@ pub struct PolicyMetrics(Sharded<PolicyShard>);
 /// What is counted per listener.
 #[derive(Debug)]
 pub struct ListenerMetrics(Sharded<ListenerShard>);
-
-/// What is counted per upstream.
-#[derive(Debug)]
-pub struct UpstreamMetrics(Sharded<UpstreamShard>);
 
 /// What a policy did to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,7 @@ struct MetricSeries {
     policies: ByName<PolicyMetrics>,
     listeners: ByName<ListenerMetrics>,
     upstreams: ByName<UpstreamMetrics>,
+    endpoints: ByName<EndpointMetrics, EndpointName>,
     unrouted: Arc<RouteMetrics>,
     reloads: [AtomicU64; 2],
     store: OnceLock<StoreUsage>,
@@ -154,14 +157,6 @@ struct ListenerShard {
     evicted: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-struct UpstreamShard {
-    opened: AtomicU64,
-    reused: AtomicU64,
-    retries: AtomicU64,
-    tls_failures: [AtomicU64; TlsFailure::ALL.len()],
-}
-
 impl Metrics {
     /// Makes the metrics of a process with this many workers.
     pub fn new(workers: usize) -> Self {
@@ -173,6 +168,7 @@ impl Metrics {
             policies: ByName::default(),
             listeners: ByName::default(),
             upstreams: ByName::default(),
+            endpoints: ByName::default(),
             unrouted: Arc::new(RouteMetrics(Sharded::new(shards))),
             reloads: Default::default(),
             store: OnceLock::new(),
@@ -214,6 +210,7 @@ impl Metrics {
         series.routes.forget_unheld();
         series.policies.forget_unheld();
         series.upstreams.forget_unheld();
+        self.forget_endpoints();
         handles
     }
 
@@ -233,12 +230,6 @@ impl Metrics {
     pub fn listener(&self, name: &Arc<str>) -> Arc<ListenerMetrics> {
         let make = || ListenerMetrics(Sharded::new(self.series.shards));
         self.series.listeners.find_or_make(name, make)
-    }
-
-    /// Finds or makes an upstream's series.
-    pub fn upstream(&self, name: &Arc<str>) -> Arc<UpstreamMetrics> {
-        let make = || UpstreamMetrics(Sharded::new(self.series.shards));
-        self.series.upstreams.find_or_make(name, make)
     }
 
     /// Counts an error.
@@ -322,28 +313,6 @@ impl ListenerMetrics {
     /// Counts a connection that was evicted.
     pub fn evicted(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).evicted);
-    }
-}
-
-impl UpstreamMetrics {
-    /// Counts a connection that was made.
-    pub fn opened(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).opened);
-    }
-
-    /// Counts a request that took an idle connection.
-    pub fn reused(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).reused);
-    }
-
-    /// Counts a connection that has no TLS, or lost it before it was used.
-    pub fn tls_failed(&self, worker: WorkerIndex, failure: TlsFailure) {
-        add(&self.0.of(worker).tls_failures[failure.index()]);
-    }
-
-    /// Counts a further try of a request.
-    pub fn retried(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).retries);
     }
 }
 

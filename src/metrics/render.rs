@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 
 use super::{MetricSeries, Metrics, PolicyOutcome, STATUS_CLASSES, store};
-use crate::fault::{Reason, TlsFailure};
+use crate::fault::Reason;
 
 /// The media type of [`Metrics::render`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -37,6 +37,7 @@ impl Collector for MetricSeries {
         self.encode_connections(encoder)?;
         self.certificates.encode(encoder)?;
         self.encode_upstreams(encoder)?;
+        self.encode_endpoints(encoder)?;
         self.encode_process(encoder)
     }
 }
@@ -103,11 +104,8 @@ impl MetricSeries {
         let help = "Client connections that are open, by listener.";
         let mut family = gauges(encoder, "connections_open", help)?;
         for (name, listener) in &listeners {
-            // Read in this order, a connection that comes and goes meanwhile cannot make it negative.
-            let closed = listener.0.sum(|shard| &shard.closed);
-            let accepted = listener.0.sum(|shard| &shard.accepted);
             let labels = [("listener", &**name)];
-            let open = accepted.saturating_sub(closed);
+            let open = (listener.0).current(|shard| &shard.accepted, |shard| &shard.closed);
             family.encode_family(&labels)?.encode_gauge(&open)?;
         }
         let help = "Client connections that were accepted, by listener.";
@@ -125,43 +123,10 @@ impl MetricSeries {
         Ok(())
     }
 
-    fn encode_upstreams(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let upstreams = self.upstreams.all();
-        let help = "Upstream connections that were opened.";
-        let mut family = counters(encoder, "upstream_connections_opened", help)?;
-        for (name, upstream) in &upstreams {
-            let sum = upstream.0.sum(|shard| &shard.opened);
-            count(&mut family, &[("upstream", &**name)], sum)?;
-        }
-        let help = "Requests that took an idle upstream connection.";
-        let mut family = counters(encoder, "upstream_connections_reused", help)?;
-        for (name, upstream) in &upstreams {
-            let sum = upstream.0.sum(|shard| &shard.reused);
-            count(&mut family, &[("upstream", &**name)], sum)?;
-        }
-        let help = "Retries of requests to upstreams.";
-        let mut family = counters(encoder, "upstream_retries", help)?;
-        for (name, upstream) in &upstreams {
-            let sum = upstream.0.sum(|shard| &shard.retries);
-            count(&mut family, &[("upstream", &**name)], sum)?;
-        }
-        let help = "Upstream connections that failed in TLS, by reason.";
-        let mut family = counters(encoder, "upstream_tls_failures", help)?;
-        for (name, upstream) in &upstreams {
-            for failure in TlsFailure::ALL {
-                let labels = [("upstream", &**name), ("reason", failure.word())];
-                let sum = (upstream.0).sum(|shard| &shard.tls_failures[failure.index()]);
-                count(&mut family, &labels, sum)?;
-            }
-        }
-        Ok(())
-    }
-
     fn encode_process(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let left = self.process.sum(|shard| &shard.held_left);
-        let entered = self.process.sum(|shard| &shard.held_entered);
+        let waiting = (self.process).current(|shard| &shard.held_entered, |shard| &shard.held_left);
         let help = "Requests that wait for their turn.";
-        gauge(encoder, "requests_held", help, entered.saturating_sub(left))?;
+        gauge(encoder, "requests_held", help, waiting)?;
         let help = "Panics that ended a connection.";
         counter(
             encoder,
@@ -231,13 +196,36 @@ pub(super) fn gauge(
     gauges(encoder, name, help)?.encode_gauge(&value)
 }
 
+/// Renders a histogram: how many there were up to each bound, each counted once, then those beyond.
+pub(super) fn histogram(
+    metric: &mut MetricEncoder<'_>,
+    bounds_us: &[u64],
+    counts: &[u64],
+    sum_us: u64,
+) -> Result<(), Error> {
+    const US_PER_S: f64 = 1e6;
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "bounds are small, a sum need not be exact"
+    )]
+    let seconds = |us: u64| us as f64 / US_PER_S;
+    let bounds = bounds_us.iter().map(|us| seconds(*us));
+    let buckets: Vec<(f64, u64)> = bounds
+        .chain([f64::INFINITY])
+        .zip(counts.iter().copied())
+        .collect();
+    metric.encode_histogram::<NoLabelSet>(seconds(sum_us), counts.iter().sum(), &buckets, None)
+}
+
 /// The label of requests that no route took; no pattern has this name.
 const UNROUTED: &str = "none";
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Reload, WorkerIndex};
+    use super::super::{EndpointMetrics, Reload, WorkerIndex};
     use super::*;
+    use crate::clock::Micros;
+    use crate::fault::{EndpointFailure, TlsFailure};
     use crate::metrics::{BreakerState, RedisUsage, Usage};
     use http::StatusCode;
     use std::sync::atomic::AtomicU64;
@@ -261,7 +249,13 @@ mod tests {
         handles.upstreams[0].opened(first);
         handles.upstreams[0].reused(first);
         handles.upstreams[0].retried(second);
+        handles.upstreams[0].retry_denied(first);
         handles.upstreams[0].tls_failed(second, TlsFailure::WrongName);
+        fill_endpoint(
+            &metrics.endpoint(&"api".into(), &"127.0.0.1:9000".into()),
+            &metrics,
+        );
+        let unused = metrics.endpoint(&"api".into(), &"[::1]:9000".into());
         let listener = metrics.listener(&names(&["public"])[0]);
         listener.accepted(metrics.control());
         listener.accepted(metrics.control());
@@ -306,6 +300,26 @@ mod tests {
             })),
         });
         insta::assert_snapshot!(metrics.render());
+        drop(unused);
+    }
+
+    fn fill_endpoint(endpoint: &EndpointMetrics, metrics: &Metrics) {
+        let (first, second) = (metrics.worker(0), metrics.worker(1));
+        for worker in [first, second, second] {
+            endpoint.began(worker);
+        }
+        endpoint.responded(first, Micros(500));
+        endpoint.responded(second, Micros(499_501));
+        endpoint.ended(second);
+        endpoint.failed(second, EndpointFailure::ConnectTimeout);
+        endpoint.connection_opened(first);
+        endpoint.connection_opened(second);
+        endpoint.connection_closed(second);
+        endpoint.checked(metrics.control(), true);
+        endpoint.checked(metrics.control(), false);
+        endpoint.ejected(first);
+        endpoint.set_healthy(false);
+        endpoint.set_ejected(true);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) struct Sharded<T>(Box<[CachePadded<T>]>);
 
 /// Series by name. Bounded by the configurations whose snapshots are alive.
 #[derive(Debug)]
-pub(super) struct ByName<T>(Mutex<BTreeMap<Arc<str>, Arc<T>>>);
+pub(super) struct ByName<T, N = Arc<str>>(Mutex<BTreeMap<N, Arc<T>>>);
 
 impl<T: Default> Sharded<T> {
     pub(super) fn new(shards: usize) -> Self {
@@ -35,22 +35,33 @@ impl<T> Sharded<T> {
             .map(|shard| counter(shard).load(Relaxed))
             .sum()
     }
+
+    /// Sums how many of something there are now: what began less what ended. What ended is read first,
+    /// so one that comes and goes meanwhile cannot make it negative.
+    pub(super) fn current(
+        &self,
+        began: impl Fn(&T) -> &AtomicU64,
+        ended: impl Fn(&T) -> &AtomicU64,
+    ) -> u64 {
+        let ended = self.sum(ended);
+        self.sum(began).saturating_sub(ended)
+    }
 }
 
-impl<T> ByName<T> {
-    pub(super) fn find_or_make(&self, name: &Arc<str>, make: impl FnOnce() -> T) -> Arc<T> {
+impl<T, N: Clone + Ord> ByName<T, N> {
+    pub(super) fn find_or_make(&self, name: &N, make: impl FnOnce() -> T) -> Arc<T> {
         let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = series
-            .entry(Arc::clone(name))
+            .entry(name.clone())
             .or_insert_with(|| Arc::new(make()));
         Arc::clone(found)
     }
 
     /// Copies the handles out, so that nothing is locked while they are rendered.
-    pub(super) fn all(&self) -> Vec<(Arc<str>, Arc<T>)> {
+    pub(super) fn all(&self) -> Vec<(N, Arc<T>)> {
         let series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = series.iter();
-        all.map(|(name, one)| (Arc::clone(name), Arc::clone(one)))
+        all.map(|(name, one)| (name.clone(), Arc::clone(one)))
             .collect()
     }
 
@@ -61,7 +72,7 @@ impl<T> ByName<T> {
     }
 }
 
-impl<T> Default for ByName<T> {
+impl<T, N> Default for ByName<T, N> {
     fn default() -> Self {
         Self(Mutex::default())
     }

@@ -2,10 +2,10 @@
 
 use std::fmt::Error;
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::render::{count, counter, counters, gauge, gauges};
+use super::render::{count, counter, counters, gauge, gauges, histogram};
 use super::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
 /// Renders what a store says.
@@ -73,20 +73,14 @@ fn encode_round_trips(
     encoder: &mut DescriptorEncoder<'_>,
     redis: &RedisUsage,
 ) -> Result<(), Error> {
-    const US_PER_S: f64 = 1e6;
-    let bounds = ROUND_TRIP_BOUNDS_US.into_iter().map(Some).chain([None]);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "bounds are small, a sum need not be exact"
-    )]
-    let seconds = |us: u64| us as f64 / US_PER_S;
-    let buckets: Vec<(f64, u64)> = bounds
-        .map(|bound| bound.map_or(f64::INFINITY, seconds))
-        .zip(redis.round_trips)
-        .collect();
     let help = "How long the store took to decide, in seconds, including the wait for its turn.";
     let name = "store_round_trip_seconds";
-    let count = redis.round_trips.iter().sum();
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    metric.encode_histogram::<NoLabelSet>(seconds(redis.round_trips_us), count, &buckets, None)
+    let counts = &redis.round_trips;
+    histogram(
+        &mut metric,
+        &ROUND_TRIP_BOUNDS_US,
+        counts,
+        redis.round_trips_us,
+    )
 }

@@ -1,0 +1,289 @@
+//! What is counted per endpoint, and its text: requests, how long they take, failures, connections
+//! and health.
+
+use std::fmt::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+
+use super::render::{count, counters, gauges, histogram};
+use super::shard::Sharded;
+use super::{MetricSeries, Metrics, WorkerIndex, add};
+use crate::clock::Micros;
+use crate::fault::EndpointFailure;
+
+/// What is counted per endpoint, and how healthy it is.
+#[derive(Debug)]
+pub struct EndpointMetrics {
+    shards: Sharded<EndpointShard>,
+    is_healthy: AtomicBool,
+    is_ejected: AtomicBool,
+}
+
+/// The names of an upstream and of one of its endpoints.
+pub(super) type EndpointName = (Arc<str>, Arc<str>);
+
+#[derive(Debug, Default)]
+struct EndpointShard {
+    began: AtomicU64,
+    ended: AtomicU64,
+    /// Responses by how long they took: up to each of [`RESPONSE_BOUNDS_US`], and longer.
+    responses: [AtomicU64; RESPONSE_BOUNDS_US.len() + 1],
+    responses_us: AtomicU64,
+    failures: [AtomicU64; EndpointFailure::ALL.len()],
+    connections_opened: AtomicU64,
+    connections_closed: AtomicU64,
+    checks_ok: AtomicU64,
+    checks_failed: AtomicU64,
+    ejections: AtomicU64,
+}
+
+/// Upper bounds of the buckets that responses are counted in, in microseconds.
+const RESPONSE_BOUNDS_US: [u64; 15] = [
+    500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000, 30_000_000,
+];
+
+impl Metrics {
+    /// Finds or makes the series of an endpoint of an upstream.
+    pub fn endpoint(&self, upstream: &Arc<str>, endpoint: &Arc<str>) -> Arc<EndpointMetrics> {
+        let name = (Arc::clone(upstream), Arc::clone(endpoint));
+        let make = || EndpointMetrics {
+            shards: Sharded::new(self.series.shards),
+            is_healthy: AtomicBool::new(true),
+            is_ejected: AtomicBool::new(false),
+        };
+        self.series.endpoints.find_or_make(&name, make)
+    }
+
+    /// Forgets the series of endpoints that nobody holds any more.
+    pub fn forget_endpoints(&self) {
+        self.series.endpoints.forget_unheld();
+    }
+}
+
+impl EndpointMetrics {
+    /// Counts a request that begins at the endpoint.
+    pub fn began(&self, worker: WorkerIndex) {
+        add(&self.shards.of(worker).began);
+    }
+
+    /// Counts a request that began and has ended, whatever became of it.
+    pub fn ended(&self, worker: WorkerIndex) {
+        add(&self.shards.of(worker).ended);
+    }
+
+    /// Returns how many requests the endpoint has now, over all workers.
+    pub fn active(&self) -> u64 {
+        (self.shards).current(|shard| &shard.began, |shard| &shard.ended)
+    }
+
+    /// Counts a response whose head came this long after its request was sent.
+    pub fn responded(&self, worker: WorkerIndex, took: Micros) {
+        let shard = self.shards.of(worker);
+        let bucket = RESPONSE_BOUNDS_US.partition_point(|bound_us| *bound_us < took.0);
+        add(&shard.responses[bucket]);
+        shard.responses_us.fetch_add(took.0, Relaxed);
+    }
+
+    /// Counts a request, or a connection for one, that failed at the endpoint.
+    pub fn failed(&self, worker: WorkerIndex, failure: EndpointFailure) {
+        add(&self.shards.of(worker).failures[failure.index()]);
+    }
+
+    /// Counts a connection that was made.
+    pub fn connection_opened(&self, worker: WorkerIndex) {
+        add(&self.shards.of(worker).connections_opened);
+    }
+
+    /// Counts a connection that was made and has ended.
+    pub fn connection_closed(&self, worker: WorkerIndex) {
+        add(&self.shards.of(worker).connections_closed);
+    }
+
+    /// Counts a health check.
+    pub fn checked(&self, worker: WorkerIndex, is_ok: bool) {
+        let shard = self.shards.of(worker);
+        let counters = [&shard.checks_failed, &shard.checks_ok];
+        add(counters[usize::from(is_ok)]);
+    }
+
+    /// Counts an ejection.
+    pub fn ejected(&self, worker: WorkerIndex) {
+        add(&self.shards.of(worker).ejections);
+    }
+
+    /// Shows whether checks find it healthy.
+    pub fn set_healthy(&self, is_healthy: bool) {
+        self.is_healthy.store(is_healthy, Relaxed);
+    }
+
+    /// Shows whether it is ejected.
+    pub fn set_ejected(&self, is_ejected: bool) {
+        self.is_ejected.store(is_ejected, Relaxed);
+    }
+
+    fn sum(&self, counter: impl Fn(&EndpointShard) -> &AtomicU64) -> u64 {
+        self.shards.sum(counter)
+    }
+}
+
+/// The series of one metric: its name, its help, and its value for an endpoint.
+type Series = (&'static str, &'static str, fn(&EndpointMetrics) -> u64);
+
+const COUNTERS: [Series; 2] = [
+    (
+        "endpoint_requests",
+        "Requests that an endpoint was given, tries of the same one included.",
+        |one| one.sum(|shard| &shard.began),
+    ),
+    (
+        "endpoint_ejections",
+        "How often an endpoint was ejected because it failed in a row.",
+        |one| one.sum(|shard| &shard.ejections),
+    ),
+];
+
+const GAUGES: [Series; 4] = [
+    (
+        "endpoint_active_requests",
+        "Requests that an endpoint has now.",
+        EndpointMetrics::active,
+    ),
+    (
+        "endpoint_connections_open",
+        "Connections to an endpoint that are open.",
+        |one| (one.shards).current(|it| &it.connections_opened, |it| &it.connections_closed),
+    ),
+    (
+        "endpoint_healthy",
+        "1 unless health checks find an endpoint unhealthy.",
+        |one| one.is_healthy.load(Relaxed).into(),
+    ),
+    (
+        "endpoint_ejected",
+        "1 while an endpoint is ejected because it failed in a row.",
+        |one| one.is_ejected.load(Relaxed).into(),
+    ),
+];
+
+impl MetricSeries {
+    pub(super) fn encode_endpoints(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), Error> {
+        let endpoints = self.endpoints.all();
+        for (name, help, value) in COUNTERS {
+            let mut family = counters(encoder, name, help)?;
+            for (name, one) in &endpoints {
+                count(&mut family, &labels(name), value(one))?;
+            }
+        }
+        for (name, help, value) in GAUGES {
+            let mut family = gauges(encoder, name, help)?;
+            for (name, one) in &endpoints {
+                family
+                    .encode_family(&labels(name))?
+                    .encode_gauge(&value(one))?;
+            }
+        }
+        let help = "Failures of requests, or of connections for them, at an endpoint, by cause.";
+        let mut family = counters(encoder, "endpoint_failures", help)?;
+        for (name, one) in &endpoints {
+            for failure in EndpointFailure::ALL {
+                let sum = one.sum(|shard| &shard.failures[failure.index()]);
+                count(&mut family, &with(name, "cause", failure.word()), sum)?;
+            }
+        }
+        let help = "Health checks of an endpoint by result.";
+        let mut family = counters(encoder, "endpoint_checks", help)?;
+        for (name, one) in &endpoints {
+            let ok = one.sum(|shard| &shard.checks_ok);
+            count(&mut family, &with(name, "result", "ok"), ok)?;
+            let failed = one.sum(|shard| &shard.checks_failed);
+            count(&mut family, &with(name, "result", "failed"), failed)?;
+        }
+        let help = "How long an endpoint took to the head of its answer, in seconds.";
+        let name = "endpoint_response_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (name, one) in &endpoints {
+            let counts: [u64; RESPONSE_BOUNDS_US.len() + 1] =
+                std::array::from_fn(|bucket| one.sum(|shard| &shard.responses[bucket]));
+            let sum_us = one.sum(|shard| &shard.responses_us);
+            let labels = labels(name);
+            let mut metric = family.encode_family(&labels)?;
+            histogram(&mut metric, &RESPONSE_BOUNDS_US, &counts, sum_us)?;
+        }
+        Ok(())
+    }
+}
+
+fn labels((upstream, endpoint): &EndpointName) -> [(&str, &str); 2] {
+    [("upstream", upstream), ("endpoint", endpoint)]
+}
+
+fn with<'l>(name: &'l EndpointName, label: &'l str, value: &'l str) -> [(&'l str, &'l str); 3] {
+    let [upstream, endpoint] = labels(name);
+    [upstream, endpoint, (label, value)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_counted_up_to_the_bound_that_they_reach() {
+        let metrics = Metrics::new(1);
+        let endpoint = metrics.endpoint(&"api".into(), &"a:1".into());
+        for (took_us, bucket) in [
+            (0, 0),
+            (500, 0),
+            (501, 1),
+            (30_000_000, RESPONSE_BOUNDS_US.len() - 1),
+            (30_000_001, RESPONSE_BOUNDS_US.len()),
+        ] {
+            let count = || endpoint.sum(|shard| &shard.responses[bucket]);
+            let before = count();
+            endpoint.responded(metrics.worker(0), Micros(took_us));
+            assert_eq!(count(), before + 1, "{took_us}");
+        }
+    }
+
+    #[test]
+    fn endpoints_keep_their_series_while_somebody_holds_them() {
+        let metrics = Metrics::new(1);
+        let (api, other, address) = ("api".into(), "other".into(), "a:1".into());
+        let held = metrics.endpoint(&api, &address);
+        held.began(metrics.worker(0));
+        drop(metrics.endpoint(&other, &address));
+        assert!(metrics.render().contains("upstream=\"other\""));
+        metrics.forget_endpoints();
+        assert!(!metrics.render().contains("upstream=\"other\""));
+        assert_eq!(metrics.endpoint(&api, &address).active(), 1);
+        drop(held);
+        let none: [Arc<str>; 0] = [];
+        metrics.handles(none.iter(), none.iter(), none.iter());
+        assert_eq!(metrics.endpoint(&api, &address).active(), 0);
+    }
+
+    #[test]
+    fn requests_that_are_active_are_counted_over_all_workers() {
+        let metrics = Metrics::new(2);
+        let endpoint = metrics.endpoint(&"api".into(), &"a:1".into());
+        let (first, second) = (metrics.worker(0), metrics.worker(1));
+        for (began, ended, active) in [
+            (Some(first), None, 1),
+            (Some(second), None, 2),
+            (None, Some(first), 1),
+            (None, Some(second), 0),
+            // What ended without a beginning makes nothing negative.
+            (None, Some(second), 0),
+        ] {
+            began.inspect(|worker| endpoint.began(*worker));
+            ended.inspect(|worker| endpoint.ended(*worker));
+            assert_eq!(endpoint.active(), active);
+        }
+    }
+}

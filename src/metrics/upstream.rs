@@ -1,0 +1,115 @@
+//! What is counted per upstream, and its text.
+
+use std::fmt::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::render::{count, counters};
+use super::shard::Sharded;
+use super::{MetricSeries, Metrics, WorkerIndex, add};
+use crate::fault::TlsFailure;
+
+/// What is counted per upstream.
+#[derive(Debug)]
+pub struct UpstreamMetrics(Sharded<UpstreamShard>);
+
+#[derive(Debug, Default)]
+struct UpstreamShard {
+    opened: AtomicU64,
+    reused: AtomicU64,
+    retries: AtomicU64,
+    retries_denied: AtomicU64,
+    tls_failures: [AtomicU64; TlsFailure::ALL.len()],
+}
+
+impl Metrics {
+    /// Finds or makes an upstream's series.
+    pub fn upstream(&self, name: &Arc<str>) -> Arc<UpstreamMetrics> {
+        let make = || UpstreamMetrics(Sharded::new(self.series.shards));
+        self.series.upstreams.find_or_make(name, make)
+    }
+}
+
+impl UpstreamMetrics {
+    /// Counts a connection that was made.
+    pub fn opened(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).opened);
+    }
+
+    /// Counts a request that took an idle connection.
+    pub fn reused(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).reused);
+    }
+
+    /// Counts a connection that has no TLS, or lost it before it was used.
+    pub fn tls_failed(&self, worker: WorkerIndex, failure: TlsFailure) {
+        add(&self.0.of(worker).tls_failures[failure.index()]);
+    }
+
+    /// Counts a further try of a request.
+    pub fn retried(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).retries);
+    }
+
+    /// Counts a request that was not tried again only because the retry budget was spent.
+    pub fn retry_denied(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).retries_denied);
+    }
+}
+
+/// A counter's name, its help, and where it is in a shard.
+type Counter = (&'static str, &'static str, fn(&UpstreamShard) -> &AtomicU64);
+
+const COUNTERS: [Counter; 4] = [
+    (
+        "upstream_connections_opened",
+        "Upstream connections that were opened.",
+        |shard| &shard.opened,
+    ),
+    (
+        "upstream_connections_reused",
+        "Requests that took an idle upstream connection.",
+        |shard| &shard.reused,
+    ),
+    (
+        "upstream_retries",
+        "Retries of requests to upstreams.",
+        |shard| &shard.retries,
+    ),
+    (
+        "upstream_retries_denied",
+        "Requests that were not tried again because the retry budget was spent.",
+        |shard| &shard.retries_denied,
+    ),
+];
+
+impl MetricSeries {
+    pub(super) fn encode_upstreams(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), Error> {
+        let upstreams = self.upstreams.all();
+        for (name, help, counter) in COUNTERS {
+            let mut family = counters(encoder, name, help)?;
+            for (upstream, metrics) in &upstreams {
+                count(
+                    &mut family,
+                    &[("upstream", &**upstream)],
+                    metrics.0.sum(counter),
+                )?;
+            }
+        }
+        let help = "Upstream connections that failed in TLS, by reason.";
+        let mut family = counters(encoder, "upstream_tls_failures", help)?;
+        for (upstream, metrics) in &upstreams {
+            for failure in TlsFailure::ALL {
+                let labels = [("upstream", &**upstream), ("reason", failure.word())];
+                let sum = (metrics.0).sum(|shard| &shard.tls_failures[failure.index()]);
+                count(&mut family, &labels, sum)?;
+            }
+        }
+        Ok(())
+    }
+}
