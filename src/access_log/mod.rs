@@ -63,8 +63,11 @@ pub struct AccessEntry<'a> {
     pub overrides: &'a [u8],
     /// What went wrong, if anything did.
     pub reason: Option<Reason>,
-    /// The endpoint that failed, if one did.
+    /// The endpoint that the request was sent to last, or could not be sent to; none if it was sent to
+    /// none.
     pub endpoint: Option<&'a str>,
+    /// How often it was tried to send the request to an endpoint, if it was.
+    pub attempts: Option<u32>,
     /// Why it failed, or why none could be asked.
     pub cause: Option<&'a str>,
     /// From the end of the request's head to the end of the answer, in microseconds.
@@ -156,6 +159,8 @@ impl AccessEntry<'_> {
         line.optional_text("reason", self.reason.map(Reason::word));
         line.optional_text("fault", self.reason.map(|reason| reason.fault().word()));
         line.optional_text("endpoint", self.endpoint);
+        let attempts = self.attempts.filter(|attempts| *attempts > 0);
+        line.optional_number("attempts", attempts.map(u64::from));
         line.optional_text("cause", self.cause);
         if !self.policies.is_empty() {
             line.list("policies", self.names());

@@ -20,6 +20,7 @@ const ENTRY: AccessEntry<'static> = AccessEntry {
     overrides: b"",
     reason: None,
     endpoint: None,
+    attempts: None,
     cause: None,
     duration_us: 250,
     upstream_us: None,
@@ -105,6 +106,44 @@ fn line_of_a_head_that_never_became_a_request_says_who_sent_it_and_why_it_was_re
         "2026-11-20T22:26:50.000042Z access listener=public client=203.0.113.9 status=400 \
          reason=syntax fault=client\n"
     );
+}
+
+#[test]
+fn line_of_a_request_says_where_it_was_sent_and_how_often() {
+    let shown = |endpoint, attempts, cause| {
+        let entry = AccessEntry {
+            endpoint,
+            attempts,
+            cause,
+            ..ENTRY
+        };
+        [LogFormat::Json, LogFormat::Text].map(|format| {
+            let line = line(format, &entry);
+            let (_, after) = line.split_once("items").expect("a path");
+            let (between, _) = after.split_once("duration_us").expect("a duration");
+            between.trim_matches(['"', ',', ' ']).to_owned()
+        })
+    };
+    let endpoint = Some("10.0.0.5:9000");
+    assert_eq!(
+        shown(endpoint, Some(1), None),
+        [
+            "endpoint\":\"10.0.0.5:9000\",\"attempts\":1",
+            "endpoint=10.0.0.5:9000 attempts=1"
+        ]
+    );
+    assert_eq!(
+        shown(endpoint, Some(2), Some("refused")),
+        [
+            "endpoint\":\"10.0.0.5:9000\",\"attempts\":2,\"cause\":\"refused",
+            "endpoint=10.0.0.5:9000 attempts=2 cause=refused"
+        ]
+    );
+    assert_eq!(
+        shown(None, Some(0), Some("full")),
+        ["cause\":\"full", "cause=full"]
+    );
+    assert_eq!(shown(None, None, None), ["", ""]);
 }
 
 #[test]

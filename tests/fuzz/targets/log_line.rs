@@ -39,6 +39,7 @@ pub fn holds(data: &[u8]) {
         overrides: b"",
         reason: Some(Reason::QuotaExceeded),
         endpoint: None,
+        attempts: u32::try_from(data.len()).ok(),
         cause: None,
         duration_us: u64::MAX,
         upstream_us: None,
