@@ -113,6 +113,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "proxy::upstream",
         &[
+            "chance",
             "clock",
             "fault",
             "metrics",

@@ -38,6 +38,7 @@ use tollgate::config::changes::changes;
 use tollgate::config::{Loaded, load};
 use tollgate::metrics::Metrics;
 use tollgate::proxy::shared::Live;
+use tollgate::proxy::upstream::Endpoints;
 use tollgate::store::{MemoryStore, Store};
 
 #[global_allocator]
@@ -101,21 +102,22 @@ fn one(routes: usize, kind: Kind) {
     let text = files::good(routes, kind);
     let changed = text.replacen("1000000 per minute", "2000000 per minute", 1);
     let store = Store::Memory(Arc::new(MemoryStore::new(Clock::system(), 1 << 40)));
-    let metrics = Metrics::new(2);
+    let metrics = Arc::new(Metrics::new(2));
+    let endpoints = Endpoints::new(Clock::system(), Arc::clone(&metrics));
     let warm_up = loaded(&files::good(10, kind), &store);
     drop(black_box(summary("warm-up", &warm_up)));
     drop(warm_up);
     settle();
     let before = resident_bytes();
     let (first_ms, first) = timed(|| loaded(&text, &store));
-    let (_, live) = timed(|| Live::new(first.snapshot, &metrics, &[7; 32]));
+    let (_, live) = timed(|| Live::new(first.snapshot, &metrics, &endpoints, &[7; 32]));
     settle();
     let kept = resident_bytes().saturating_sub(before);
     let (load_ms, second) = timed(|| loaded(&changed, &store));
     let (check_ms, said) = timed(|| summary("bench", &second));
     let (changes_ms, told) = timed(|| changes(&first.file, &second.file));
     assert_eq!(told.applied.len(), 1, "one policy has changed");
-    let (force_ms, next) = timed(|| Live::new(second.snapshot, &metrics, &[7; 32]));
+    let (force_ms, next) = timed(|| Live::new(second.snapshot, &metrics, &endpoints, &[7; 32]));
     let (drop_ms, ()) = timed(|| drop(live));
     let (render_ms, rendered) = timed(|| metrics.render());
     println!(

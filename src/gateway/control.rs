@@ -11,6 +11,7 @@ use super::expiry::{self, ExpiryLog};
 use crate::admin::{self, AdminState};
 use crate::proxy::downstream::listener::{self, WorkerHandle};
 use crate::proxy::shared::Shared;
+use crate::proxy::upstream::Checker;
 
 /// What the control thread is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +65,13 @@ async fn keep_house(shared: Arc<Shared>) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
     let mut periods = 0;
     let mut expiry_log = ExpiryLog::new(shared.clock.now());
+    let (endpoints, metrics) = (Arc::clone(&shared.endpoints), Arc::clone(&shared.metrics));
+    let checker = Checker::new(endpoints, metrics, shared.clock.clone());
     loop {
         period.tick().await;
         shared.store.sweep();
+        shared.endpoints.tick();
+        checker.tick();
         periods += 1;
         if periods % DISCIPLINE_PERIODS == 0 {
             shared.clock.discipline();

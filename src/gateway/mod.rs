@@ -28,6 +28,7 @@ use crate::logging::{Logging, Output};
 use crate::metrics::{Metrics, Reload};
 use crate::proxy::downstream::listener;
 use crate::proxy::shared::{Live, Shared};
+use crate::proxy::upstream::{Endpoints, Resolver};
 use crate::snapshot::{Policy, Snapshot};
 use crate::store::{MemoryStore, Store};
 use control::Phase;
@@ -132,8 +133,10 @@ impl Gateway {
             .transpose()?;
         let process_key = process_key()?;
         let store = Store::open(&snapshot.store, memory, clock.clone(), &process_key);
-        let live = Live::new(snapshot, &metrics, &process_key);
-        let shared = Arc::new(Shared::new(live, clock, store, metrics, process_key));
+        let endpoints = Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics)));
+        let live = Live::new(snapshot, &metrics, &endpoints, &process_key);
+        let shared = Shared::new(live, clock, store, metrics, endpoints, process_key);
+        let shared = Arc::new(shared);
         let max = descriptors::connections_max(worker_count, &shared.live().snapshot);
         shared.bound_connections(max);
         let (phase, seen_phase) = watch::channel(Phase::Running);
@@ -185,6 +188,11 @@ impl Gateway {
         }
         warn(&std::mem::take(&mut self.warnings));
         expiry::warn(&live.snapshot, self.shared.clock.now());
+    }
+
+    /// Resolves the names of endpoints by `resolver` instead of the system.
+    pub fn resolve_by(&self, resolver: Resolver) {
+        self.shared.endpoints.resolve_by(resolver);
     }
 
     fn observe_store(&self) {
@@ -257,7 +265,9 @@ impl Gateway {
         let series_ids = series_ids(&snapshot);
         self.shared.store.reload(&snapshot.store);
         let shared = &self.shared;
-        let old = shared.swap(Live::new(snapshot, &shared.metrics, &shared.process_key));
+        let (endpoints, key) = (&shared.endpoints, &shared.process_key);
+        let live = Live::new(snapshot, &shared.metrics, endpoints, key);
+        let old = shared.swap(live);
         self.shared.store.retain(&series_ids);
         self.shared.metrics.reloaded(Reload::Applied);
         self.retired.push(old);

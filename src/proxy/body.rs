@@ -144,6 +144,9 @@ impl Body for ResponseBody {
             }
             Some(Err(error)) => {
                 body.is_over = true;
+                if let ResponseBodyError::Upstream(error) = error {
+                    exchange.attempts.broke_off(error);
+                }
                 exchange.record.broke_off(error.reason());
             }
             None => body.is_over = true,

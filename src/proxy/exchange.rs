@@ -1,6 +1,5 @@
 //! One request and its answer, from the head's arrival to the end of the answer's body.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use http::request::Parts;
@@ -10,6 +9,7 @@ use super::client::Client;
 use super::downstream::request::{RequestGuard, RequestState};
 use super::record::Record;
 use super::refusal::Refusal;
+use super::upstream::Attempts;
 use super::worker::InForce;
 use crate::fault::Reason;
 use crate::limiter::{Answer, Decided};
@@ -19,8 +19,8 @@ use crate::snapshot::UpstreamFault;
 pub(crate) struct Exchange {
     client: Rc<Client>,
     live: Rc<InForce>,
-    /// Whether an upstream may have seen the request.
-    pub(crate) is_sent: Cell<bool>,
+    /// The attempts to have an upstream answer.
+    pub(crate) attempts: Attempts,
     /// Whether the head of an answer is on its way.
     is_answered: bool,
     /// Ends the request on its connection.
@@ -45,7 +45,7 @@ impl Exchange {
         Box::new(Self {
             client: Rc::clone(client),
             live: Rc::clone(live),
-            is_sent: Cell::new(false),
+            attempts: Attempts::default(),
             is_answered: false,
             request,
             id: None,
@@ -89,10 +89,11 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if !self.is_answered && !self.is_sent.get() {
+        if !self.is_answered && !self.attempts.is_sent() {
             self.decided.abandon(&self.client.worker.store);
         }
-        self.record.finish(&self.decided, self.id.as_ref());
+        let (decided, id) = (&self.decided, self.id.as_ref());
+        self.record.finish(decided, &self.attempts, id);
     }
 }
 

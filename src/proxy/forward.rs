@@ -42,10 +42,11 @@ impl Journey<'_> {
         route: &Route,
         head: &mut Parts,
         target: Uri,
+        hash: Option<u64>,
     ) -> Result<Response<Content>, Stop> {
         let mut request = self.outgoing(head, target);
         let upstream = &self.live.snapshot.upstreams[route.upstream];
-        let http = match &upstream.kind {
+        match &upstream.kind {
             UpstreamKind::Echo => {
                 request.body_mut().ask_for();
                 return Ok(builtin::echo(request).map(Content::Builtin));
@@ -54,8 +55,10 @@ impl Journey<'_> {
                 Box::pin(request.into_body().drain()).await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
             }
-            UpstreamKind::Http(http) => http,
-        };
+            UpstreamKind::Http(_) => {}
+        }
+        let upstream = self.live.upstreams[route.upstream].as_ref();
+        let upstream = upstream.expect("it has endpoints");
         let terms = Terms {
             response_timeout: route.response_timeout,
             body_timeout: route.body_timeout,
@@ -65,15 +68,15 @@ impl Journey<'_> {
                 upstream::HostField::Endpoint
             },
             is_upgrade: self.upgrade.is_some(),
+            hash,
         };
-        self.exchange.record.forwarded();
         let worker = &self.client.worker;
         let meter = Meter {
             metrics: &self.live.handles.upstreams[route.upstream],
             worker: worker.index,
-            is_sent: &self.exchange.is_sent,
         };
-        let sent = upstream::send(&worker.pools, upstream, http, request, &terms, meter);
+        let attempts = &self.exchange.attempts;
+        let sent = upstream::send(&worker.pools, upstream, request, &terms, meter, attempts);
         let (mut sent, client) = (Box::pin(sent), self.exchange.request());
         let response = poll_fn(|cx| match sent.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
@@ -83,7 +86,6 @@ impl Journey<'_> {
         drop(sent);
         match response {
             Some(Ok(response)) => {
-                self.exchange.record.responded();
                 if response.status().is_success() && self.is_tunnel() {
                     // Over HTTP/2, it would mean that the tunnel is open.
                     return Err(Refusal::bad_response().into());
@@ -104,6 +106,7 @@ impl Journey<'_> {
     /// Refuses a request that its upstream did not answer, and notes why.
     fn failed(&mut self, failure: UpstreamFailure) -> Stop {
         let refusal = match &failure.error {
+            ForwardError::Full => Refusal::upstream_full(),
             ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
             ForwardError::Connect(_) => Refusal::connect_failed(),
             ForwardError::Timeout => Refusal::response_timeout(),

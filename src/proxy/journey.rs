@@ -220,11 +220,12 @@ impl Journey<'_> {
             router: &snapshot.router,
         };
         self.decide(route, &facts).await?;
+        let hash = snapshot.upstreams[route.upstream].hash(&facts);
         route.reads.join_lines(&mut head.headers);
         self.annotate_request(&mut head.headers, address);
         self.tell_upstream(&mut head.headers);
         let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
-        self.forward(route, head, forwarded).await
+        self.forward(route, head, forwarded, hash).await
     }
 
     /// Takes out what the peer may not say, and says what the gateway knows in its place; returns the

@@ -11,7 +11,7 @@ use http::{HeaderValue, Method, StatusCode, Uri};
 use smallvec::SmallVec;
 
 use super::client::Client;
-use super::upstream::UpstreamFailure;
+use super::upstream::{Attempts, UpstreamFailure};
 use super::worker::InForce;
 use crate::access_log::AccessEntry;
 use crate::access_log::AccessLog;
@@ -47,8 +47,6 @@ pub(crate) struct Record {
     reason: Option<Reason>,
     /// The endpoint that failed, and why; texts of the configuration and of this program.
     failure: Option<Box<UpstreamFailure>>,
-    forwarded: Option<Timestamp>,
-    upstream_us: Option<u64>,
     held_since: Option<Timestamp>,
     held_us: Option<u64>,
     sent_bytes: u64,
@@ -77,8 +75,6 @@ impl Record {
             status: None,
             reason: None,
             failure: None,
-            forwarded: None,
-            upstream_us: None,
             held_since: None,
             held_us: None,
             sent_bytes: 0,
@@ -146,16 +142,6 @@ impl Record {
         }
     }
 
-    /// Notes that the request goes to its upstream.
-    pub(crate) fn forwarded(&mut self) {
-        self.forwarded = self.is_logged().then(|| self.now());
-    }
-
-    /// Notes that the upstream answered.
-    pub(crate) fn responded(&mut self) {
-        self.upstream_us = self.forwarded.map(|since| self.now().since(since).0);
-    }
-
     /// Notes which endpoint failed, and why.
     pub(crate) fn failed(&mut self, failure: UpstreamFailure) {
         if self.is_logged() {
@@ -194,7 +180,12 @@ impl Record {
     }
 
     /// Writes the record of a request that is over.
-    pub(crate) fn finish(&mut self, decided: &Decided, id: Option<&HeaderValue>) {
+    pub(crate) fn finish(
+        &mut self,
+        decided: &Decided,
+        attempts: &Attempts,
+        id: Option<&HeaderValue>,
+    ) {
         self.let_go();
         if self.status.is_none() {
             self.reason
@@ -202,7 +193,7 @@ impl Record {
         }
         self.count(decided);
         if let Some(began) = self.began {
-            self.log(began, decided, id);
+            self.log(began, decided, attempts, id);
         }
     }
 
@@ -243,7 +234,13 @@ impl Record {
         }
     }
 
-    fn log(&self, began: Timestamp, decided: &Decided, id: Option<&HeaderValue>) {
+    fn log(
+        &self,
+        began: Timestamp,
+        decided: &Decided,
+        attempts: &Attempts,
+        id: Option<&HeaderValue>,
+    ) {
         let (snapshot, key): (&Snapshot, _) = (&self.live.snapshot, &self.live.partition_key);
         let mut policies = SmallVec::<[(&str, PolicyOutcome); 4]>::new();
         for decision in &decided.policies {
@@ -258,6 +255,9 @@ impl Record {
         let text = &mut Bytes(&mut client);
         write!(text, "{}", redacted_address(key, self.address, names))
             .expect("memory takes every byte");
+        let failure = self.failure.as_deref();
+        let (visited, broke_off) = (attempts.endpoint(), attempts.cause());
+        let failed_at = failure.and_then(|failure| failure.endpoint.as_deref());
         let entry = AccessEntry {
             at: began,
             listener: &snapshot.listeners[self.client.listener].name,
@@ -278,11 +278,11 @@ impl Record {
             is_cost_untold: decided.policies.iter().any(|one| one.is_cost_untold),
             overrides: decided.tiers.as_bytes(),
             reason: self.reason,
-            endpoint: (self.failure.as_ref()).and_then(|failure| failure.endpoint.as_deref()),
-            attempts: None,
-            cause: self.failure.as_ref().map(|failure| &*failure.cause),
+            endpoint: failed_at.or(visited.as_deref()),
+            attempts: Some(attempts.count()),
+            cause: failure.map(|it| &*it.cause).or(broke_off.as_deref()),
             duration_us: self.now().since(began).0,
-            upstream_us: self.upstream_us,
+            upstream_us: attempts.took().map(|took| took.0),
             held_us: self.held_us,
             sent_bytes: self.sent_bytes,
             is_degraded: decided.is_degraded,

@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 
 use super::downstream::capacity::Capacity;
-use super::upstream::Endpoints;
+use super::upstream::{Endpoints, UpstreamState};
 use crate::clock::Clock;
 use crate::logging;
 use crate::logging::LogFormat;
@@ -28,8 +28,8 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// How many connections there are, and may be.
     pub(crate) capacity: Arc<Capacity>,
-    /// Which endpoints of upstreams fail.
-    pub(crate) endpoints: Arc<Endpoints>,
+    /// What is known of the endpoints of upstreams.
+    pub endpoints: Arc<Endpoints>,
     /// A key that nobody outside the process knows.
     pub(crate) process_key: [u8; 32],
     is_forced: AtomicBool,
@@ -43,6 +43,8 @@ pub struct Live {
     pub snapshot: Snapshot,
     /// What measures its parts.
     pub handles: Handles,
+    /// What is known of the endpoints of its upstreams; none for built-in answers.
+    pub(crate) upstreams: Vec<Option<Arc<UpstreamState>>>,
     /// The shape of log lines. It is decided here, because asking whether there is a terminal is a
     /// system call.
     pub log_format: LogFormat,
@@ -55,7 +57,12 @@ impl Live {
     ///
     /// Nobody outside knows `process_key`; it makes the partition ids that no other process has to
     /// make alike.
-    pub fn new(snapshot: Snapshot, metrics: &Metrics, process_key: &[u8; 32]) -> Self {
+    pub fn new(
+        snapshot: Snapshot,
+        metrics: &Metrics,
+        endpoints: &Endpoints,
+        process_key: &[u8; 32],
+    ) -> Self {
         let handles = metrics.handles(
             snapshot.routes.iter().map(|route| &route.name),
             snapshot.policies.iter().map(|policy| &policy.name),
@@ -64,6 +71,7 @@ impl Live {
         Self {
             log_format: logging::format_of(snapshot.log.format, snapshot.log.file.as_deref()),
             partition_key: partition_key(&snapshot.store, process_key),
+            upstreams: endpoints.adopt(&snapshot.upstreams),
             snapshot,
             handles,
         }
@@ -77,6 +85,7 @@ impl Shared {
         clock: Clock,
         store: Store,
         metrics: Arc<Metrics>,
+        endpoints: Arc<Endpoints>,
         process_key: [u8; 32],
     ) -> Self {
         Self {
@@ -85,7 +94,7 @@ impl Shared {
             clock,
             store,
             metrics,
-            endpoints: Arc::default(),
+            endpoints,
             process_key,
             is_forced: AtomicBool::new(false),
             forced: Notify::new(),

@@ -50,11 +50,7 @@ impl Worker {
         let live = Rc::new(InForce(Arc::clone(&shared.live())));
         Self {
             index,
-            pools: Pools::new(
-                Rc::clone(&sweep),
-                shared.clock.now(),
-                Arc::clone(&shared.endpoints),
-            ),
+            pools: Pools::new(Rc::clone(&sweep), shared.clock.clone()),
             sweep,
             access_log,
             store: shared.store.session(),

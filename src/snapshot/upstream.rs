@@ -8,7 +8,7 @@ use http::uri::{Authority, PathAndQuery};
 use rustls::pki_types::ServerName;
 
 use super::StatusRange;
-use crate::request::Partition;
+use crate::request::{Facts, Identified, Missing, Partition, partition_id};
 use crate::tls::ClientTls;
 
 /// Where requests go.
@@ -22,6 +22,7 @@ pub struct Upstream {
 
 /// What answers the requests of an upstream.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there are few")]
 pub enum UpstreamKind {
     /// The gateway itself: echoes the request.
     Echo,
@@ -116,6 +117,26 @@ pub struct Endpoint {
     pub weight: u32,
 }
 
+impl Upstream {
+    /// Returns a number that requests of one partition share, if that decides where they go. A request
+    /// that lacks a part of it may go anywhere.
+    pub fn hash(&self, facts: &Facts<'_>) -> Option<u64> {
+        let UpstreamKind::Http(http) = &self.kind else {
+            return None;
+        };
+        let Balance::Hash(partition) = &http.balance else {
+            return None;
+        };
+        match partition_id(HASH_KEY, partition, Missing::Skip, facts) {
+            Identified::PartitionId(id) => Some(id.low()),
+            Identified::Skip | Identified::Unidentified => None,
+        }
+    }
+}
+
+/// Every gateway of a fleet chooses the same endpoint for a client.
+const HASH_KEY: &[u8; 32] = b"tollgate balance by hash 2026-11";
+
 impl Default for Eject {
     fn default() -> Self {
         Self {
@@ -126,7 +147,7 @@ impl Default for Eject {
 }
 
 /// How an origin is spoken to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// HTTP/1.1 in clear.
     #[default]

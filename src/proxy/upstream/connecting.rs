@@ -2,19 +2,29 @@
 //!
 //! As long as an endpoint may speak HTTP/2, one request connects and others wait for that: what comes
 //! of it may carry them all. If it speaks HTTP/1.1, each then connects by itself.
+//!
+//! An endpoint that is slow to accept is not waited for alone: after [`NEXT_AFTER`] the next endpoint of
+//! its name is tried beside it, and the first to accept is used (RFC 8305, section 5).
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::Meter;
-use super::error::ForwardError;
+use super::balance::{Origins, Tried};
 use super::http1;
 use super::http2;
 use super::origin::{ConnectError, Offer, Origin};
 use super::pool::Pools;
 use super::stream::Stream;
+use crate::fault::EndpointFailure;
+use crate::proxy::deadline::Elapsed;
 use crate::snapshot::HttpUpstream;
 
 /// A connection for one request.
@@ -34,13 +44,36 @@ pub(super) enum Found {
     New,
 }
 
+/// What connects a request to an endpoint.
+pub(super) struct Connector<'c> {
+    pub(super) pools: &'c Pools,
+    pub(super) origins: &'c Origins,
+    pub(super) http: &'c HttpUpstream,
+    pub(super) offer: Offer,
+    pub(super) hash: Option<u64>,
+    pub(super) meter: Meter<'c>,
+}
+
+/// A connection, and whose it is.
+pub(super) struct Connected {
+    pub(super) origin: Rc<Origin>,
+    pub(super) link: Link,
+    pub(super) found: Found,
+}
+
+/// Why there is none, and who is to blame.
+pub(super) struct Unconnected {
+    pub(super) origin: Rc<Origin>,
+    pub(super) error: ConnectError,
+}
+
 /// An attempt to connect that other requests wait for.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
     ended: Notify,
     has_ended: Cell<bool>,
-    /// Why it failed; none if it did not, or was given up.
-    error: RefCell<Option<ConnectError>>,
+    /// Who has accepted, or why nobody has; none if the attempt was given up.
+    outcome: RefCell<Option<Result<Rc<Origin>, ConnectError>>>,
 }
 
 /// Held by who makes the attempt, which ends when this is dropped.
@@ -49,12 +82,16 @@ struct Attempting<'o> {
     attempt: Rc<Attempt>,
 }
 
+/// How long an endpoint may take to accept before the next one of its name is tried too.
+const NEXT_AFTER: Duration = Duration::from_millis(250);
+
 impl Attempt {
-    async fn wait(&self) {
+    async fn wait(&self) -> Option<Result<Rc<Origin>, ConnectError>> {
         let ended = self.ended.notified();
         if !self.has_ended.get() {
             ended.await;
         }
+        self.outcome.borrow().clone()
     }
 }
 
@@ -66,60 +103,161 @@ impl Drop for Attempting<'_> {
     }
 }
 
-/// Finds a connection on which the origin has room, or opens one.
-pub(super) async fn connect(
-    pools: &Pools,
-    origin: &Rc<Origin>,
-    http: &HttpUpstream,
-    offer: Offer,
-    meter: Meter<'_>,
-) -> Result<(Link, Found), ForwardError> {
-    loop {
-        if offer == Offer::Any
-            && let Some(slot) = origin.slot(http)
-        {
-            meter.metrics.reused(meter.worker);
-            return Ok((Link::Http2(slot), Found::Kept));
-        }
-        if !origin.may_share(offer) {
-            return open(pools, origin, http, offer, meter).await;
-        }
-        let attempt = origin.attempt().clone();
-        let Some(attempt) = attempt else {
-            let attempt = Rc::<Attempt>::default();
-            *origin.attempt() = Some(Rc::clone(&attempt));
-            let attempting = Attempting { origin, attempt };
-            let opened = open(pools, origin, http, offer, meter).await;
-            if let Err(ForwardError::Connect(error) | ForwardError::NoEndpoint(Some(error))) =
-                &opened
+impl Connector<'_> {
+    /// Finds a connection on which `origin` has room, or opens one, to it or to another of its name.
+    pub(super) async fn connect(&self, origin: &Rc<Origin>) -> Result<Connected, Unconnected> {
+        let mut origin = Rc::clone(origin);
+        loop {
+            if self.offer == Offer::Any
+                && let Some(slot) = origin.slot(self.http)
             {
-                *attempting.attempt.error.borrow_mut() = Some(error.clone());
+                self.meter.metrics.reused(self.meter.worker);
+                return Ok(Connected {
+                    origin,
+                    link: Link::Http2(slot),
+                    found: Found::Kept,
+                });
             }
-            return opened;
+            if !origin.may_share(self.offer) {
+                return self.open(&origin).await;
+            }
+            let attempt = origin.attempt().clone();
+            let Some(attempt) = attempt else {
+                let attempt = Rc::<Attempt>::default();
+                *origin.attempt() = Some(Rc::clone(&attempt));
+                let attempting = Attempting {
+                    origin: &origin,
+                    attempt,
+                };
+                let opened = self.open(&origin).await;
+                let outcome = match &opened {
+                    Ok(connected) => Ok(Rc::clone(&connected.origin)),
+                    Err(unconnected) => Err(unconnected.error.clone()),
+                };
+                attempting.attempt.outcome.replace(Some(outcome));
+                return opened;
+            };
+            match attempt.wait().await {
+                Some(Ok(accepted)) => origin = accepted,
+                Some(Err(error)) => return Err(Unconnected { origin, error }),
+                None => {}
+            }
+        }
+    }
+
+    /// Opens a connection.
+    async fn open(&self, origin: &Rc<Origin>) -> Result<Connected, Unconnected> {
+        let deadline = self.pools.deadline();
+        let trying = RefCell::new(Tried::from_iter([Rc::clone(origin)]));
+        // What is late if time is over.
+        let late = Cell::new(None);
+        let opening = async {
+            let (origin, tcp) = self.accepted(&trying).await?;
+            let opened = self.pools.open(&origin, tcp, self.http, self.offer, &late);
+            match opened.await {
+                Ok(link) => Ok((origin, link)),
+                Err(error) => Err(Unconnected { origin, error }),
+            }
         };
-        attempt.wait().await;
-        if let Some(error) = &*attempt.error.borrow() {
-            return Err(error.clone().into());
+        let opened = deadline.within(self.http.connect_timeout, opening).await;
+        let opened = opened.unwrap_or_else(|Elapsed| {
+            let timed_out =
+                |origin: &Rc<Origin>| origin.unreachable(io::ErrorKind::TimedOut.into());
+            let mut trying = trying.take().into_iter();
+            let origin = trying.next().expect("an endpoint is tried at any time");
+            for other in trying {
+                self.failed(&other, &timed_out(&other));
+            }
+            let error = late.take().unwrap_or_else(|| timed_out(&origin));
+            Err(Unconnected { origin, error })
+        });
+        let (meter, worker) = (self.meter.metrics, self.meter.worker);
+        match opened {
+            Ok((origin, link)) => {
+                meter.opened(worker);
+                Ok(Connected {
+                    origin,
+                    link,
+                    found: Found::New,
+                })
+            }
+            Err(unconnected) => {
+                if let ConnectError::Tls { source, .. } = &unconnected.error {
+                    meter.tls_failed(worker, *source);
+                }
+                Err(unconnected)
+            }
+        }
+    }
+
+    /// Connects to the endpoint in `trying`, and to others of its name if that takes long. `trying` are
+    /// those that have not failed; afterwards it is the one that has accepted.
+    async fn accepted(
+        &self,
+        trying: &RefCell<Tried>,
+    ) -> Result<(Rc<Origin>, TcpStream), Unconnected> {
+        let connect = async |origin: Rc<Origin>| {
+            let connected = self.pools.connect_tcp(&origin).await;
+            (origin, connected)
+        };
+        let mut tried = trying.borrow().clone();
+        let mut connecting = FuturesUnordered::new();
+        connecting.push(connect(Rc::clone(&tried[0])));
+        let pending = self.pools.deadline();
+        loop {
+            let ended = match pending.within(NEXT_AFTER, connecting.next()).await {
+                Ok(ended) => ended,
+                Err(Elapsed) => match self.origins.choose_of_name(&tried, self.hash) {
+                    Some(next) => {
+                        tried.push(Rc::clone(next));
+                        trying.borrow_mut().push(Rc::clone(next));
+                        connecting.push(connect(Rc::clone(next)));
+                        continue;
+                    }
+                    None => connecting.next().await,
+                },
+            };
+            let (origin, connected) = ended.expect("one is being tried");
+            let is_other = |one: &mut Rc<Origin>| !Rc::ptr_eq(one, &origin);
+            let error = match connected {
+                Ok(tcp) => {
+                    let slower = trying.replace(Tried::from_iter([Rc::clone(&origin)]));
+                    for slow in slower.iter().filter(|one| !Rc::ptr_eq(one, &origin)) {
+                        let error = io::Error::other("slower to accept than another endpoint");
+                        self.failed(slow, &slow.unreachable(error));
+                    }
+                    return Ok((origin, tcp));
+                }
+                Err(error) if connecting.is_empty() => return Err(Unconnected { origin, error }),
+                Err(error) => error,
+            };
+            self.failed(&origin, &error);
+            trying.borrow_mut().retain(is_other);
+        }
+    }
+
+    /// Notes that an endpoint has not accepted which the request does not depend on.
+    fn failed(&self, origin: &Origin, error: &ConnectError) {
+        let worker = self.meter.worker;
+        if let Some(failure) = error.failure() {
+            (self.origins).failed(origin, failure, &error.cause(), worker);
         }
     }
 }
 
-/// Opens a connection.
-async fn open(
-    pools: &Pools,
-    origin: &Rc<Origin>,
-    http: &HttpUpstream,
-    offer: Offer,
-    meter: Meter<'_>,
-) -> Result<(Link, Found), ForwardError> {
-    let link = pools
-        .connect(origin, http, offer)
-        .await
-        .inspect_err(|error| {
-            if let ConnectError::Tls { source, .. } = error {
-                meter.metrics.tls_failed(meter.worker, *source);
-            }
-        })?;
-    meter.metrics.opened(meter.worker);
-    Ok((link, Found::New))
+impl ConnectError {
+    /// Says what kind of failure of an endpoint it is; none if the process is out of descriptors.
+    pub(super) fn failure(&self) -> Option<EndpointFailure> {
+        if self.is_out_of_descriptors() {
+            return None;
+        }
+        Some(match self {
+            Self::Connect { source, .. } => match source.kind() {
+                io::ErrorKind::TimedOut | io::ErrorKind::Other => EndpointFailure::ConnectTimeout,
+                _ => EndpointFailure::Connect,
+            },
+            Self::Tls { .. } => EndpointFailure::Tls,
+            Self::Http2 { .. } => EndpointFailure::Http2,
+        })
+    }
 }

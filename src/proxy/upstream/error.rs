@@ -2,18 +2,23 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
+use super::endpoints::UpstreamState;
 use super::http1::{self, BadBody, BadHead, BoxError};
 use super::http2::{self, StreamError};
-use super::origin::{ConnectError, Origin};
-use crate::fault::TlsFailure;
+use super::origin::ConnectError;
+use crate::fault::{EndpointFailure, TlsFailure};
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
-    /// No endpoint has an address; the upstream's fault (503).
-    #[error("no endpoint of the upstream has an address")]
-    NoEndpoint(#[source] Option<ConnectError>),
+    /// The upstream has as many requests as it may have; the gateway's doing (503).
+    #[error("the upstream has `max_requests` requests")]
+    Full,
+    /// There is no endpoint to try; the upstream's fault (503).
+    #[error("the upstream has no endpoint to try")]
+    NoEndpoint(#[source] NoEndpoint),
     /// No endpoint accepted a connection; the upstream's fault (502).
     #[error("no endpoint of the upstream accepts connections")]
     Connect(#[source] ConnectError),
@@ -28,11 +33,25 @@ pub enum ForwardError {
     ClientBody(#[source] BoxError),
 }
 
+/// Why there is no endpoint to try.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoEndpoint {
+    /// Checks say that none is healthy.
+    #[error("no endpoint is healthy")]
+    Unhealthy,
+    /// No name has an address.
+    #[error("name does not resolve: {0}")]
+    Unresolved(Arc<str>),
+    /// The resolver has not answered in time.
+    #[error("name does not resolve: no answer in time")]
+    Resolving,
+}
+
 /// Why there is no response, and which endpoint is to blame.
 #[derive(Debug)]
 pub struct UpstreamFailure {
-    /// Host and port of the endpoint that was tried last; none if there was none to try.
-    pub endpoint: Option<Box<str>>,
+    /// The endpoint that was tried last, or one that cannot be tried; none if there is none.
+    pub endpoint: Option<Arc<str>>,
     /// Why, in a few words.
     pub cause: Box<str>,
     /// What went wrong.
@@ -95,29 +114,62 @@ impl UpstreamBodyError {
             Self::Timeout | Self::Broken(_) => None,
         }
     }
+
+    /// Says what kind of failure of an endpoint it is; none if no endpoint is to blame.
+    pub(super) fn failure(&self) -> Option<EndpointFailure> {
+        Some(match self {
+            Self::Request(_) => return None,
+            Self::Timeout => EndpointFailure::BodyTimeout,
+            Self::Broken(BrokenBody::Bad(BadBody::Incomplete)) => EndpointFailure::BodyClosed,
+            Self::Broken(BrokenBody::Bad(_)) => EndpointFailure::Malformed,
+            Self::Broken(BrokenBody::Connection(_) | BrokenBody::Stream(_)) => {
+                EndpointFailure::BodyClosed
+            }
+        })
+    }
+
+    /// Says why in a few words, for the log.
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Self::Broken(BrokenBody::Connection(error)) => plain(error),
+            Self::Broken(broken) => broken.to_string(),
+            Self::Timeout => "no more in time".into(),
+            Self::Request(error) => error.to_string(),
+        }
+    }
 }
 
 impl UpstreamFailure {
-    /// Blames an endpoint, unless the client is to blame.
-    pub(super) fn of(origin: &Origin, error: ForwardError) -> Self {
-        let cause = error.cause().into_boxed_str();
-        if !matches!(error, ForwardError::ClientBody(_)) {
-            origin.failed(&cause);
-        }
+    /// Says which endpoint is to blame, if one is.
+    pub(super) fn of(endpoint: Option<Arc<str>>, error: ForwardError) -> Self {
         Self {
-            endpoint: Some(origin.authority().into()),
-            cause,
+            endpoint,
+            cause: error.cause().into_boxed_str(),
             error,
         }
     }
 
-    pub(super) fn no_endpoint() -> Self {
-        let error = ForwardError::NoEndpoint(None);
-        Self {
-            endpoint: None,
-            cause: error.cause().into_boxed_str(),
-            error,
-        }
+    /// There is no endpoint of `upstream` to try.
+    pub(super) fn no_endpoint(upstream: &UpstreamState) -> Self {
+        let members = upstream.members();
+        let (endpoint, why) = match &members.unresolved {
+            Some(unresolved) if members.list.is_empty() => {
+                let endpoint: Arc<str> = (&*unresolved.endpoint).into();
+                let error = unresolved.error.clone();
+                let why = error.map_or(NoEndpoint::Resolving, NoEndpoint::Unresolved);
+                (Some(endpoint), why)
+            }
+            _ => (None, NoEndpoint::Unhealthy),
+        };
+        Self::of(endpoint, ForwardError::NoEndpoint(why))
+    }
+
+    /// Whether an origin may have acted on the request.
+    pub(super) fn may_have_acted(&self) -> bool {
+        matches!(
+            self.error,
+            ForwardError::BadResponse(_) | ForwardError::Timeout
+        )
     }
 }
 
@@ -131,6 +183,23 @@ impl ForwardError {
         }
     }
 
+    /// Says what kind of failure of an endpoint it is; none if no endpoint is to blame.
+    pub(super) fn failure(&self) -> Option<EndpointFailure> {
+        Some(match self {
+            Self::Full | Self::NoEndpoint(_) | Self::ClientBody(_) => return None,
+            Self::Connect(error) => return error.failure(),
+            Self::Timeout => EndpointFailure::ResponseTimeout,
+            Self::BadResponse(bad) => match bad {
+                BadResponse::Broken(_) if self.tls_failure().is_some() => EndpointFailure::Tls,
+                BadResponse::Closed | BadResponse::Broken(_) | BadResponse::Stream(_) => {
+                    EndpointFailure::Closed
+                }
+                BadResponse::Head(_) => EndpointFailure::Malformed,
+                BadResponse::Body(error) => return error.failure(),
+            },
+        })
+    }
+
     /// What went wrong in TLS, if that ended the connection: some servers refuse a client's certificate
     /// only after the handshake.
     pub(super) fn tls_failure(&self) -> Option<TlsFailure> {
@@ -141,23 +210,32 @@ impl ForwardError {
     }
 
     /// Says why in a few words, for the log.
-    fn cause(&self) -> String {
+    pub(super) fn cause(&self) -> String {
         match self {
-            Self::NoEndpoint(None) => "no endpoint".into(),
-            Self::NoEndpoint(Some(error)) | Self::Connect(error) => error.cause(),
+            Self::Full => "max_requests".into(),
+            Self::NoEndpoint(why) => why.to_string(),
+            Self::Connect(error) => error.cause(),
             Self::Timeout => "no answer in time".into(),
             Self::ClientBody(error) => error.to_string(),
+            Self::BadResponse(BadResponse::Body(error)) => error.cause(),
+            Self::BadResponse(BadResponse::Broken(error)) => plain(error),
             Self::BadResponse(error) => error.to_string(),
         }
     }
 }
 
+/// Says in a few words what the system said.
+pub(super) fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::Other => error.to_string(),
+        _ if error.get_ref().is_some() => error.to_string(),
+        kind => kind.to_string(),
+    }
+}
+
 impl From<ConnectError> for ForwardError {
     fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::Resolve { .. } => Self::NoEndpoint(Some(error)),
-            _ => Self::Connect(error),
-        }
+        Self::Connect(error)
     }
 }
 

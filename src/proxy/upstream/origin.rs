@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +13,19 @@ use tokio::net::TcpStream;
 
 use super::connecting::{Attempt, Link};
 use super::endpoints::EndpointState;
+use super::error::plain;
 use super::http1::Connection;
 use super::http2::{self, Slot, StreamError};
 use super::stream::Stream;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
-use crate::snapshot::{self, Endpoint, HttpUpstream, UpstreamTls};
+use crate::snapshot::{self, HttpUpstream, UpstreamTls};
 use crate::tls::{ALPN_HTTP1, ClientTls};
 
 /// An endpoint, how to reach it, and its idle connections.
+#[derive(Debug)]
 pub(super) struct Origin {
-    endpoint: Endpoint,
+    pub(super) state: Arc<EndpointState>,
     /// The endpoint's authority as the value of a Host field.
     pub(super) host: HeaderValue,
     /// The scheme of its resources, over HTTP/2.
@@ -33,10 +34,6 @@ pub(super) struct Origin {
     tls: Option<(UpstreamTls, ServerName<'static>)>,
     /// The same for connections that must speak HTTP/1.1.
     tls_http1: Option<ClientTls>,
-    /// Whether it fails, for the log.
-    state: Arc<EndpointState>,
-    /// The endpoint's addresses when it was last looked up.
-    resolved: RefCell<Option<Resolved>>,
     idle: RefCell<Vec<Idle>>,
     /// Connections over HTTP/2, with streams or without.
     shared: RefCell<Vec<Rc<http2::Connection>>>,
@@ -63,11 +60,7 @@ pub(super) enum Protocol {
     Http2,
 }
 
-struct Resolved {
-    addresses: Rc<[SocketAddr]>,
-    until: Timestamp,
-}
-
+#[derive(Debug)]
 struct Idle {
     connection: Connection<Stream>,
     until: Timestamp,
@@ -76,35 +69,27 @@ struct Idle {
 /// Why there is no new connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The endpoint's name has no address.
-    #[error("{host} does not resolve")]
-    Resolve {
-        /// The endpoint's host.
-        host: Box<str>,
-        /// What the resolver said.
-        source: Arc<io::Error>,
-    },
     /// No address accepted in time.
-    #[error("cannot connect to {authority}")]
+    #[error("cannot connect to {endpoint}")]
     Connect {
-        /// The endpoint's host and port.
-        authority: Box<str>,
+        /// The endpoint.
+        endpoint: Arc<str>,
         /// What the last address answered; `TimedOut` if `connect_timeout` was over.
         source: Arc<io::Error>,
     },
     /// There is a connection, but no TLS on it.
-    #[error("no TLS with {authority}")]
+    #[error("no TLS with {endpoint}")]
     Tls {
-        /// The endpoint's host and port.
-        authority: Box<str>,
+        /// The endpoint.
+        endpoint: Arc<str>,
         /// Why.
         source: TlsFailure,
     },
     /// There is a connection, but no HTTP/2 on it.
-    #[error("no HTTP/2 with {authority}")]
+    #[error("no HTTP/2 with {endpoint}")]
     Http2 {
-        /// The endpoint's host and port.
-        authority: Box<str>,
+        /// The endpoint.
+        endpoint: Arc<str>,
         /// Why.
         source: Arc<StreamError>,
     },
@@ -112,11 +97,11 @@ pub enum ConnectError {
 
 impl Origin {
     pub(super) fn new(
-        endpoint: Endpoint,
+        state: &Arc<EndpointState>,
         tls: Option<&UpstreamTls>,
-        state: Arc<EndpointState>,
         now: Rc<Cell<Timestamp>>,
     ) -> Self {
+        let endpoint = &state.endpoint;
         let named = |tls: &UpstreamTls| {
             let own = || ServerName::try_from(String::from(&*endpoint.host));
             let name = tls.server_name.clone().map_or_else(own, Ok);
@@ -139,9 +124,7 @@ impl Origin {
             }),
             host: HeaderValue::from_str(endpoint.authority.as_str())
                 .expect("an authority has no character that a field value cannot have"),
-            endpoint,
-            state,
-            resolved: RefCell::default(),
+            state: Arc::clone(state),
             idle: RefCell::default(),
             shared: RefCell::default(),
             attempt: RefCell::default(),
@@ -150,23 +133,13 @@ impl Origin {
     }
 
     /// Whether it is this endpoint, with connections that are encrypted in this way.
-    pub(super) fn is_same(&self, endpoint: &Endpoint, tls: Option<&UpstreamTls>) -> bool {
-        self.endpoint == *endpoint && self.tls.as_ref().map(|(own, _)| own) == tls
+    pub(super) fn is_same(&self, state: &Arc<EndpointState>, tls: Option<&UpstreamTls>) -> bool {
+        Arc::ptr_eq(&self.state, state) && self.tls.as_ref().map(|(own, _)| own) == tls
     }
 
-    /// Returns host and port as the file has them.
-    pub(super) fn authority(&self) -> &str {
-        self.endpoint.authority.as_str()
-    }
-
-    /// Notes that a request was answered.
+    /// Notes that a request was answered to its end.
     pub(super) fn answered(&self) {
         self.state.answered(self.now.get());
-    }
-
-    /// Notes that a request failed here.
-    pub(super) fn failed(&self, cause: &str) {
-        self.state.failed(cause, self.now.get());
     }
 
     /// Drops connections that have been idle for too long or were closed by the origin.
@@ -178,9 +151,8 @@ impl Origin {
     }
 
     /// Connects to the first of the endpoint's addresses that accepts.
-    pub(super) async fn dial(&self) -> Result<TcpStream, ConnectError> {
-        let addresses = self.addresses().await?;
-        let stream = TcpStream::connect(&*addresses).await;
+    pub(super) async fn connect(&self) -> Result<TcpStream, ConnectError> {
+        let stream = TcpStream::connect(&*self.state.addresses).await;
         stream
             .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
             .map_err(|error| self.unreachable(error))
@@ -205,49 +177,22 @@ impl Origin {
 
     pub(super) fn no_tls(&self, source: TlsFailure) -> ConnectError {
         ConnectError::Tls {
-            authority: self.authority().into(),
+            endpoint: Arc::clone(&self.state.name),
             source,
         }
     }
 
     pub(super) fn no_http2(&self, source: StreamError) -> ConnectError {
         ConnectError::Http2 {
-            authority: self.authority().into(),
+            endpoint: Arc::clone(&self.state.name),
             source: source.into(),
         }
     }
 
-    /// Looks up the endpoint's host, at most once per [`RESOLVE_EVERY`] while it accepts.
-    async fn addresses(&self) -> Result<Rc<[SocketAddr]>, ConnectError> {
-        let Endpoint { host, port, .. } = &self.endpoint;
-        if let Ok(address) = host.parse::<IpAddr>() {
-            return Ok(Rc::new([SocketAddr::new(address, *port)]));
-        }
-        if let Some(resolved) = &*self.resolved.borrow()
-            && resolved.until > self.now.get()
-        {
-            return Ok(Rc::clone(&resolved.addresses));
-        }
-        let found = tokio::net::lookup_host((&**host, *port)).await;
-        let addresses: Rc<[_]> = found
-            .map_err(|source| ConnectError::Resolve {
-                host: host.clone(),
-                source: source.into(),
-            })?
-            .collect();
-        *self.resolved.borrow_mut() = Some(Resolved {
-            addresses: Rc::clone(&addresses),
-            until: self.now.get() + Micros::from(RESOLVE_EVERY),
-        });
-        Ok(addresses)
-    }
-
-    /// Makes the error of an endpoint that does not accept; its name may have moved, so it is
-    /// looked up again.
+    /// Makes the error of an endpoint that does not accept.
     pub(super) fn unreachable(&self, source: io::Error) -> ConnectError {
-        self.resolved.take();
         ConnectError::Connect {
-            authority: self.authority().into(),
+            endpoint: Arc::clone(&self.state.name),
             source: source.into(),
         }
     }
@@ -267,7 +212,7 @@ impl Origin {
     /// Returns what a request may be sent in that asks for an upgrade, or does not.
     pub(super) fn offer(&self, is_upgrade: bool) -> Offer {
         // An endpoint that speaks HTTP/2 alone is not asked for an upgrade.
-        match self.endpoint.scheme {
+        match self.state.endpoint.scheme {
             snapshot::Scheme::Https if is_upgrade => Offer::Http1,
             _ => Offer::Any,
         }
@@ -290,7 +235,7 @@ impl Origin {
 
     /// Returns what a connection speaks that has just been made.
     pub(super) fn protocol(&self, stream: &Stream, offer: Offer) -> Protocol {
-        let protocol = match self.endpoint.scheme {
+        let protocol = match self.state.endpoint.scheme {
             snapshot::Scheme::H2c => Protocol::Http2,
             _ if stream.has_chosen_http2() => Protocol::Http2,
             _ => Protocol::Http1,
@@ -371,11 +316,7 @@ impl ConnectError {
     /// Says why in a few words, for the log.
     pub(super) fn cause(&self) -> String {
         match self {
-            Self::Resolve { source, .. } => format!("name does not resolve: {source}"),
-            Self::Connect { source, .. } => match source.kind() {
-                io::ErrorKind::Other => source.to_string(),
-                kind => kind.to_string(),
-            },
+            Self::Connect { source, .. } => plain(source),
             Self::Tls { source, .. } => source.to_string(),
             Self::Http2 { source, .. } => format!("no HTTP/2: {source}"),
         }
@@ -383,7 +324,7 @@ impl ConnectError {
 
     pub(super) fn is_out_of_descriptors(&self) -> bool {
         match self {
-            Self::Resolve { source, .. } | Self::Connect { source, .. } => {
+            Self::Connect { source, .. } => {
                 matches!(source.raw_os_error(), Some(ENFILE | EMFILE))
             }
             Self::Tls { .. } | Self::Http2 { .. } => false,
@@ -395,6 +336,3 @@ impl ConnectError {
 const ENFILE: i32 = 23;
 /// The process has no more descriptors; the same number on every Unix.
 const EMFILE: i32 = 24;
-
-/// How long an endpoint's addresses are used before they are looked up again.
-const RESOLVE_EVERY: Duration = Duration::from_secs(30);

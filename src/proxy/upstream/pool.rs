@@ -1,57 +1,41 @@
 //! The connections to origins that one worker keeps for the next request.
 //!
 //! Each endpoint of an upstream has a stack of idle connections, the one used last on top, bounded
-//! in number and in time. Stacks belong to the endpoint, not to the snapshot: the first request
-//! after a reload takes over the stacks of endpoints that are still there, and [`Pools::sweep`]
-//! drops those that no snapshot names any more. The number of connections in use is not bounded
-//! here.
+//! in number and in time. Stacks belong to the endpoint, not to the snapshot: when the endpoints of an
+//! upstream change, those that stay keep theirs, and [`Pools::sweep`] drops those that no snapshot
+//! names any more. The number of connections in use is not bounded here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 
+use super::balance::Origins;
 use super::connecting::Link;
 use super::due::Due;
-use super::endpoints::Endpoints;
+use super::endpoints::UpstreamState;
 use super::http1::{Buffers, Connection};
 use super::http2::{self, StreamError};
 use super::origin::{ConnectError, Offer, Origin, Protocol};
 use super::stream::Stream;
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::fault::TlsFailure;
-use crate::proxy::deadline::{Elapsed, Sweep};
-use crate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream};
+use crate::proxy::deadline::{Deadline, Sweep};
+use crate::snapshot::{HttpUpstream, Scheme};
 
 /// The upstream connections of one worker.
 pub struct Pools {
     sweep: Rc<Sweep>,
-    /// Which endpoints fail, as the whole process knows.
-    states: Arc<Endpoints>,
+    pub(super) clock: Clock,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
     buffers: Rc<Buffers>,
     /// By the upstream's address, which is not used again while `Origins` holds the upstream. There
     /// are few, and a search costs less than a hash.
-    upstreams: RefCell<BTreeMap<*const Upstream, Rc<Origins>>>,
-}
-
-/// The endpoints of an upstream as one snapshot has them.
-pub(super) struct Origins {
-    upstream: Arc<Upstream>,
-    pub(super) endpoints: Vec<Rc<Origin>>,
-    /// Requests so far, so that endpoints take turns.
-    turns: Cell<usize>,
-}
-
-/// A connection as it was made.
-enum Connected {
-    Http1(Stream),
-    Http2(http2::Connection),
+    upstreams: RefCell<BTreeMap<*const UpstreamState, Rc<Origins>>>,
 }
 
 /// Where a connection in use goes afterwards.
@@ -63,118 +47,120 @@ pub(super) struct Lease {
 
 impl Pools {
     /// Makes the pools of a worker whose deadlines are `sweep`'s.
-    pub fn new(sweep: Rc<Sweep>, now: Timestamp, states: Arc<Endpoints>) -> Self {
+    pub fn new(sweep: Rc<Sweep>, clock: Clock) -> Self {
         Self {
             sweep,
-            states,
-            now: Rc::new(Cell::new(now)),
+            now: Rc::new(Cell::new(clock.now())),
+            clock,
             buffers: Rc::default(),
             upstreams: RefCell::default(),
         }
     }
 
-    /// Closes what has been idle for too long at `now`, and forgets upstreams that no snapshot
+    /// Closes what has been idle for too long at `now`, and forgets endpoints that no snapshot
     /// names any more.
     pub fn sweep(&self, now: Timestamp) {
         self.now.set(now);
-        self.upstreams.borrow_mut().retain(|_, origins| {
-            for origin in &origins.endpoints {
+        let mut upstreams = self.upstreams.borrow_mut();
+        upstreams.retain(|_, origins| {
+            origins.report_requests();
+            for origin in origins.iter() {
                 origin.retire(now);
             }
             Arc::strong_count(&origins.upstream) > 1
         });
+        // Endpoints that have left are not used until the next request finds out.
+        let left: Vec<_> = upstreams
+            .values()
+            .filter(|it| !it.is_current())
+            .cloned()
+            .collect();
+        drop(upstreams);
+        for origins in left {
+            self.origins(&origins.upstream);
+        }
     }
 
     /// Counts the idle connections.
     pub fn idle(&self) -> usize {
         let upstreams = self.upstreams.borrow();
-        let origins = upstreams.values().flat_map(|origins| &origins.endpoints);
+        let origins = upstreams.values().flat_map(|origins| origins.iter());
         origins.map(|origin| origin.idle()).sum()
     }
 
-    /// Finds the origins of `upstream`, whose kind is `http`.
-    pub(super) fn origins(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Rc<Origins> {
-        if let Some(origins) = self.upstreams.borrow().get(&Arc::as_ptr(upstream)) {
+    /// Finds the endpoints of `upstream` as they are now.
+    pub(super) fn origins(&self, upstream: &Arc<UpstreamState>) -> Rc<Origins> {
+        if let Some(origins) = self.upstreams.borrow().get(&Arc::as_ptr(upstream))
+            && origins.is_current()
+        {
             return Rc::clone(origins);
         }
-        let origins = Rc::new(self.adopt(upstream, http));
-        self.upstreams
-            .borrow_mut()
-            .insert(Arc::as_ptr(upstream), Rc::clone(&origins));
+        let origins = Rc::new(self.adopt(upstream));
+        let mut upstreams = self.upstreams.borrow_mut();
+        if let Some(old) = upstreams.insert(Arc::as_ptr(upstream), Rc::clone(&origins)) {
+            old.report_requests();
+        }
         origins
     }
 
     /// Makes the origins of `upstream`; those that an upstream of this name already has are taken
     /// over.
-    fn adopt(&self, upstream: &Arc<Upstream>, http: &HttpUpstream) -> Origins {
+    fn adopt(&self, upstream: &Arc<UpstreamState>) -> Origins {
         let upstreams = self.upstreams.borrow();
         let known: Vec<_> = upstreams
             .values()
-            .filter(|known| known.upstream.name == upstream.name)
-            .flat_map(|known| &known.endpoints)
+            .filter(|known| known.upstream.name() == upstream.name())
+            .flat_map(|known| known.iter())
             .collect();
-        let origin = |endpoint: &Endpoint| {
-            let tls = http
-                .tls
-                .as_ref()
-                .filter(|_| endpoint.scheme == Scheme::Https);
+        // The version is read first: endpoints that change meanwhile are looked at again.
+        let version = upstream.version();
+        let members = Arc::clone(&upstream.members());
+        let list = members.list.iter().map(|member| {
+            let endpoint = &member.state.endpoint;
+            let tls = upstream.http().tls.as_ref();
+            let tls = tls.filter(|_| endpoint.scheme == Scheme::Https);
             // What was encrypted in another way is not used any more.
-            let same = known.iter().find(|origin| origin.is_same(endpoint, tls));
-            same.map_or_else(
-                || {
-                    let state = (self.states).state(&upstream.name, endpoint.authority.as_str());
-                    let now = Rc::clone(&self.now);
-                    Rc::new(Origin::new(endpoint.clone(), tls, state, now))
-                },
+            let same = known
+                .iter()
+                .find(|origin| origin.is_same(&member.state, tls));
+            let origin = same.map_or_else(
+                || Rc::new(Origin::new(&member.state, tls, Rc::clone(&self.now))),
                 |origin| Rc::clone(origin),
-            )
-        };
-        Origins {
-            upstream: Arc::clone(upstream),
-            endpoints: http.endpoints.iter().map(origin).collect(),
-            turns: Cell::new(0),
-        }
+            );
+            (origin, member.weight)
+        });
+        Origins::new(upstream, version, list, Rc::clone(&self.now))
     }
 
-    /// Opens a connection to `origin`, and takes it for one request.
-    pub(super) async fn connect(
+    /// Returns a deadline that is not armed.
+    pub(super) fn deadline(&self) -> Rc<Deadline> {
+        self.sweep.deadline()
+    }
+
+    /// Speaks the protocol of a connection to `origin` that has just been made, and takes it for one
+    /// request. What takes too long is noted in `late`, before it begins.
+    pub(super) async fn open(
         &self,
         origin: &Origin,
+        tcp: TcpStream,
         http: &HttpUpstream,
         offer: Offer,
+        late: &Cell<Option<ConnectError>>,
     ) -> Result<Link, ConnectError> {
-        let deadline = self.sweep.deadline();
-        // What is late if time is over.
-        let late = Cell::new(None);
-        let connecting = async {
-            let tcp = self.dial_or_make_room(origin).await?;
-            late.set(Some(origin.no_tls(TlsFailure::Timeout)));
-            let stream = origin.secured(tcp, offer).await?;
-            match origin.protocol(&stream, offer) {
-                Protocol::Http1 => Ok(Connected::Http1(stream)),
-                Protocol::Http2 => {
-                    late.set(Some(origin.no_http2(StreamError::Timeout)));
-                    let begun = http2::Connection::begin(stream, self.sweep.deadline()).await;
-                    begun
-                        .map(Connected::Http2)
-                        .map_err(|no| match no.tls_failure {
-                            Some(failure) => origin.no_tls(failure),
-                            None => origin.no_http2(no.error),
-                        })
-                }
-            }
-        };
-        let connected = deadline.within(http.connect_timeout, connecting).await;
-        let connected = connected.unwrap_or_else(|Elapsed| {
-            let unreachable = || origin.unreachable(io::ErrorKind::TimedOut.into());
-            Err(late.take().unwrap_or_else(unreachable))
-        })?;
-        match connected {
-            Connected::Http1(stream) => {
-                let buffers = Rc::clone(&self.buffers);
+        late.set(Some(origin.no_tls(TlsFailure::Timeout)));
+        let stream = origin.secured(tcp, offer).await?;
+        match origin.protocol(&stream, offer) {
+            Protocol::Http1 => {
+                let (deadline, buffers) = (self.sweep.deadline(), Rc::clone(&self.buffers));
                 Ok(Link::Http1(Connection::new(stream, deadline, buffers)))
             }
-            Connected::Http2(connection) => {
+            Protocol::Http2 => {
+                late.set(Some(origin.no_http2(StreamError::Timeout)));
+                let begun = http2::Connection::begin(stream, self.sweep.deadline()).await;
+                let connection = begun.map_err(|no| match no.tls_failure {
+                    Some(failure) => origin.no_tls(failure),
+                    None => origin.no_http2(no.error),
+                })?;
                 let slot = origin.share(connection, http);
                 let closed = || origin.no_http2(StreamError::Closed);
                 slot.map(Link::Http2).ok_or_else(closed)
@@ -187,28 +173,19 @@ impl Pools {
         Rc::new(Due::new(self.sweep.deadline()))
     }
 
-    /// Dials; if the process is out of descriptors, closes this worker's idle connections and dials
-    /// again.
-    async fn dial_or_make_room(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
-        let dialled = origin.dial().await;
-        if !matches!(&dialled, Err(error) if error.is_out_of_descriptors()) {
-            return dialled;
+    /// Connects to an endpoint; if the process is out of descriptors, closes this worker's idle
+    /// connections and connects again.
+    pub(super) async fn connect_tcp(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
+        let connected = origin.connect().await;
+        if !matches!(&connected, Err(error) if error.is_out_of_descriptors()) {
+            return connected;
         }
         for origins in self.upstreams.borrow().values() {
-            for origin in &origins.endpoints {
+            for origin in origins.iter() {
                 origin.close_idle();
             }
         }
-        origin.dial().await
-    }
-}
-
-impl Origins {
-    /// Begins a turn: yields endpoints in the order in which a request tries them, again and again.
-    pub(super) fn turn(&self) -> impl Iterator<Item = &Rc<Origin>> {
-        let turn = self.turns.get();
-        self.turns.set(turn.wrapping_add(1));
-        (turn..).map_while(|at| self.endpoints.get(at.checked_rem(self.endpoints.len())?))
+        origin.connect().await
     }
 }
 

@@ -1,6 +1,6 @@
 //! A worker's upstream side between a test and an origin whose every byte the test writes.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -18,11 +18,9 @@ use tokio::sync::mpsc;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::metrics::Metrics;
 use tollgate::proxy::deadline::Sweep;
-use tollgate::proxy::upstream::Pools;
-use tollgate::proxy::upstream::UploadBody;
-use tollgate::proxy::upstream::UpstreamBody;
 use tollgate::proxy::upstream::{
-    self, ForwardError, HostField, Meter, Terms, UpstreamAnswer, UpstreamFailure,
+    self, Attempts, Endpoints, ForwardError, HostField, Meter, Pools, Terms, UploadBody,
+    UpstreamAnswer, UpstreamBody, UpstreamFailure,
 };
 use tollgate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 
@@ -47,9 +45,10 @@ pub struct Gateway {
     pub pools: Pools,
     pub upstream: Arc<Upstream>,
     pub terms: Terms,
-    pub metrics: Metrics,
-    /// Whether an origin may have seen the latest request.
-    pub is_sent: Cell<bool>,
+    pub metrics: Arc<Metrics>,
+    pub endpoints: Arc<Endpoints>,
+    /// Those of the latest request.
+    pub attempts: RefCell<Rc<Attempts>>,
     sweep: Rc<Sweep>,
     clock: Clock,
 }
@@ -64,17 +63,20 @@ impl Gateway {
         let start = Timestamp(1_000_000);
         let clock = Clock::manual(start);
         let sweep = Rc::new(Sweep::new(clock.clone()));
+        let metrics = Arc::new(Metrics::new(1));
         Self {
-            pools: Pools::new(Rc::clone(&sweep), start, Arc::default()),
+            pools: Pools::new(Rc::clone(&sweep), clock.clone()),
+            endpoints: Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics))),
             upstream: upstream(addresses, change),
             terms: Terms {
                 response_timeout: Duration::from_secs(30),
                 body_timeout: Some(Duration::from_mins(1)),
                 host: HostField::Client,
                 is_upgrade: false,
+                hash: None,
             },
-            metrics: Metrics::new(1),
-            is_sent: Cell::new(false),
+            metrics,
+            attempts: RefCell::default(),
             sweep,
             clock,
         }
@@ -99,20 +101,19 @@ impl Gateway {
         &self,
         request: Request<impl UploadBody>,
     ) -> Result<Response<UpstreamBody>, UpstreamFailure> {
-        let UpstreamKind::Http(http) = &self.upstream.kind else {
-            unreachable!("tests have origins")
-        };
-        let (pools, upstream) = (&self.pools, &self.upstream);
+        let states = self.endpoints.adopt(&[Arc::clone(&self.upstream)]);
+        let state = states[0].as_ref().expect("tests have origins");
+        let attempts = Rc::<Attempts>::default();
+        self.attempts.replace(Rc::clone(&attempts));
         let terms = &Terms {
             is_upgrade: request.headers().contains_key("upgrade"),
             ..self.terms
         };
         let meter = Meter {
-            metrics: &self.metrics.upstream(&upstream.name),
+            metrics: &self.metrics.upstream(&self.upstream.name),
             worker: self.metrics.worker(0),
-            is_sent: &self.is_sent,
         };
-        let sent = upstream::send(pools, upstream, http, request, terms, meter).await;
+        let sent = upstream::send(&self.pools, state, request, terms, meter, &attempts).await;
         sent.map(|response| {
             response.map(|received| match received {
                 UpstreamAnswer::Body(body) => body,

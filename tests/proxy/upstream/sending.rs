@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::join;
-use tollgate::proxy::upstream::ForwardError;
+use tollgate::proxy::upstream::{ForwardError, NameTable, NoEndpoint, Resolver};
 
 use super::harness::{Gateway, OK, Origin, data, get, read, request, stream, text, worker};
 
@@ -28,8 +28,13 @@ fn name_without_an_address_is_no_endpoint() {
         let gateway = Gateway::with(&[([127, 0, 0, 1], 1).into()], |http| {
             http.endpoints[0].host = "no-such-host.invalid".into();
         });
-        let error = gateway.send(get("/")).await.err();
-        assert!(matches!(error, Some(ForwardError::NoEndpoint(Some(_)))));
+        gateway
+            .endpoints
+            .resolve_by(Resolver::Table(NameTable::default()));
+        let looked_up = async { gateway.endpoints.tick() };
+        let (answer, ()) = join!(gateway.send(get("/")), looked_up);
+        let why = NoEndpoint::Unresolved("no such name".into());
+        assert!(matches!(answer.err(), Some(ForwardError::NoEndpoint(it)) if it == why));
     });
 }
 

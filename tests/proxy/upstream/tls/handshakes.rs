@@ -6,7 +6,7 @@ use tokio::join;
 use tollgate::proxy::upstream::{ForwardError, UpstreamBodyError};
 
 use super::origin::{CA, GATEWAY, SecureOrigin, Server, encrypt, tls, trusting};
-use crate::upstream::harness::{Gateway, OK, get, read, upstream, worker};
+use crate::upstream::harness::{Gateway, OK, get, read, request, text, upstream, worker};
 
 const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
@@ -142,7 +142,8 @@ fn connection_that_closes_without_an_answer_is_a_bad_response() {
     worker(async {
         let origin = SecureOrigin::new(&Server::default()).await;
         let gateway = trusting(&origin);
-        let (answer, ()) = join!(gateway.send(get("/")), async {
+        let post = request("POST", "/", text(""));
+        let (answer, ()) = join!(gateway.send(post), async {
             let mut wire = origin.accept().await;
             wire.head().await;
         });

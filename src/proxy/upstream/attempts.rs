@@ -1,0 +1,160 @@
+//! What is known of one request's way through the endpoints of its upstream. It lives as long as the
+//! answer: only its end shows whether the endpoint works.
+
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
+
+use super::balance::Origins;
+use super::endpoints::Permit;
+use super::error::UpstreamBodyError;
+use super::origin::Origin;
+use crate::clock::{Micros, Timestamp};
+use crate::fault::EndpointFailure;
+use crate::metrics::WorkerIndex;
+
+/// The attempts to have one request answered.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    /// Whether an origin may have seen some of the request.
+    pub(super) is_sent: Cell<bool>,
+    count: Cell<u32>,
+    /// When the first one began.
+    began: Cell<Timestamp>,
+    took: Cell<Option<Micros>>,
+    latest: RefCell<Option<Visit>>,
+    /// Why the answer broke off, if it did.
+    cause: RefCell<Option<Box<str>>>,
+    /// Its place among those that the upstream may have at once.
+    pub(super) permit: RefCell<Option<Permit>>,
+}
+
+/// A request at an endpoint, until its answer has ended.
+#[derive(Debug)]
+struct Visit {
+    origins: Rc<Origins>,
+    origin: Rc<Origin>,
+    worker: WorkerIndex,
+    began: Timestamp,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// There is no head yet.
+    Waiting,
+    /// There is a head, and nothing has failed since.
+    Answered,
+    Failed,
+}
+
+impl Attempts {
+    /// Whether an origin may have seen some of the request.
+    pub fn is_sent(&self) -> bool {
+        self.is_sent.get()
+    }
+
+    /// Returns how many there were.
+    pub fn count(&self) -> u32 {
+        self.count.get()
+    }
+
+    /// Returns the time from the first one to the head of the answer, if it came.
+    pub fn took(&self) -> Option<Micros> {
+        self.took.get()
+    }
+
+    /// Returns the endpoint of the latest one.
+    pub fn endpoint(&self) -> Option<Ref<'_, str>> {
+        Ref::filter_map(self.latest.borrow(), |latest| {
+            latest.as_ref().map(|visit| &*visit.origin.state.name)
+        })
+        .ok()
+    }
+
+    /// Returns why the answer broke off, if it did and the upstream is to blame.
+    pub fn cause(&self) -> Option<Ref<'_, str>> {
+        Ref::filter_map(self.cause.borrow(), Option::as_deref).ok()
+    }
+
+    /// Notes that the answer broke off behind its head.
+    pub fn broke_off(&self, error: &UpstreamBodyError) {
+        if let Some(failure) = error.failure() {
+            let cause = error.cause().into_boxed_str();
+            self.failed(failure, &cause);
+            self.cause.replace(Some(cause));
+        }
+    }
+
+    /// Begins one.
+    pub(super) fn begin(
+        &self,
+        origins: &Rc<Origins>,
+        origin: &Rc<Origin>,
+        worker: WorkerIndex,
+        now: Timestamp,
+    ) {
+        if self.count.replace(self.count.get() + 1) == 0 {
+            self.began.set(now);
+        }
+        let visit = Visit::begin(origins, origin, worker, now);
+        self.latest.replace(Some(visit));
+    }
+
+    /// Notes that another endpoint than `origin`, if it is one, takes the request of the latest one.
+    pub(super) fn move_to(&self, origin: &Rc<Origin>) {
+        let mut latest = self.latest.borrow_mut();
+        if let Some(visit) = latest.take_if(|visit| !Rc::ptr_eq(&visit.origin, origin)) {
+            let moved = Visit::begin(&visit.origins, origin, visit.worker, visit.began);
+            *latest = Some(moved);
+        }
+    }
+
+    /// Notes the head of the answer.
+    pub(super) fn answered(&self, now: Timestamp) {
+        self.took.set(Some(now.since(self.began.get())));
+        if let Some(visit) = &mut *self.latest.borrow_mut() {
+            visit.outcome = Outcome::Answered;
+            let metrics = &visit.origin.state.metrics;
+            metrics.responded(visit.worker, now.since(visit.began));
+        }
+    }
+
+    /// Notes that the latest one failed, by the fault of its endpoint.
+    pub(super) fn failed(&self, failure: EndpointFailure, cause: &str) {
+        if let Some(visit) = &mut *self.latest.borrow_mut() {
+            visit.outcome = Outcome::Failed;
+            visit
+                .origins
+                .failed(&visit.origin, failure, cause, visit.worker);
+        }
+    }
+}
+
+impl Visit {
+    fn begin(
+        origins: &Rc<Origins>,
+        origin: &Rc<Origin>,
+        worker: WorkerIndex,
+        began: Timestamp,
+    ) -> Self {
+        origin.state.metrics.began(worker);
+        origins.began(origin);
+        Self {
+            origins: Rc::clone(origins),
+            origin: Rc::clone(origin),
+            worker,
+            began,
+            outcome: Outcome::Waiting,
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.origin.state.metrics.ended(self.worker);
+        self.origins.ended(&self.origin);
+        if self.outcome == Outcome::Answered {
+            self.origin.answered();
+        }
+    }
+}

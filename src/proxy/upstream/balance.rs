@@ -1,0 +1,242 @@
+//! Where a request goes: the endpoints of an upstream as one worker sees them, and which is next.
+//!
+//! Of the endpoints that are available, those that the request has not tried come first. If there is
+//! none that is available, ejections do not count; if checks say that all fail, there is none.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::endpoints::UpstreamState;
+use super::origin::Origin;
+use crate::chance;
+use crate::clock::Timestamp;
+use crate::fault::EndpointFailure;
+use crate::metrics::WorkerIndex;
+use crate::snapshot::Balance;
+
+/// The endpoints of an upstream as one worker sees them.
+#[derive(Debug)]
+pub(super) struct Origins {
+    pub(super) upstream: Arc<UpstreamState>,
+    /// Which endpoints these are, of those that the upstream has had.
+    version: u64,
+    list: Box<[Candidate]>,
+    counts_requests: bool,
+    /// Requests since the budget of retries was last told.
+    requests: Cell<u64>,
+    now: Rc<Cell<Timestamp>>,
+}
+
+/// An endpoint that may be chosen.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) origin: Rc<Origin>,
+    pub(super) weight: u32,
+    /// How far it is behind its share, in weights; negative if it is ahead.
+    credit: Cell<i64>,
+}
+
+/// Endpoints that a request has tried.
+pub(super) type Tried = smallvec::SmallVec<[Rc<Origin>; 2]>;
+
+impl Origins {
+    pub(super) fn new(
+        upstream: &Arc<UpstreamState>,
+        version: u64,
+        list: impl Iterator<Item = (Rc<Origin>, u32)>,
+        now: Rc<Cell<Timestamp>>,
+    ) -> Self {
+        let list = list.map(|(origin, weight)| Candidate {
+            origin,
+            weight,
+            credit: Cell::new(0),
+        });
+        let origins = Self {
+            upstream: Arc::clone(upstream),
+            version,
+            list: list.collect(),
+            counts_requests: upstream.http().balance == Balance::LeastRequests,
+            requests: Cell::new(0),
+            now,
+        };
+        // Workers do not all begin with the same one, nor does this one after each change.
+        let weights: u64 = origins.list.iter().map(|one| u64::from(one.weight)).sum();
+        for _ in 0..chance::below(weights.clamp(1, BEGINNINGS_MAX)) {
+            origins.next_turn(&|_| true);
+        }
+        origins
+    }
+
+    /// Whether these are still the upstream's.
+    pub(super) fn is_current(&self) -> bool {
+        self.version == self.upstream.version()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Returns the endpoints.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Rc<Origin>> {
+        self.list.iter().map(|one| &one.origin)
+    }
+
+    /// Chooses the endpoint of a request that has tried some; `hash` says whose request it is, if that
+    /// decides.
+    pub(super) fn choose(&self, tried: &[Rc<Origin>], hash: Option<u64>) -> Option<&Rc<Origin>> {
+        if tried.is_empty() {
+            self.requests.set(self.requests.get() + 1);
+            if let [only] = &*self.list {
+                return only.origin.state.is_healthy().then_some(&only.origin);
+            }
+        }
+        let now = self.now.get();
+        let is_new = |it: &Candidate| !tried.iter().any(|one| Rc::ptr_eq(one, &it.origin));
+        let is_available = |it: &Candidate| it.origin.state.is_available(now);
+        let is_healthy = |it: &Candidate| it.origin.state.is_healthy();
+        let chosen = self
+            .choose_of(hash, &|it| is_available(it) && is_new(it))
+            .or_else(|| self.choose_of(hash, &is_available))
+            .or_else(|| self.choose_of(hash, &|it| is_healthy(it) && is_new(it)))
+            .or_else(|| self.choose_of(hash, &is_healthy));
+        chosen.map(|it| &it.origin)
+    }
+
+    /// Chooses another endpoint of the same name as `tried`, for a connection that is slow to come.
+    pub(super) fn choose_of_name(
+        &self,
+        tried: &[Rc<Origin>],
+        hash: Option<u64>,
+    ) -> Option<&Rc<Origin>> {
+        let now = self.now.get();
+        let name = &tried.first()?.state.endpoint;
+        let chosen = self.choose_of(hash, &|it| {
+            let state = &it.origin.state;
+            state.is_available(now)
+                && state.endpoint == *name
+                && !tried.iter().any(|one| Rc::ptr_eq(one, &it.origin))
+        });
+        chosen.map(|it| &it.origin)
+    }
+
+    fn choose_of(
+        &self,
+        hash: Option<u64>,
+        may_be: &dyn Fn(&Candidate) -> bool,
+    ) -> Option<&Candidate> {
+        match (&self.upstream.http().balance, hash) {
+            (Balance::LeastRequests, _) => self.less_busy_of_two(may_be),
+            (Balance::Hash(_), Some(hash)) => self.ranked_first(hash, may_be),
+            (Balance::RoundRobin | Balance::Hash(_), _) => self.next_turn(may_be),
+        }
+    }
+
+    /// Smooth weighted round-robin: in each turn every endpoint is credited its weight, and the one with
+    /// the most credit pays for all.
+    fn next_turn(&self, may_be: &dyn Fn(&Candidate) -> bool) -> Option<&Candidate> {
+        let mut total = 0;
+        let mut next: Option<&Candidate> = None;
+        for one in self.list.iter().filter(|one| may_be(one)) {
+            one.credit.set(one.credit.get() + i64::from(one.weight));
+            total += i64::from(one.weight);
+            if next.is_none_or(|next| one.credit > next.credit) {
+                next = Some(one);
+            }
+        }
+        let next = next?;
+        next.credit.set(next.credit.get() - total);
+        Some(next)
+    }
+
+    /// Draws two by their weights, and takes the one with fewer requests for its weight; of equals, the
+    /// one that was drawn first.
+    fn less_busy_of_two(&self, may_be: &dyn Fn(&Candidate) -> bool) -> Option<&Candidate> {
+        let first = self.draw(may_be)?;
+        let second = self.draw(&|one| !std::ptr::eq(one, first) && may_be(one));
+        let requests = |one: &Candidate| one.origin.state.requests.load(Relaxed) as u64;
+        Some(match second {
+            Some(second)
+                if requests(second) * u64::from(first.weight)
+                    < requests(first) * u64::from(second.weight) =>
+            {
+                second
+            }
+            _ => first,
+        })
+    }
+
+    fn draw(&self, may_be: &dyn Fn(&Candidate) -> bool) -> Option<&Candidate> {
+        let all = || self.list.iter().filter(|one| may_be(one));
+        let total: u64 = all().map(|one| u64::from(one.weight)).sum();
+        let mut drawn = chance::below(total.max(1));
+        all().find(|one| {
+            let is_it = drawn < u64::from(one.weight);
+            drawn = drawn.saturating_sub(one.weight.into());
+            is_it
+        })
+    }
+
+    /// Rendezvous hashing: each endpoint draws a lot from the request's hash and its own id, and the best
+    /// wins. So an endpoint that leaves moves only its own requests. Lots are exponentially distributed,
+    /// by the weights.
+    fn ranked_first(&self, hash: u64, may_be: &dyn Fn(&Candidate) -> bool) -> Option<&Candidate> {
+        let lot = |one: &Candidate| {
+            #[expect(clippy::cast_precision_loss, reason = "53 bits are left")]
+            let fraction = ((mix(hash ^ one.origin.state.id) >> 11) as f64 + 0.5) / TWO_TO_53;
+            f64::from(one.weight) / -fraction.ln()
+        };
+        let lots = self.list.iter().filter(|one| may_be(one));
+        let lots = lots.map(|one| (lot(one), one));
+        let best = lots.max_by(|(one, _), (other, _)| one.total_cmp(other));
+        best.map(|(_, one)| one)
+    }
+
+    /// Notes that a request begins at `origin`.
+    pub(super) fn began(&self, origin: &Origin) {
+        if self.counts_requests {
+            origin.state.requests.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes that a request has ended at `origin`.
+    pub(super) fn ended(&self, origin: &Origin) {
+        if self.counts_requests {
+            origin.state.requests.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Notes that a request failed at `origin`.
+    pub(super) fn failed(
+        &self,
+        origin: &Origin,
+        failure: EndpointFailure,
+        cause: &str,
+        worker: WorkerIndex,
+    ) {
+        let now = self.now.get();
+        (self.upstream).failed(&origin.state, failure, cause, now, worker);
+    }
+
+    /// Tells the budget of retries how many requests there were.
+    pub(super) fn report_requests(&self) {
+        let requests = self.requests.take();
+        if requests > 0 {
+            self.upstream.add_requests(requests, self.now.get());
+        }
+    }
+}
+
+/// Spreads a number over 64 bits: the finalizer of splitmix64 (Steele, Lea, Flood 2014).
+fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// At how many places of the order a worker may begin.
+const BEGINNINGS_MAX: u64 = 1024;
+
+const TWO_TO_53: f64 = 9_007_199_254_740_992.0;

@@ -1,0 +1,164 @@
+//! Active checks: each endpoint of an upstream with `health.path` is asked for it now and then.
+//!
+//! One [`Checker`] per process runs on the control thread, with connections of its own that carry one
+//! check each. What it finds is in the endpoints' states, which all workers read. No limit counts a check.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{HOST, HeaderValue, USER_AGENT};
+use http::{Request, StatusCode};
+use http_body_util::Empty;
+
+use super::connecting::{Connected, Found};
+use super::endpoints::{Endpoints, UpstreamState};
+use super::error::ForwardError;
+use super::http1::Outgoing;
+use super::origin::{ConnectError, Offer, Origin};
+use super::pool::Pools;
+use super::sender::Sender;
+use super::{Attempts, HostField, Meter, Terms};
+use crate::clock::Clock;
+use crate::metrics::{Metrics, WorkerIndex};
+use crate::proxy::deadline::Sweep;
+use crate::snapshot::Health;
+
+/// Checks the endpoints of the upstreams in force.
+pub struct Checker {
+    endpoints: Arc<Endpoints>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    sweep: Rc<Sweep>,
+    pools: Pools,
+    worker: WorkerIndex,
+}
+
+/// Why a check failed.
+enum CheckError {
+    Connect(ConnectError),
+    Forward(ForwardError),
+    Status(StatusCode),
+    Elapsed,
+}
+
+impl Checker {
+    /// Checks `endpoints` by `clock`.
+    pub fn new(endpoints: Arc<Endpoints>, metrics: Arc<Metrics>, clock: Clock) -> Rc<Self> {
+        let sweep = Rc::new(Sweep::new(clock.clone()));
+        Rc::new(Self {
+            pools: Pools::new(Rc::clone(&sweep), clock.clone()),
+            worker: metrics.control(),
+            endpoints,
+            metrics,
+            clock,
+            sweep,
+        })
+    }
+
+    /// Begins the checks that are due; called a few times a second.
+    pub fn tick(self: &Rc<Self>) {
+        let now = self.clock.now();
+        self.sweep.sweep();
+        self.pools.sweep(now);
+        for upstream in self.endpoints.in_force() {
+            let Some(health) = &upstream.http().health else {
+                continue;
+            };
+            for origin in self.pools.origins(&upstream).iter() {
+                if origin.state.begin_check(health.interval, now) {
+                    let (checker, origin) = (Rc::clone(self), Rc::clone(origin));
+                    tokio::task::spawn_local(checker.check(Arc::clone(&upstream), origin));
+                }
+            }
+        }
+    }
+
+    async fn check(self: Rc<Self>, upstream: Arc<UpstreamState>, origin: Rc<Origin>) {
+        let Some(health) = &upstream.http().health else {
+            return;
+        };
+        let deadline = self.pools.deadline();
+        let asked = deadline.within(health.timeout, self.ask(&upstream, &origin, health));
+        let result = asked.await.unwrap_or(Err(CheckError::Elapsed));
+        origin.close_idle();
+        match result {
+            Err(CheckError::Connect(error)) if error.is_out_of_descriptors() => {
+                // Nothing is known of the endpoint.
+                origin.state.end_check();
+            }
+            result => {
+                let result = result.map_err(|error| error.cause());
+                let failed = result.as_ref().err().map(|cause| &**cause);
+                origin.state.checked(failed, health, self.worker);
+            }
+        }
+    }
+
+    /// Asks an endpoint once.
+    async fn ask(
+        &self,
+        upstream: &Arc<UpstreamState>,
+        origin: &Rc<Origin>,
+        health: &Health,
+    ) -> Result<(), CheckError> {
+        let http = upstream.http();
+        let tcp = self.pools.connect_tcp(origin).await;
+        let tcp = tcp.map_err(CheckError::Connect)?;
+        let late = Cell::new(None);
+        let opened = self.pools.open(origin, tcp, http, Offer::Any, &late).await;
+        let link = opened.map_err(CheckError::Connect)?;
+        let mut request = Request::new(Empty::<Bytes>::new());
+        *request.uri_mut() = health.path.clone().into();
+        let agent = HeaderValue::from_static("tollgate");
+        request.headers_mut().insert(USER_AGENT, agent);
+        if let Some(host) = &health.host {
+            request.headers_mut().insert(HOST, host.clone());
+        }
+        let metrics = self.metrics.upstream(upstream.name());
+        let sender = Sender {
+            pools: &self.pools,
+            upstream,
+            http,
+            terms: Terms {
+                response_timeout: health.timeout,
+                body_timeout: None,
+                host: HostField::Client,
+                is_upgrade: false,
+                hash: None,
+            },
+            meter: Meter {
+                metrics: &metrics,
+                worker: self.worker,
+            },
+            attempts: &Attempts::default(),
+        };
+        let connected = Connected {
+            origin: Rc::clone(origin),
+            link,
+            found: Found::New,
+        };
+        let answered = sender
+            .exchange(connected, &mut Outgoing::new(request))
+            .await;
+        let answer = answered.map_err(|failed| CheckError::Forward(failed.error))?;
+        let status = answer.status();
+        if health.status.iter().any(|range| range.has(status)) {
+            return Ok(());
+        }
+        Err(CheckError::Status(status))
+    }
+}
+
+impl CheckError {
+    /// Says why in a few words, for the log.
+    fn cause(&self) -> String {
+        match self {
+            Self::Connect(error) => error.cause(),
+            Self::Forward(error) => error.cause(),
+            Self::Status(status) => format!("status {}", status.as_u16()),
+            Self::Elapsed => "no answer in time".into(),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What is counted of an upstream over all workers and all reloads.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::budget::RetryBudget;
+use crate::clock::Timestamp;
+
+/// The counts of one upstream, by its name.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Requests under way, while `max_requests` bounds them.
+    requests: AtomicUsize,
+    budget: Mutex<RetryBudget>,
+    /// Held while an endpoint is ejected, so that two workers do not eject the last two.
+    pub(super) ejecting: Mutex<()>,
+}
+
+/// A request's place among those that an upstream may have at once.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<Counts>);
+
+impl Counts {
+    /// Takes a place, if fewer than `max` are taken.
+    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<Permit> {
+        let more = |taken: usize| (taken < max).then_some(taken + 1);
+        let admitted = self.requests.fetch_update(Relaxed, Relaxed, more);
+        admitted.is_ok().then(|| Permit(Arc::clone(self)))
+    }
+
+    /// Counts requests that a worker has begun.
+    pub(super) fn add_requests(&self, requests: u64, now: Timestamp) {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        budget.add_requests(requests, now);
+    }
+
+    /// Takes a retry of the budget, if there is one.
+    pub(super) fn take_retry(&self, share: f64, now: Timestamp) -> bool {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        budget.take(share, now)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,269 @@
+//! What the whole process knows of the endpoints of its upstreams: which there are, and whether they
+//! work.
+//!
+//! [`Endpoints`] keeps it across reloads: whatever an upstream of the same name goes on having keeps its
+//! condition and its counters. Each address of a name is an endpoint ([`names`]); `localhost` is one.
+//! Requests only read; what changes something (a name's new addresses, an ejection's end, a check) is
+//! the control thread's.
+
+mod budget;
+mod counts;
+pub(super) mod names;
+mod resolver;
+mod state;
+mod upstream;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use self::counts::Counts;
+pub(super) use self::counts::Permit;
+use self::names::Names;
+pub use self::resolver::{NameTable, Resolver};
+pub(super) use self::state::EndpointState;
+pub use self::upstream::UpstreamState;
+pub(super) use self::upstream::{Member, Members, Unresolved};
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use crate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
+
+/// The endpoints of a process.
+#[derive(Debug)]
+pub struct Endpoints {
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    known: Mutex<Known>,
+}
+
+/// All that changes; requests never wait for it.
+#[derive(Debug, Default)]
+struct Known {
+    resolver: Resolver,
+    /// The upstreams of the configuration in force.
+    in_force: Vec<Arc<UpstreamState>>,
+    names: Names,
+    states: HashMap<Key, Weak<EndpointState>>,
+    counts: HashMap<Arc<str>, Weak<Counts>>,
+}
+
+/// The name of an upstream; how one of its endpoints is spoken to, and its authority; and its address,
+/// if its name has several.
+type Key = (Arc<str>, Scheme, Box<str>, Option<IpAddr>);
+
+impl Endpoints {
+    /// Knows nothing yet.
+    pub fn new(clock: Clock, metrics: Arc<Metrics>) -> Self {
+        Self {
+            clock,
+            metrics,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Resolves names by `resolver` from now on.
+    pub fn resolve_by(&self, resolver: Resolver) {
+        self.known().resolver = resolver;
+    }
+
+    /// Makes `upstreams` those in force, and returns what is known of them, in their order; none for
+    /// built-in answers. An upstream that has not changed is the same one.
+    pub fn adopt(&self, upstreams: &[Arc<Upstream>]) -> Vec<Option<Arc<UpstreamState>>> {
+        let mut known = self.known();
+        let known = &mut *known;
+        let mut all = Vec::new();
+        for upstream in upstreams {
+            let UpstreamKind::Http(http) = &upstream.kind else {
+                all.push(None);
+                continue;
+            };
+            let same = (known.in_force.iter()).find(|one| *one.upstream == **upstream);
+            let state = same.cloned().unwrap_or_else(|| {
+                let members = known.members(upstream, http, &self.metrics);
+                let counts = known.counts(&upstream.name);
+                Arc::new(UpstreamState::new(Arc::clone(upstream), counts, members))
+            });
+            if http.health.is_none() {
+                for member in &*state.members().list {
+                    member.state.assume_healthy();
+                }
+            }
+            all.push(Some(state));
+        }
+        known.in_force = all.iter().flatten().cloned().collect();
+        known.forget();
+        all
+    }
+
+    /// Returns the upstreams in force.
+    pub(super) fn in_force(&self) -> Vec<Arc<UpstreamState>> {
+        self.known().in_force.clone()
+    }
+
+    /// Does what is due: ends ejections whose time is over, and looks up names. Called a few times a
+    /// second, on the control thread's own runtime.
+    pub fn tick(self: &Arc<Self>) {
+        let now = self.clock.now();
+        let mut known = self.known();
+        let known = &mut *known;
+        let mut hosts = HashMap::<&str, Duration>::new();
+        for upstream in &known.in_force {
+            for member in &*upstream.members().list {
+                member.state.end_ejection(now);
+            }
+            let http = upstream.http();
+            for endpoint in http.endpoints.iter().filter(|it| is_name(it)) {
+                let every = hosts.entry(&endpoint.host).or_insert(http.resolve_every);
+                *every = http.resolve_every.min(*every);
+            }
+        }
+        known.names.retain(|host| hosts.contains_key(host));
+        for (host, every) in hosts {
+            if known.names.begin(host, every, now) {
+                let looked_up = known.resolver.look_up(host);
+                tokio::task::spawn_local(look_up(Arc::clone(self), host.into(), looked_up));
+            }
+        }
+    }
+
+    /// Notes what a name resolves to, or why it does not.
+    fn resolved(&self, host: &str, found: Result<Vec<IpAddr>, Box<str>>) {
+        let mut known = self.known();
+        let known = &mut *known;
+        if !known.names.note(host, found, self.clock.now()) {
+            return;
+        }
+        let in_force = known.in_force.clone();
+        for upstream in in_force {
+            let http = upstream.http();
+            if http
+                .endpoints
+                .iter()
+                .any(|endpoint| &*endpoint.host == host)
+            {
+                upstream.replace(known.members(&upstream.upstream, http, &self.metrics));
+            }
+        }
+        known.forget();
+        self.metrics.forget_endpoints();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes what comes of a look-up. If it never ends, neither does this, and nothing else waits for it.
+async fn look_up(
+    endpoints: Arc<Endpoints>,
+    host: Box<str>,
+    looked_up: impl Future<Output = Result<Vec<IpAddr>, Box<str>>>,
+) {
+    let found = looked_up.await;
+    endpoints.resolved(&host, found);
+}
+
+impl Known {
+    /// Finds or makes the states of an upstream's endpoints, as far as their names resolve.
+    fn members(
+        &mut self,
+        upstream: &Arc<Upstream>,
+        http: &HttpUpstream,
+        metrics: &Metrics,
+    ) -> Members {
+        let mut list = Vec::new();
+        let mut unresolved = None;
+        for endpoint in &http.endpoints {
+            let at = |address| SocketAddr::new(address, endpoint.port);
+            let mut places = Vec::new();
+            if let Ok(address) = endpoint.host.parse::<IpAddr>() {
+                places.push((None, vec![at(address)]));
+            } else if is_localhost(&endpoint.host) {
+                places.push((None, LOOPBACK.map(at).to_vec()));
+            } else {
+                let resolved = self.names.addresses(&endpoint.host);
+                let addresses = resolved.addresses.iter();
+                places.extend(addresses.map(|address| (Some(*address), vec![at(*address)])));
+                if places.is_empty() {
+                    unresolved.get_or_insert(Unresolved {
+                        endpoint: endpoint.authority.as_str().into(),
+                        error: resolved.error,
+                    });
+                }
+            }
+            for (address, addresses) in places {
+                let state = self.state(&upstream.name, endpoint, address, addresses, metrics);
+                list.push(Member {
+                    state,
+                    weight: endpoint.weight,
+                });
+            }
+        }
+        Members {
+            list: list.into(),
+            unresolved,
+        }
+    }
+
+    fn state(
+        &mut self,
+        upstream: &Arc<str>,
+        endpoint: &Endpoint,
+        address: Option<IpAddr>,
+        addresses: Vec<SocketAddr>,
+        metrics: &Metrics,
+    ) -> Arc<EndpointState> {
+        let authority = endpoint.authority.as_str();
+        let key = (
+            Arc::clone(upstream),
+            endpoint.scheme,
+            authority.into(),
+            address,
+        );
+        if let Some(state) = self.states.get(&key).and_then(Weak::upgrade) {
+            return state;
+        }
+        let name: Arc<str> = match address {
+            Some(address) => format!("{authority} ({address})").into(),
+            None => authority.into(),
+        };
+        let metrics = metrics.endpoint(upstream, &name);
+        let state = EndpointState::new(upstream, name, endpoint, addresses, metrics);
+        let state = Arc::new(state);
+        self.states.insert(key, Arc::downgrade(&state));
+        state
+    }
+
+    fn counts(&mut self, upstream: &Arc<str>) -> Arc<Counts> {
+        if let Some(counts) = self.counts.get(upstream).and_then(Weak::upgrade) {
+            return counts;
+        }
+        let counts = Arc::<Counts>::default();
+        self.counts
+            .insert(Arc::clone(upstream), Arc::downgrade(&counts));
+        counts
+    }
+
+    /// Forgets what nobody holds any more.
+    fn forget(&mut self) {
+        self.states.retain(|_, state| state.strong_count() > 0);
+        self.counts.retain(|_, counts| counts.strong_count() > 0);
+    }
+}
+
+/// Whether an endpoint's host has to be resolved.
+fn is_name(endpoint: &Endpoint) -> bool {
+    !is_localhost(&endpoint.host) && endpoint.host.parse::<IpAddr>().is_err()
+}
+
+/// Whether a host is this machine, whatever the resolver says (RFC 6761, section 6.3).
+fn is_localhost(host: &str) -> bool {
+    host.trim_end_matches('.').eq_ignore_ascii_case("localhost")
+}
+
+/// The addresses of `localhost`, which are one endpoint: whichever accepts.
+const LOOPBACK: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];

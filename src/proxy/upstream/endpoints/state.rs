@@ -1,0 +1,245 @@
+//! The condition of one endpoint, as requests and checks show it. Each change is one line in the log,
+//! not one per request, however many workers see it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Micros, Timestamp};
+use crate::fault::EndpointFailure;
+use crate::metrics::{EndpointMetrics, WorkerIndex};
+use crate::snapshot::{Eject, Endpoint, Health};
+
+/// An endpoint as the whole process knows it.
+#[derive(Debug)]
+pub(crate) struct EndpointState {
+    upstream: Arc<str>,
+    /// Its authority, and its address if its name can have several: `api.internal:80 (10.0.0.7)`.
+    pub(crate) name: Arc<str>,
+    /// As the file has it.
+    pub(crate) endpoint: Endpoint,
+    /// Where it is. More than one only for `localhost`.
+    pub(crate) addresses: Box<[SocketAddr]>,
+    /// A number that other endpoints do not have, the same in every process.
+    pub(crate) id: u64,
+    pub(crate) metrics: Arc<EndpointMetrics>,
+    /// Requests under way, while they decide where the next one goes.
+    pub(crate) requests: AtomicUsize,
+    /// Since when it fails, in microseconds; 0 while it answers.
+    failing_since: AtomicU64,
+    /// How many requests have failed in a row.
+    failures: AtomicU32,
+    /// Until when it is ejected, in microseconds; 0 if it is not.
+    ejected_until: AtomicU64,
+    is_healthy: AtomicBool,
+    checks: Mutex<Checks>,
+}
+
+/// What checks have shown.
+#[derive(Debug, Default)]
+struct Checks {
+    /// When it is checked again; none before the first check.
+    due: Option<Timestamp>,
+    is_under_way: bool,
+    successes: u32,
+    failures: u32,
+}
+
+/// How long an endpoint must have failed before it is logged as answering again: one that fails now
+/// and then does not fill the log.
+const RECOVERY_MIN: Micros = Micros::from_secs(1);
+
+impl EndpointState {
+    pub(super) fn new(
+        upstream: &Arc<str>,
+        name: Arc<str>,
+        endpoint: &Endpoint,
+        addresses: Vec<SocketAddr>,
+        metrics: Arc<EndpointMetrics>,
+    ) -> Self {
+        let digest = blake3::hash(name.as_bytes());
+        let id = digest.as_bytes().first_chunk();
+        Self {
+            upstream: Arc::clone(upstream),
+            name,
+            endpoint: endpoint.clone(),
+            addresses: addresses.into(),
+            id: u64::from_le_bytes(*id.expect("a digest has 32 bytes")),
+            metrics,
+            requests: AtomicUsize::new(0),
+            failing_since: AtomicU64::new(NOT),
+            failures: AtomicU32::new(0),
+            ejected_until: AtomicU64::new(NOT),
+            is_healthy: AtomicBool::new(true),
+            checks: Mutex::default(),
+        }
+    }
+
+    /// Whether checks have not shown that it fails.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.is_healthy.load(Relaxed)
+    }
+
+    /// Whether it is healthy and not ejected.
+    pub(crate) fn is_available(&self, now: Timestamp) -> bool {
+        self.is_healthy() && self.ejected_until.load(Relaxed) <= now.0
+    }
+
+    /// Notes that a request was answered to its end.
+    pub(crate) fn answered(&self, now: Timestamp) {
+        if self.failures.load(Relaxed) != 0 {
+            self.failures.store(0, Relaxed);
+        }
+        let since = self.failing_since.load(Relaxed);
+        if since == NOT || now.since(Timestamp(since)) < RECOVERY_MIN {
+            return;
+        }
+        if change(&self.failing_since, since, NOT) {
+            tracing::info!(
+                upstream = &*self.upstream,
+                endpoint = &*self.name,
+                "an endpoint answers again"
+            );
+        }
+    }
+
+    /// Notes that a request failed here; returns whether that is one too many in a row.
+    pub(super) fn failed(
+        &self,
+        failure: EndpointFailure,
+        cause: &str,
+        failures_max: u32,
+        now: Timestamp,
+        worker: WorkerIndex,
+    ) -> bool {
+        self.metrics.failed(worker, failure);
+        if change(&self.failing_since, NOT, now.0.max(1)) {
+            tracing::warn!(
+                upstream = &*self.upstream,
+                endpoint = &*self.name,
+                cause,
+                "an endpoint fails"
+            );
+        }
+        // It takes years to overflow, and then an endpoint is ejected later.
+        self.failures.fetch_add(1, Relaxed) + 1 >= failures_max
+    }
+
+    /// Leaves it out for a time. A request that fails after it has come back ejects it again, unless
+    /// one was answered in between.
+    pub(super) fn eject(&self, eject: Eject, now: Timestamp, worker: WorkerIndex) {
+        let until = now + Micros::from(eject.time);
+        self.ejected_until.store(until.0, Relaxed);
+        self.checks().successes = 0;
+        self.metrics.ejected(worker);
+        self.metrics.set_ejected(true);
+        tracing::warn!(
+            upstream = &*self.upstream,
+            endpoint = &*self.name,
+            failures = self.failures.load(Relaxed),
+            seconds = eject.time.as_secs_f64(),
+            "an endpoint is ejected"
+        );
+    }
+
+    /// Takes it in again if its time is over.
+    pub(super) fn end_ejection(&self, now: Timestamp) {
+        let until = self.ejected_until.load(Relaxed);
+        if until <= now.0 {
+            self.take_in(until);
+        }
+    }
+
+    fn take_in(&self, ejected_until: u64) {
+        if ejected_until != NOT && change(&self.ejected_until, ejected_until, NOT) {
+            self.metrics.set_ejected(false);
+            tracing::info!(
+                upstream = &*self.upstream,
+                endpoint = &*self.name,
+                "an ejected endpoint is used again"
+            );
+        }
+    }
+
+    /// Begins a check, if one is due and none is under way; the next is due `interval` later.
+    pub(crate) fn begin_check(&self, interval: Duration, now: Timestamp) -> bool {
+        let mut checks = self.checks();
+        let until = now + Micros::from(interval);
+        // A shorter interval applies to the check that is awaited.
+        checks.due = checks.due.map(|due| due.min(until));
+        if checks.is_under_way || checks.due.is_some_and(|due| due > now) {
+            return false;
+        }
+        checks.due = Some(until);
+        checks.is_under_way = true;
+        true
+    }
+
+    /// Ends a check that has shown nothing.
+    pub(crate) fn end_check(&self) {
+        self.checks().is_under_way = false;
+    }
+
+    /// Notes what a check has shown: why it failed, if it did. Enough successes in a row end an
+    /// ejection too.
+    pub(crate) fn checked(&self, failed: Option<&str>, health: &Health, worker: WorkerIndex) {
+        self.metrics.checked(worker, failed.is_none());
+        let mut checks = self.checks();
+        checks.is_under_way = false;
+        if let Some(cause) = failed {
+            checks.successes = 0;
+            checks.failures = checks.failures.saturating_add(1);
+            if checks.failures >= health.unhealthy_after && self.is_healthy.swap(false, Relaxed) {
+                self.metrics.set_healthy(false);
+                tracing::warn!(
+                    upstream = &*self.upstream,
+                    endpoint = &*self.name,
+                    cause,
+                    "an endpoint is unhealthy"
+                );
+            }
+            return;
+        }
+        checks.failures = 0;
+        checks.successes = checks.successes.saturating_add(1);
+        let is_enough = checks.successes >= health.healthy_after;
+        drop(checks);
+        if is_enough {
+            self.take_in(self.ejected_until.load(Relaxed));
+            self.mark_healthy();
+        }
+    }
+
+    /// Takes it for healthy, as nobody checks it.
+    pub(super) fn assume_healthy(&self) {
+        let mut checks = self.checks();
+        (checks.successes, checks.failures) = (0, 0);
+        drop(checks);
+        self.mark_healthy();
+    }
+
+    fn mark_healthy(&self) {
+        if !self.is_healthy.swap(true, Relaxed) {
+            self.failures.store(0, Relaxed);
+            self.metrics.set_healthy(true);
+            tracing::info!(
+                upstream = &*self.upstream,
+                endpoint = &*self.name,
+                "an endpoint is healthy again"
+            );
+        }
+    }
+
+    fn checks(&self) -> MutexGuard<'_, Checks> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether this caller made the change.
+fn change(value: &AtomicU64, from: u64, to: u64) -> bool {
+    (value.compare_exchange(from, to, Relaxed, Relaxed)).is_ok()
+}
+
+/// The time of what is not so.
+const NOT: u64 = 0;

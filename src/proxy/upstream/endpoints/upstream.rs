@@ -1,0 +1,146 @@
+//! An upstream of origins as one configuration has it, and where its requests can go.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::Notify;
+
+use super::counts::{Counts, Permit};
+use super::state::EndpointState;
+use crate::clock::Timestamp;
+use crate::fault::EndpointFailure;
+use crate::metrics::WorkerIndex;
+use crate::snapshot::{HttpUpstream, Upstream, UpstreamKind};
+
+/// An upstream of origins, and its endpoints as far as they are known.
+#[derive(Debug)]
+pub struct UpstreamState {
+    pub(super) upstream: Arc<Upstream>,
+    counts: Arc<Counts>,
+    members: ArcSwap<Members>,
+    /// Counts the changes of `members`.
+    version: AtomicU64,
+    /// Wakes the requests that wait for the first endpoint.
+    changed: Notify,
+}
+
+/// The endpoints of an upstream.
+#[derive(Debug)]
+pub(crate) struct Members {
+    pub(crate) list: Box<[Member]>,
+    /// A name that has no address; none if all have one.
+    pub(crate) unresolved: Option<Unresolved>,
+}
+
+/// An endpoint of an upstream.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) state: Arc<EndpointState>,
+    pub(crate) weight: u32,
+}
+
+/// A name without an address.
+#[derive(Clone, Debug)]
+pub(crate) struct Unresolved {
+    /// The authority of its endpoint.
+    pub(crate) endpoint: Box<str>,
+    /// Why; none if its first look-up has not ended.
+    pub(crate) error: Option<Arc<str>>,
+}
+
+impl UpstreamState {
+    pub(super) fn new(upstream: Arc<Upstream>, counts: Arc<Counts>, members: Members) -> Self {
+        Self {
+            upstream,
+            counts,
+            members: ArcSwap::from_pointee(members),
+            version: AtomicU64::new(0),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Returns what the file says of it.
+    pub(crate) fn http(&self) -> &HttpUpstream {
+        match &self.upstream.kind {
+            UpstreamKind::Http(http) => http,
+            _ => unreachable!("only upstreams of origins have endpoints"),
+        }
+    }
+
+    /// Returns its name.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.upstream.name
+    }
+
+    /// Returns its endpoints as they are now.
+    pub(crate) fn members(&self) -> Guard<Arc<Members>> {
+        self.members.load()
+    }
+
+    /// Returns a number that changes with the endpoints.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Relaxed)
+    }
+
+    /// Puts other endpoints in the place of those that are known.
+    pub(super) fn replace(&self, members: Members) {
+        self.members.store(Arc::new(members));
+        self.version.fetch_add(1, Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until a first look-up has ended, if there is no endpoint before that.
+    pub(crate) async fn resolved(&self) {
+        loop {
+            let changed = self.changed.notified();
+            let members = Arc::clone(&self.members());
+            match &members.unresolved {
+                Some(unresolved) if members.list.is_empty() && unresolved.error.is_none() => {}
+                _ => return,
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes one of `max_requests` places; none if all are taken.
+    pub(crate) fn admit(&self, max: usize) -> Option<Permit> {
+        self.counts.admit(max)
+    }
+
+    /// Counts requests that a worker has begun, for the budget of retries.
+    pub(crate) fn add_requests(&self, requests: u64, now: Timestamp) {
+        self.counts.add_requests(requests, now);
+    }
+
+    /// Takes a retry of the budget, if there is one.
+    pub(crate) fn take_retry(&self, now: Timestamp) -> bool {
+        self.counts.take_retry(self.http().retry_budget, now)
+    }
+
+    /// Notes that a request failed at an endpoint, and ejects it if that was one too many in a row and
+    /// another is available.
+    pub(crate) fn failed(
+        &self,
+        endpoint: &Arc<EndpointState>,
+        failure: EndpointFailure,
+        cause: &str,
+        now: Timestamp,
+        worker: WorkerIndex,
+    ) {
+        let eject = self.http().eject;
+        if !endpoint.failed(failure, cause, eject.failures, now, worker)
+            || !endpoint.is_available(now)
+        {
+            return;
+        }
+        let ejecting = &self.counts.ejecting;
+        let _ejecting = ejecting.lock().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members();
+        let others = members.list.iter().map(|member| &member.state);
+        let mut others = others.filter(|state| !Arc::ptr_eq(state, endpoint));
+        if endpoint.is_available(now) && others.any(|state| state.is_available(now)) {
+            endpoint.eject(eject, now, worker);
+        }
+    }
+}
