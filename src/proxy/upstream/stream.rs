@@ -112,6 +112,16 @@ impl Transport for Stream {
     fn may_send_part(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
+
+    #[cfg(target_os = "linux")]
+    fn acknowledge(&self) {
+        let tcp = match self {
+            Self::Tcp(tcp) => tcp,
+            Self::Tls(tls) => tls.0.get_ref().0,
+        };
+        // A socket that cannot be told acknowledges in its own time.
+        let _ = SockRef::from(tcp).set_tcp_quickack(true);
+    }
 }
 
 /// Whether nothing has come on a socket, and it is not closed.

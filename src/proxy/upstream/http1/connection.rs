@@ -25,6 +25,10 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
     /// Whether a write that fails may have sent some of its bytes. If not, a request whose first write
     /// fails is sent again.
     fn may_send_part(&self) -> bool;
+
+    /// Acknowledges at once what has come, if the system can be told to: it would otherwise wait for
+    /// bytes to send it with.
+    fn acknowledge(&self) {}
 }
 
 /// A connection to an origin that waits for a request, or for the end of a response.
@@ -155,6 +159,11 @@ impl<T: Transport> Wire<T> {
             buffer.clear();
             bytes
         }))
+    }
+
+    /// As [`Transport::acknowledge`].
+    pub(super) fn acknowledge(&self) {
+        self.transport.borrow().acknowledge();
     }
 
     /// Writes some of `bytes`.

@@ -34,6 +34,8 @@
 //!   until the end of the connection is complete after a FIN, not after a reset.
 //! - A response may come while its request is still being sent (9.3, 9.5). It is passed on, and the
 //!   rest of the upload is sent at most until it ends.
+//! - A head that comes without its body is acknowledged at once, because the origin may keep the body
+//!   back until then (RFC 9293, 3.7.4): once for each response, and not if the body need not be awaited.
 //!
 //! Connections
 //! - One is used again only after a response that ended where it should, with nothing behind it,

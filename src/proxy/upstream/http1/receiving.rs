@@ -24,6 +24,8 @@ pub struct Receiving<T> {
     reader: BodyReader,
     /// What has been read of it and not been passed on.
     unread: Bytes,
+    /// Whether nothing of the body has come yet, nor been waited for.
+    is_unbegun: bool,
     /// The rest of the request, if the response began before it was sent.
     upload: Option<Upload>,
     /// Whether the connection can carry no further request.
@@ -42,6 +44,7 @@ impl<T: Transport> Receiving<T> {
         Self {
             connection: Some(connection),
             reader: BodyReader::new(head.framing),
+            is_unbegun: unread.is_empty(),
             unread,
             upload,
             is_last: head.is_last,
@@ -118,10 +121,17 @@ impl<T: Transport> Receiving<T> {
                 }
                 Poll::Ready(Ok(bytes)) => {
                     wire.due.progressed();
+                    self.is_unbegun = false;
                     self.unread = bytes;
                 }
                 Poll::Ready(Err(error)) => return broken(error.into()),
                 Poll::Pending => {
+                    if std::mem::take(&mut self.is_unbegun) {
+                        // Under Nagle's algorithm (RFC 9293, section 3.7.4), an origin that wrote its
+                        // head by itself keeps a short body back until the head is acknowledged. The
+                        // system delays that while the gateway has nothing to send (3.8.6.3).
+                        wire.acknowledge();
+                    }
                     let overdue = wire.due.poll_over(timeout, cx);
                     return overdue.map(|()| Some(Err(UpstreamBodyError::Timeout)));
                 }
@@ -151,4 +161,106 @@ pub(super) fn upload<T: Transport, B: UploadBody>(wire: &Rc<Wire<T>>, rest: Send
             Ok(()) | Err(SendError::Closed(_)) => Ok(()),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::pin::pin;
+
+    use http::{HeaderValue, Method, Request};
+
+    use super::super::scripted::{Scripted, ScriptedBody, StreamEnd};
+    use super::super::{Buffers, Outgoing};
+    use super::*;
+    use crate::clock::{Clock, Timestamp};
+    use crate::proxy::deadline::Sweep;
+    use crate::proxy::differential::{every_cut, settle};
+
+    /// Reads what comes of a response, and returns how often the origin was told at once that it has
+    /// come.
+    fn acknowledged(method: &Method, origin: Scripted) -> usize {
+        let seen = origin.seen();
+        let deadline = Sweep::new(Clock::manual(Timestamp(1))).deadline();
+        let connection = Connection::new(origin, deadline, Rc::<Buffers>::default());
+        let request = Request::builder().method(method).uri("/");
+        let body = ScriptedBody::new(Some(0), &[]);
+        let mut request = Outgoing::new(request.body(body).expect("a request"));
+        let (host, is_sent) = (HeaderValue::from_static("a"), Cell::new(false));
+        let minute = Duration::from_mins(1);
+        let mut exchange = pin!(async {
+            let response = connection.exchange(&mut request, &host, minute, &is_sent);
+            let mut body = response.await.expect("a response").into_body();
+            while let Some(frame) = poll_fn(|cx| body.poll_frame(Some(minute), cx)).await {
+                frame.expect("a whole body");
+            }
+        });
+        let mut is_over = false;
+        settle(|cx| is_over = is_over || exchange.as_mut().poll(cx).is_ready());
+        seen.acknowledged.get()
+    }
+
+    #[test]
+    fn head_without_its_body_is_acknowledged_at_once_and_nothing_else_is() {
+        const TWO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+        const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for (method, pieces, times) in [
+            (Method::GET, &[TWO, "ab"][..], 1),
+            (Method::GET, &[TWO, "a", "b"], 1),
+            (Method::GET, &[&TWO[..9], &TWO[9..], "ab"], 1),
+            (Method::GET, &[CHUNKED, "1\r\na\r\n", "0\r\n\r\n"], 1),
+            (Method::GET, &["HTTP/1.1 200 OK\r\n\r\n", "a"], 1),
+            (
+                Method::GET,
+                &["HTTP/1.1 100 Continue\r\n\r\n", TWO, "ab"],
+                1,
+            ),
+            (Method::GET, &[&format!("{TWO}ab")], 0),
+            (Method::GET, &[&format!("{TWO}a"), "b"], 0),
+            (Method::GET, &[&TWO[..9], &format!("{}ab", &TWO[9..])], 0),
+            (
+                Method::GET,
+                &[&format!("{CHUNKED}1"), "\r\na\r\n", "0\r\n\r\n"],
+                0,
+            ),
+            (
+                Method::GET,
+                &["HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"],
+                0,
+            ),
+            (Method::GET, &["HTTP/1.1 204 No Content\r\n\r\n"], 0),
+            (
+                Method::GET,
+                &["HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n"],
+                0,
+            ),
+            (Method::HEAD, &[TWO], 0),
+        ] {
+            let cut = pieces.iter().map(|piece| piece.as_bytes().to_vec());
+            let origin = Scripted::new(cut.collect(), StreamEnd::Fin);
+            assert_eq!(acknowledged(&method, origin), times, "{method} {pieces:?}");
+        }
+    }
+
+    #[test]
+    fn body_that_need_not_be_awaited_is_not_acknowledged_although_its_rest_is_awaited() {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n".to_vec();
+        for (body, times) in [(&[][..], 1), (&[b"a".to_vec()], 0)] {
+            let pieces = std::iter::once(&head).chain(body).cloned();
+            let origin = Scripted::new(pieces.collect(), StreamEnd::Open).prompt();
+            assert_eq!(acknowledged(&Method::GET, origin), times, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn response_is_acknowledged_at_once_only_if_it_is_cut_behind_its_head() {
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let whole = [&head[..], b"2\r\nab\r\n0\r\n\r\n"].concat();
+        for pieces in every_cut(&whole) {
+            let is_behind_head = pieces.len() == whole.len() || pieces[0].len() == head.len();
+            let origin = Scripted::new(pieces.clone(), StreamEnd::Fin);
+            let times = acknowledged(&Method::GET, origin);
+            assert_eq!(times, usize::from(is_behind_head), "{pieces:?}");
+        }
+    }
 }

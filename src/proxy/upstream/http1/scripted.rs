@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Transport;
 
 /// A connection to an origin that answers in given pieces as soon as it has been written to. Each
-/// piece comes by itself.
+/// piece comes by itself, and has to be waited for if the origin is not prompt.
 #[derive(Debug)]
 pub struct Scripted {
     pieces: VecDeque<Vec<u8>>,
@@ -24,10 +24,21 @@ pub struct Scripted {
     write_bytes_max: usize,
     /// Whether a write that fails may have sent some of its bytes.
     may_send_part: bool,
-    /// Whether the next piece, and the next write, has to wait for a turn.
-    is_read_paused: bool,
+    next_piece: NextPiece,
+    /// Whether the next write has to wait for a turn.
     is_write_paused: bool,
     seen: Rc<Seen>,
+}
+
+/// When the next piece can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextPiece {
+    /// Now, and so can all others.
+    Prompt,
+    /// Now, and the one after it in another turn.
+    Due,
+    /// In another turn.
+    Paused,
 }
 
 /// What comes after the last piece.
@@ -48,6 +59,8 @@ pub struct Seen {
     pub written: RefCell<Vec<u8>>,
     /// How much was read of what it says.
     pub read: Cell<usize>,
+    /// How often it was told at once that its bytes have come.
+    pub acknowledged: Cell<usize>,
 }
 
 /// The body of a request, frame by frame, each of which comes by itself.
@@ -108,7 +121,7 @@ impl Scripted {
             end,
             write_bytes_max: usize::MAX,
             may_send_part: false,
-            is_read_paused: false,
+            next_piece: NextPiece::Due,
             is_write_paused: false,
             seen: Rc::default(),
         }
@@ -118,6 +131,14 @@ impl Scripted {
     pub fn encrypted(self) -> Self {
         Self {
             may_send_part: true,
+            ..self
+        }
+    }
+
+    /// The same, with every piece there at once.
+    pub fn prompt(self) -> Self {
+        Self {
+            next_piece: NextPiece::Prompt,
             ..self
         }
     }
@@ -148,6 +169,10 @@ impl Transport for Scripted {
     fn may_send_part(&self) -> bool {
         self.may_send_part
     }
+
+    fn acknowledge(&self) {
+        self.seen.acknowledged.update(|times| times + 1);
+    }
 }
 
 impl AsyncRead for Scripted {
@@ -159,7 +184,8 @@ impl AsyncRead for Scripted {
         if self.seen.written.borrow().is_empty() {
             return Poll::Pending;
         }
-        if std::mem::take(&mut self.is_read_paused) {
+        if self.next_piece == NextPiece::Paused {
+            self.next_piece = NextPiece::Due;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -174,7 +200,9 @@ impl AsyncRead for Scripted {
         if !rest.is_empty() {
             self.pieces.push_front(rest);
         }
-        self.is_read_paused = true;
+        if self.next_piece == NextPiece::Due {
+            self.next_piece = NextPiece::Paused;
+        }
         self.seen.read.set(self.seen.read.get() + piece.len());
         buf.put_slice(&piece);
         Poll::Ready(Ok(()))
