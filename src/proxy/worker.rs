@@ -50,7 +50,7 @@ impl Worker {
         let live = Rc::new(InForce(Arc::clone(&shared.live())));
         Self {
             index,
-            pools: Pools::new(Rc::clone(&sweep), shared.clock.clone()),
+            pools: Pools::new(Rc::clone(&sweep), shared.clock.clone(), index),
             sweep,
             access_log,
             store: shared.store.session(),

@@ -48,7 +48,7 @@ impl Checker {
     pub fn new(endpoints: Arc<Endpoints>, metrics: Arc<Metrics>, clock: Clock) -> Rc<Self> {
         let sweep = Rc::new(Sweep::new(clock.clone()));
         Rc::new(Self {
-            pools: Pools::new(Rc::clone(&sweep), clock.clone()),
+            pools: Pools::new(Rc::clone(&sweep), clock.clone(), metrics.control()),
             worker: metrics.control(),
             endpoints,
             metrics,

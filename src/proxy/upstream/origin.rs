@@ -16,9 +16,10 @@ use super::endpoints::EndpointState;
 use super::error::plain;
 use super::http1::Connection;
 use super::http2::{self, Slot, StreamError};
-use super::stream::Stream;
+use super::stream::{OpenConnection, Stream};
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
+use crate::metrics::WorkerIndex;
 use crate::snapshot::{self, HttpUpstream, UpstreamTls};
 use crate::tls::{ALPN_HTTP1, ClientTls};
 
@@ -41,6 +42,7 @@ pub(super) struct Origin {
     attempt: RefCell<Option<Rc<Attempt>>>,
     /// What the latest connection speaks; none before there was one.
     protocol: Cell<Option<Protocol>>,
+    worker: WorkerIndex,
     now: Rc<Cell<Timestamp>>,
 }
 
@@ -99,6 +101,7 @@ impl Origin {
     pub(super) fn new(
         state: &Arc<EndpointState>,
         tls: Option<&UpstreamTls>,
+        worker: WorkerIndex,
         now: Rc<Cell<Timestamp>>,
     ) -> Self {
         let endpoint = &state.endpoint;
@@ -128,6 +131,7 @@ impl Origin {
             idle: RefCell::default(),
             shared: RefCell::default(),
             attempt: RefCell::default(),
+            worker,
             now,
         }
     }
@@ -164,14 +168,15 @@ impl Origin {
         tcp: TcpStream,
         offer: Offer,
     ) -> Result<Stream, ConnectError> {
+        let open = OpenConnection::new(&self.state.metrics, self.worker);
         let (Some((tls, name)), Some(http1)) = (&self.tls, &self.tls_http1) else {
-            return Ok(Stream::Tcp(tcp));
+            return Ok(Stream::plain(tcp, open));
         };
         let client = match offer {
             Offer::Any => &tls.client,
             Offer::Http1 => http1,
         };
-        let secured = Stream::secure(tcp, client, name.clone()).await;
+        let secured = Stream::secure(tcp, client, name.clone(), open).await;
         secured.map_err(|failure| self.no_tls(failure))
     }
 

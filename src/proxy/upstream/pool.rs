@@ -23,6 +23,7 @@ use super::origin::{ConnectError, Offer, Origin, Protocol};
 use super::stream::Stream;
 use crate::clock::{Clock, Timestamp};
 use crate::fault::TlsFailure;
+use crate::metrics::WorkerIndex;
 use crate::proxy::deadline::{Deadline, Sweep};
 use crate::snapshot::{HttpUpstream, Scheme};
 
@@ -30,6 +31,7 @@ use crate::snapshot::{HttpUpstream, Scheme};
 pub struct Pools {
     sweep: Rc<Sweep>,
     pub(super) clock: Clock,
+    worker: WorkerIndex,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
     buffers: Rc<Buffers>,
@@ -46,12 +48,13 @@ pub(super) struct Lease {
 }
 
 impl Pools {
-    /// Makes the pools of a worker whose deadlines are `sweep`'s.
-    pub fn new(sweep: Rc<Sweep>, clock: Clock) -> Self {
+    /// Makes the pools of `worker`, whose deadlines are `sweep`'s.
+    pub fn new(sweep: Rc<Sweep>, clock: Clock, worker: WorkerIndex) -> Self {
         Self {
             sweep,
             now: Rc::new(Cell::new(clock.now())),
             clock,
+            worker,
             buffers: Rc::default(),
             upstreams: RefCell::default(),
         }
@@ -124,7 +127,10 @@ impl Pools {
                 .iter()
                 .find(|origin| origin.is_same(&member.state, tls));
             let origin = same.map_or_else(
-                || Rc::new(Origin::new(&member.state, tls, Rc::clone(&self.now))),
+                || {
+                    let now = Rc::clone(&self.now);
+                    Rc::new(Origin::new(&member.state, tls, self.worker, now))
+                },
                 |origin| Rc::clone(origin),
             );
             (origin, member.weight)

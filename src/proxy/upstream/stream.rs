@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use rustls::pki_types::ServerName;
@@ -14,11 +15,25 @@ use tokio_rustls::client::TlsStream;
 
 use super::http1::Transport;
 use crate::fault::TlsFailure;
+use crate::metrics::{EndpointMetrics, WorkerIndex};
 use crate::tls::{ALPN_HTTP2, ClientTls, failure_of};
 
 /// A connection to an origin. Dropped, it says so in TLS.
 #[derive(Debug)]
-pub enum Stream {
+pub struct Stream {
+    io: Io,
+    _open: OpenConnection,
+}
+
+/// Counts a connection as long as it is open.
+#[derive(Debug)]
+pub(super) struct OpenConnection {
+    metrics: Arc<EndpointMetrics>,
+    worker: WorkerIndex,
+}
+
+#[derive(Debug)]
+enum Io {
     /// As it is.
     Tcp(TcpStream),
     /// Encrypted.
@@ -27,30 +42,58 @@ pub enum Stream {
 
 /// A connection over TLS.
 #[derive(Debug)]
-pub struct Secure(TlsStream<TcpStream>);
+struct Secure(TlsStream<TcpStream>);
 
 /// Most reads by which an idle connection is looked at; an origin that sends more is not quiet.
 const QUIET_READS_MAX: usize = 16;
 
+impl OpenConnection {
+    pub(super) fn new(metrics: &Arc<EndpointMetrics>, worker: WorkerIndex) -> Self {
+        metrics.connection_opened(worker);
+        Self {
+            metrics: Arc::clone(metrics),
+            worker,
+        }
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.metrics.connection_closed(self.worker);
+    }
+}
+
 impl Stream {
+    /// Takes a connection as it is.
+    pub(super) fn plain(tcp: TcpStream, open: OpenConnection) -> Self {
+        Self {
+            io: Io::Tcp(tcp),
+            _open: open,
+        }
+    }
+
     /// Shakes hands over `tcp` with the server that is called `name`.
     pub(super) async fn secure(
         tcp: TcpStream,
         tls: &ClientTls,
         name: ServerName<'static>,
+        open: OpenConnection,
     ) -> Result<Self, TlsFailure> {
         let connector = TlsConnector::from(tls.config.clone());
         let shaken = connector.connect(name, tcp).await;
         // A reset says no more than a FIN.
         let stream = shaken.map_err(|error| failure_of(&error).unwrap_or(TlsFailure::Closed))?;
-        Ok(Self::Tls(Box::new(Secure(stream))))
+        Ok(Self {
+            io: Io::Tls(Box::new(Secure(stream))),
+            _open: open,
+        })
     }
 
     /// Whether the handshake has chosen HTTP/2.
     pub(super) fn has_chosen_http2(&self) -> bool {
-        match self {
-            Self::Tcp(_) => false,
-            Self::Tls(tls) => tls.0.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2),
+        match &self.io {
+            Io::Tcp(_) => false,
+            Io::Tls(tls) => tls.0.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2),
         }
     }
 }
@@ -93,9 +136,9 @@ impl Drop for Secure {
 impl Transport for Stream {
     fn seems_quiet(&mut self) -> bool {
         let cx = &mut Context::from_waker(Waker::noop());
-        match self {
-            Self::Tcp(tcp) => tcp.poll_read_ready(cx).is_pending() || is_quiet(tcp),
-            Self::Tls(tls) => {
+        match &mut self.io {
+            Io::Tcp(tcp) => tcp.poll_read_ready(cx).is_pending() || is_quiet(tcp),
+            Io::Tls(tls) => {
                 let is_pending = tls.0.get_ref().0.poll_read_ready(cx).is_pending();
                 (is_pending && !tls.has_unread()) || tls.is_quiet()
             }
@@ -103,21 +146,21 @@ impl Transport for Stream {
     }
 
     fn is_quiet(&mut self) -> bool {
-        match self {
-            Self::Tcp(tcp) => is_quiet(tcp),
-            Self::Tls(tls) => tls.is_quiet(),
+        match &mut self.io {
+            Io::Tcp(tcp) => is_quiet(tcp),
+            Io::Tls(tls) => tls.is_quiet(),
         }
     }
 
     fn may_send_part(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self.io, Io::Tls(_))
     }
 
     #[cfg(target_os = "linux")]
     fn acknowledge(&self) {
-        let tcp = match self {
-            Self::Tcp(tcp) => tcp,
-            Self::Tls(tls) => tls.0.get_ref().0,
+        let tcp = match &self.io {
+            Io::Tcp(tcp) => tcp,
+            Io::Tls(tls) => tls.0.get_ref().0,
         };
         // A socket that cannot be told acknowledges in its own time.
         let _ = SockRef::from(tcp).set_tcp_quickack(true);
@@ -144,9 +187,9 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(tcp) => Pin::new(tcp).poll_read(cx, buffer),
-            Self::Tls(tls) => Pin::new(&mut tls.0).poll_read(cx, buffer).map_err(plain),
+        match &mut self.get_mut().io {
+            Io::Tcp(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Io::Tls(tls) => Pin::new(&mut tls.0).poll_read(cx, buffer).map_err(plain),
         }
     }
 }
@@ -157,23 +200,23 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(tcp) => Pin::new(tcp).poll_write(cx, bytes),
-            Self::Tls(tls) => Pin::new(&mut tls.0).poll_write(cx, bytes).map_err(plain),
+        match &mut self.get_mut().io {
+            Io::Tcp(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Io::Tls(tls) => Pin::new(&mut tls.0).poll_write(cx, bytes).map_err(plain),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(tcp) => Pin::new(tcp).poll_flush(cx),
-            Self::Tls(tls) => Pin::new(&mut tls.0).poll_flush(cx).map_err(plain),
+        match &mut self.get_mut().io {
+            Io::Tcp(tcp) => Pin::new(tcp).poll_flush(cx),
+            Io::Tls(tls) => Pin::new(&mut tls.0).poll_flush(cx).map_err(plain),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(tcp) => Pin::new(tcp).poll_shutdown(cx),
-            Self::Tls(tls) => Pin::new(&mut tls.0).poll_shutdown(cx),
+        match &mut self.get_mut().io {
+            Io::Tcp(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Io::Tls(tls) => Pin::new(&mut tls.0).poll_shutdown(cx),
         }
     }
 
@@ -182,16 +225,16 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(tcp) => Pin::new(tcp).poll_write_vectored(cx, pieces),
-            Self::Tls(tls) => (Pin::new(&mut tls.0).poll_write_vectored(cx, pieces)).map_err(plain),
+        match &mut self.get_mut().io {
+            Io::Tcp(tcp) => Pin::new(tcp).poll_write_vectored(cx, pieces),
+            Io::Tls(tls) => (Pin::new(&mut tls.0).poll_write_vectored(cx, pieces)).map_err(plain),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Tcp(tcp) => tcp.is_write_vectored(),
-            Self::Tls(tls) => tls.0.is_write_vectored(),
+        match &self.io {
+            Io::Tcp(tcp) => tcp.is_write_vectored(),
+            Io::Tls(tls) => tls.0.is_write_vectored(),
         }
     }
 }

@@ -65,7 +65,7 @@ impl Gateway {
         let sweep = Rc::new(Sweep::new(clock.clone()));
         let metrics = Arc::new(Metrics::new(1));
         Self {
-            pools: Pools::new(Rc::clone(&sweep), clock.clone()),
+            pools: Pools::new(Rc::clone(&sweep), clock.clone(), metrics.worker(0)),
             endpoints: Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics))),
             upstream: upstream(addresses, change),
             terms: Terms {
