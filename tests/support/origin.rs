@@ -342,10 +342,15 @@ impl Unreachable {
         }
     }
 
+    /// Returns the address.
+    pub fn address(&self) -> SocketAddr {
+        let address = self.socket.local_addr().expect("a bound socket");
+        address.as_socket().expect("an IPv4 address")
+    }
+
     /// Returns the endpoint as gateway.toml writes it.
     pub fn url(&self) -> String {
-        let address = self.socket.local_addr().expect("a bound socket");
-        format!("http://{}", address.as_socket().expect("an IPv4 address"))
+        format!("http://{}", self.address())
     }
 }
 

@@ -20,7 +20,7 @@ use tollgate::metrics::Metrics;
 use tollgate::proxy::deadline::Sweep;
 use tollgate::proxy::upstream::{
     self, Attempts, Endpoints, ForwardError, HostField, Meter, Pools, Terms, UploadBody,
-    UpstreamAnswer, UpstreamBody, UpstreamFailure,
+    UpstreamAnswer, UpstreamBody, UpstreamFailure, UpstreamState,
 };
 use tollgate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 
@@ -82,6 +82,12 @@ impl Gateway {
         }
     }
 
+    /// Puts the upstream in force, unless it is.
+    pub fn adopt(&self) -> Arc<UpstreamState> {
+        let mut states = self.endpoints.adopt(&[Arc::clone(&self.upstream)]);
+        states.pop().flatten().expect("tests have origins")
+    }
+
     /// Moves time on.
     pub fn pass(&self, span: Duration) {
         self.clock.advance(Micros::from(span));
@@ -101,8 +107,7 @@ impl Gateway {
         &self,
         request: Request<impl UploadBody>,
     ) -> Result<Response<UpstreamBody>, UpstreamFailure> {
-        let states = self.endpoints.adopt(&[Arc::clone(&self.upstream)]);
-        let state = states[0].as_ref().expect("tests have origins");
+        let state = &self.adopt();
         let attempts = Rc::<Attempts>::default();
         self.attempts.replace(Rc::clone(&attempts));
         let terms = &Terms {
@@ -157,6 +162,7 @@ pub fn upstream(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)
         max_idle: 256,
         idle_timeout: Duration::from_mins(1),
         retry_budget: 1.0,
+        resolve_every: Duration::from_secs(30),
         ..HttpUpstream::default()
     };
     change(&mut http);
@@ -174,7 +180,10 @@ pub struct Origin {
 
 impl Origin {
     pub async fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port"))
+    }
+
+    pub fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().expect("an address");
         Self { listener, address }
     }

@@ -3,6 +3,7 @@
 mod early;
 mod harness;
 mod http2;
+mod names;
 mod pooling;
 mod retrying;
 mod sending;
