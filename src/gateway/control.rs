@@ -70,6 +70,7 @@ async fn keep_house(shared: Arc<Shared>) {
     loop {
         period.tick().await;
         shared.store.sweep();
+        shared.free_retired();
         shared.endpoints.tick();
         checker.tick();
         periods += 1;

@@ -52,8 +52,6 @@ pub struct Gateway {
     phase: watch::Sender<Phase>,
     workers: Vec<JoinHandle<()>>,
     control: Option<JoinHandle<()>>,
-    /// Configurations that requests may still hold; they are freed here and not on a worker.
-    retired: Vec<Arc<Live>>,
 }
 
 /// Why a gateway did not start.
@@ -152,7 +150,6 @@ impl Gateway {
             phase,
             workers: Vec::new(),
             control: None,
-            retired: Vec::new(),
         };
         prepare(&mut gateway);
         descriptors::warn_if_few(max, &gateway.shared.live().snapshot);
@@ -254,7 +251,6 @@ impl Gateway {
     /// # Errors
     /// What is wrong with the file; the old configuration stays whole.
     pub fn reload(&mut self, text: &str) -> Result<(), Report> {
-        self.retired.retain(|old| Arc::strong_count(old) > 1);
         let store = &self.shared.store;
         let loaded = load(text, &environment, &mut |series| store.series_id(series))
             .inspect_err(|_| self.reject_reload())?;
@@ -267,10 +263,9 @@ impl Gateway {
         let shared = &self.shared;
         let (endpoints, key) = (&shared.endpoints, &shared.process_key);
         let live = Live::new(snapshot, &shared.metrics, endpoints, key);
-        let old = shared.swap(live);
+        shared.swap(live);
         self.shared.store.retain(&series_ids);
         self.shared.metrics.reloaded(Reload::Applied);
-        self.retired.push(old);
         self.file = loaded.file;
         self.reopen_log();
         for key in &changes.needs_restart {

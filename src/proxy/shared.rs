@@ -1,7 +1,7 @@
 //! What the workers of one process share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
@@ -20,6 +20,8 @@ use crate::store::settings::{Location, Settings};
 #[derive(Debug)]
 pub struct Shared {
     live: ArcSwap<Live>,
+    /// Earlier configurations that requests may still hold.
+    retired: Mutex<Vec<Arc<Live>>>,
     /// The time.
     pub clock: Clock,
     /// The counters.
@@ -91,6 +93,7 @@ impl Shared {
         Self {
             capacity: Arc::new(Capacity::new(&live.snapshot.listeners, &metrics)),
             live: ArcSwap::from_pointee(live),
+            retired: Mutex::default(),
             clock,
             store,
             metrics,
@@ -128,10 +131,20 @@ impl Shared {
         self.capacity.bound(max);
     }
 
-    /// Puts `live` in force and returns its predecessor; requests that began with that one keep it.
-    pub fn swap(&self, live: Live) -> Arc<Live> {
+    /// Puts `live` in force; requests that began with its predecessor keep that.
+    pub fn swap(&self, live: Live) {
         self.capacity.reload(&live.snapshot.listeners);
-        self.live.swap(Arc::new(live))
+        let old = self.live.swap(Arc::new(live));
+        self.retired().push(old);
+    }
+
+    /// Frees earlier configurations that nobody holds any more: here, and not on a worker.
+    pub fn free_retired(&self) {
+        self.retired().retain(|old| Arc::strong_count(old) > 1);
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Arc<Live>>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Sender<'s> {
 pub(super) struct Failed {
     pub(super) error: ForwardError,
     repeat: Repeat,
+    /// Whether its connection had been kept for it.
+    was_kept: bool,
 }
 
 impl Sender<'_> {
@@ -54,11 +56,13 @@ impl Sender<'_> {
             let Some(origin) = origins.choose(&tried, self.terms.hash).cloned() else {
                 return Err(last.unwrap_or_else(|| UpstreamFailure::no_endpoint(self.upstream)));
             };
-            let Failed { error, repeat } = match self.visit(&origins, &origin, request).await {
+            let failed = match self.visit(&origins, &origin, request).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
-            let failure = self.failed(error);
+            tried.push(origin);
+            let is_retried = self.may_retry(&failed, tried.len());
+            let failure = self.failed(failed.error, is_retried && failed.was_kept);
             // Of several reasons, the one is told that says what an origin may have done.
             last = Some(match last {
                 Some(last)
@@ -69,8 +73,7 @@ impl Sender<'_> {
                 }
                 _ => failure,
             });
-            tried.push(origin);
-            if !self.may_retry(repeat, tried.len()) {
+            if !is_retried {
                 return Err(last.expect("it has failed"));
             }
             self.meter.metrics.retried(self.meter.worker);
@@ -86,9 +89,10 @@ impl Sender<'_> {
         self.pools.origins(self.upstream)
     }
 
-    /// Notes that the latest endpoint failed, unless it is not to blame.
-    fn failed(&self, error: ForwardError) -> UpstreamFailure {
-        let kind = error.failure();
+    /// Notes that the latest endpoint failed, unless it is not to blame: it may close connections that
+    /// are kept, and the request is then sent again.
+    fn failed(&self, error: ForwardError, is_excused: bool) -> UpstreamFailure {
+        let kind = error.failure().filter(|_| !is_excused);
         let endpoint = self.attempts.endpoint().map(|name| (&*name).into());
         let failure = UpstreamFailure::of(endpoint, error);
         if let Some(kind) = kind {
@@ -97,8 +101,8 @@ impl Sender<'_> {
         failure
     }
 
-    fn may_retry(&self, repeat: Repeat, tries: usize) -> bool {
-        if repeat == Repeat::Never || tries > self.http.retries as usize {
+    fn may_retry(&self, failed: &Failed, tries: usize) -> bool {
+        if failed.repeat == Repeat::Never || tries > self.http.retries as usize {
             return false;
         }
         let is_allowed = self.upstream.take_retry(self.pools.clock.now());
@@ -146,13 +150,14 @@ impl Sender<'_> {
                 None => Box::pin(self.connect(origins, origin, offer)).await?,
             };
             let found = connected.found;
-            let failed = match self.exchange(connected, request).await {
+            let mut failed = match self.exchange(connected, request).await {
                 Ok(response) => {
                     self.attempts.answered(self.pools.clock.now());
                     return Ok(response);
                 }
                 Err(failed) => failed,
             };
+            failed.was_kept = found == Found::Kept;
             let is_stale = match failed.repeat {
                 Repeat::Unwritten => found == Found::Kept,
                 Repeat::Unprocessed => found == Found::Kept && self.http.retries > 0,
@@ -188,6 +193,7 @@ impl Sender<'_> {
         connected.map_err(|Unconnected { error, .. }| Failed {
             error: error.into(),
             repeat: Repeat::Unwritten,
+            was_kept: false,
         })
     }
 
@@ -232,6 +238,7 @@ impl Sender<'_> {
         let body = body.map_err(|error| Failed {
             error: ForwardError::BadResponse(BadResponse::Body(error)),
             repeat: Repeat::Never,
+            was_kept: false,
         })?;
         Ok(Response::from_parts(head, UpstreamAnswer::Body(body)))
     }
@@ -242,6 +249,7 @@ impl From<http1::ExchangeError> for Failed {
         Self {
             repeat: error.repeat(),
             error: error.into(),
+            was_kept: false,
         }
     }
 }
@@ -251,6 +259,7 @@ impl From<http2::ExchangeError> for Failed {
         Self {
             repeat: error.repeat(),
             error: error.into(),
+            was_kept: false,
         }
     }
 }
@@ -262,6 +271,7 @@ fn switched(response: Response<Receiving<Stream>>) -> Result<Response<UpstreamAn
     let (io, unread) = receiving.into_switched().ok_or(Failed {
         error: ForwardError::BadResponse(BadHead::Upgrade.into()),
         repeat: Repeat::Never,
+        was_kept: false,
     })?;
     let switched = UpstreamAnswer::Switched(Rewound { unread, io });
     Ok(Response::from_parts(head, switched))

@@ -92,7 +92,6 @@ impl Endpoints {
             all.push(Some(state));
         }
         known.in_force = all.iter().flatten().cloned().collect();
-        known.forget();
         all
     }
 
@@ -101,8 +100,8 @@ impl Endpoints {
         self.known().in_force.clone()
     }
 
-    /// Does what is due: ends ejections whose time is over, and looks up names. Called a few times a
-    /// second, on the control thread's own runtime.
+    /// Does what is due: ends ejections whose time is over, forgets what nobody holds any more, and looks
+    /// up names. Called a few times a second, on the control thread's own runtime.
     pub fn tick(self: &Arc<Self>) {
         let now = self.clock.now();
         let mut known = self.known();
@@ -119,6 +118,9 @@ impl Endpoints {
             }
         }
         known.names.retain(|host| hosts.contains_key(host));
+        known.states.retain(|_, state| state.strong_count() > 0);
+        known.counts.retain(|_, counts| counts.strong_count() > 0);
+        self.metrics.forget_endpoints();
         for (host, every) in hosts {
             if known.names.begin(host, every, now) {
                 let looked_up = known.resolver.look_up(host);
@@ -145,8 +147,6 @@ impl Endpoints {
                 upstream.replace(known.members(&upstream.upstream, http, &self.metrics));
             }
         }
-        known.forget();
-        self.metrics.forget_endpoints();
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -243,12 +243,6 @@ impl Known {
         self.counts
             .insert(Arc::clone(upstream), Arc::downgrade(&counts));
         counts
-    }
-
-    /// Forgets what nobody holds any more.
-    fn forget(&mut self) {
-        self.states.retain(|_, state| state.strong_count() > 0);
-        self.counts.retain(|_, counts| counts.strong_count() > 0);
     }
 }
 
