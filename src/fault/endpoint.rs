@@ -9,7 +9,7 @@ pub enum EndpointFailure {
     ConnectTimeout,
     /// There is no TLS with it.
     Tls,
-    /// There is no HTTP/2 on a connection that is for it alone.
+    /// There is no HTTP/2 on a connection to it, although it is to speak nothing else.
     Http2,
     /// It closed or reset the connection, or the stream, before the head of its answer.
     Closed,

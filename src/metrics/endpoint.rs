@@ -80,7 +80,7 @@ impl EndpointMetrics {
         (self.shards).current(|shard| &shard.began, |shard| &shard.ended)
     }
 
-    /// Counts a response whose head came this long after its request was sent.
+    /// Counts a response whose head came this long after the endpoint was given its request.
     pub fn responded(&self, worker: WorkerIndex, took: Micros) {
         let shard = self.shards.of(worker);
         let bucket = RESPONSE_BOUNDS_US.partition_point(|bound_us| *bound_us < took.0);
