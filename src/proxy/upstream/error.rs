@@ -191,9 +191,10 @@ impl ForwardError {
             Self::Timeout => EndpointFailure::ResponseTimeout,
             Self::BadResponse(bad) => match bad {
                 BadResponse::Broken(_) if self.tls_failure().is_some() => EndpointFailure::Tls,
-                BadResponse::Closed | BadResponse::Broken(_) | BadResponse::Stream(_) => {
-                    EndpointFailure::Closed
-                }
+                BadResponse::Closed
+                | BadResponse::Broken(_)
+                | BadResponse::Stream(_)
+                | BadResponse::Head(BadHead::Incomplete) => EndpointFailure::Closed,
                 BadResponse::Head(_) => EndpointFailure::Malformed,
                 BadResponse::Body(error) => return error.failure(),
             },

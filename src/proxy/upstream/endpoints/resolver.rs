@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::pending;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Resolves names to addresses; cheap to clone.
@@ -42,7 +42,7 @@ impl Resolver {
                 Self::System => {
                     let found = tokio::net::lookup_host((host, 0)).await;
                     let found = found.map_err(|error| error.to_string().into_boxed_str())?;
-                    found.map(|address| address.ip()).collect()
+                    usable(found.map(|address| address.ip()).collect())
                 }
                 Self::Table(table) => match table.answer(&host) {
                     Some(Entry::Addresses(addresses)) => addresses,
@@ -57,6 +57,28 @@ impl Resolver {
         }
     }
 }
+
+/// Leaves out addresses to which there is no route, unless there is one to none: many machines have no
+/// IPv6 (RFC 6724, section 6, rule 1).
+fn usable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let routed: Vec<_> = (addresses.iter().copied())
+        .filter(|it| has_route(*it))
+        .collect();
+    if routed.is_empty() { addresses } else { routed }
+}
+
+/// Whether there is a route to `address`; nothing is sent.
+fn has_route(address: IpAddr) -> bool {
+    let own = match address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let connect = |socket: UdpSocket| socket.connect((address, DISCARD));
+    UdpSocket::bind((own, 0)).and_then(connect).is_ok()
+}
+
+/// A port for what needs one.
+const DISCARD: u16 = 9;
 
 impl NameTable {
     /// Lets `host` resolve to `addresses` from now on.
@@ -83,5 +105,19 @@ impl NameTable {
     fn answer(&self, host: &str) -> Option<Entry> {
         let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.get(host).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_without_a_route_is_used_only_if_there_is_no_other() {
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        // A socket that may not broadcast cannot be connected to this one.
+        let (routed, unrouted) = (address("127.0.0.1"), address("255.255.255.255"));
+        assert_eq!(usable(vec![unrouted, routed]), [routed]);
+        assert_eq!(usable(vec![unrouted]), [unrouted]);
     }
 }
