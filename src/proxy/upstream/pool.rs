@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::net::TcpStream;
 
 use super::balance::Origins;
@@ -60,27 +61,30 @@ impl Pools {
         }
     }
 
-    /// Closes what has been idle for too long at `now`, and forgets endpoints that no snapshot
-    /// names any more.
+    /// Closes what has been idle for too long at `now`, and forgets endpoints that have left.
     pub fn sweep(&self, now: Timestamp) {
         self.now.set(now);
         let mut upstreams = self.upstreams.borrow_mut();
-        upstreams.retain(|_, origins| {
+        for origins in upstreams.values() {
             origins.report_requests();
             for origin in origins.iter() {
                 origin.retire(now);
             }
-            Arc::strong_count(&origins.upstream) > 1
+        }
+        let mut names = SmallVec::<[_; 8]>::new();
+        for one in upstreams.values().filter(|it| it.upstream.is_in_force()) {
+            names.push(Arc::clone(one.upstream.name()));
+        }
+        // The first request after a reload takes over what is idle here.
+        upstreams.retain(|_, one| {
+            let is_awaited = || !names.contains(one.upstream.name());
+            one.upstream.is_in_force() || (is_awaited() && one.iter().any(|it| it.idle() > 0))
         });
-        // Endpoints that have left are not used until the next request finds out.
-        let left: Vec<_> = upstreams
-            .values()
-            .filter(|it| !it.is_current())
-            .cloned()
-            .collect();
+        let changed = upstreams.values().filter(|one| !one.is_current());
+        let changed: SmallVec<[_; 8]> = changed.cloned().collect();
         drop(upstreams);
-        for origins in left {
-            self.origins(&origins.upstream);
+        for one in changed {
+            self.origins(&one.upstream);
         }
     }
 

@@ -295,3 +295,5 @@ pub async fn read(answer: Answer) -> String {
 }
 
 pub const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+/// An answer after which the connection closes.
+pub const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";

@@ -11,10 +11,9 @@ use tollgate::proxy::upstream::{
     ForwardError, HostField, NameTable, NoEndpoint, Resolver, UpstreamBody,
 };
 
-use super::harness::{Gateway, OK, Origin, get, read, worker};
+use super::harness::{Gateway, LAST, OK, Origin, get, read, worker};
 use crate::support::Unreachable;
 
-const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 

@@ -1,5 +1,6 @@
 //! Which connection a request takes, and which connections are kept.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -206,6 +207,33 @@ fn pools_outlive_a_reload_that_keeps_their_endpoint() {
         gateway.pass(Duration::ZERO);
         assert_eq!(gateway.pools.idle(), 1);
         assert_eq!(lost.rest().await, "");
+    });
+}
+
+#[test]
+fn upstream_that_a_reload_replaces_is_forgotten_whoever_has_used_it() {
+    worker(async {
+        let origin = Origin::new().await;
+        let mut gateways = [Gateway::new(&[&origin]), Gateway::new(&[])];
+        gateways[1].endpoints = Arc::clone(&gateways[0].endpoints);
+        gateways[1].upstream = Arc::clone(&gateways[0].upstream);
+        let old = Arc::downgrade(&gateways[0].adopt());
+        let mut wires = Vec::new();
+        for gateway in &gateways {
+            let (answer, wire) = join!(gateway.send(get("/")), origin.answer(OK));
+            read(answer).await;
+            wires.push(wire);
+        }
+        let next = upstream(&[origin.address], |http| http.retries = 0);
+        for (gateway, wire) in gateways.iter_mut().zip(&mut wires) {
+            gateway.upstream = Arc::clone(&next);
+            gateway.adopt();
+            gateway.pass(Duration::from_secs(1));
+            let (answer, ()) = join!(gateway.send(get("/")), wire.answer(OK));
+            assert_eq!(read(answer).await, "ok", "its connection is taken over");
+            gateway.pass(Duration::from_secs(1));
+        }
+        assert_eq!(old.strong_count(), 0);
     });
 }
 

@@ -91,7 +91,12 @@ impl Endpoints {
             }
             all.push(Some(state));
         }
-        known.in_force = all.iter().flatten().cloned().collect();
+        let in_force: Vec<_> = all.iter().flatten().cloned().collect();
+        for old in std::mem::replace(&mut known.in_force, in_force) {
+            if !known.in_force.iter().any(|one| Arc::ptr_eq(one, &old)) {
+                old.retire();
+            }
+        }
         all
     }
 

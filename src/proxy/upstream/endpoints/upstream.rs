@@ -1,6 +1,6 @@
 //! An upstream of origins as one configuration has it, and where its requests can go.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
@@ -23,6 +23,7 @@ pub struct UpstreamState {
     version: AtomicU64,
     /// Wakes the requests that wait for the first endpoint.
     changed: Notify,
+    is_in_force: AtomicBool,
 }
 
 /// The endpoints of an upstream.
@@ -57,7 +58,18 @@ impl UpstreamState {
             members: ArcSwap::from_pointee(members),
             version: AtomicU64::new(0),
             changed: Notify::new(),
+            is_in_force: AtomicBool::new(true),
         }
+    }
+
+    /// Whether new requests come here.
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.is_in_force.load(Relaxed)
+    }
+
+    /// Notes that the configuration in force has another in its place, or none.
+    pub(super) fn retire(&self) {
+        self.is_in_force.store(false, Relaxed);
     }
 
     /// Returns what the file says of it.

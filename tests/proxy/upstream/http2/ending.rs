@@ -140,8 +140,9 @@ fn answer_that_is_reset_is_broken() {
 fn lost_connection_is_a_bad_response_unless_the_request_may_be_done_twice() {
     for (method, is_reused, is_repeated) in [
         ("GET", true, true),
-        ("GET", false, false),
+        ("GET", false, true),
         ("POST", true, false),
+        ("POST", false, false),
     ] {
         worker(async {
             let origin = Http2Origin::new().await;

@@ -6,9 +6,7 @@ use tokio::join;
 use tollgate::proxy::upstream::{ForwardError, UpstreamBodyError};
 
 use super::origin::{CA, GATEWAY, SecureOrigin, Server, encrypt, tls, trusting};
-use crate::upstream::harness::{Gateway, OK, get, read, request, text, upstream, worker};
-
-const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+use crate::upstream::harness::{Gateway, LAST, OK, get, read, request, text, upstream, worker};
 
 #[test]
 fn name_that_is_asked_for_is_the_endpoints_unless_the_file_gives_one() {
