@@ -46,23 +46,26 @@ impl Gateway {
     ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let admin = Arc::clone(&self.admin);
-        let runtime = move || -> io::Result<()> {
+        let run = move || -> io::Result<()> {
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .build_local(LocalOptions::default())?;
-            runtime.block_on(control(
+            let ended = runtime.block_on(control(
                 shared,
                 admin,
                 listeners,
                 admin_listener,
                 workers,
                 phase,
-            ))
+            ));
+            // A name look-up on another thread is not waited for.
+            runtime.shutdown_background();
+            ended
         };
         let thread = std::thread::Builder::new()
             .name("control".into())
             .spawn(move || {
-                if let Err(error) = runtime() {
+                if let Err(error) = run() {
                     tracing::error!(%error, "the control thread cannot run");
                 }
             })?;

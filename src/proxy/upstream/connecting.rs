@@ -163,10 +163,12 @@ impl Connector<'_> {
         let opened = opened.unwrap_or_else(|Elapsed| {
             let timed_out =
                 |origin: &Rc<Origin>| origin.unreachable(io::ErrorKind::TimedOut.into());
-            let mut trying = trying.take().into_iter();
-            let origin = trying.next().expect("an endpoint is tried at any time");
-            for other in trying {
-                self.failed(&other, &timed_out(&other));
+            let mut trying = trying.take();
+            let origin = trying.remove(0);
+            // The last one may just have been begun.
+            trying.pop();
+            for other in &trying {
+                self.failed(other, &timed_out(other));
             }
             let error = late.take().unwrap_or_else(|| timed_out(&origin));
             Err(Unconnected { origin, error })
@@ -191,7 +193,8 @@ impl Connector<'_> {
     }
 
     /// Connects to the endpoint in `trying`, and to others of its name if that takes long. `trying` are
-    /// those that have not failed; afterwards it is the one that has accepted.
+    /// those that have not failed, in the order in which they were begun; there is always one. Afterwards
+    /// it is the one that has accepted.
     async fn accepted(
         &self,
         trying: &RefCell<Tried>,
@@ -221,8 +224,9 @@ impl Connector<'_> {
             let is_other = |one: &mut Rc<Origin>| !Rc::ptr_eq(one, &origin);
             let error = match connected {
                 Ok(tcp) => {
-                    let slower = trying.replace(Tried::from_iter([Rc::clone(&origin)]));
-                    for slow in slower.iter().filter(|one| !Rc::ptr_eq(one, &origin)) {
+                    let tried = trying.replace(Tried::from_iter([Rc::clone(&origin)]));
+                    // Those that were begun later may be as fast.
+                    for slow in tried.iter().take_while(|one| !Rc::ptr_eq(one, &origin)) {
                         let error = io::Error::other("slower to accept than another endpoint");
                         self.failed(slow, &slow.unreachable(error));
                     }
