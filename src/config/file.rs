@@ -4,21 +4,22 @@
 //! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
 mod tls;
+mod upstream;
 
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Method, StatusCode};
-use rustls::pki_types::ServerName;
+use http::{HeaderName, HeaderValue, Method};
 
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
+pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
-use crate::snapshot::{self, Admin, General, HttpUpstream, Listener, Log, StatusRange};
+use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
 
 /// A value and where it stands in the file, in bytes.
@@ -179,36 +180,6 @@ pub struct RawJwt {
     pub algorithms: Vec<SigningAlgorithm>,
     /// What the snapshot has of it, but for the keys.
     pub rules: TokenRules,
-}
-
-/// `[upstreams.NAME]`
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RawUpstream {
-    /// `endpoints`
-    pub endpoints: Vec<At<RawEndpoint>>,
-    /// `balance`: endpoints take turns, which is all there is.
-    pub balance: (),
-    /// What the snapshot has of it, but for the endpoints.
-    pub http: HttpUpstream,
-    /// `[upstreams.NAME.tls]`
-    pub tls: RawTls,
-    /// `[upstreams.NAME.tls] server_name`; none: each endpoint's host.
-    pub server_name: Option<ServerName<'static>>,
-    /// `response_timeout` of routes that have none of their own.
-    pub response_timeout: Duration,
-    /// `body_timeout` of routes that have none of their own.
-    pub body_timeout: Duration,
-}
-
-/// One of `endpoints`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RawEndpoint {
-    /// `http://host:port`, or another scheme
-    Http(snapshot::Endpoint),
-    /// `builtin:echo`
-    Echo,
-    /// `builtin:status/204`
-    Status(StatusCode),
 }
 
 /// `[policies.NAME]`

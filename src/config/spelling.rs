@@ -10,7 +10,7 @@ use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use tracing::Level;
 
-use super::file::{AlgorithmName, At, RawEndpoint};
+use super::file::{AlgorithmName, At, BalanceName, RawEndpoint};
 use super::value::{
     BLOCKED, CostText, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED,
 };
@@ -21,7 +21,7 @@ use crate::limit::{Align, Count, LeavingBucket, Quota};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{
-    CostSource, EncodedSlash, Jitter, PolicyMode, RateLimitHeaders, StatusRange,
+    CostSource, EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange,
 };
 use crate::store::settings::{Address, Deployment};
 use crate::tls::TlsVersion;
@@ -136,6 +136,12 @@ pub const RATELIMIT_HEADERS: &[(&str, RateLimitHeaders)] = &[
 pub const ENCODED_SLASH: &[(&str, EncodedSlash)] = &[
     ("reject", EncodedSlash::Reject),
     ("keep", EncodedSlash::Keep),
+];
+/// `balance`
+pub const BALANCES: &[(&str, BalanceName)] = &[
+    ("round-robin", BalanceName::RoundRobin),
+    ("least-requests", BalanceName::LeastRequests),
+    ("hash", BalanceName::Hash),
 ];
 /// `min_version`
 pub const TLS_VERSIONS: &[(&str, TlsVersion)] =
@@ -262,9 +268,18 @@ pub fn endpoints(endpoints: &[At<RawEndpoint>]) -> String {
 /// Writes one of `endpoints`.
 pub fn endpoint(endpoint: &RawEndpoint) -> String {
     match endpoint {
-        RawEndpoint::Http(origin) => format!("{}://{}", origin.scheme.word(), origin.authority),
+        RawEndpoint::Http(url) => origin(url),
         RawEndpoint::Echo => "builtin:echo".to_owned(),
         RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
+    }
+}
+
+/// Writes the URL of an origin, and its weight if that is not 1.
+pub fn origin(endpoint: &Endpoint) -> String {
+    let url = format!("{}://{}", endpoint.scheme.word(), endpoint.authority);
+    match endpoint.weight {
+        1 => url,
+        weight => format!("{url} (weight {weight})"),
     }
 }
 

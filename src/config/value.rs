@@ -17,9 +17,9 @@ use std::fs;
 use std::io::{self, Read as _};
 
 pub use address::{admin_address, client_address, network, socket_address};
-pub use amount::{bytes_text, ratio, size};
+pub use amount::{bytes_text, ratio, ratio_from_0, size};
 pub use cost::{CostText, RefundOn, cost, refund_on, refusal_status, retry_jitter, status_range};
-pub use endpoint::{endpoint, server_name};
+pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
 pub use overrides::{BLOCKED, Chooser, GrantText, UNLIMITED, grant};
 pub use request::{
     answer_field, field_value, header_after_prefix, header_name, header_value, method, own_field,

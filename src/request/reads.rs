@@ -55,6 +55,13 @@ impl Reads {
         self
     }
 
+    /// Adds claims that choose an endpoint: whatever a token says there, no request is refused for it.
+    #[must_use]
+    pub fn with_claims(mut self) -> Self {
+        self.has_claims = true;
+        self
+    }
+
     /// Whether claims are read.
     pub fn has_claims(&self) -> bool {
         self.has_claims

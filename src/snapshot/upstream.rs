@@ -137,6 +137,21 @@ impl Upstream {
 /// Every gateway of a fleet chooses the same endpoint for a client.
 const HASH_KEY: &[u8; 32] = b"tollgate balance by hash 2026-11";
 
+/// A check of which nothing is known but that it asks for `/`; each key has its default in the table.
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            path: PathAndQuery::from_static("/"),
+            host: None,
+            status: Vec::new(),
+            interval: Duration::ZERO,
+            timeout: Duration::ZERO,
+            healthy_after: 0,
+            unhealthy_after: 0,
+        }
+    }
+}
+
 impl Default for Eject {
     fn default() -> Self {
         Self {

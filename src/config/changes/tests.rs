@@ -4,6 +4,7 @@ mod certificates;
 mod overrides;
 mod store;
 mod tokens;
+mod upstreams;
 
 use super::*;
 use crate::config;

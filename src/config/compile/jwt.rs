@@ -1,7 +1,9 @@
 //! Tokens: the keys that verify them, and the claims that policies read.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::hashed;
 use crate::config::file::{File, RawJwt, Table};
 use crate::config::options::JWT;
 use crate::config::report::Report;
@@ -24,7 +26,8 @@ pub(super) fn compile(
     }
     let keys = keys(&file.jwt, report)?;
     let mut claims: Vec<Arc<str>> = Vec::new();
-    for name in claims_of(policies.iter().flat_map(Policy::parts)) {
+    let parts = policies.iter().flat_map(Policy::parts);
+    for name in claims_of(parts.chain(file.upstreams.iter().flat_map(hashed))) {
         if !claims.iter().any(|known| **known == *name) {
             claims.push(name.into());
         }
@@ -33,17 +36,24 @@ pub(super) fn compile(
     Some(Arc::new(TokenVerifier::new(keys, rules, claims)))
 }
 
-/// Says which policies read tokens that nothing verifies.
+/// Says which policies and upstreams read tokens that nothing verifies.
 fn lacking(file: &File, policies: &[Policy], report: &mut Report) {
+    let mut lacking = |claim: &str, place: &Range<usize>| {
+        let message = format!("`jwt:{claim}` needs `[jwt]`, which the file does not have");
+        let expected = "a table `[jwt]` with the keys that verify tokens";
+        (report.mistake(place, message, expected))
+            .hint("add `[jwt]` and below it `keys = [\"/etc/tollgate/issuer.pem\"]`");
+    };
+    for table in &file.upstreams {
+        if let Some(claim) = claims_of(hashed(table)).next() {
+            lacking(claim, table.place("hash").unwrap_or(&table.span));
+        }
+    }
     for (table, policy) in file.policies.iter().zip(policies) {
         let by_partition = claims_of(policy.partition.parts()).map(|claim| (claim, "partition"));
         let by_tier = claims_of(policy.parts()).map(|claim| (claim, "overrides_by"));
         if let Some((claim, key)) = by_partition.chain(by_tier).next() {
-            let place = table.place(key).unwrap_or(&table.span);
-            let message = format!("`jwt:{claim}` needs `[jwt]`, which the file does not have");
-            let expected = "a table `[jwt]` with the keys that verify tokens";
-            (report.mistake(place, message, expected))
-                .hint("add `[jwt]` and below it `keys = [\"/etc/tollgate/issuer.pem\"]`");
+            lacking(claim, table.place(key).unwrap_or(&table.span));
         }
     }
 }

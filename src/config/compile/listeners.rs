@@ -1,8 +1,10 @@
 //! Ports: the listeners and the admin port, no two of which may share an address.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::hashed;
 use crate::config::file::{At, File, Pem, RawCertificate, RawListener, Table};
 use crate::config::options::LISTENER;
 use crate::config::report::Report;
@@ -36,7 +38,7 @@ pub(super) fn compile(file: &File, report: &mut Report) -> Vec<Arc<Listener>> {
     listeners
 }
 
-/// Says which policies read certificates of clients that no listener asks for.
+/// Says which policies and upstreams read certificates of clients that no listener asks for.
 pub(super) fn lacking_client_ca(file: &File, policies: &[Policy], report: &mut Report) {
     let may_ask = |table: &Table<RawListener>| {
         table.has("tls.client_ca")
@@ -45,6 +47,17 @@ pub(super) fn lacking_client_ca(file: &File, policies: &[Policy], report: &mut R
     };
     if file.lost.may_be_any("listeners") || file.listeners.iter().any(may_ask) {
         return;
+    }
+    let mut lacking = |place: &Range<usize>| {
+        let message = "`client-cert` needs `client_ca`, which no listener has";
+        let expected = "a listener that asks clients for certificates";
+        (report.mistake(place, message, expected))
+            .hint("add `client_ca` to `[listeners.NAME.tls]`");
+    };
+    for table in &file.upstreams {
+        if hashed(table).any(|part| *part == Part::ClientCert) {
+            lacking(table.place("hash").unwrap_or(&table.span));
+        }
     }
     for (table, policy) in file.policies.iter().zip(policies) {
         let mut in_partition = policy.partition.parts();
@@ -55,14 +68,7 @@ pub(super) fn lacking_client_ca(file: &File, policies: &[Policy], report: &mut R
         } else {
             continue;
         };
-        let place = table.place(key).unwrap_or(&table.span);
-        let message = "`client-cert` needs `client_ca`, which no listener has";
-        (report.mistake(
-            place,
-            message,
-            "a listener that asks clients for certificates",
-        ))
-        .hint("add `client_ca` to `[listeners.NAME.tls]`");
+        lacking(table.place(key).unwrap_or(&table.span));
     }
 }
 

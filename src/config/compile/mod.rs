@@ -23,16 +23,17 @@ pub(super) use listeners::listener;
 pub use warnings::warnings;
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::sync::Arc;
 
 use http::HeaderName;
 
-use super::file::File;
+use super::file::{File, RawUpstream, Table};
 use super::report::Report;
 use crate::clock::Micros;
 use crate::limit::plan::SeriesId;
 use crate::request::route::Router;
-use crate::request::{AddressSource, Reads};
+use crate::request::{AddressSource, Part, Partition, Reads};
 use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::{Role, Series, Shape};
 
@@ -61,6 +62,9 @@ pub fn compile(
     let token_header = &file.jwt.value.rules.header;
     for route in &mut routing.routes {
         route.reads = reads(route, &policies, token_header);
+        if hashed(&file.upstreams[route.upstream]).any(|part| matches!(part, Part::Claim(_))) {
+            route.reads = mem::take(&mut route.reads).with_claims();
+        }
     }
     let decisive_headers = decisive_headers(&listeners, &routing.router, &policies, token_header);
     Ok(Snapshot {
@@ -76,6 +80,11 @@ pub fn compile(
         store,
         general: file.top.value.general.clone(),
     })
+}
+
+/// Yields the parts of requests that an upstream hashes.
+fn hashed(table: &Table<RawUpstream>) -> impl Iterator<Item = &Part> {
+    table.value.hash.iter().flat_map(Partition::parts)
 }
 
 /// Collects what the policies of a route read.
@@ -212,6 +221,30 @@ mod tests {
             .flat_map(|policy| policy.grant.quotas());
         let series_ids: Vec<SeriesId> = series_ids.map(|part| part.series_id).collect();
         assert_eq!(series_ids, [SeriesId(1), SeriesId(2), SeriesId(3)]);
+    }
+
+    /// A claim that chooses an endpoint must have been verified, but nothing is refused for what is hashed.
+    #[test]
+    fn a_route_verifies_the_tokens_that_its_upstream_hashes() {
+        let file = |hash: &str| {
+            let keys = "[jwt]\nkeys = ['tests/config/tls/issuer.pem']\n[policies.even]";
+            let hash = format!("balance = 'hash'\nhash = ['{hash}']\n[policies.two]");
+            let text = FILE.replace("[policies.even]", keys);
+            let loaded = load(
+                &text.replace("[policies.two]", &hash),
+                &|_| None,
+                &mut |_| SeriesId(0),
+            );
+            loaded.expect("a good file").snapshot.routes[0]
+                .reads
+                .clone()
+        };
+        assert!(file("jwt:sub | ip").has_claims());
+        assert_eq!(file("jwt:sub | ip"), Reads::default().with_claims());
+        assert_eq!(
+            file("cookie:session | query:key | header:authorization"),
+            Reads::default()
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::names::{Names, PolicyUse};
-use crate::config::file::{At, File, RawRoute, Table};
+use crate::config::file::{At, File, RawRoute, RawUpstream, Table};
 use crate::config::options::ROUTE;
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
@@ -89,6 +89,9 @@ impl Compiler<'_, '_> {
         let route = &table.value;
         let upstream = self.upstream(table);
         let strip_prefix = strip_prefix(table, self.report);
+        if let (Some(upstream), Some(path)) = (upstream, path) {
+            self.check_hash(table, path, &self.file.upstreams[upstream]);
+        }
         let policies = self.applied(table, path);
         let upstream = upstream?;
         let unless_said = &self.file.upstreams[upstream].value;
@@ -172,16 +175,9 @@ impl Compiler<'_, '_> {
     fn check_params(&mut self, table: &Table<RawRoute>, path: &PathPattern, use_: &PolicyUse) {
         let policy = &self.file.policies[use_.policy];
         let name = &policy.name;
-        let has = |part: &Part| match part {
-            Part::PathParam(param) => path.params().contains(param),
-            _ => true,
-        };
         let chooser = &policy.value.overrides_by;
-        for Choice(parts) in policy.value.policy.partition.0.iter().chain(chooser) {
-            let lacking = parts.first().filter(|_| !parts.iter().any(has));
-            let Some(Part::PathParam(param)) = lacking else {
-                continue;
-            };
+        let choices = policy.value.policy.partition.0.iter().chain(chooser);
+        for param in lacking_params(choices, path) {
             let instead = match use_.span {
                 Some(_) => "give the route another policy".to_owned(),
                 None => format!("set `default_policies = false`: `{name}` is one of them"),
@@ -195,6 +191,45 @@ impl Compiler<'_, '_> {
                 .hint(format!("call a segment `{{{param}}}`, or {instead}"));
         }
     }
+
+    /// The same of what an upstream hashes: without it, requests of the route would go anywhere.
+    fn check_hash(
+        &mut self,
+        table: &Table<RawRoute>,
+        path: &PathPattern,
+        upstream: &Table<RawUpstream>,
+    ) {
+        let hash = upstream.value.hash.iter().flat_map(|hash| &hash.0);
+        for param in lacking_params(hash, path) {
+            let name = &upstream.name;
+            let message = format!(
+                "upstream `{name}` hashes `path:{param}`, which the route's path does not have"
+            );
+            let place = table.value.upstream.as_ref().map(|at| &at.span);
+            let expected = format!("a route with `{{{param}}}` in its path");
+            (self
+                .report
+                .mistake(place.unwrap_or(pattern_place(table)), message, expected))
+            .hint(format!(
+                "call a segment `{{{param}}}`, or write `hash = [\"path:{param} | ip\"]`"
+            ));
+        }
+    }
+}
+
+/// Yields the `path:PARAM`s that a path does not have, and that have no alternative.
+fn lacking_params<'c>(
+    choices: impl Iterator<Item = &'c Choice>,
+    path: &PathPattern,
+) -> impl Iterator<Item = &'c str> {
+    let has = |part: &Part| match part {
+        Part::PathParam(param) => path.params().contains(param),
+        _ => true,
+    };
+    choices.filter_map(move |Choice(parts)| match parts.first()? {
+        Part::PathParam(param) if !parts.iter().any(has) => Some(&**param),
+        _ => None,
+    })
 }
 
 fn rule(route: &RawRoute, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {

@@ -1,5 +1,6 @@
 //! Where requests go: origins, or one built-in answer.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,11 +8,12 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 
 use super::tls::{Servers, tls};
-use crate::config::file::{File, RawEndpoint, RawUpstream, Table};
-use crate::config::options::{UPSTREAM, UPSTREAM_TLS};
+use crate::config::file::{BalanceName, File, RawEndpoint, RawUpstream, Table};
+use crate::config::options::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 use crate::config::report::Report;
+use crate::config::spelling;
 use crate::snapshot::{
-    Endpoint, HttpUpstream, Scheme, Snapshot, Upstream, UpstreamKind, UpstreamTls,
+    Balance, Endpoint, Health, HttpUpstream, Scheme, Snapshot, Upstream, UpstreamKind, UpstreamTls,
 };
 use crate::tls::{ALPN_HTTP1, ALPN_HTTP2};
 
@@ -54,10 +56,94 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
         let expected = "at least one URL, or `builtin:echo`";
         report.mistake(place, message, expected);
     }
+    given_twice(table, report);
     UpstreamKind::Http(HttpUpstream {
         tls: encryption(table, &endpoints, report),
         endpoints,
+        balance: balance(table, report),
+        health: health(table, report),
         ..upstream.http.clone()
+    })
+}
+
+/// Refuses endpoints that are one: what is counted and known of an endpoint is known by its address.
+fn given_twice(table: &Table<RawUpstream>, report: &mut Report) {
+    let mut known = HashSet::new();
+    for endpoint in &table.value.endpoints {
+        let RawEndpoint::Http(Endpoint { host, port, .. }) = &endpoint.value else {
+            continue;
+        };
+        let host = match host.parse::<IpAddr>() {
+            Ok(address) => address.to_string(),
+            Err(_) => host.to_ascii_lowercase(),
+        };
+        if !known.insert((host, port)) {
+            let name = &table.name;
+            let message = format!("upstream `{name}` has this endpoint twice");
+            (report.mistake(&endpoint.span, message, "another host or port"))
+                .hint("to send more requests there, write `{ url = \"…\", weight = 2 }` once");
+        }
+    }
+}
+
+/// Compiles `balance`, and `hash`, which goes with one kind of it.
+fn balance(table: &Table<RawUpstream>, report: &mut Report) -> Balance {
+    let (name, hash) = (table.value.balance, &table.value.hash);
+    let is_incomplete = table.is_incomplete(UPSTREAM.about.title);
+    let parts = "parts of requests such as `[\"cookie:session | ip\"]`";
+    match (name, hash, table.place("balance"), table.place("hash")) {
+        (BalanceName::Hash, Some(hash), _, Some(place)) if hash.0.is_empty() => {
+            let message = "`hash` has no part, so all requests would go to one endpoint";
+            report.mistake(place, message, parts);
+        }
+        (BalanceName::Hash, None, Some(place), _) if !is_incomplete => {
+            let message = "`balance = \"hash\"` without `hash`";
+            (report.mistake(place, message, "a key `hash` beside it"))
+                .hint("add `hash = [\"cookie:session | ip\"]`, or other parts of requests");
+        }
+        (BalanceName::RoundRobin | BalanceName::LeastRequests, Some(_), _, Some(place))
+            if !is_incomplete =>
+        {
+            let text = spelling::word(spelling::BALANCES, &name);
+            let message = format!("`hash` does not go with `balance = \"{text}\"`");
+            (report.mistake(place, message, "a key of `balance = \"hash\"` only"))
+                .hint("remove it, or set `balance = \"hash\"`");
+        }
+        _ => {}
+    }
+    match (name, hash) {
+        (BalanceName::Hash, Some(hash)) => Balance::Hash(hash.clone()),
+        (BalanceName::LeastRequests, _) => Balance::LeastRequests,
+        _ => Balance::RoundRobin,
+    }
+}
+
+/// Compiles `[upstreams.NAME.health]`, which says nothing without a path.
+fn health(table: &Table<RawUpstream>, report: &mut Report) -> Option<Health> {
+    let upstream = &table.value;
+    if let Some(place) = table.place("health.status")
+        && upstream.health.status.is_empty()
+    {
+        let message = "the list of statuses is empty, so no endpoint would be well";
+        report.mistake(place, message, "at least one status");
+    }
+    let Some(path) = upstream.health_path.clone() else {
+        let others = HEALTH_KEYS
+            .iter()
+            .filter_map(|key| table.place(key).map(|at| (key, at)));
+        if let Some((key, place)) = others.min_by_key(|(_, place)| place.start)
+            && !table.is_incomplete(UPSTREAM_HEALTH)
+        {
+            let key = key.trim_start_matches("health.");
+            let message = format!("`{key}` without a `path`");
+            (report.mistake(place, message, "a `path` beside it"))
+                .hint("add `path = \"/healthz\"`: without a `path`, endpoints are not checked");
+        }
+        return None;
+    };
+    Some(Health {
+        path,
+        ..upstream.health.clone()
     })
 }
 
@@ -101,8 +187,21 @@ fn needless(place: &Range<usize>, first: Option<&Endpoint>, report: &mut Report)
     });
 }
 
-/// Adds what of the routes to origins over TLS is valid but probably not what was meant.
-pub(super) fn warnings(snapshot: &Snapshot, found: &mut Vec<String>) {
+/// Adds what of upstreams, and of routes to them, is valid but probably not what was meant.
+pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
+    for table in &file.upstreams {
+        if table.value.http.retries == 0 && table.has("retry_budget") {
+            let name = &table.name;
+            found.push(format!(
+                "upstream `{name}`: `retry_budget` does nothing, because `retries` is 0"
+            ));
+        }
+    }
+    asked_for_other_hosts(snapshot, found);
+}
+
+/// A certificate's name says nothing of the hosts that an origin serves.
+fn asked_for_other_hosts(snapshot: &Snapshot, found: &mut Vec<String>) {
     for route in snapshot.routes.iter().filter(|route| route.preserve_host) {
         let upstream = &snapshot.upstreams[route.upstream];
         let UpstreamKind::Http(http) = &upstream.kind else {
@@ -123,6 +222,15 @@ pub(super) fn warnings(snapshot: &Snapshot, found: &mut Vec<String>) {
     }
 }
 
+/// The keys of checks that need a path.
+const HEALTH_KEYS: [&str; 6] = [
+    "health.host",
+    "health.status",
+    "health.interval",
+    "health.timeout",
+    "health.healthy_after",
+    "health.unhealthy_after",
+];
 /// What `tls` is about here.
 const ORIGINS: Servers = Servers {
     title: UPSTREAM_TLS,

@@ -73,7 +73,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             "the admin port listens on {address}: others than this machine can reach it"
         ));
     }
-    upstreams::warnings(snapshot, &mut found);
+    upstreams::warnings(file, snapshot, &mut found);
     store::warnings(&file.store, snapshot, &mut found);
     jwt::warnings(file, snapshot, &mut found);
     found

@@ -225,7 +225,15 @@ pub(super) fn number_or_text<V: PartialEq + 'static>(
 /// A share of a whole: a fraction above 0 and up to 1.
 pub(super) fn share() -> Kind<f64> {
     let bounds = ["above 0", "1"].map(str::to_owned);
-    scalar(Form::Fraction, value::ratio, ToString::to_string).within(bounds)
+    let form = Form::Fraction("a number above 0 and up to 1");
+    scalar(form, value::ratio, ToString::to_string).within(bounds)
+}
+
+/// A share of a whole that may be none: a fraction from 0 to 1.
+pub(super) fn share_from_0() -> Kind<f64> {
+    let form = Form::Fraction("a number from 0 to 1");
+    let bounds = ["0", "1"].map(str::to_owned);
+    scalar(form, value::ratio_from_0, ToString::to_string).within(bounds)
 }
 
 /// A duration within `range`.

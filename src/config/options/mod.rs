@@ -29,7 +29,7 @@ pub use listeners::LISTENER;
 pub use policies::{BUCKETS_MAX, POLICY};
 pub use routes::ROUTE;
 pub use store::{STORE, STORE_TLS};
-pub use upstreams::{UPSTREAM, UPSTREAM_TLS};
+pub use upstreams::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 
 use super::read::Scalar;
 

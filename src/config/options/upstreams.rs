@@ -1,26 +1,38 @@
 //! `[upstreams.NAME]`.
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::kind::{duration, key_file, list_or_one, number, text, word};
+use super::kind::{
+    Kind, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, text, word,
+};
 use super::{Keys, TIMEOUTS};
-use crate::config::file::RawUpstream;
+use crate::config::file::{BalanceName, RawEndpoint, RawUpstream};
+use crate::config::read::Scalar;
 use crate::config::spelling;
-use crate::config::value::{endpoint, server_name};
+use crate::config::value::{
+    endpoint, endpoint_url, health_host, health_path, part_choice, server_name, status_range,
+};
+use crate::request::Partition;
+use crate::snapshot::{Endpoint, StatusRange};
 
 /// `[upstreams.NAME]`
 pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
-    let endpoint = text("http://127.0.0.1:9000", endpoint, spelling::endpoint);
     let seconds = |seconds| duration(TIMEOUTS).or(Duration::from_secs(seconds));
-    let balance = word(&[("round-robin", ())], &["least-requests", "hash"]);
+    let balance = word(spelling::BALANCES, &[]);
+    let parts = text("cookie:session", part_choice, spelling::choice);
+    let hash = list(parts).plain(Partition, spelling::partition);
     Keys::<RawUpstream>::of("upstream", "[upstreams.NAME]")
-        .key("endpoints", list_or_one(endpoint))
+        .key("endpoints", list_or_one(one_endpoint()))
         .sets(|it| &mut it.endpoints)
-        .doc("URLs of origins, taken in turn:")
-        .key("balance", balance.or(()))
+        .doc("URLs of origins:")
+        .key("balance", balance.or(BalanceName::RoundRobin))
         .sets(|it| &mut it.balance)
         .doc("How one of several is chosen:")
+        .key("hash", hash.or_none("none"))
+        .sets(|it| &mut it.hash)
+        .doc("Parts of a request, as in `partition`; requests in which they are the same go to one endpoint.")
         .key("connect_timeout", seconds(3))
         .sets(|it| &mut it.http.connect_timeout)
         .doc("Until a connection stands.")
@@ -33,9 +45,49 @@ pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
         .key("retries", number(0..=10).or(1))
         .sets(|it| &mut it.http.retries)
         .doc("How often another endpoint is tried when one does not accept. With 0, nothing is sent twice either.")
+        .key("retry_budget", share_from_0().or(0.2))
+        .sets(|it| &mut it.http.retry_budget)
+        .doc("Most retries, as a share of the requests of the last 10 s; three a second are always allowed.")
+        .key("max_requests", number(1..=REQUESTS_MAX).or_none("none"))
+        .sets(|it| &mut it.http.max_requests)
+        .doc("Most requests at once, in the whole process; without it, any number.")
+        .key("resolve_every", duration(RESOLVING).or(Duration::from_secs(30)))
+        .sets(|it| &mut it.http.resolve_every)
+        .doc("How often the names of endpoints are looked up.")
         .table("pool", pool())
+        .table("health", health())
+        .table("eject", eject())
         .table("tls", tls())
-        .not_yet("hash retry_budget max_requests health eject resolve_every")
+});
+
+/// One of `endpoints`: a URL, or a table with one.
+fn one_endpoint() -> Kind<RawEndpoint> {
+    let plain = text("http://127.0.0.1:9000", endpoint, spelling::endpoint);
+    let example = plain.example.clone();
+    let read = move |mut scalar: Scalar<'_, '_>| match scalar.table(&ENDPOINT) {
+        Some(EndpointTable { url, weight }) => {
+            url.map(|url| RawEndpoint::Http(Endpoint { weight, ..url }))
+        }
+        None => plain.read(scalar),
+    };
+    Kind::new(&example, read, spelling::endpoint)
+}
+
+/// An endpoint that is a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct EndpointTable {
+    url: Option<Endpoint>,
+    weight: u32,
+}
+
+static ENDPOINT: LazyLock<Keys<EndpointTable>> = LazyLock::new(|| {
+    let read = |text: &str| endpoint_url(text).map(Some);
+    let spell = |url: &Option<Endpoint>| url.as_ref().map_or_else(String::new, spelling::origin);
+    Keys::<EndpointTable>::of("an endpoint", "an endpoint")
+        .key("url", text("http://127.0.0.1:9000", read, spell))
+        .sets(|it| &mut it.url)
+        .key("weight", number(1..=WEIGHT_MAX).or(1))
+        .sets(|it| &mut it.weight)
 });
 
 fn pool() -> Keys<RawUpstream> {
@@ -70,5 +122,73 @@ fn tls() -> Keys<RawUpstream> {
         .doc("The name that their certificates are for; without it, the host of each endpoint.")
 }
 
+fn health() -> Keys<RawUpstream> {
+    let count = || number(1..=COUNTS_MAX);
+    let path = text("/healthz", health_path, ToString::to_string);
+    let host = text("api.example.com", health_host, spelling::field_value);
+    let status = number_or_text("2xx", status_range, spelling::status_range);
+    let status = list(status).plain(
+        |ranges| ranges,
+        |ranges: &Vec<_>| spelling::list(ranges.iter().map(spelling::status_range)),
+    );
+    Keys::<RawUpstream>::of("table", UPSTREAM_HEALTH)
+        .key("path", path.or_none("none"))
+        .sets(|it| &mut it.health_path)
+        .doc("What each endpoint is asked for, with GET; without it, none is checked.")
+        .key("host", host.or_none("the endpoint's"))
+        .sets(|it| &mut it.health.host)
+        .doc("The Host of checks; without it, the endpoint's.")
+        .key("status", status.or(WELL.to_vec()))
+        .sets(|it| &mut it.health.status)
+        .doc("Statuses of an endpoint that is well.")
+        .key("interval", duration(SPANS).or(Duration::from_secs(5)))
+        .sets(|it| &mut it.health.interval)
+        .doc("From one check of an endpoint to the next.")
+        .key(
+            "timeout",
+            duration(CHECK_TIMEOUTS).or(Duration::from_secs(2)),
+        )
+        .sets(|it| &mut it.health.timeout)
+        .doc("How long a check may take.")
+        .key("healthy_after", count().or(2))
+        .sets(|it| &mut it.health.healthy_after)
+        .doc("How many checks in a row must succeed before the endpoint is used again.")
+        .key("unhealthy_after", count().or(3))
+        .sets(|it| &mut it.health.unhealthy_after)
+        .doc("How many must fail before it is used no more.")
+}
+
+fn eject() -> Keys<RawUpstream> {
+    Keys::<RawUpstream>::of("table", "[upstreams.NAME.eject]")
+        .key("failures", number(1..=FAILURES_MAX).or(5))
+        .sets(|it| &mut it.http.eject.failures)
+        .doc("How many in a row it takes.")
+        .key("for", duration(SPANS).or(Duration::from_secs(10)))
+        .sets(|it| &mut it.http.eject.time)
+        .doc("How long an endpoint is left out.")
+}
+
+/// The title of the table of checks.
+pub const UPSTREAM_HEALTH: &str = "[upstreams.NAME.health]";
 /// The title of the table of certificates.
 pub const UPSTREAM_TLS: &str = "[upstreams.NAME.tls]";
+
+/// What an endpoint that is well answers unless the file says otherwise.
+const WELL: [StatusRange; 2] = [
+    StatusRange {
+        first: 200,
+        last: 299,
+    },
+    StatusRange {
+        first: 300,
+        last: 399,
+    },
+];
+/// Between checks, and for how long an endpoint is left out.
+const SPANS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
+const CHECK_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(1);
+const RESOLVING: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
+const WEIGHT_MAX: u64 = 1_000;
+const REQUESTS_MAX: u64 = 1_000_000;
+const COUNTS_MAX: u64 = 100;
+const FAILURES_MAX: u64 = 1_000;

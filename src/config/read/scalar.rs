@@ -38,8 +38,8 @@ pub enum Form {
         /// What is expected, as a noun.
         expected: String,
     },
-    /// A number with or without decimals.
-    Fraction,
+    /// A number with or without decimals, called so.
+    Fraction(&'static str),
     /// `true` or `false`.
     Boolean,
 }
@@ -77,7 +77,7 @@ impl<'t> Scalar<'t, '_> {
                 let digits = decimal(integer);
                 self.checked(raw, &digits, parse(&digits))
             }
-            (Form::Fraction, DeValue::Float(_) | DeValue::Integer(_)) => {
+            (Form::Fraction(_), DeValue::Float(_) | DeValue::Integer(_)) => {
                 self.checked(raw, raw, parse(&raw.replace('_', "")))
             }
             (Form::Boolean, DeValue::Boolean(_)) => self.checked(raw, raw, parse(raw)),
@@ -242,7 +242,9 @@ impl<'t> Scalar<'t, '_> {
         let DeValue::Table(entries) = self.node.get_ref() else {
             return None;
         };
-        let name = self.subject.trim_matches('`').to_owned();
+        // An item of a list has no name of its own.
+        let name = self.subject.strip_prefix('`').unwrap_or_default();
+        let name = name.trim_end_matches('`').to_owned();
         let mut reader = Reader {
             entries,
             source: self.source,
@@ -315,7 +317,7 @@ impl Form {
                 format!("\"{text}\"")
             }
             Self::Number { .. } => "1".to_owned(),
-            Self::Fraction => "0.5".to_owned(),
+            Self::Fraction(_) => "0.5".to_owned(),
             Self::Boolean => "true".to_owned(),
         }
     }
@@ -325,7 +327,7 @@ impl Form {
         let boolean = "`true` or `false`";
         match self {
             Self::Number { expected } => ("a number", expected.clone()),
-            Self::Fraction => ("a number", "a number above 0 and up to 1".to_owned()),
+            Self::Fraction(expected) => ("a number", (*expected).to_owned()),
             Self::Boolean => (boolean, boolean.to_owned()),
             Self::NumberOrText(_) => {
                 let expected = format!("a value such as `{}`", self.example());

@@ -75,8 +75,11 @@ impl<'t> Reader<'t, '_> {
         } else {
             let required = about.keys.iter().filter(|key| key.is_required);
             for key in required.filter(|key| !self.entries.contains_key(key.name)) {
-                let (noun, name, key, example) = (about.noun, &table.name, key.name, &key.example);
-                let message = format!("{noun} `{name}` lacks `{key}`");
+                let (noun, key, example) = (about.noun, key.name, &key.example);
+                let message = match &*table.name {
+                    "" => format!("{noun} lacks `{key}`"),
+                    name => format!("{noun} `{name}` lacks `{key}`"),
+                };
                 let expected = format!("a table with `{key}`");
                 (self.report.mistake(span, message, expected))
                     .hint(format!("add `{key} = {example}`"));

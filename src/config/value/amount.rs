@@ -38,13 +38,22 @@ pub fn size(text: &str) -> Result<u64, Wrong> {
 
 /// Parses a share such as `0.5`: more than none, and at most all.
 pub fn ratio(text: &str) -> Result<f64, Wrong> {
+    share(text, RATIOS, |ratio| ratio > 0.0)
+}
+
+/// Parses a share that may be none.
+pub fn ratio_from_0(text: &str) -> Result<f64, Wrong> {
+    share(text, RATIOS_FROM_0, |ratio| ratio >= 0.0)
+}
+
+fn share(text: &str, expected: &str, is_enough: impl Fn(f64) -> bool) -> Result<f64, Wrong> {
     match text.trim().parse::<f64>() {
-        Ok(ratio) if ratio > 0.0 && ratio <= 1.0 => Ok(ratio),
+        Ok(ratio) if is_enough(ratio) && ratio <= 1.0 => Ok(ratio),
         Ok(ratio) => {
             let hint = (ratio > 1.0).then(|| "half of all is `0.5`".to_owned());
-            Err(Wrong::new("is out of range", RATIOS).maybe_hint(hint))
+            Err(Wrong::new("is out of range", expected).maybe_hint(hint))
         }
-        Err(_) => Err(Wrong::new("is not a share", RATIOS)),
+        Err(_) => Err(Wrong::new("is not a share", expected)),
     }
 }
 
@@ -61,6 +70,7 @@ pub fn bytes_text(bytes: u64) -> String {
 }
 
 const RATIOS: &str = "a number above 0 and up to 1 such as `0.5`";
+const RATIOS_FROM_0: &str = "a number from 0 to 1 such as `0.5`";
 const UNITS: [(&str, u64); 10] = [
     ("", 1),
     ("B", 1),

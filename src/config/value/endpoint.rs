@@ -1,7 +1,7 @@
-//! Endpoints of upstreams, and the name that an origin has in TLS.
+//! Endpoints of upstreams, how they are checked, and the name that an origin has in TLS.
 
-use http::StatusCode;
-use http::uri::Authority;
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderValue, StatusCode};
 use rustls::pki_types::ServerName;
 
 use super::{Wrong, nearest};
@@ -9,11 +9,20 @@ use crate::config::file::RawEndpoint;
 use crate::request::route::HostPattern;
 use crate::snapshot::{Endpoint, Scheme};
 
-/// Parses an upstream's endpoint such as `http://127.0.0.1:9000`.
+/// Parses an upstream's endpoint such as `http://127.0.0.1:9000`, or a built-in answer.
 pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
+    match text.strip_prefix("builtin:") {
+        Some(name) => builtin(name),
+        None => endpoint_url(text).map(RawEndpoint::Http),
+    }
+}
+
+/// Parses the URL of an origin such as `http://127.0.0.1:9000`.
+pub fn endpoint_url(text: &str) -> Result<Endpoint, Wrong> {
     let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
-    if let Some(builtin) = text.strip_prefix("builtin:") {
-        return self::builtin(builtin);
+    if text.starts_with("builtin:") {
+        let wrong = Wrong::new("is a built-in answer, which has no weight", ENDPOINTS);
+        return Err(wrong.hint(format!("write `endpoints = [\"{text}\"]`")));
     }
     let Some((scheme, rest)) = text.split_once("://") else {
         let is_authority = text.parse::<Authority>().is_ok()
@@ -41,7 +50,7 @@ pub fn endpoint(text: &str) -> Result<RawEndpoint, Wrong> {
     origin(scheme, authority)
 }
 
-fn origin(scheme: Scheme, text: &str) -> Result<RawEndpoint, Wrong> {
+fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, Wrong> {
     let wrong = || Wrong::new("is not an endpoint", ENDPOINTS);
     let authority: Authority = text.parse().map_err(|_| wrong())?;
     // `Authority` takes a port that is no number for a part of it; `port_u16` tells them apart.
@@ -65,13 +74,13 @@ fn origin(scheme: Scheme, text: &str) -> Result<RawEndpoint, Wrong> {
     } else {
         authority
     };
-    Ok(RawEndpoint::Http(Endpoint {
+    Ok(Endpoint {
         scheme,
         authority,
         host,
         port,
         weight: 1,
-    }))
+    })
 }
 
 /// Parses the name that an origin's certificate is for: a name such as `api.internal`, or an address.
@@ -79,6 +88,31 @@ pub fn server_name(text: &str) -> Result<ServerName<'static>, Wrong> {
     let expected = "a name such as `api.internal`, or an address";
     ServerName::try_from(text.to_owned())
         .map_err(|_| Wrong::new("is not the name of a server", expected))
+}
+
+/// Parses what a check asks for: a path and perhaps a query.
+pub fn health_path(text: &str) -> Result<PathAndQuery, Wrong> {
+    let wrong = || Wrong::new("is not a path", "a path such as `/healthz`");
+    if !text.starts_with('/') {
+        let hint = "begin it with a slash: the endpoint is where it is asked for";
+        return Err(wrong().hint(hint));
+    }
+    if text.contains('#') || !text.is_ascii() {
+        return Err(wrong());
+    }
+    text.parse().map_err(|_| wrong())
+}
+
+/// Parses the Host of checks: a name or an address, and perhaps a port.
+pub fn health_host(text: &str) -> Result<HeaderValue, Wrong> {
+    let wrong = || Wrong::new("is not a host", "a host such as `api.example.com`");
+    let authority: Authority = text.parse().map_err(|_| wrong())?;
+    let host = authority.host();
+    let after_host = text.get(host.len()..).unwrap_or("@");
+    let is_host = !text.contains('@') && !host.contains('*') && HostPattern::parse(host).is_ok();
+    let is_port = after_host.is_empty() || authority.port_u16().is_some_and(|port| port > 0);
+    let value = HeaderValue::from_str(text).ok();
+    value.filter(|_| is_host && is_port).ok_or_else(wrong)
 }
 
 fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
@@ -168,6 +202,40 @@ mod tests {
             endpoint("builtin:status/204"),
             Ok(RawEndpoint::Status(StatusCode::NO_CONTENT))
         );
+    }
+
+    #[test]
+    fn a_check_asks_for_a_path_of_a_host() {
+        for (path, is_one) in [
+            ("/healthz", true),
+            ("/", true),
+            ("/health?full=1", true),
+            ("healthz", false),
+            ("", false),
+            ("*", false),
+            ("/a b", false),
+            ("/a#b", false),
+            ("/é", false),
+            ("http://api/healthz", false),
+        ] {
+            assert_eq!(health_path(path).is_ok(), is_one, "{path}");
+        }
+        for (host, is_one) in [
+            ("api.example.com", true),
+            ("api.example.com:8080", true),
+            ("[::1]:80", true),
+            ("10.0.0.1", true),
+            ("", false),
+            ("api:", false),
+            ("api:0", false),
+            ("api:99999", false),
+            ("me@api", false),
+            ("*.example.com", false),
+            ("http://api", false),
+            ("a, b", false),
+        ] {
+            assert_eq!(health_host(host).is_ok(), is_one, "{host}");
+        }
     }
 
     #[test]

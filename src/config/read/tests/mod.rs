@@ -33,8 +33,10 @@ fn every_working_key_takes_what_it_is_for() {
     for title in ["[store]", "[store.tls]", "[store.breaker]"] {
         lacking(title, &|key| file.store.has(key));
     }
-    for title in ["[upstreams.NAME]", "[upstreams.NAME.pool]"] {
-        lacking(title, &|key| file.upstreams[0].has(key));
+    for table in ["", ".pool", ".health", ".eject"] {
+        lacking(&format!("[upstreams.NAME{table}]"), &|key| {
+            file.upstreams[0].has(key)
+        });
     }
     for title in ["[policies.NAME]", "[policies.NAME.refusal]"] {
         lacking(title, &|key| file.policies[0].has(key));
@@ -121,12 +123,26 @@ idle_timeout = "60s"
 
 [upstreams.web]
 endpoints = "builtin:echo"
-balance = "round-robin"
+balance = "hash"
+hash = ["cookie:session | ip", "path:id"]
 connect_timeout = "3s"
 response_timeout = "30s"
 body_timeout = "60s"
 retries = 1
+retry_budget = 0
+max_requests = 100
+resolve_every = "1m"
 pool = { max_idle = 1, idle_timeout = "1s" }
+eject = { failures = 3, for = "1m" }
+
+[upstreams.web.health]
+path = "/healthz?full=1"
+host = "web.example.com:8080"
+status = [200, "3xx"]
+interval = "100ms"
+timeout = "2s"
+healthy_after = 1
+unhealthy_after = 2
 
 [upstreams.api]
 endpoints = ["http://127.0.0.1:9000"]

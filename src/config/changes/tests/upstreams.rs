@@ -1,0 +1,56 @@
+//! What a reload is said to change of upstreams.
+
+use super::*;
+
+#[test]
+fn what_an_upstream_does_is_named_key_by_key() {
+    let api = "[upstreams.api]\nendpoints = [\"http://127.0.0.1:9000\"]\n";
+    let before = loaded(&BASE.replacen(
+        api,
+        &format!("{api}[upstreams.api.health]\npath = \"/healthz\"\ninterval = \"5s\"\n"),
+        1,
+    ));
+    let after = loaded(&BASE.replacen(
+        api,
+        r#"
+        [upstreams.api]
+        endpoints = [{ url = "http://127.0.0.1:9000", weight = 3 }, { url = "http://127.0.0.1:9002" }]
+        balance = "hash"
+        hash = ["cookie:session | ip"]
+        retry_budget = 0.5
+        max_requests = 1000
+        resolve_every = "5s"
+        eject = { failures = 3, for = "1m" }
+        [upstreams.api.health]
+        path = "/ready"
+        host = "api.example.com"
+        status = [204, "3xx"]
+        interval = "1s"
+        timeout = "500ms"
+        healthy_after = 1
+        unhealthy_after = 5
+        "#,
+        1,
+    ));
+    assert_eq!(
+        changes(&before.file, &after.file),
+        applied(&[
+            "upstream api: endpoints [http://127.0.0.1:9000] → [http://127.0.0.1:9000 (weight 3), http://127.0.0.1:9002]",
+            "upstream api: balance round-robin → hash",
+            "upstream api: hash none → [\"cookie:session | ip\"]",
+            "upstream api: retry_budget 0.2 → 0.5",
+            "upstream api: max_requests none → 1000",
+            "upstream api: resolve_every 30s → 5s",
+            "upstream api: health.path /healthz → /ready",
+            "upstream api: health.host the endpoint's → api.example.com",
+            "upstream api: health.status [2xx, 3xx] → [204, 3xx]",
+            "upstream api: health.interval 5s → 1s",
+            "upstream api: health.timeout 2s → 500ms",
+            "upstream api: health.healthy_after 2 → 1",
+            "upstream api: health.unhealthy_after 3 → 5",
+            "upstream api: eject.failures 5 → 3",
+            "upstream api: eject.for 10s → 60s",
+        ])
+    );
+    assert_eq!(changes(&after.file, &after.file), Changes::default());
+}

@@ -1,0 +1,59 @@
+//! `[upstreams.NAME]` as the file has it.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http::uri::PathAndQuery;
+use rustls::pki_types::ServerName;
+
+use super::{At, RawTls};
+use crate::request::Partition;
+use crate::snapshot::{Endpoint, Health, HttpUpstream};
+
+/// `[upstreams.NAME]`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawUpstream {
+    /// `endpoints`
+    pub endpoints: Vec<At<RawEndpoint>>,
+    /// `balance`
+    pub balance: BalanceName,
+    /// `hash`; none: the file does not say
+    pub hash: Option<Partition>,
+    /// `[upstreams.NAME.health] path`; none: endpoints are not checked
+    pub health_path: Option<PathAndQuery>,
+    /// `[upstreams.NAME.health]`, but for the path
+    pub health: Health,
+    /// What the snapshot has of it, but for the endpoints, how they are chosen, and their health.
+    pub http: HttpUpstream,
+    /// `[upstreams.NAME.tls]`
+    pub tls: RawTls,
+    /// `[upstreams.NAME.tls] server_name`; none: each endpoint's host.
+    pub server_name: Option<ServerName<'static>>,
+    /// `response_timeout` of routes that have none of their own.
+    pub response_timeout: Duration,
+    /// `body_timeout` of routes that have none of their own.
+    pub body_timeout: Duration,
+}
+
+/// One of `endpoints`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RawEndpoint {
+    /// `http://host:port`, or another scheme, with its weight
+    Http(Endpoint),
+    /// `builtin:echo`
+    Echo,
+    /// `builtin:status/204`
+    Status(StatusCode),
+}
+
+/// `balance`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BalanceName {
+    /// `round-robin`
+    #[default]
+    RoundRobin,
+    /// `least-requests`
+    LeastRequests,
+    /// `hash`
+    Hash,
+}
