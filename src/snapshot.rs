@@ -101,6 +101,8 @@ pub struct Route {
     pub max_body_bytes: Option<u64>,
     /// Whether `%2F` may stand in the path.
     pub encoded_slash: EncodedSlash,
+    /// What is changed in the fields of requests, the gateway's own among them.
+    pub request_headers: FieldChanges,
     /// What is changed in the fields of answers, the gateway's own among them.
     pub response_headers: FieldChanges,
 }

@@ -353,6 +353,8 @@ pub struct RawRoute {
     pub body_timeout: Option<Option<Duration>>,
     /// `case_insensitive`
     pub case_insensitive: bool,
+    /// `[routes.request_headers] remove`
+    pub request_headers_removed: Vec<At<HeaderName>>,
     /// `[routes.response_headers] remove`
     pub response_headers_removed: Vec<At<HeaderName>>,
     /// What the snapshot has of it as the file says it.

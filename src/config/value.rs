@@ -8,6 +8,7 @@ mod address;
 mod amount;
 mod cost;
 mod endpoint;
+mod field;
 mod overrides;
 mod request;
 mod store;
@@ -20,11 +21,9 @@ pub use address::{admin_address, client_address, network, socket_address};
 pub use amount::{bytes_text, ratio, ratio_from_0, size};
 pub use cost::{CostText, RefundOn, cost, refund_on, refusal_status, retry_jitter, status_range};
 pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
+pub use field::{answer_field, field_value, own_field, request_field};
 pub use overrides::{BLOCKED, Chooser, GrantText, UNLIMITED, grant};
-pub use request::{
-    answer_field, field_value, header_after_prefix, header_name, header_value, method, own_field,
-    part_choice, upgrade,
-};
+pub use request::{header_after_prefix, header_name, header_value, method, part_choice, upgrade};
 pub use store::{Encryption, RedisUrl, StoreUrl, password, prefix, secret, store_url, username};
 pub use time::{QuotaText, duration, quota};
 

@@ -16,7 +16,9 @@ use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
     /// Makes the request that the upstream sees from what is left of the client's.
-    fn outgoing(&mut self, head: &mut Parts, target: Uri) -> Request<RequestBody> {
+    fn outgoing(&mut self, route: &Route, head: &mut Parts, target: Uri) -> Request<RequestBody> {
+        // The operator has the last word, before what belongs to the connection.
+        route.request_headers.apply(&mut head.headers);
         let body = if let Some(protocol) = &self.upgrade {
             head.headers.insert(UPGRADE, protocol.clone());
             // What the client sends then is for the tunnel.
@@ -44,7 +46,7 @@ impl Journey<'_> {
         target: Uri,
         hash: Option<u64>,
     ) -> Result<Response<Content>, Stop> {
-        let mut request = self.outgoing(head, target);
+        let mut request = self.outgoing(route, head, target);
         let upstream = &self.live.snapshot.upstreams[route.upstream];
         match &upstream.kind {
             UpstreamKind::Echo => {

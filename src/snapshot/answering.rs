@@ -1,4 +1,4 @@
-//! What the operator says of answers: a policy's own refusals, and the fields that a route changes.
+//! What the operator says of messages: a policy's own refusals, and the fields that a route changes.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -34,7 +34,7 @@ pub enum Jitter {
     Percent(u32),
 }
 
-/// The fields that a route sets in answers, and those that it removes.
+/// The fields that a route sets in requests or answers, and those that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldChanges {
     /// Fields with their one value.
@@ -70,7 +70,7 @@ impl Jitter {
 }
 
 impl FieldChanges {
-    /// Changes the fields of an answer.
+    /// Changes the fields of a message.
     pub fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);

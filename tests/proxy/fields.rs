@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
+use crate::support::ratelimit::remaining;
 use crate::support::{Client, Config, Head, Origin, Running, get, start};
 
 fn open(endpoint: &str) -> Running {
@@ -171,4 +172,71 @@ fn a_route_strips_its_prefix() {
         assert_eq!(get(running.public, target, "").status, 200, "{target}");
     }
     assert_eq!(origin.targets(), ["/v1/x?q=/api", "/", "/api/x", "/y"]);
+}
+
+/// A request that has what the gateway says, what the client says, and what both say.
+const ASKED: &str = "X-Forwarded-For: 1.2.3.4\r\nX-Debug: 1\r\nX-Debug: 2\r\nX-Version: 1\r\n\
+                     Authorization: Basic x\r\nConnection: X-Api-Version\r\nCookie: a=1\r\n";
+
+fn with_request_headers(endpoint: &str) -> Config {
+    Config::to(endpoint)
+        .policy("p", "quota = '100 per minute'\npartition = ['header:x-version']")
+        .route(
+            "/*",
+            "policies = ['p']\n[routes.request_headers]\n\
+             set = { X-Version = '2', x-api-version = '3', x-forwarded-proto = 'https', authorization = 'Bearer y' }\n\
+             remove = ['x-debug', 'x-forwarded-for', 'forwarded', 'cookie', 'x-not-there']",
+        )
+}
+
+#[test]
+fn the_operator_has_the_last_word_on_the_fields_of_requests() {
+    let origin = Origin::plain();
+    let running = start(&with_request_headers(&origin.url()));
+    assert_eq!(get(running.public, "/", ASKED).status, 200);
+    let head = origin.only_request().head;
+    for (name, expected) in [
+        ("x-version", &["2"][..]),
+        ("x-api-version", &["3"]),
+        ("x-forwarded-proto", &["https"]),
+        ("x-forwarded-host", &["a.test"]),
+        ("authorization", &["Bearer y"]),
+        ("host", &["a.test"]),
+        ("x-debug", &[]),
+        ("x-forwarded-for", &[]),
+        ("forwarded", &[]),
+        ("cookie", &[]),
+    ] {
+        assert_eq!(head.fields(name), expected, "{name}");
+    }
+}
+
+/// The limits count what the client said: no route makes two clients one, or one two.
+#[test]
+fn fields_of_requests_are_changed_once_the_limits_are_decided() {
+    let running = start(&with_request_headers("builtin:echo"));
+    let left = |version: &str| {
+        let answer = get(running.public, "/", &format!("X-Version: {version}\r\n"));
+        remaining(&answer, "p")
+    };
+    assert_eq!(["1", "1", "2"].map(left), [99, 98, 99]);
+}
+
+/// The origin is another gateway, because that shows the fields as it got them.
+#[test]
+fn fields_of_requests_are_changed_over_http2_too() {
+    let echo = open("builtin:echo");
+    let running = start(&with_request_headers(&format!("h2c://{}", echo.public)));
+    let answer = get(running.public, "/", ASKED);
+    let said: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+    let fields = &said["headers"];
+    for (name, expected) in [
+        ("x-version", Some("2")),
+        ("x-api-version", Some("3")),
+        ("authorization", Some("Bearer y")),
+        ("x-debug", None),
+        ("cookie", None),
+    ] {
+        assert_eq!(fields[name].as_str(), expected, "{name}");
+    }
 }

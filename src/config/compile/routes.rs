@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use http::HeaderName;
+
 use super::names::{Names, PolicyUse};
 use crate::config::file::{At, File, RawRoute, RawUpstream, Table};
 use crate::config::options::ROUTE;
@@ -102,12 +104,11 @@ impl Compiler<'_, '_> {
             strip_prefix,
             response_timeout: (route.response_timeout).unwrap_or(unless_said.response_timeout),
             body_timeout: (route.body_timeout).unwrap_or(Some(unless_said.body_timeout)),
-            response_headers: FieldChanges {
-                remove: (route.response_headers_removed.iter())
-                    .map(|at| at.value.clone())
-                    .collect(),
-                ..route.route.response_headers.clone()
-            },
+            request_headers: fields(&route.route.request_headers, &route.request_headers_removed),
+            response_headers: fields(
+                &route.route.response_headers,
+                &route.response_headers_removed,
+            ),
             ..route.route.clone()
         })
     }
@@ -230,6 +231,13 @@ fn lacking_params<'c>(
         Part::PathParam(param) if !parts.iter().any(has) => Some(&**param),
         _ => None,
     })
+}
+
+fn fields(changes: &FieldChanges, removed: &[At<HeaderName>]) -> FieldChanges {
+    FieldChanges {
+        remove: removed.iter().map(|at| at.value.clone()).collect(),
+        ..changes.clone()
+    }
 }
 
 fn rule(route: &RawRoute, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {

@@ -345,12 +345,14 @@ pub(super) fn headers() -> Kind<Vec<(HeaderName, Option<String>)>> {
     .or(Vec::new())
 }
 
-/// A table of fields with their one value.
-pub(super) fn fields() -> Kind<Vec<(HeaderName, HeaderValue)>> {
-    let example = "{ cache-control = \"no-store\" }";
+/// A table of fields with their one value, such as `example`; `name` reads their names.
+pub(super) fn fields(
+    example: &'static str,
+    name: fn(&str) -> Result<HeaderName, Wrong>,
+) -> Kind<Vec<(HeaderName, HeaderValue)>> {
     Kind::new(
         example,
-        |scalar| scalar.pairs(example, value::answer_field, value::field_value),
+        move |scalar| scalar.pairs(example, name, value::field_value),
         // A value may be a secret.
         |fields: &Vec<_>| spelling::list(fields.iter().map(|(name, _)| name)),
     )

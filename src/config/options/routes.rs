@@ -8,7 +8,7 @@ use super::kind::{
 use super::{BODY_BYTES, Keys, TIMEOUTS};
 use crate::config::file::RawRoute;
 use crate::config::spelling;
-use crate::config::value::{answer_field, method, upgrade};
+use crate::config::value::{answer_field, method, request_field, upgrade};
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
@@ -72,15 +72,32 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .key("case_insensitive", boolean().or(false))
         .sets(|it| &mut it.case_insensitive)
         .doc("Whether literal segments match in any case, and partitions by path ignore it.")
+        .table("request_headers", request_headers())
         .table("response_headers", response_headers())
-        .not_yet("rewrite request_headers")
+        .not_yet("rewrite")
 });
+
+/// `[routes.request_headers]`
+fn request_headers() -> Keys<RawRoute> {
+    let name = text("x-debug", request_field, ToString::to_string);
+    let example = "{ x-api-version = \"2\" }";
+    Keys::<RawRoute>::of("table", "[routes.request_headers]")
+        .key("set", fields(example, request_field))
+        .sets(|it| &mut it.route.request_headers.set)
+        .doc("Fields that the upstream gets, in place of any of that name.")
+        .key("remove", list(name))
+        .sets(|it| &mut it.request_headers_removed)
+        .doc("Fields that the upstream does not get.")
+}
 
 /// `[routes.response_headers]`
 fn response_headers() -> Keys<RawRoute> {
     let name = text("server", answer_field, ToString::to_string);
     Keys::<RawRoute>::of("table", "[routes.response_headers]")
-        .key("set", fields())
+        .key(
+            "set",
+            fields("{ cache-control = \"no-store\" }", answer_field),
+        )
         .sets(|it| &mut it.route.response_headers.set)
         .doc("Fields that answers have, refusals too, in place of any of that name.")
         .key("remove", list(name))

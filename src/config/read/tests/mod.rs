@@ -41,7 +41,8 @@ fn every_working_key_takes_what_it_is_for() {
     for title in ["[policies.NAME]", "[policies.NAME.refusal]"] {
         lacking(title, &|key| file.policies[0].has(key));
     }
-    for title in ["[[routes]]", "[routes.response_headers]"] {
+    lacking("[[routes]]", &|key| file.routes[0].has(key));
+    for title in ["[routes.request_headers]", "[routes.response_headers]"] {
         lacking(title, &|key| file.routes[0].has(key));
     }
     assert_eq!(file.top.value.general.workers, Some(2));
@@ -199,6 +200,10 @@ max_body_bytes = 0
 encoded_slash = "keep"
 upgrades = []
 case_insensitive = true
+
+[routes.request_headers]
+set = { x-api-version = "2" }
+remove = ["x-debug"]
 
 [routes.response_headers]
 set = { cache-control = "no-store" }

@@ -1,0 +1,132 @@
+//! Fields that the file sets, removes or names.
+
+use http::{HeaderName, HeaderValue};
+
+use super::{Wrong, header_name};
+
+/// Parses a field that a route may change in answers: none that says where the answer ends, or belongs
+/// to the connection.
+pub fn answer_field(text: &str) -> Result<HeaderName, Wrong> {
+    let name = header_name(text)?;
+    let belongs_to_message = [
+        "connection",
+        "content-length",
+        "date",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    if belongs_to_message.contains(&name.as_str()) {
+        let expected = "a field other than those that HTTP itself sets";
+        return Err(Wrong::new("cannot be changed", expected));
+    }
+    Ok(name)
+}
+
+/// Parses a field that a route may change in requests: none that says where the request ends, belongs to
+/// the connection, or is the gateway's word.
+pub fn request_field(text: &str) -> Result<HeaderName, Wrong> {
+    let name = header_name(text)?;
+    // Some origins read `_` as `-`.
+    let read = name.as_str().replace('_', "-");
+    let hint = match &*read {
+        "connection" | "content-length" | "http2-settings" | "keep-alive" | "proxy-connection"
+        | "te" | "trailer" | "transfer-encoding" => {
+            "the gateway sets it for each connection to an origin"
+        }
+        "upgrade" => "`upgrades` says what a connection may be upgraded to",
+        "host" => "`preserve_host = false` sends the endpoint's own host",
+        "expect" => "the gateway answers it, so that origins need not",
+        "cdn-loop" => "the gateway finds requests by it that go in circles",
+        _ if read.starts_with("tollgate-") => {
+            "what begins with `tollgate-` is the gateway's word alone"
+        }
+        _ => return Ok(name),
+    };
+    Err(Wrong::new("cannot be changed in requests", REQUEST_FIELDS).hint(hint))
+}
+
+/// Parses the name of a field of the operator's own, which means nothing else.
+pub fn own_field(text: &str) -> Result<HeaderName, Wrong> {
+    let name = answer_field(text)?;
+    let means_more = [
+        "authorization",
+        "cdn-loop",
+        "client-cert",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "location",
+        "retry-after",
+        "set-cookie",
+        "traceparent",
+    ];
+    let prefixes = [
+        "content-",
+        "ratelimit",
+        "tollgate-",
+        "x-forwarded-",
+        "x-ratelimit-",
+    ];
+    let is_one = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if means_more.contains(&name.as_str()) || is_one(name.as_str()) {
+        let expected = "a field of your own such as `x-request-id`";
+        return Err(Wrong::new("means something else", expected));
+    }
+    Ok(name)
+}
+
+/// Parses a field's value.
+pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
+    let value = HeaderValue::from_str(text)
+        .ok()
+        .filter(|_| text.trim() == text);
+    value.ok_or_else(|| {
+        Wrong::new(
+            "cannot be a field's value",
+            "a value without control characters or spaces around it",
+        )
+    })
+}
+
+const REQUEST_FIELDS: &str = "a field such as `x-api-version`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_requests_are_the_operators_but_for_those_of_http_and_the_gateway() {
+        for (name, is_free) in [
+            ("X-Api-Version", true),
+            ("authorization", true),
+            ("accept-encoding", true),
+            ("x-forwarded-proto", true),
+            ("cookie", true),
+            ("hosts", true),
+            ("Host", false),
+            ("connection", false),
+            ("keep-alive", false),
+            ("proxy-connection", false),
+            ("te", false),
+            ("trailer", false),
+            ("upgrade", false),
+            ("http2-settings", false),
+            ("transfer-encoding", false),
+            ("Transfer_Encoding", false),
+            ("content-length", false),
+            ("content_length", false),
+            ("expect", false),
+            ("cdn-loop", false),
+            ("Tollgate-Over", false),
+            ("tollgate_tier", false),
+            ("a b", false),
+        ] {
+            assert_eq!(request_field(name).is_ok(), is_free, "{name}");
+        }
+    }
+}
