@@ -101,6 +101,8 @@ impl Worker {
     /// Does what is done a few times a second instead of per request.
     pub(super) fn tick(&self) {
         let now = self.shared.clock.now();
+        // Without requests, it would hold an earlier configuration.
+        self.live();
         self.sweep.sweep();
         self.pools.sweep(now);
         self.access_log.flush();

@@ -85,6 +85,12 @@ impl Attempts {
         }
     }
 
+    /// Returns the endpoint of the latest one, as this worker knows it.
+    pub(super) fn origin(&self) -> Option<Rc<Origin>> {
+        let latest = self.latest.borrow();
+        latest.as_ref().map(|visit| Rc::clone(&visit.origin))
+    }
+
     /// Begins one.
     pub(super) fn begin(
         &self,

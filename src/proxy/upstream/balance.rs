@@ -112,11 +112,11 @@ impl Origins {
         hash: Option<u64>,
     ) -> Option<&Rc<Origin>> {
         let now = self.now.get();
-        let name = &tried.first()?.state.endpoint;
+        let first = &tried.first()?.state;
         let chosen = self.choose_of(hash, &|it| {
             let state = &it.origin.state;
             state.is_available(now)
-                && state.endpoint == *name
+                && state.shares_name(first)
                 && !tried.iter().any(|one| Rc::ptr_eq(one, &it.origin))
         });
         chosen.map(|it| &it.origin)

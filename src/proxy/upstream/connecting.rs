@@ -61,10 +61,13 @@ pub(super) struct Connected {
     pub(super) found: Found,
 }
 
-/// Why there is none, and who is to blame.
+/// Why there is none, and where.
+#[derive(Clone, Debug)]
 pub(super) struct Unconnected {
     pub(super) origin: Rc<Origin>,
     pub(super) error: ConnectError,
+    /// Whether another request has made the attempt, and blamed the endpoint.
+    pub(super) is_shared: bool,
 }
 
 /// An attempt to connect that other requests wait for.
@@ -73,7 +76,7 @@ pub(super) struct Attempt {
     ended: Notify,
     has_ended: Cell<bool>,
     /// Who has accepted, or why nobody has; none if the attempt was given up.
-    outcome: RefCell<Option<Result<Rc<Origin>, ConnectError>>>,
+    outcome: RefCell<Option<Result<Rc<Origin>, Unconnected>>>,
 }
 
 /// Held by who makes the attempt, which ends when this is dropped.
@@ -85,8 +88,18 @@ struct Attempting<'o> {
 /// How long an endpoint may take to accept before the next one of its name is tried too.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 
+impl Unconnected {
+    fn new(origin: Rc<Origin>, error: ConnectError) -> Self {
+        Self {
+            origin,
+            error,
+            is_shared: false,
+        }
+    }
+}
+
 impl Attempt {
-    async fn wait(&self) -> Option<Result<Rc<Origin>, ConnectError>> {
+    async fn wait(&self) -> Option<Result<Rc<Origin>, Unconnected>> {
         let ended = self.ended.notified();
         if !self.has_ended.get() {
             ended.await;
@@ -132,14 +145,17 @@ impl Connector<'_> {
                 let opened = self.open(&origin).await;
                 let outcome = match &opened {
                     Ok(connected) => Ok(Rc::clone(&connected.origin)),
-                    Err(unconnected) => Err(unconnected.error.clone()),
+                    Err(unconnected) => Err(Unconnected {
+                        is_shared: true,
+                        ..unconnected.clone()
+                    }),
                 };
                 attempting.attempt.outcome.replace(Some(outcome));
                 return opened;
             };
             match attempt.wait().await {
                 Some(Ok(accepted)) => origin = accepted,
-                Some(Err(error)) => return Err(Unconnected { origin, error }),
+                Some(Err(unconnected)) => return Err(unconnected),
                 None => {}
             }
         }
@@ -156,7 +172,7 @@ impl Connector<'_> {
             let opened = self.pools.open(&origin, tcp, self.http, self.offer, &late);
             match opened.await {
                 Ok(link) => Ok((origin, link)),
-                Err(error) => Err(Unconnected { origin, error }),
+                Err(error) => Err(Unconnected::new(origin, error)),
             }
         };
         let opened = deadline.within(self.http.connect_timeout, opening).await;
@@ -171,7 +187,7 @@ impl Connector<'_> {
                 self.failed(other, &timed_out(other));
             }
             let error = late.take().unwrap_or_else(|| timed_out(&origin));
-            Err(Unconnected { origin, error })
+            Err(Unconnected::new(origin, error))
         });
         let (meter, worker) = (self.meter.metrics, self.meter.worker);
         match opened {
@@ -232,7 +248,7 @@ impl Connector<'_> {
                     }
                     return Ok((origin, tcp));
                 }
-                Err(error) if connecting.is_empty() => return Err(Unconnected { origin, error }),
+                Err(error) if connecting.is_empty() => return Err(Unconnected::new(origin, error)),
                 Err(error) => error,
             };
             self.failed(&origin, &error);

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use super::connecting::{Attempt, Link};
 use super::endpoints::EndpointState;
-use super::error::plain;
+use super::error::{is_out_of_descriptors, plain};
 use super::http1::Connection;
 use super::http2::{self, Slot, StreamError};
 use super::stream::{OpenConnection, Stream};
@@ -329,15 +329,8 @@ impl ConnectError {
 
     pub(super) fn is_out_of_descriptors(&self) -> bool {
         match self {
-            Self::Connect { source, .. } => {
-                matches!(source.raw_os_error(), Some(ENFILE | EMFILE))
-            }
+            Self::Connect { source, .. } => is_out_of_descriptors(source),
             Self::Tls { .. } | Self::Http2 { .. } => false,
         }
     }
 }
-
-/// The system has no more descriptors; the same number on every Unix.
-const ENFILE: i32 = 23;
-/// The process has no more descriptors; the same number on every Unix.
-const EMFILE: i32 = 24;

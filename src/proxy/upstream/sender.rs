@@ -36,8 +36,17 @@ pub(super) struct Sender<'s> {
 pub(super) struct Failed {
     pub(super) error: ForwardError,
     repeat: Repeat,
-    /// Whether its connection had been kept for it.
-    was_kept: bool,
+    blame: Blame,
+}
+
+/// Who is to blame for a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blame {
+    Endpoint,
+    /// It may close connections that are kept, if the request is then sent again.
+    EndpointUnlessRetried,
+    /// The endpoint is already blamed for it.
+    Nobody,
 }
 
 impl Sender<'_> {
@@ -61,8 +70,15 @@ impl Sender<'_> {
                 Err(failed) => failed,
             };
             tried.push(origin);
-            let is_retried = self.may_retry(&failed, tried.len());
-            let failure = self.failed(failed.error, is_retried && failed.was_kept);
+            // Another endpoint of its name may have taken the request.
+            tried.extend(self.attempts.origin());
+            let is_retried = self.may_retry(&failed);
+            let is_blamed = match failed.blame {
+                Blame::Endpoint => true,
+                Blame::EndpointUnlessRetried => !is_retried,
+                Blame::Nobody => false,
+            };
+            let failure = self.failed(failed.error, is_blamed);
             // Of several reasons, the one is told that says what an origin may have done.
             last = Some(match last {
                 Some(last)
@@ -89,10 +105,9 @@ impl Sender<'_> {
         self.pools.origins(self.upstream)
     }
 
-    /// Notes that the latest endpoint failed, unless it is not to blame: it may close connections that
-    /// are kept, and the request is then sent again.
-    fn failed(&self, error: ForwardError, is_excused: bool) -> UpstreamFailure {
-        let kind = error.failure().filter(|_| !is_excused);
+    /// Notes that the latest endpoint failed, if it is to blame.
+    fn failed(&self, error: ForwardError, is_blamed: bool) -> UpstreamFailure {
+        let kind = error.failure().filter(|_| is_blamed);
         let endpoint = self.attempts.endpoint().map(|name| (&*name).into());
         let failure = UpstreamFailure::of(endpoint, error);
         if let Some(kind) = kind {
@@ -101,8 +116,8 @@ impl Sender<'_> {
         failure
     }
 
-    fn may_retry(&self, failed: &Failed, tries: usize) -> bool {
-        if failed.repeat == Repeat::Never || tries > self.http.retries as usize {
+    fn may_retry(&self, failed: &Failed) -> bool {
+        if failed.repeat == Repeat::Never || self.attempts.count() > self.http.retries {
             return false;
         }
         let is_allowed = self.upstream.take_retry(self.pools.clock.now());
@@ -157,7 +172,9 @@ impl Sender<'_> {
                 }
                 Err(failed) => failed,
             };
-            failed.was_kept = found == Found::Kept;
+            if found == Found::Kept {
+                failed.blame = Blame::EndpointUnlessRetried;
+            }
             let is_stale = match failed.repeat {
                 Repeat::Unwritten => found == Found::Kept,
                 Repeat::Unprocessed => found == Found::Kept && self.http.retries > 0,
@@ -190,10 +207,14 @@ impl Sender<'_> {
         let connected = connector.connect(origin).await;
         let (Ok(Connected { origin, .. }) | Err(Unconnected { origin, .. })) = &connected;
         self.attempts.move_to(origin);
-        connected.map_err(|Unconnected { error, .. }| Failed {
-            error: error.into(),
+        connected.map_err(|unconnected| Failed {
+            error: unconnected.error.into(),
             repeat: Repeat::Unwritten,
-            was_kept: false,
+            blame: if unconnected.is_shared {
+                Blame::Nobody
+            } else {
+                Blame::Endpoint
+            },
         })
     }
 
@@ -238,7 +259,7 @@ impl Sender<'_> {
         let body = body.map_err(|error| Failed {
             error: ForwardError::BadResponse(BadResponse::Body(error)),
             repeat: Repeat::Never,
-            was_kept: false,
+            blame: Blame::Endpoint,
         })?;
         Ok(Response::from_parts(head, UpstreamAnswer::Body(body)))
     }
@@ -249,7 +270,7 @@ impl From<http1::ExchangeError> for Failed {
         Self {
             repeat: error.repeat(),
             error: error.into(),
-            was_kept: false,
+            blame: Blame::Endpoint,
         }
     }
 }
@@ -259,7 +280,7 @@ impl From<http2::ExchangeError> for Failed {
         Self {
             repeat: error.repeat(),
             error: error.into(),
-            was_kept: false,
+            blame: Blame::Endpoint,
         }
     }
 }
@@ -271,7 +292,7 @@ fn switched(response: Response<Receiving<Stream>>) -> Result<Response<UpstreamAn
     let (io, unread) = receiving.into_switched().ok_or(Failed {
         error: ForwardError::BadResponse(BadHead::Upgrade.into()),
         repeat: Repeat::Never,
-        was_kept: false,
+        blame: Blame::Endpoint,
     })?;
     let switched = UpstreamAnswer::Switched(Rewound { unread, io });
     Ok(Response::from_parts(head, switched))

@@ -1,6 +1,7 @@
 //! Endpoints that are named: what a name resolves to, and what happens while it does not.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
@@ -10,21 +11,29 @@ use tokio::{join, select};
 use tollgate::proxy::upstream::{
     ForwardError, HostField, NameTable, NoEndpoint, Resolver, UpstreamBody,
 };
+use tollgate::snapshot::{HttpUpstream, Upstream};
 
-use super::harness::{Gateway, LAST, OK, Origin, get, read, worker};
+use super::harness::{Gateway, LAST, OK, Origin, get, read, upstream, worker};
 use crate::support::Unreachable;
 
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// A gateway whose only endpoint is `api.test` at this port.
-fn named(port: u16) -> (Gateway, NameTable) {
-    let names = NameTable::default();
-    let mut gateway = Gateway::with(&[(FIRST, port).into()], |http| {
+/// An upstream whose only endpoint is `api.test` at this port.
+fn api(port: u16, change: impl FnOnce(&mut HttpUpstream)) -> Arc<Upstream> {
+    upstream(&[(FIRST, port).into()], |http| {
         let endpoint = &mut http.endpoints[0];
         endpoint.host = "api.test".into();
         endpoint.authority = format!("api.test:{port}").parse().expect("an authority");
-    });
+        change(http);
+    })
+}
+
+/// A gateway with that upstream.
+fn named(port: u16) -> (Gateway, NameTable) {
+    let names = NameTable::default();
+    let mut gateway = Gateway::new(&[]);
+    gateway.upstream = api(port, |_| ());
     gateway.terms.host = HostField::Endpoint;
     gateway.endpoints.resolve_by(Resolver::Table(names.clone()));
     gateway.adopt();
@@ -130,13 +139,37 @@ fn request_waits_for_the_first_answer_of_the_resolver_but_not_for_ever() {
 }
 
 #[test]
+fn request_that_waits_for_the_resolver_survives_a_reload() {
+    worker(async {
+        let origin = Origin::new().await;
+        let port = origin.address.port();
+        let (gateway, names) = named(port);
+        names.set("api.test", &[FIRST]);
+        let reload = async {
+            gateway
+                .endpoints
+                .adopt(&[api(port, |http| http.retries = 0)]);
+            look_up(&gateway).await;
+        };
+        let (answer, (), _wire) = join!(gateway.send(get("/")), reload, origin.answer(OK));
+        assert_eq!(read(answer).await, "ok");
+    });
+}
+
+#[test]
 fn address_that_is_slow_to_accept_is_not_waited_for_alone() {
     worker(async {
         let unreachable = Unreachable::new();
         let port = unreachable.address().port();
         let origin = at(SECOND, port).await;
-        let (gateway, names) = named(port);
+        let (mut gateway, names) = named(port);
+        names.set("api.test", &[FIRST]);
+        look_up(&gateway).await;
+        // They are of one name, however their weights came about.
+        gateway.upstream = api(port, |http| http.endpoints[0].weight = 2);
+        gateway.adopt();
         names.set("api.test", &[FIRST, SECOND]);
+        gateway.pass(Duration::from_secs(30));
         look_up(&gateway).await;
         for _ in 0..2 {
             let time = async {

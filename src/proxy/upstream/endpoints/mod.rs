@@ -43,6 +43,8 @@ struct Known {
     resolver: Resolver,
     /// The upstreams of the configuration in force.
     in_force: Vec<Arc<UpstreamState>>,
+    /// Those of earlier ones, where requests may still be.
+    retired: Vec<Weak<UpstreamState>>,
     names: Names,
     states: HashMap<Key, Weak<EndpointState>>,
     counts: HashMap<Arc<str>, Weak<Counts>>,
@@ -84,17 +86,13 @@ impl Endpoints {
                 let counts = known.counts(&upstream.name);
                 Arc::new(UpstreamState::new(Arc::clone(upstream), counts, members))
             });
-            if http.health.is_none() {
-                for member in &*state.members().list {
-                    member.state.assume_healthy();
-                }
-            }
             all.push(Some(state));
         }
         let in_force: Vec<_> = all.iter().flatten().cloned().collect();
         for old in std::mem::replace(&mut known.in_force, in_force) {
             if !known.in_force.iter().any(|one| Arc::ptr_eq(one, &old)) {
                 old.retire();
+                known.retired.push(Arc::downgrade(&old));
             }
         }
         all
@@ -113,10 +111,13 @@ impl Endpoints {
         let known = &mut *known;
         let mut hosts = HashMap::<&str, Duration>::new();
         for upstream in &known.in_force {
+            let http = upstream.http();
             for member in &*upstream.members().list {
                 member.state.end_ejection(now);
+                if http.health.is_none() {
+                    member.state.assume_healthy();
+                }
             }
-            let http = upstream.http();
             for endpoint in http.endpoints.iter().filter(|it| is_name(it)) {
                 let every = hosts.entry(&endpoint.host).or_insert(http.resolve_every);
                 *every = http.resolve_every.min(*every);
@@ -125,6 +126,7 @@ impl Endpoints {
         known.names.retain(|host| hosts.contains_key(host));
         known.states.retain(|_, state| state.strong_count() > 0);
         known.counts.retain(|_, counts| counts.strong_count() > 0);
+        known.retired.retain(|old| old.strong_count() > 0);
         self.metrics.forget_endpoints();
         for (host, every) in hosts {
             if known.names.begin(host, every, now) {
@@ -141,8 +143,9 @@ impl Endpoints {
         if !known.names.note(host, found, self.clock.now()) {
             return;
         }
-        let in_force = known.in_force.clone();
-        for upstream in in_force {
+        let mut upstreams = known.in_force.clone();
+        upstreams.extend(known.retired.iter().filter_map(Weak::upgrade));
+        for upstream in upstreams {
             let http = upstream.http();
             if http
                 .endpoints

@@ -76,6 +76,12 @@ impl EndpointState {
         }
     }
 
+    /// Whether it is another address of the same name, and spoken to in the same way.
+    pub(crate) fn shares_name(&self, other: &Self) -> bool {
+        let (own, other) = (&self.endpoint, &other.endpoint);
+        own.scheme == other.scheme && own.authority == other.authority
+    }
+
     /// Whether checks have not shown that it fails.
     pub(crate) fn is_healthy(&self) -> bool {
         self.is_healthy.load(Relaxed)
@@ -213,10 +219,10 @@ impl EndpointState {
 
     /// Takes it for healthy, as nobody checks it.
     pub(super) fn assume_healthy(&self) {
-        let mut checks = self.checks();
-        (checks.successes, checks.failures) = (0, 0);
-        drop(checks);
-        self.mark_healthy();
+        if !self.is_healthy() {
+            self.checks().failures = 0;
+            self.mark_healthy();
+        }
     }
 
     fn mark_healthy(&self) {

@@ -1,6 +1,9 @@
 //! An upstream of origins as one configuration has it, and where its requests can go.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
@@ -92,13 +95,13 @@ impl UpstreamState {
 
     /// Returns a number that changes with the endpoints.
     pub(crate) fn version(&self) -> u64 {
-        self.version.load(Relaxed)
+        self.version.load(Acquire)
     }
 
     /// Puts other endpoints in the place of those that are known.
     pub(super) fn replace(&self, members: Members) {
         self.members.store(Arc::new(members));
-        self.version.fetch_add(1, Relaxed);
+        self.version.fetch_add(1, Release);
         self.changed.notify_waiters();
     }
 
