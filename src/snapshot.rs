@@ -31,6 +31,7 @@ use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
 use crate::request::jwt::TokenVerifier;
 use crate::request::route::Router;
+use crate::request::target::PathChange;
 use crate::request::{ClientNames, Facts, Missing, Part, Partition, Patterns, Reads};
 
 /// Everything a request needs to know of the configuration.
@@ -86,9 +87,8 @@ pub struct Route {
     pub reads: Reads,
     /// Index into [`Snapshot::upstreams`].
     pub upstream: usize,
-    /// What is removed from the path before it is forwarded: `/api` of `/api/x`. It begins with `/`
-    /// and does not end with it.
-    pub strip_prefix: Option<Box<str>>,
+    /// What is done to the path before it is forwarded.
+    pub path_change: PathChange,
     /// Whether the client's Host goes to the upstream; otherwise the endpoint's does.
     pub preserve_host: bool,
     /// What a connection may be upgraded to, in lower case.

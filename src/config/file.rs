@@ -343,6 +343,8 @@ pub struct RawRoute {
     pub policies: Vec<At<String>>,
     /// `strip_prefix`
     pub strip_prefix: Option<At<String>>,
+    /// `rewrite`, as written
+    pub rewrite: Option<At<String>>,
     /// `cost`
     pub cost: Option<u64>,
     /// `default_policies`

@@ -12,6 +12,7 @@ use super::downstream::body::{RequestBody, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{self, ForwardError, Meter, Terms, UpstreamAnswer, UpstreamFailure, builtin};
+use crate::request::target;
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
@@ -35,7 +36,7 @@ impl Journey<'_> {
         request
     }
 
-    /// Phase 5: lets the upstream answer.
+    /// Phase 5: lets the upstream answer; of `target`, which came, the normalised `path` is forwarded.
     ///
     /// What waits is boxed, so that hyper does not need room for it with every request, including
     /// refused ones.
@@ -43,22 +44,25 @@ impl Journey<'_> {
         &mut self,
         route: &Route,
         head: &mut Parts,
-        target: Uri,
+        target: &Uri,
+        path: &str,
         hash: Option<u64>,
     ) -> Result<Response<Content>, Stop> {
-        let mut request = self.outgoing(route, head, target);
         let upstream = &self.live.snapshot.upstreams[route.upstream];
         match &upstream.kind {
             UpstreamKind::Echo => {
+                let mut request = self.outgoing(route, head, target::outgoing(target, path));
                 request.body_mut().ask_for();
                 return Ok(builtin::echo(request).map(Content::Builtin));
             }
             UpstreamKind::Status(status) => {
+                let request = self.outgoing(route, head, target::outgoing(target, path));
                 Box::pin(request.into_body().drain()).await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
             }
             UpstreamKind::Http(_) => {}
         }
+        let request = self.outgoing(route, head, target::outgoing(target, path));
         let upstream = self.live.upstreams[route.upstream].as_ref();
         let upstream = upstream.expect("it has endpoints");
         let terms = Terms {

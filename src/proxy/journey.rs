@@ -219,13 +219,14 @@ impl Journey<'_> {
             found: &found,
             router: &snapshot.router,
         };
+        let forwarded = target::changed(&target, path.as_str(), &route.path_change, &found);
+        let forwarded = forwarded.map_err(|_| Refusal::bad_path())?;
         self.decide(route, &facts).await?;
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         route.reads.join_lines(&mut head.headers);
         self.annotate_request(&mut head.headers, address);
         self.tell_upstream(&mut head.headers);
-        let forwarded = target::outgoing(&target, path.as_str(), route.strip_prefix.as_deref());
-        self.forward(route, head, forwarded, hash).await
+        self.forward(route, head, &target, &forwarded, hash).await
     }
 
     /// Takes out what the peer may not say, and says what the gateway knows in its place; returns the

@@ -1,34 +1,65 @@
 //! A request's target: what the client sent, what was matched, and what is forwarded.
 //!
-//! [`path`] normalises the path. What is forwarded is what was matched, except that a prefix may be
-//! stripped. The query is passed on as it came; a fragment is not even read.
+//! [`path`] normalises the path. What is forwarded is what was matched, unless the route changes it
+//! ([`PathChange`]). The query is passed on as it came; a fragment is not even read.
+
+use std::borrow::Cow;
 
 use http::Uri;
 use http::uri::PathAndQuery;
 
 use super::path::{self, BadPath, Normalised};
+use super::route::{Found, PathTemplate, after_segments};
+
+/// What a route does to a path before it is forwarded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PathChange {
+    /// Nothing.
+    #[default]
+    None,
+    /// It strips as many segments as this has: `/api` of `/api/x`. It begins with `/` and does not end
+    /// with it.
+    Strip(Box<str>),
+    /// It fills this.
+    Rewrite(PathTemplate),
+}
 
 /// Normalises the path, which can grow; a path that no longer fits a target is refused.
 pub(crate) fn normalise(target: &Uri) -> Result<Normalised<'_>, BadPath> {
     let path = path::normalise(target.path())?;
-    let query_bytes = target.query().map_or(0, |query| "?".len() + query.len());
-    if path.as_str().len() + query_bytes > TARGET_BYTES_MAX {
-        return Err(BadPath::Length);
-    }
+    check_length(path.as_str(), target)?;
     Ok(path)
 }
 
-/// Makes the origin-form target that is forwarded: the path that was matched, and the query.
-pub(crate) fn outgoing(target: &Uri, path: &str, strip_prefix: Option<&str>) -> Uri {
-    let stripped = strip_prefix.map_or(path, |prefix| strip(path, prefix));
-    let path_and_query = match (stripped, target.query()) {
+/// Returns the path that is forwarded of the one that was matched; a path that no longer fits a target
+/// is refused.
+pub(crate) fn changed<'p>(
+    target: &Uri,
+    path: &'p str,
+    change: &PathChange,
+    found: &Found,
+) -> Result<Cow<'p, str>, BadPath> {
+    match change {
+        PathChange::None => Ok(Cow::Borrowed(path)),
+        PathChange::Strip(prefix) => Ok(Cow::Borrowed(strip(path, prefix))),
+        PathChange::Rewrite(template) => {
+            let path = template.fill(path, found);
+            check_length(&path, target)?;
+            Ok(Cow::Owned(path))
+        }
+    }
+}
+
+/// Makes the origin-form target that is forwarded: the normalised `path`, and the query of `target`.
+pub(crate) fn outgoing(target: &Uri, path: &str) -> Uri {
+    let path_and_query = match (path, target.query()) {
         // An absolute target may have no path at all, and would be forwarded without one.
         ("/", None) => PathAndQuery::from_static("/"),
         (_, query) => {
-            let as_it_came = target.path_and_query().filter(|it| it.path() == stripped);
+            let as_it_came = target.path_and_query().filter(|it| it.path() == path);
             as_it_came.cloned().unwrap_or_else(|| {
                 let query = query.map_or(String::new(), |query| format!("?{query}"));
-                PathAndQuery::try_from(format!("{stripped}{query}"))
+                PathAndQuery::try_from(format!("{path}{query}"))
                     .expect("a normalised path and a parsed query make a target")
             })
         }
@@ -39,10 +70,18 @@ pub(crate) fn outgoing(target: &Uri, path: &str, strip_prefix: Option<&str>) -> 
 /// Removes as many segments from `path` as `prefix` has: the route may have matched them in another
 /// spelling.
 fn strip<'p>(path: &'p str, prefix: &str) -> &'p str {
-    let segments = prefix.matches('/').count();
-    path.match_indices('/')
-        .nth(segments)
-        .map_or("/", |(slash, _)| &path[slash..])
+    match after_segments(path, prefix.matches('/').count()) {
+        "" => "/",
+        rest => rest,
+    }
+}
+
+fn check_length(path: &str, target: &Uri) -> Result<(), BadPath> {
+    let query_bytes = target.query().map_or(0, |query| "?".len() + query.len());
+    if path.len() + query_bytes > TARGET_BYTES_MAX {
+        return Err(BadPath::Length);
+    }
+    Ok(())
 }
 
 /// Most bytes of a path and its query that [`Uri`] holds.
@@ -50,7 +89,41 @@ pub(crate) const TARGET_BYTES_MAX: usize = 65_534;
 
 #[cfg(test)]
 mod tests {
+    use smallvec::SmallVec;
+
+    use super::super::route::PathPattern;
     use super::*;
+
+    const FOUND: Found = Found {
+        route: 0,
+        params: SmallVec::new_const(),
+    };
+
+    #[test]
+    fn a_rewritten_target_keeps_its_query_and_fits() {
+        let pattern = PathPattern::parse("/a/*").expect("a pattern");
+        let template = PathTemplate::parse("/longer/*", &pattern).expect("a template");
+        let change = PathChange::Rewrite(template);
+        let rewritten = |target: &str| -> Result<String, BadPath> {
+            let uri: Uri = target.parse().expect("a target");
+            let path = normalise(&uri).expect("it fits as it came");
+            let path = changed(&uri, path.as_str(), &change, &FOUND)?;
+            Ok(outgoing(&uri, &path).to_string())
+        };
+        for (target, expected) in [
+            ("/a/b?c=/a/d", "/longer/b?c=/a/d"),
+            ("/a/b?", "/longer/b?"),
+            ("/a?x", "/longer?x"),
+            ("http://h/a/./b#f", "/longer/b"),
+        ] {
+            assert_eq!(rewritten(target).as_deref(), Ok(expected), "{target}");
+        }
+        let grown = "/longer".len() - "/a".len();
+        for (bytes, fits) in [(TARGET_BYTES_MAX - grown, true), (TARGET_BYTES_MAX, false)] {
+            let target = format!("/a/{}?{}", "b".repeat(100), "c".repeat(bytes - 104));
+            assert_eq!(rewritten(&target).is_ok(), fits);
+        }
+    }
 
     #[test]
     fn what_is_forwarded_is_what_was_matched() {
@@ -77,7 +150,9 @@ mod tests {
         ] {
             let uri: Uri = target.parse().expect(target);
             let path = normalise(&uri).expect(target);
-            let forwarded = outgoing(&uri, path.as_str(), strip_prefix);
+            let change = strip_prefix.map_or(PathChange::None, |it| PathChange::Strip(it.into()));
+            let path = changed(&uri, path.as_str(), &change, &FOUND).expect(target);
+            let forwarded = outgoing(&uri, &path);
             assert_eq!(forwarded.to_string(), expected, "{target}");
             assert_eq!((forwarded.scheme(), forwarded.authority()), (None, None));
         }

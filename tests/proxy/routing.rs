@@ -1,6 +1,6 @@
 //! Which route a request takes. That no spelling finds another way is in `threats/paths`.
 
-use crate::support::ratelimit::state;
+use crate::support::ratelimit::{remaining, state};
 use crate::support::{Answer, Client, Config, Origin, get, start};
 
 /// A route's name and the lines of its table.
@@ -216,6 +216,70 @@ fn what_is_forwarded_is_the_normalised_path() {
 }
 
 #[test]
+fn a_rewritten_path_is_normalised_and_keeps_its_query() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url())
+        .route("/v1/users/{id}/*", "rewrite = '/users/{id}/files/*'")
+        .route("/x/{id}", "rewrite = '/y/{id}'")
+        .route("/z/{id}", "rewrite = '/y/{id}/'")
+        .route("/app/*", "rewrite = '/index.html'")
+        .route("/raw/{id}/*", "rewrite = '/{id}/*'\nencoded_slash = 'keep'")
+        .route("/all/*", "rewrite = '/*'");
+    let running = start(&config);
+    let targets = [
+        (
+            "/v1/users/7/a/b?c=/v1/../d",
+            "/users/7/files/a/b?c=/v1/../d",
+        ),
+        ("/v1/users/7", "/users/7/files"),
+        ("/v1/users/7/", "/users/7/files/"),
+        ("/v1/users/7/a/", "/users/7/files/a/"),
+        ("//v1/./users/%37/%2e%2e/8//a/../b", "/users/8/files/b"),
+        ("/v1/users/%c3%a9/a%20b;c", "/users/%C3%A9/files/a%20b;c"),
+        ("/v1/users/.../%252e%252e", "/users/.../files/%252e%252e"),
+        ("/x/7", "/y/7"),
+        ("/x/7/", "/y/7"),
+        ("/z/7", "/y/7/"),
+        ("/app/", "/index.html"),
+        ("/app/a/b/?c", "/index.html?c"),
+        ("/raw/a%2fb/c%5cd", "/a%2Fb/c%5Cd"),
+        ("/all", "/"),
+        ("/all/?", "/?"),
+    ];
+    let mut client = Client::connect(running.public);
+    for (target, _) in targets {
+        assert_eq!(client.get(target, "").status, 200, "{target}");
+    }
+    assert_eq!(origin.targets(), targets.map(|(_, forwarded)| forwarded));
+    let before = origin.targets().len();
+    for target in [
+        "/v1/users/..;/a",
+        "/v1/users/7/..%2fa",
+        "/raw/a%2f../b",
+        "/v1/users/7/a%2fb",
+    ] {
+        assert_eq!(get(running.public, target, "").status, 400, "{target}");
+    }
+    assert_eq!(origin.targets().len(), before);
+}
+
+#[test]
+fn a_target_that_a_rewrite_makes_too_long_is_refused_and_spends_nothing() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url())
+        .listener("max_header_bytes = '128KiB'")
+        .policy("p", "quota = '10 per minute'\npartition = []")
+        .route("/a/*", "policies = ['p']\nrewrite = '/much-longer/*'");
+    let running = start(&config);
+    let target = |bytes: usize| format!("/a/{}", "b".repeat(bytes - "/a/".len()));
+    let grown = "/much-longer".len() - "/a".len();
+    let too_long = get(running.public, &target(TARGET_BYTES_MAX - grown + 1), "");
+    assert_eq!(too_long.status, 400);
+    let fits = get(running.public, &target(TARGET_BYTES_MAX - grown), "");
+    assert_eq!((fits.status, remaining(&fits, "p")), (200, 9));
+}
+
+#[test]
 fn the_private_port_cannot_be_reached_through_the_public_one() {
     let running = start(
         &Config::to("builtin:echo")
@@ -237,3 +301,6 @@ fn the_private_port_cannot_be_reached_through_the_public_one() {
         }
     }
 }
+
+/// Most bytes of a path and its query.
+const TARGET_BYTES_MAX: usize = 65_534;

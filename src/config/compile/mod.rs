@@ -10,6 +10,7 @@ mod jwt;
 mod listeners;
 mod names;
 mod overrides;
+mod paths;
 mod policies;
 mod quotas;
 mod routes;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use http::HeaderName;
 
 use super::names::{Names, PolicyUse};
+use super::paths::path_change;
 use crate::config::file::{At, File, RawRoute, RawUpstream, Table};
 use crate::config::options::ROUTE;
-use crate::config::report::Report;
+use crate::config::report::{Mistake, Report};
 use crate::config::secrets::redacted;
 use crate::config::value::CostText;
 use crate::limit::plan::CHECKS_MAX;
@@ -72,7 +73,7 @@ pub(super) struct Routing {
     pub(super) router: Router,
 }
 
-fn is_incomplete(table: &Table<RawRoute>) -> bool {
+pub(super) fn is_incomplete(table: &Table<RawRoute>) -> bool {
     table.is_incomplete(ROUTE.about.title)
 }
 
@@ -90,7 +91,7 @@ impl Compiler<'_, '_> {
     fn route(&mut self, table: &Table<RawRoute>, path: Option<&PathPattern>) -> Option<Route> {
         let route = &table.value;
         let upstream = self.upstream(table);
-        let strip_prefix = strip_prefix(table, self.report);
+        let path_change = path_change(table, path, self.report);
         if let (Some(upstream), Some(path)) = (upstream, path) {
             self.check_hash(table, path, &self.file.upstreams[upstream]);
         }
@@ -101,7 +102,7 @@ impl Compiler<'_, '_> {
             name: Arc::clone(&table.name),
             policies,
             upstream,
-            strip_prefix,
+            path_change,
             response_timeout: (route.response_timeout).unwrap_or(unless_said.response_timeout),
             body_timeout: (route.body_timeout).unwrap_or(Some(unless_said.body_timeout)),
             request_headers: fields(&route.route.request_headers, &route.request_headers_removed),
@@ -243,7 +244,9 @@ fn fields(changes: &FieldChanges, removed: &[At<HeaderName>]) -> FieldChanges {
 fn rule(route: &RawRoute, path: Option<PathPattern>, report: &mut Report) -> Option<Rule> {
     let host = route.host.as_ref().map(|host| {
         let parsed = HostPattern::parse(&host.value);
-        parsed.map_err(|error| in_pattern(host, error, report))
+        parsed.map_err(|error| {
+            in_pattern(host, error, report);
+        })
     });
     Some(Rule {
         host: host.transpose().ok()?,
@@ -281,46 +284,16 @@ fn path(table: &Table<RawRoute>, report: &mut Report) -> Option<PathPattern> {
             return None;
         }
     };
-    (parsed.map_err(|error| in_pattern(text, error, report))).ok()
+    let parsed = parsed.map_err(|error| {
+        in_pattern(text, error, report);
+    });
+    parsed.ok()
 }
 
 /// Returns where a route's path stands, or the route if it has none.
 fn pattern_place(table: &Table<RawRoute>) -> &Range<usize> {
     let pattern = table.value.pattern();
     pattern.map_or(&table.span, |at| &at.span)
-}
-
-/// What is stripped must be whole literal segments at the path's beginning.
-fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<Box<str>> {
-    let prefix = table.value.strip_prefix.as_ref()?;
-    let stripped = prefix.value.trim_end_matches('/');
-    let path = table.value.path.as_ref().map_or("", |path| &path.value);
-    let literal: Vec<&str> = (path.split('/').skip(1))
-        .take_while(|segment| !segment.is_empty() && *segment != "*" && !segment.contains('{'))
-        .collect();
-    let segments: Vec<&str> = stripped.split('/').skip(1).collect();
-    let (message, hint) = if !stripped.starts_with('/') {
-        let prefix = redacted(&prefix.value);
-        (
-            format!("`strip_prefix` of `{prefix}` strips no segment"),
-            None,
-        )
-    } else if table.value.path.is_none() {
-        if is_incomplete(table) {
-            return None;
-        }
-        let why = "a regular expression has no literal segments";
-        (format!("`strip_prefix` needs `path`: {why}"), None)
-    } else if !literal.starts_with(&segments) {
-        let hint = format!("`/{}` can be stripped", literal.join("/"));
-        let message = format!("the path `{path}` does not begin with `{stripped}`");
-        (message, (!literal.is_empty()).then_some(hint))
-    } else {
-        return Some(stripped.into());
-    };
-    let expected = "the literal segments that the path begins with";
-    (report.mistake(&prefix.span, message, expected)).maybe_hint(hint);
-    None
 }
 
 fn tied(file: &File, places: [usize; 2], report: &mut Report) {
@@ -338,7 +311,11 @@ fn tied(file: &File, places: [usize; 2], report: &mut Report) {
 }
 
 /// Places a pattern's mistake in the file: at its bytes, if the text is written there as it is.
-fn in_pattern(text: &At<String>, error: PatternError, report: &mut Report) {
+pub(super) fn in_pattern<'r>(
+    text: &At<String>,
+    error: PatternError,
+    report: &'r mut Report,
+) -> &'r mut Mistake {
     // Quotes are one byte each; escapes and variables make the two lengths differ.
     let plain = text.span.len() == text.value.len() + 2;
     let span: Range<usize> = if plain {
@@ -347,5 +324,5 @@ fn in_pattern(text: &At<String>, error: PatternError, report: &mut Report) {
     } else {
         text.span.clone()
     };
-    report.mistake(&span, error.message, error.expected);
+    report.mistake(&span, error.message, error.expected)
 }

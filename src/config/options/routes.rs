@@ -45,6 +45,9 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .key("strip_prefix", text_at("/api"))
         .sets(|it| &mut it.strip_prefix)
         .doc("Literal segments that are taken off the path before it is forwarded.")
+        .key("rewrite", text_at("/users/{id}/*"))
+        .sets(|it| &mut it.rewrite)
+        .doc("The path that is forwarded, made of the `{param}`s and the last \"*\" of `path`.")
         .key("preserve_host", boolean().or(true))
         .sets(|it| &mut it.route.preserve_host)
         .doc("Whether the upstream gets the client's Host, or its own.")
@@ -74,7 +77,6 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .doc("Whether literal segments match in any case, and partitions by path ignore it.")
         .table("request_headers", request_headers())
         .table("response_headers", response_headers())
-        .not_yet("rewrite")
 });
 
 /// `[routes.request_headers]`

@@ -11,6 +11,7 @@ mod leaf;
 mod pattern;
 mod rank;
 mod regex;
+mod template;
 mod tree;
 
 #[cfg(test)]
@@ -28,6 +29,8 @@ use smallvec::SmallVec;
 pub use self::host::HostPattern;
 pub use self::pattern::{PathPattern, PatternError};
 pub use self::regex::Case;
+pub use self::template::PathTemplate;
+pub(super) use self::template::after_segments;
 use self::tree::{RouteQuery, Tree};
 use super::path;
 

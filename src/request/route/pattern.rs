@@ -158,7 +158,8 @@ fn element(
         return Ok(Element::Rest);
     }
     let Some(name) = (segment.strip_prefix('{')).and_then(|rest| rest.strip_suffix('}')) else {
-        return literal(segment, span).map(|text| Element::Literal(text.into()));
+        let text = literal(segment, span)?;
+        return Ok(Element::Literal(path::comparable(&text).into()));
     };
     let is_name = name.bytes().enumerate().all(|(index, byte)| {
         byte.is_ascii_alphabetic() || byte == b'_' || (index > 0 && byte.is_ascii_digit())
@@ -181,7 +182,8 @@ fn element(
     Ok(Element::Param)
 }
 
-fn literal(segment: &str, span: Range<usize>) -> Result<String, PatternError> {
+/// Normalises a literal segment.
+pub(super) fn literal(segment: &str, span: Range<usize>) -> Result<String, PatternError> {
     if segment.is_empty() {
         return Err(PatternError::new(
             span,
@@ -204,7 +206,7 @@ fn literal(segment: &str, span: Range<usize>) -> Result<String, PatternError> {
             "a dot segment matches no path",
             "the path that it leads to",
         )),
-        Ok(normal) => Ok(path::comparable(&normal.as_str()[1..]).into_owned()),
+        Ok(normal) => Ok(normal.as_str()[1..].to_owned()),
         Err(bad) => Err(PatternError {
             span,
             message: bad.to_string(),

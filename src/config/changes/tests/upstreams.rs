@@ -1,4 +1,4 @@
-//! What a reload is said to change of upstreams.
+//! What a reload is said to change of upstreams, and of what routes send them.
 
 use super::*;
 
@@ -53,4 +53,34 @@ fn what_an_upstream_does_is_named_key_by_key() {
         ])
     );
     assert_eq!(changes(&after.file, &after.file), Changes::default());
+}
+
+/// A field's value may be a secret, so it stays out of the log.
+#[test]
+fn what_a_route_forwards_is_named_too() {
+    let fields = |set: &str| {
+        let table =
+            format!("\n[routes.request_headers]\nset = {{ {set} }}\nremove = [\"x-debug\"]");
+        let policies = "policies = [\"per-client\", \"bucket\"]";
+        loaded(&BASE.replacen(
+            policies,
+            &format!("{policies}\nrewrite = \"/v2/*\"{table}"),
+            1,
+        ))
+    };
+    assert_eq!(
+        changes(&loaded(BASE).file, &fields("x-key = 'hunter2'").file),
+        applied(&[
+            "route /*: rewrite none → /v2/*",
+            "route /*: request_headers.set [] → [x-key]",
+            "route /*: request_headers.remove [] → [x-debug]",
+        ])
+    );
+    assert_eq!(
+        changes(
+            &fields("x-key = 'hunter2'").file,
+            &fields("x-key = 'hunter3'").file
+        ),
+        applied(&["route /*: request_headers.set changed"])
+    );
 }

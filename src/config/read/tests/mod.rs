@@ -191,6 +191,7 @@ headers = { x-version = "2" }
 upstream = "api"
 policies = ["per-client"]
 strip_prefix = "/v1"
+rewrite = "/v2"
 preserve_host = "${FALSE:-false}"
 cost = 2
 default_policies = false

@@ -84,6 +84,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "route /* removed",
         "route GET,POST api.example.com/* [x-version, x-api-key] added",
         "route /shaped/*: strip_prefix none → /shaped",
+        "route /v1/users/{id}/*: rewrite none → /users/{id}/*",
     ];
     let expected = Changes {
         applied: applied.map(str::to_owned).into(),

@@ -1,0 +1,88 @@
+//! What routes do to paths before they are forwarded.
+
+use super::routes::{in_pattern, is_incomplete};
+use crate::config::file::{RawRoute, Table};
+use crate::config::report::Report;
+use crate::config::secrets::redacted;
+use crate::request::route::{PathPattern, PathTemplate};
+use crate::request::target::PathChange;
+
+/// Compiles `strip_prefix` or `rewrite`, of which a route may have one.
+pub(super) fn path_change(
+    table: &Table<RawRoute>,
+    path: Option<&PathPattern>,
+    report: &mut Report,
+) -> PathChange {
+    let stripped = strip_prefix(table, report);
+    let rewritten = rewrite(table, path, report);
+    stripped.or(rewritten).unwrap_or_default()
+}
+
+/// A template may have what the path has.
+fn rewrite(
+    table: &Table<RawRoute>,
+    path: Option<&PathPattern>,
+    report: &mut Report,
+) -> Option<PathChange> {
+    let template = table.value.rewrite.as_ref()?;
+    if table.has("strip_prefix") {
+        let message = "`rewrite` does not go with `strip_prefix`";
+        (report.mistake(&template.span, message, "one of the two"))
+            .hint("remove `strip_prefix`: `rewrite` says the whole path");
+        return None;
+    }
+    if table.value.path_regex.is_some() {
+        let message = "`rewrite` needs `path`: a regular expression has no parameters";
+        (report.mistake(&template.span, message, "a route with `path`"))
+            .hint("match with `{name}` and a last `*` instead of `path_regex`");
+        return None;
+    }
+    let (text, path) = (&template.value, path?);
+    let error = match PathTemplate::parse(text, path) {
+        Ok(template) => return Some(PathChange::Rewrite(template)),
+        Err(error) => error,
+    };
+    let with_slash = format!("/{text}");
+    let hint = match PathTemplate::parse(&with_slash, path) {
+        Ok(_) => format!("did you mean `{with_slash}`?"),
+        Err(_) => HINT.to_owned(),
+    };
+    in_pattern(template, error, report).hint(hint);
+    None
+}
+
+/// What is stripped must be whole literal segments at the path's beginning.
+fn strip_prefix(table: &Table<RawRoute>, report: &mut Report) -> Option<PathChange> {
+    let prefix = table.value.strip_prefix.as_ref()?;
+    let stripped = prefix.value.trim_end_matches('/');
+    let path = table.value.path.as_ref().map_or("", |path| &path.value);
+    let literal: Vec<&str> = (path.split('/').skip(1))
+        .take_while(|segment| !segment.is_empty() && *segment != "*" && !segment.contains('{'))
+        .collect();
+    let segments: Vec<&str> = stripped.split('/').skip(1).collect();
+    let (message, hint) = if !stripped.starts_with('/') {
+        let prefix = redacted(&prefix.value);
+        (
+            format!("`strip_prefix` of `{prefix}` strips no segment"),
+            None,
+        )
+    } else if table.value.path.is_none() {
+        if is_incomplete(table) {
+            return None;
+        }
+        let why = "a regular expression has no literal segments";
+        (format!("`strip_prefix` needs `path`: {why}"), None)
+    } else if !literal.starts_with(&segments) {
+        let hint = format!("`/{}` can be stripped", literal.join("/"));
+        let message = format!("the path `{path}` does not begin with `{stripped}`");
+        (message, (!literal.is_empty()).then_some(hint))
+    } else {
+        return Some(PathChange::Strip(stripped.into()));
+    };
+    let expected = "the literal segments that the path begins with";
+    (report.mistake(&prefix.span, message, expected)).maybe_hint(hint);
+    None
+}
+
+const HINT: &str =
+    "`rewrite` is made of literal segments, and of the `{name}`s and the last `*` of `path`";

@@ -1,0 +1,284 @@
+//! The path that a route forwards in place of the one that it matched.
+//!
+//! A template is written like the path's pattern: `/users/{id}/files/*`. It is made of literal segments,
+//! the `{param}`s of the path, and as its last segment the `*` of the path. Each of these is normalised,
+//! and stands between slashes, so what they make is a normalised path. It ends as the template does: with
+//! a slash only if the template has one. `*` is all that follows in the request's path, a last slash
+//! included.
+
+use std::ops::Range;
+
+use super::Found;
+use super::pattern::{Element, PathPattern, PathShape, PatternError, literal};
+
+/// A path made of the parts of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathTemplate(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    /// Literal segments, each with the slash before it; or a last slash.
+    Text(String),
+    /// The parameter at this place of the pattern.
+    Param(usize),
+    /// What follows as many segments of the path.
+    Rest(usize),
+}
+
+impl PathTemplate {
+    /// Parses a template for paths that match `pattern`.
+    ///
+    /// # Errors
+    /// The first segment that is none, or that the pattern does not have, with its place.
+    pub fn parse(text: &str, pattern: &PathPattern) -> Result<Self, PatternError> {
+        let Some(segments) = text.strip_prefix('/') else {
+            let end = text.chars().next().map_or(0, char::len_utf8);
+            let message = "the template does not begin with a slash";
+            return Err(PatternError::new(0..end, message, "`/`"));
+        };
+        let mut template = Self(Vec::new());
+        let mut start = 1;
+        for segment in segments.split('/') {
+            let span = start..start + segment.len();
+            start = span.end + 1;
+            if segment.is_empty() && span.end == text.len() {
+                template.push_text("/");
+            } else if segment == "*" {
+                let rest = rest(&span, text, pattern)?;
+                template.0.push(Piece::Rest(rest));
+            } else if let Some(param) = param(segment, &span, pattern)? {
+                template.push_text("/");
+                template.0.push(Piece::Param(param));
+            } else {
+                template.push_text("/");
+                template.push_text(&literal(segment, span)?);
+            }
+        }
+        Ok(template)
+    }
+
+    /// Makes the path that is forwarded of the normalised `path` in which `found` was found.
+    pub(in crate::request) fn fill(&self, path: &str, found: &Found) -> String {
+        let mut filled = String::with_capacity(path.len());
+        for piece in &self.0 {
+            filled.push_str(match piece {
+                Piece::Text(text) => text,
+                Piece::Param(param) => {
+                    let range = found.params.get(*param).cloned();
+                    range.map_or("", |range| &path[range])
+                }
+                Piece::Rest(segments) => after_segments(path, *segments),
+            });
+        }
+        if filled.is_empty() {
+            filled.push('/');
+        }
+        filled
+    }
+
+    fn push_text(&mut self, text: &str) {
+        match self.0.last_mut() {
+            Some(Piece::Text(before)) => before.push_str(text),
+            _ => self.0.push(Piece::Text(text.to_owned())),
+        }
+    }
+}
+
+/// Returns what follows the first `segments` of a path, with the slash before it; nothing if the path ends
+/// there.
+pub(in crate::request) fn after_segments(path: &str, segments: usize) -> &str {
+    let slash = path.match_indices('/').nth(segments);
+    slash.map_or("", |(slash, _)| &path[slash..])
+}
+
+/// Returns how many segments of the path stand before its `*`.
+fn rest(span: &Range<usize>, template: &str, pattern: &PathPattern) -> Result<usize, PatternError> {
+    if span.end < template.len() {
+        let message = "`*` is not the last segment";
+        return Err(PatternError::new(span.clone(), message, "`*` at the end"));
+    }
+    match &pattern.shape {
+        PathShape::Elements(elements) if elements.last() == Some(&Element::Rest) => {
+            Ok(elements.len() - 1)
+        }
+        _ => {
+            let (message, expected) = ("`path` has no last `*`", "`{param}`s and literal segments");
+            Err(PatternError::new(span.clone(), message, expected))
+        }
+    }
+}
+
+/// Returns the place of a `{param}` among those of the path; none if the segment is no `{param}`.
+fn param(
+    segment: &str,
+    span: &Range<usize>,
+    pattern: &PathPattern,
+) -> Result<Option<usize>, PatternError> {
+    let name = (segment.strip_prefix('{')).and_then(|rest| rest.strip_suffix('}'));
+    let Some(name) = name else { return Ok(None) };
+    let params = pattern.params();
+    if let Some(place) = params.iter().position(|param| **param == *name) {
+        return Ok(Some(place));
+    }
+    let known: Vec<String> = params
+        .iter()
+        .map(|param| format!("`{{{param}}}`"))
+        .collect();
+    let expected = match &known[..] {
+        [] => "literal segments".to_owned(),
+        known => known.join(" or "),
+    };
+    let message = format!("`path` has no `{{{name}}}`");
+    Err(PatternError::new(span.clone(), &message, &expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+    use proptest::prelude::*;
+
+    use super::super::{Lookup, Router, Rule};
+    use super::*;
+    use crate::request::path;
+
+    fn router(pattern: &PathPattern) -> Router {
+        let rule = Rule {
+            path: pattern.clone(),
+            host: None,
+            methods: Vec::new(),
+            headers: Vec::new(),
+            case_insensitive: false,
+        };
+        Router::new(vec![rule]).expect("one route")
+    }
+
+    /// Returns what is forwarded of a path; none if it is refused or not found.
+    fn forwarded(router: &Router, template: &PathTemplate, sent: &str) -> Option<String> {
+        let path = path::normalise(sent).ok()?;
+        match router.find("", &Method::GET, path.as_str(), &HeaderMap::new()) {
+            Lookup::Found(found) => Some(template.fill(path.as_str(), &found)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_template_is_filled_with_what_the_path_has() {
+        for (pattern, template, sent, expected) in [
+            (
+                "/v1/users/{id}/*",
+                "/users/{id}/files/*",
+                "/v1/users/7/a/b",
+                "/users/7/files/a/b",
+            ),
+            (
+                "/v1/users/{id}/*",
+                "/users/{id}/files/*",
+                "/v1/users/7/a/",
+                "/users/7/files/a/",
+            ),
+            (
+                "/v1/users/{id}/*",
+                "/users/{id}/files/*",
+                "/v1/users/7",
+                "/users/7/files",
+            ),
+            (
+                "/v1/users/{id}/*",
+                "/users/{id}/files/*",
+                "/v1/users/7/",
+                "/users/7/files/",
+            ),
+            ("/api/*", "/*", "/api", "/"),
+            ("/api/*", "/*", "/api/", "/"),
+            ("/api/*", "/*", "/api/x", "/x"),
+            ("/*", "/index.html", "/", "/index.html"),
+            ("/*", "/index.html", "/a/b/", "/index.html"),
+            ("/old/{id}", "/new/{id}", "/old/7", "/new/7"),
+            ("/old/{id}", "/new/{id}", "/old/7/", "/new/7"),
+            ("/old/{id}", "/new/{id}/", "/old/7", "/new/7/"),
+            ("/old/{id}", "/", "/old/7/", "/"),
+            ("/{a}/{b}", "/{b}/{a}/{b}", "/x/y", "/y/x/y"),
+            (
+                "/a%3Ab/{id}/*",
+                "/c%3ad/{id}/*",
+                "/a:b/%3A/%2f/x",
+                "/c%3Ad/%3A/%2F/x",
+            ),
+            ("/{id}", "/é/{id}", "/%c3%a9", "/%C3%A9/%C3%A9"),
+            ("/{id}", "/x/{id}", "/a/../%2e%2eb", "/x/..b"),
+            ("/{id}/*", "/x/{id}/*", "//a//b/./c//", "/x/a/b/c/"),
+        ] {
+            let pattern = PathPattern::parse(pattern).expect(pattern);
+            let parsed = PathTemplate::parse(template, &pattern).expect(template);
+            let is = forwarded(&router(&pattern), &parsed, sent);
+            assert_eq!(is.as_deref(), Some(expected), "{template} of {sent}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_a_template_are_named_with_their_place() {
+        let pattern = PathPattern::parse("/v1/{id}").expect("a pattern");
+        for (template, span, message) in [
+            ("", 0..0, "the template does not begin with a slash"),
+            (
+                "users/{id}",
+                0..1,
+                "the template does not begin with a slash",
+            ),
+            ("/users/{name}", 7..13, "`path` has no `{name}`"),
+            ("/users/*", 7..8, "`path` has no last `*`"),
+            ("/*/users", 1..2, "`*` is not the last segment"),
+            ("/users//{id}", 7..7, "the segment is empty"),
+            ("/users/x{id}", 8..9, "this stands for a whole segment only"),
+            ("/users/../{id}", 7..9, "a dot segment matches no path"),
+            (
+                "/users?id={id}",
+                7..8,
+                "this stands for a whole segment only",
+            ),
+            (
+                "/users?a",
+                1..8,
+                "the path has a character that must be encoded",
+            ),
+            ("/..%2Fx", 1..7, "the path has a dot segment in disguise"),
+        ] {
+            let error = PathTemplate::parse(template, &pattern).expect_err(template);
+            assert_eq!(&*error.message, message, "{template}");
+            if message != "this stands for a whole segment only" {
+                assert_eq!(error.span, span, "{template}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever a client sends, what is forwarded is a normalised path that begins as the
+        /// template does.
+        #[test]
+        fn what_is_forwarded_is_a_normalised_path(
+            segments in prop::collection::vec(
+                "[a-c:;.]{0,3}|%2[eEfF]|%3[aA]|%5[cC]|\\.\\.|\\.|%25|é", 0..6
+            ),
+            is_rest in any::<bool>(),
+            has_last_slash in any::<bool>(),
+        ) {
+            let (pattern, template) = if is_rest {
+                ("/{a}/{b}/*", "/x/{b}/%2Fy/{a}/*")
+            } else {
+                ("/{a}/{b}", "/x/{b}/%2Fy/{a}/")
+            };
+            let pattern = PathPattern::parse(pattern).expect("a pattern");
+            let template = PathTemplate::parse(template, &pattern).expect("a template");
+            let mut sent = format!("/{}", segments.join("/"));
+            if has_last_slash {
+                sent.push('/');
+            }
+            if let Some(path) = forwarded(&router(&pattern), &template, &sent) {
+                let again = path::normalise(&path).expect("a good path");
+                prop_assert_eq!(again.as_str(), &path);
+                prop_assert!(path.starts_with("/x/"), "{} of {}", path, sent);
+                prop_assert!(!path.contains("//"));
+            }
+        }
+    }
+}
