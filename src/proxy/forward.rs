@@ -5,14 +5,15 @@ use std::task::Poll;
 
 use http::header::UPGRADE;
 use http::request::Parts;
-use http::{Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 
 use super::body::Content;
 use super::downstream::body::{RequestBody, RequestBodyError};
+use super::forwarded::is_over_tls;
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{self, ForwardError, Meter, Terms, UpstreamAnswer, UpstreamFailure, builtin};
-use crate::request::target;
+use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
@@ -36,6 +37,24 @@ impl Journey<'_> {
         request
     }
 
+    /// Reads the body of a request that the gateway answers itself.
+    async fn drain(&mut self) {
+        if let Some(body) = self.body.take() {
+            Box::pin(body.drain()).await;
+        }
+    }
+
+    /// Sends the client to what it asked for, over TLS.
+    async fn redirect_https(
+        &mut self,
+        head: &Parts,
+        target: &Uri,
+    ) -> Result<Response<Content>, Stop> {
+        let location = over_https(head, target)?;
+        self.drain().await;
+        Ok(builtin::redirect(location).map(Content::Builtin))
+    }
+
     /// Phase 5: lets the upstream answer; of `target`, which came, the normalised `path` is forwarded.
     ///
     /// What waits is boxed, so that hyper does not need room for it with every request, including
@@ -56,10 +75,10 @@ impl Journey<'_> {
                 return Ok(builtin::echo(request).map(Content::Builtin));
             }
             UpstreamKind::Status(status) => {
-                let request = self.outgoing(route, head, target::outgoing(target, path));
-                Box::pin(request.into_body().drain()).await;
+                self.drain().await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
             }
+            UpstreamKind::RedirectHttps => return self.redirect_https(head, target).await,
             UpstreamKind::Http(_) => {}
         }
         let request = self.outgoing(route, head, target::outgoing(target, path));
@@ -129,4 +148,15 @@ impl Journey<'_> {
         self.exchange.record.failed(failure);
         refusal.into()
     }
+}
+
+/// Returns where a client finds over TLS what it asked for in clear.
+fn over_https(head: &Parts, target: &Uri) -> Result<HeaderValue, Refusal> {
+    if is_over_tls(&head.headers) {
+        // It would be sent to where it comes from.
+        return Err(Refusal::request_loop());
+    }
+    let host = host(target, &head.headers, head.version);
+    let host = host.ok().filter(|host| !host.is_empty());
+    Ok(builtin::https(&host.ok_or_else(Refusal::bad_host)?, target))
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use crate::request::AddressSource;
+use crate::request::{AddressSource, hop_by_hop};
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
 #[derive(Clone, Copy, Debug)]
@@ -61,17 +61,35 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut L
     };
     headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
     headers.insert(FORWARDED, forwarded);
-    // A proxy that says everything in Forwarded, or in a header of its own, may pass these on
-    // unread.
-    let is_believed = sender.believed == Some(&AddressSource::XForwardedFor);
-    if !(is_believed && headers.contains_key(&X_FORWARDED_PROTO)) {
-        headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
-    }
-    if !(is_believed && headers.contains_key(&X_FORWARDED_HOST)) {
+    set_scheme(headers, sender);
+    if !sender.is_believed(headers, &X_FORWARDED_HOST) {
         match host {
             Some(host) => headers.insert(&X_FORWARDED_HOST, host),
             None => headers.remove(&X_FORWARDED_HOST),
         };
+    }
+}
+
+/// Sets `X-Forwarded-Proto` alone, so that routes can go by it; [`annotate`] leaves it so.
+pub fn set_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
+    if !sender.is_believed(headers, &X_FORWARDED_PROTO) {
+        headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
+    }
+}
+
+/// Whether the client came over TLS, as the request's origin is told: to the gateway, or to the first
+/// of the proxies before it.
+pub fn is_over_tls(headers: &HeaderMap) -> bool {
+    let told = headers.get(&X_FORWARDED_PROTO);
+    let scheme = told.and_then(|told| hop_by_hop::tokens(told).next());
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+}
+
+impl Sender<'_> {
+    /// Whether the sender says this field, and is believed. A proxy that says everything in Forwarded,
+    /// or in a header of its own, may pass it on unread.
+    fn is_believed(&self, headers: &HeaderMap, name: &HeaderName) -> bool {
+        self.believed == Some(&AddressSource::XForwardedFor) && headers.contains_key(name)
     }
 }
 
@@ -209,7 +227,8 @@ impl fmt::Write for FieldText {
 }
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// `X-Forwarded-Proto`.
+pub static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 #[cfg(test)]

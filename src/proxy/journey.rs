@@ -20,7 +20,7 @@ use super::client::Client;
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
-use super::forwarded::{self, Sender};
+use super::forwarded::{self, Sender, X_FORWARDED_PROTO};
 use super::hold::{Held, hold};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::request_id;
@@ -186,6 +186,9 @@ impl Journey<'_> {
         checked?;
         let target = std::mem::take(&mut head.uri);
         settle_host(head, &target)?;
+        if snapshot.router.header_names().contains(&X_FORWARDED_PROTO) {
+            forwarded::set_scheme(&mut head.headers, &self.sender(address));
+        }
         let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
         let host =
             request::host(&target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
@@ -327,22 +330,21 @@ impl Journey<'_> {
 
     /// Tells the upstream whose request it is, and that it came through a gateway.
     fn annotate_request(&self, headers: &mut HeaderMap, client: IpAddr) {
-        let peer = self.client.peer;
-        let identity = &self.listener.identity;
-        let believed = request::is_trusted(peer, identity).then_some(&identity.source);
-        let sender = Sender {
+        let mut remembered = self.client.forwarded.borrow_mut();
+        forwarded::annotate(headers, &self.sender(client), &mut remembered);
+        cdn_loop::add(headers);
+    }
+
+    /// Returns who sent the request, and how.
+    fn sender(&self, client: IpAddr) -> Sender<'_> {
+        let (peer, identity) = (self.client.peer, &self.listener.identity);
+        let is_tls = self.client.tls.is_some();
+        Sender {
             peer,
             client,
-            believed,
-            scheme: if self.client.tls.is_some() {
-                "https"
-            } else {
-                "http"
-            },
-        };
-        let mut remembered = self.client.forwarded.borrow_mut();
-        forwarded::annotate(headers, &sender, &mut remembered);
-        cdn_loop::add(headers);
+            believed: request::is_trusted(peer, identity).then_some(&identity.source),
+            scheme: if is_tls { "https" } else { "http" },
+        }
     }
 
     /// Tells the upstream which overrides matched, and which quotas are used up.

@@ -28,6 +28,8 @@ pub enum UpstreamKind {
     Echo,
     /// The gateway itself: an empty answer with this status.
     Status(http::StatusCode),
+    /// The gateway itself: sends the client to the same target over HTTPS.
+    RedirectHttps,
     /// Origins.
     Http(HttpUpstream),
 }

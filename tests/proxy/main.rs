@@ -15,6 +15,7 @@ mod partitions;
 mod plans;
 mod proxy_protocol;
 mod proxying;
+mod redirects;
 mod refusal;
 mod refusals;
 mod request_ids;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use http::HeaderName;
 use rustls::pki_types::ServerName;
 
 use super::tls::{Servers, tls};
@@ -37,6 +38,7 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
             }
             RawEndpoint::Echo => UpstreamKind::Echo,
             RawEndpoint::Status(status) => UpstreamKind::Status(*status),
+            RawEndpoint::RedirectHttps => UpstreamKind::RedirectHttps,
         };
         if upstream.endpoints.len() == 1 {
             if let Some(place) = table.place("tls") {
@@ -197,7 +199,28 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
             ));
         }
     }
+    redirected_in_circles(file, snapshot, found);
     asked_for_other_hosts(snapshot, found);
+}
+
+/// What comes over TLS cannot be sent to TLS.
+fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
+    if !snapshot.listeners.iter().any(|it| it.tls.is_some()) {
+        return;
+    }
+    let is_in_clear = |(name, value): &(HeaderName, Option<String>)| {
+        *name == "x-forwarded-proto" && value.as_deref() == Some("http")
+    };
+    for (table, route) in file.routes.iter().zip(&snapshot.routes) {
+        let redirects = snapshot.upstreams[route.upstream].kind == UpstreamKind::RedirectHttps;
+        if redirects && !table.value.headers.iter().any(is_in_clear) {
+            found.push(format!(
+                "route `{}` redirects to HTTPS, and answers 508 to what comes over TLS: \
+                 `headers = {{ x-forwarded-proto = \"http\" }}` leaves that to other routes",
+                route.name
+            ));
+        }
+    }
 }
 
 /// A certificate's name says nothing of the hosts that an origin serves.

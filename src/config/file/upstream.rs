@@ -44,6 +44,8 @@ pub enum RawEndpoint {
     Echo,
     /// `builtin:status/204`
     Status(StatusCode),
+    /// `builtin:redirect-https`
+    RedirectHttps,
 }
 
 /// `balance`

@@ -116,7 +116,7 @@ pub fn health_host(text: &str) -> Result<HeaderValue, Wrong> {
 }
 
 fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
-    let expected = "`builtin:echo` or `builtin:status/204`";
+    let expected = "`builtin:echo`, `builtin:status/204` or `builtin:redirect-https`";
     if let Some(status) = name.strip_prefix("status/") {
         let status = status
             .parse()
@@ -134,9 +134,10 @@ fn builtin(name: &str) -> Result<RawEndpoint, Wrong> {
     }
     match name {
         "echo" => Ok(RawEndpoint::Echo),
-        "redirect-https" => Err(Wrong::to_come(expected)),
+        "redirect-https" => Ok(RawEndpoint::RedirectHttps),
         other => {
-            let meant = nearest(other, ["echo"]).map(|_| "did you mean `builtin:echo`?".to_owned());
+            let meant = nearest(other, ["echo", "redirect-https"]);
+            let meant = meant.map(|meant| format!("did you mean `builtin:{meant}`?"));
             Err(Wrong::new("is not built in", expected).maybe_hint(meant))
         }
     }
@@ -201,6 +202,10 @@ mod tests {
         assert_eq!(
             endpoint("builtin:status/204"),
             Ok(RawEndpoint::Status(StatusCode::NO_CONTENT))
+        );
+        assert_eq!(
+            endpoint("builtin:redirect-https"),
+            Ok(RawEndpoint::RedirectHttps)
         );
     }
 
@@ -296,7 +301,7 @@ mod tests {
                 "has no status that can be answered",
                 None,
             ),
-            ("builtin:redirect-https", "is not available yet", None),
+            ("builtin:redirect", "is not built in", None),
         ] {
             let wrong = endpoint(text).expect_err(text);
             assert_eq!(

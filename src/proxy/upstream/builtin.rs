@@ -1,15 +1,16 @@
-//! Upstreams that are the gateway itself: an echo of the request, or an empty answer.
+//! Upstreams that are the gateway itself: an echo of the request, an empty answer, or the way to HTTPS.
 //!
-//! They stand in for an origin while a configuration is tried out. The echo describes a request
+//! The first two stand in for an origin while a configuration is tried out. The echo describes a request
 //! without a body as JSON, with its fields as an origin would have seen them. If a request has a
 //! body, the echo streams it back as it was sent.
 
+use std::fmt::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, TRAILER};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, LOCATION, TRAILER};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body, Frame, SizeHint};
 
 /// The body of an answer of the gateway's own.
@@ -49,6 +50,32 @@ pub fn status<B>(status: StatusCode) -> Response<BuiltinBody<B>> {
     let mut response = Response::new(BuiltinBody::Text(None));
     *response.status_mut() = status;
     response
+}
+
+/// Sends the client to `location`, for good, with the same method and body (308).
+pub fn redirect<B>(location: HeaderValue) -> Response<BuiltinBody<B>> {
+    let mut response = status(StatusCode::PERMANENT_REDIRECT);
+    response.headers_mut().insert(LOCATION, location);
+    response
+}
+
+/// Returns the URL over HTTPS of what was asked for: path and query as they came, at the usual port of
+/// `host`.
+pub fn https(host: &str, target: &Uri) -> HeaderValue {
+    let mut url = format!("https://{host}");
+    let query = target.query().map(|query| ["?", query]);
+    for byte in [target.path()]
+        .into_iter()
+        .chain(query.into_iter().flatten())
+        .flat_map(str::bytes)
+    {
+        if byte.is_ascii_graphic() {
+            url.push(char::from(byte));
+        } else {
+            write!(url, "%{byte:02X}").expect("memory takes every byte");
+        }
+    }
+    HeaderValue::try_from(url).expect("visible ASCII is a field's value")
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Body for BuiltinBody<B> {
@@ -168,6 +195,31 @@ mod tests {
         assert_eq!(response.headers()["content-type"], "text/csv");
         assert_eq!(response.size_hint().exact(), Some(3));
         assert_eq!(text(response), "a,b");
+    }
+
+    #[test]
+    fn what_was_asked_for_is_found_over_https() {
+        for (host, target, expected) in [
+            ("a.test", "/", "https://a.test/"),
+            (
+                "a.test",
+                "/a/../b//c?d=/e&f",
+                "https://a.test/a/../b//c?d=/e&f",
+            ),
+            ("a.test", "/?", "https://a.test/?"),
+            ("a.test", "http://other:80", "https://a.test/"),
+            ("a.test", "http://other:80?x", "https://a.test/?x"),
+            (
+                "a.test",
+                "//evil.test/%0d%0aset-cookie:a",
+                "https://a.test//evil.test/%0d%0aset-cookie:a",
+            ),
+            ("[::1]", "/a%2Fb", "https://[::1]/a%2Fb"),
+            ("a.test", "/é?é", "https://a.test/%C3%A9?%C3%A9"),
+        ] {
+            let uri = Uri::try_from(target.as_bytes()).expect(target);
+            assert_eq!(https(host, &uri), expected, "{target}");
+        }
     }
 
     #[test]

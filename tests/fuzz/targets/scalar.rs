@@ -32,6 +32,7 @@ pub fn holds(data: &[u8]) {
     same(text, value::endpoint, |it| match it {
         RawEndpoint::Echo => "builtin:echo".to_owned(),
         RawEndpoint::Status(status) => format!("builtin:status/{}", status.as_u16()),
+        RawEndpoint::RedirectHttps => "builtin:redirect-https".to_owned(),
         RawEndpoint::Http(origin) => format!("http://{}", origin.authority),
     });
     if let Ok(RawEndpoint::Http(origin)) = value::endpoint(text) {

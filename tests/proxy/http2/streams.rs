@@ -221,3 +221,12 @@ fn an_early_answer_ends_an_upload_and_nothing_else() {
     assert_eq!(stream.status(), Ok(200));
     read.open();
 }
+
+#[test]
+fn a_redirect_to_https_is_the_same_over_http2() {
+    let running = start(&Config::to("builtin:redirect-https").route("/*", ""));
+    let mut client = Http2::connect(running.public, WINDOW);
+    let answer = client.ask(Method::GET, "/a?b").head().expect("an answer");
+    assert_eq!(answer.status(), 308);
+    assert_eq!(answer.headers()["location"], "https://a.test/a?b");
+}
