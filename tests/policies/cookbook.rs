@@ -1,9 +1,9 @@
 //! The recipes of `docs/cookbook.md`: each is short, loads as it stands there, and does what it says.
 
+mod ports;
+
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn the_document_has_every_recipe_as_it_is_tested() {
         assert!(text.lines().count() < 25, "{text}");
         recipes += 1;
     }
-    assert_eq!(recipes, 17);
+    assert_eq!(recipes, 20);
 }
 
 #[test]
@@ -289,87 +289,5 @@ fn promotion() {
         }
         assert_eq!(redeem(&mut client, 1), (200, 499));
         assert_eq!(redeem(&mut client, 1), (429, 499));
-    });
-}
-
-/// Asks a host with curl, and returns what curl writes of the answer.
-fn curl(address: SocketAddr, host: &str, format: &str) -> String {
-    let certificates = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");
-    let output = Command::new("curl")
-        .args(["--silent", "--output", "/dev/null", "--write-out", format])
-        .args(["--cacert", &format!("{certificates}/public-ca.pem")])
-        .args(["--connect-to", &format!("::{address}")])
-        .arg(format!("https://{host}/"))
-        .output()
-        .expect("curl is installed");
-    String::from_utf8(output.stdout).expect("curl says text")
-}
-
-#[test]
-fn edge() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls/");
-    let origin = obedient();
-    let text = recipe("edge", &origin).replace("0.0.0.0:443", "127.0.0.1:0");
-    on_each_store_text(&text.replace("/etc/tollgate/", folder), |running| {
-        for host in ["example.com", "api.example.com"] {
-            let answer = curl(running.public, host, "%{http_version} %{http_code}");
-            assert_eq!(answer, "2 200", "{host}");
-        }
-    });
-}
-
-#[test]
-fn grpc() {
-    let origin = obedient();
-    let text = recipe("grpc", &origin).replace("h2c://127.0.0.1:9000", &origin.url());
-    on_each_store_text(&text, |running| {
-        let mut client = Client::connect(running.public);
-        let mut call = |method: &str| {
-            let fields = "Content-Type: application/grpc\r\nX-Api-Key: a\r\n";
-            let answer = client.get(&format!("/shop.v1.Orders/{method}"), fields);
-            (answer.status, remaining(&answer, "per-key"))
-        };
-        assert_eq!(call("List"), (200, 99));
-        for called in 1..10 {
-            assert_eq!(call("Watch"), (200, 99 - 10 * called));
-        }
-        let fields = "Content-Type: application/grpc\r\nX-Api-Key: a\r\n";
-        let refused = client.get("/shop.v1.Orders/Watch", fields);
-        assert_eq!(
-            (refused.status, refused.field("grpc-status")),
-            (200, Some("8"))
-        );
-    });
-}
-
-#[test]
-fn websocket() {
-    cook("websocket", |running, origin| {
-        let mut client = Client::connect(running.public);
-        for (target, is_told, left) in [("/", false, 99), ("/socket", true, 89)] {
-            let answer = client.get(target, "Connection: upgrade\r\nUpgrade: websocket\r\n");
-            assert_eq!(remaining(&answer, "per-ip"), left);
-            let requests = origin.requests();
-            let seen = requests.last().expect("it was forwarded");
-            assert_eq!(seen.head.fields("upgrade").is_empty(), !is_told, "{target}");
-        }
-    });
-}
-
-#[test]
-fn balancer() {
-    let origin = obedient();
-    let text = recipe("balancer", &origin).replace("10.0.0.0/24", "127.0.0.1");
-    on_each_store_text(&text, |running| {
-        let left = |address: &str| {
-            let mut client = Client::connect(running.public);
-            client.send(format!("PROXY TCP4 {address} 192.0.2.1 50000 443\r\n"));
-            remaining(&client.get("/", ""), "per-ip")
-        };
-        let told = ["203.0.113.9", "203.0.113.9", "203.0.113.8"].map(left);
-        assert_eq!(told, [99, 98, 99]);
-        let mut stranger = Client::connect_from([127, 0, 0, 9], running.public);
-        stranger.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        assert_eq!(stranger.rest(), b"");
     });
 }
