@@ -4,6 +4,7 @@
 mod support;
 
 mod answers;
+mod balancing;
 mod certificates;
 mod connections;
 mod deadlines;

@@ -12,6 +12,7 @@ pub mod origin;
 pub mod process;
 pub mod ratelimit;
 pub mod redis;
+pub mod replica;
 pub mod stepped;
 pub mod wire;
 
@@ -23,6 +24,7 @@ pub use issuer::{Issuer, jwks};
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};
 pub use process::Process;
 pub use redis::{Authority, Certificate};
+pub use replica::{Manner, Replica, balanced};
 pub use stepped::Stepped;
 pub use wire::{Framing, Head};
 
