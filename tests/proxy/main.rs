@@ -14,6 +14,7 @@ mod health;
 mod http2;
 mod leaving;
 mod limits;
+mod max_requests;
 mod partitions;
 mod plans;
 mod proxy_protocol;
