@@ -27,4 +27,5 @@ mod routing;
 mod tokens;
 mod tunnels;
 mod upstream;
+mod upstream_faults;
 mod upstreams;

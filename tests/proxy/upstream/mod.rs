@@ -10,4 +10,4 @@ mod sending;
 mod sequences;
 mod streaming;
 mod through;
-mod tls;
+pub mod tls;

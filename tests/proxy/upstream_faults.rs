@@ -1,0 +1,208 @@
+//! Every way in which an origin fails, with what the client sees of it and what the access log says.
+//!
+//! One worker, and no retries: what is shown is one attempt. The origins that can fail once answer the next request
+//! well, so bytes that a broken answer left behind would show in somebody else's.
+
+mod case;
+
+use std::io::Result;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use self::case::{Fault, check};
+use crate::support::wire::Wire;
+use crate::support::{After, Exchange, Origin, Refusing, Unreachable};
+use crate::upstream::tls::origin::{Server, serve};
+
+#[test]
+fn origin_that_cannot_be_reached_is_a_502() {
+    let (refusing, unreachable) = (Refusing::new(), Unreachable::new());
+    let (refusing_url, unreachable_url) = (refusing.url(), unreachable.url());
+    let plain = each_connection(|mut wire| wire.write(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    let hanging_up = each_connection(|_| Ok(()));
+    let (stopped, stopped_address) = stopped();
+    let secure = || format!("https://{}", serve(Server::default()));
+    let tls = |ca: &str| format!("tls = {{ ca = '{TLS_FILES}/{ca}.pem' }}");
+    let named =
+        format!("tls = {{ ca = '{TLS_FILES}/redis-ca.pem', server_name = 'api.internal' }}");
+    check(&[
+        Fault::new("refused", refusing_url, refusing)
+            .told("502, connect_failed, upstream: connection refused [connect]"),
+        Fault::new("black hole", unreachable_url, unreachable)
+            .overdue()
+            .told("502, connect_failed, upstream: timed out [connect_timeout]"),
+        Fault::new("certificate of another authority", secure(), ())
+            .with(&tls("other-ca"))
+            .told(
+                "502, connect_failed, upstream: the certificate is of an unknown authority [tls]",
+            ),
+        Fault::new("certificate for another name", secure(), ())
+            .with(&named)
+            .told("502, connect_failed, upstream: the certificate is for another name [tls]"),
+        Fault::new(
+            "plain where TLS is expected",
+            format!("https://{plain}"),
+            (),
+        )
+        .with(&tls("redis-ca"))
+        .told("502, connect_failed, upstream: the server does not speak TLS properly [tls]"),
+        Fault::new("hangs up before TLS", format!("https://{hanging_up}"), ())
+            .with(&tls("redis-ca"))
+            .told("502, connect_failed, upstream: closed without ending TLS [tls]"),
+        Fault::new(
+            "stopped before TLS",
+            format!("https://{stopped_address}"),
+            stopped,
+        )
+        .with(&tls("redis-ca"))
+        .overdue()
+        .told("502, connect_failed, upstream: TLS handshake timed out [tls]"),
+    ]);
+}
+
+#[test]
+fn origin_that_does_not_answer_in_time_is_a_504() {
+    const LATE: &str = "504, response_timeout, upstream: no answer in time [response_timeout]";
+    let (stopped, address) = stopped();
+    let mute = Origin::mute();
+    check(&[
+        Fault::new("stopped", format!("http://{address}"), stopped)
+            .overdue()
+            .told(LATE),
+        Fault::new("accepts and never answers", mute.url(), mute)
+            .overdue()
+            .told(LATE),
+        Fault::pacing("a head of one byte a second", &["H", "T", "T", "P", "/"]).told(LATE),
+        Fault::pacing("an interim answer a second", &[INTERIM; 5]).told(LATE),
+    ]);
+}
+
+#[test]
+fn answer_that_is_no_http_is_a_502() {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let endless = Arc::clone(&taken);
+    check(&[
+        Fault::once("closed before the head", |exchange| Ok(closing(exchange)))
+            .told("502, bad_response, upstream: closed without an answer [closed]"),
+        Fault::once("reset before the head", |exchange| Ok(resetting(exchange)))
+            .told("502, bad_response, upstream: connection reset [closed]"),
+        Fault::once("closed within the head", |exchange| {
+            exchange.write("HTTP/1.1 200 OK\r\nContent-")?;
+            Ok(After::Close)
+        })
+        .told("502, bad_response, upstream: closed within its head [closed]"),
+        Fault::saying("interim answers without end", &INTERIM.repeat(10_000))
+            .told("502, bad_response, upstream: too many interim answers [malformed]"),
+        Fault::once("a head of 100 MB", move |exchange| {
+            exchange.write("HTTP/1.1 200 OK\r\n")?;
+            let field = format!("X-Large: {}\r\n", "x".repeat(1000));
+            while endless.load(Ordering::SeqCst) < 100_000_000 {
+                exchange.write(&field)?;
+                endless.fetch_add(field.len(), Ordering::SeqCst);
+            }
+            Ok(After::Close)
+        })
+        .told("502, bad_response, upstream: head too large [malformed]"),
+        Fault::saying("garbage", "SSH-2.0-OpenSSH_9.2\r\n")
+            .told("502, bad_response, upstream: malformed HTTP head [malformed]"),
+        Fault::saying(
+            "TLS where plain is expected",
+            "\x15\x03\x01\x00\x02\x02\x46",
+        )
+        .told("502, bad_response, upstream: malformed HTTP head [malformed]"),
+        Fault::saying(
+            "a length and a coding",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok",
+        )
+        .told("502, bad_response, upstream: ambiguous length [malformed]"),
+        Fault::saying(
+            "a body that is broken when its head comes",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        )
+        .told("502, bad_response, upstream: malformed chunk [malformed]"),
+    ]);
+    let taken = taken.load(Ordering::SeqCst);
+    assert!(taken < 16 << 20, "{taken} bytes of a head were taken");
+}
+
+#[test]
+fn answer_that_breaks_off_is_cut_and_never_looks_whole() {
+    const FIVE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab";
+    const CHUNKS: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n";
+    let misspelling = |exchange: &mut Exchange| {
+        exchange.write("zz\r\n").expect("the gateway reads on");
+        stalling(exchange)
+    };
+    check(&[
+        Fault::breaking("a short body", FIVE, closing)
+            .told("cut, response_aborted, upstream: closed before its end [body_closed]"),
+        Fault::breaking("chunks without the last", CHUNKS, closing)
+            .told("cut, response_aborted, upstream: closed before its end [body_closed]"),
+        Fault::breaking("a chunk without a size", CHUNKS, misspelling)
+            .told("cut, response_aborted, upstream: malformed chunk [malformed]"),
+        Fault::breaking("reset within a body", FIVE, resetting)
+            .told("cut, response_aborted, upstream: connection reset [body_closed]"),
+        Fault::breaking("reset within chunks", CHUNKS, resetting)
+            .told("cut, response_aborted, upstream: connection reset [body_closed]"),
+        Fault::breaking("stopped within a body", FIVE, stalling)
+            .overdue()
+            .told("cut, response_body_timeout, upstream: no more in time [body_timeout]"),
+    ]);
+}
+
+#[test]
+fn answer_that_is_slow_or_has_more_around_it_is_whole() {
+    let early = format!("{INTERIM}{OK}");
+    check(&[
+        Fault::pacing("one byte a second", &[FOUR, "a", "b", "c", "d"]).told("200 abcd"),
+        Fault::saying("extra bytes behind it", &format!("{OK}{FOUR}evil")).told("200 ok"),
+        Fault::saying("interim answers before it", &early).told("200 ok"),
+    ]);
+}
+
+fn closing(_: &mut Exchange) -> After {
+    After::Close
+}
+
+fn resetting(exchange: &mut Exchange) -> After {
+    reset(exchange);
+    After::Close
+}
+
+/// Has the connection end in a reset.
+pub fn reset(exchange: &Exchange) {
+    Wire::new(exchange.wire.second_handle()).reset();
+}
+
+fn stalling(exchange: &mut Exchange) -> After {
+    exchange.until_closed();
+    After::Close
+}
+
+/// Does this with each connection, and then closes it; returns where.
+pub fn each_connection(then: impl Fn(Wire) -> Result<()> + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // The gateway may have gone already.
+            let _ = then(Wire::new(stream));
+        }
+    });
+    address
+}
+
+/// A listener in whose queue connections stand that nobody accepts, as those of a stopped process do.
+fn stopped() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    (listener, address)
+}
+
+const INTERIM: &str = "HTTP/1.1 103 Early Hints\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const FOUR: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
+/// The certificates of tests.
+const TLS_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");
