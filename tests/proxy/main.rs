@@ -23,6 +23,7 @@ mod redirects;
 mod refusal;
 mod refusals;
 mod request_ids;
+mod retries;
 mod routing;
 mod tokens;
 mod tunnels;
