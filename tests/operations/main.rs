@@ -10,3 +10,4 @@ mod logging;
 mod observing;
 mod process;
 mod shutdown;
+mod upstreams;

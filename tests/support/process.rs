@@ -76,6 +76,11 @@ impl Process {
         process
     }
 
+    /// Returns its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Returns the most memory that was ever resident, in bytes.
     pub fn peak_memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
