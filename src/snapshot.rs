@@ -47,7 +47,8 @@ pub struct Snapshot {
     pub policies: Vec<Policy>,
     /// Verifies the tokens of requests, if the file says how.
     pub tokens: Option<Arc<TokenVerifier>>,
-    /// Headers that any route, partition or listener looks at to tell requests apart.
+    /// Headers that any route, partition or listener looks at to tell requests apart, or that a route
+    /// changes.
     pub decisive_headers: Arc<[HeaderName]>,
     /// Upstreams, in file order.
     pub upstreams: Vec<Arc<Upstream>>,

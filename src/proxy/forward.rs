@@ -20,7 +20,7 @@ impl Journey<'_> {
     /// Makes the request that the upstream sees from what is left of the client's.
     fn outgoing(&mut self, route: &Route, head: &mut Parts, target: Uri) -> Request<RequestBody> {
         // The operator has the last word, before what belongs to the connection.
-        route.request_headers.apply(&mut head.headers);
+        route.request_headers.apply_to_request(&mut head.headers);
         let body = if let Some(protocol) = &self.upgrade {
             head.headers.insert(UPGRADE, protocol.clone());
             // What the client sends then is for the tunnel.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::clock::Micros;
+use crate::request::claims::strip_disguises;
 
 /// How a policy refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,20 @@ impl Jitter {
 }
 
 impl FieldChanges {
+    /// Returns the names of the fields that are changed.
+    pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
+        let set = self.set.iter().map(|(name, _)| name);
+        self.remove.iter().chain(set)
+    }
+
+    /// Changes the fields of a request, and takes out those that an origin would take for them.
+    pub fn apply_to_request(&self, headers: &mut HeaderMap) {
+        for name in self.names() {
+            strip_disguises(headers, name);
+        }
+        self.apply(headers);
+    }
+
     /// Changes the fields of a message.
     pub fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {

@@ -33,9 +33,8 @@ use super::file::{File, RawUpstream, Table};
 use super::report::Report;
 use crate::clock::Micros;
 use crate::limit::plan::SeriesId;
-use crate::request::route::Router;
 use crate::request::{AddressSource, Part, Partition, Reads};
-use crate::snapshot::{Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
+use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::{Role, Series, Shape};
 
 /// Compiles a file, or says everything that is wrong with it.
@@ -67,7 +66,7 @@ pub fn compile(
             route.reads = mem::take(&mut route.reads).with_claims();
         }
     }
-    let decisive_headers = decisive_headers(&listeners, &routing.router, &policies, token_header);
+    let decisive_headers = decisive_headers(&listeners, &routing, &policies, token_header);
     Ok(Snapshot {
         listeners,
         router: routing.router,
@@ -147,10 +146,10 @@ fn reaches(policy: &Policy) -> HashMap<Micros, u64> {
     reaches
 }
 
-/// Collects the headers that tell requests apart, each once.
+/// Collects the headers that tell requests apart, and those that a route changes, each once.
 fn decisive_headers(
     listeners: &[Arc<Listener>],
-    router: &Router,
+    routing: &routes::Routing,
     policies: &[Policy],
     token_header: &HeaderName,
 ) -> Arc<[HeaderName]> {
@@ -163,7 +162,9 @@ fn decisive_headers(
     let parts = parts.filter_map(|part| part.header(Some(token_header)));
     let costs = policies.iter().filter_map(Policy::request_cost_header);
     let read = addresses.chain(parts).chain(costs);
-    let all = read.chain(router.header_names());
+    let changed = routing.routes.iter().map(|route| &route.request_headers);
+    let changed = changed.flat_map(FieldChanges::names);
+    let all = read.chain(routing.router.header_names()).chain(changed);
     let names: HashSet<&HeaderName> = all.collect();
     names.into_iter().cloned().collect()
 }

@@ -5,7 +5,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use super::balance::Origins;
-use super::endpoints::Permit;
+use super::endpoints::RequestPermit;
 use super::error::UpstreamBodyError;
 use super::origin::Origin;
 use crate::clock::{Micros, Timestamp};
@@ -25,7 +25,7 @@ pub struct Attempts {
     /// Why the answer broke off, if it did.
     cause: RefCell<Option<Box<str>>>,
     /// Its place among those that the upstream may have at once.
-    pub(super) permit: RefCell<Option<Permit>>,
+    pub(super) permit: RefCell<Option<RequestPermit>>,
 }
 
 /// A request at an endpoint, until its answer has ended.
@@ -35,11 +35,12 @@ struct Visit {
     origin: Rc<Origin>,
     worker: WorkerIndex,
     began: Timestamp,
-    outcome: Outcome,
+    progress: Progress,
+    is_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum Progress {
     /// There is no head yet.
     Waiting,
     /// There is a head, and nothing has failed since.
@@ -106,12 +107,19 @@ impl Attempts {
         self.latest.replace(Some(visit));
     }
 
-    /// Notes that another endpoint than `origin`, if it is one, takes the request of the latest one.
-    pub(super) fn move_to(&self, origin: &Rc<Origin>) {
+    /// Notes that `origin` takes the request of the latest one, if that is another endpoint.
+    pub(super) fn move_to(&self, origin: &Rc<Origin>, now: Timestamp) {
         let mut latest = self.latest.borrow_mut();
         if let Some(visit) = latest.take_if(|visit| !Rc::ptr_eq(&visit.origin, origin)) {
-            let moved = Visit::begin(&visit.origins, origin, visit.worker, visit.began);
-            *latest = Some(moved);
+            *latest = Some(Visit::begin(&visit.origins, origin, visit.worker, now));
+        }
+    }
+
+    /// Notes that the latest one has brought no answer. The answer that the client gets instead is no
+    /// business of its endpoint.
+    pub(super) fn end(&self) {
+        if let Some(visit) = &mut *self.latest.borrow_mut() {
+            visit.end();
         }
     }
 
@@ -119,16 +127,17 @@ impl Attempts {
     pub(super) fn answered(&self, now: Timestamp) {
         self.took.set(Some(now.since(self.began.get())));
         if let Some(visit) = &mut *self.latest.borrow_mut() {
-            visit.outcome = Outcome::Answered;
-            let metrics = &visit.origin.state.metrics;
-            metrics.responded(visit.worker, now.since(visit.began));
+            visit.progress = Progress::Answered;
+            let state = &visit.origin.state;
+            state.responded();
+            (state.metrics).responded(visit.worker, now.since(visit.began));
         }
     }
 
     /// Notes that the latest one failed, by the fault of its endpoint.
     pub(super) fn failed(&self, failure: EndpointFailure, cause: &str) {
         if let Some(visit) = &mut *self.latest.borrow_mut() {
-            visit.outcome = Outcome::Failed;
+            visit.progress = Progress::Failed;
             visit
                 .origins
                 .failed(&visit.origin, failure, cause, visit.worker);
@@ -150,16 +159,23 @@ impl Visit {
             origin: Rc::clone(origin),
             worker,
             began,
-            outcome: Outcome::Waiting,
+            progress: Progress::Waiting,
+            is_over: false,
+        }
+    }
+
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.origin.state.metrics.ended(self.worker);
+            self.origins.ended(&self.origin);
         }
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.origin.state.metrics.ended(self.worker);
-        self.origins.ended(&self.origin);
-        if self.outcome == Outcome::Answered {
+        self.end();
+        if self.progress == Progress::Answered {
             self.origin.answered();
         }
     }

@@ -93,16 +93,31 @@ impl Origins {
                 return only.origin.state.is_healthy().then_some(&only.origin);
             }
         }
-        let now = self.now.get();
         let is_new = |it: &Candidate| !tried.iter().any(|one| Rc::ptr_eq(one, &it.origin));
-        let is_available = |it: &Candidate| it.origin.state.is_available(now);
         let is_healthy = |it: &Candidate| it.origin.state.is_healthy();
         let chosen = self
-            .choose_of(hash, &|it| is_available(it) && is_new(it))
-            .or_else(|| self.choose_of(hash, &is_available))
+            .choose_available(hash, &is_new)
+            .or_else(|| self.choose_available(hash, &|_| true))
             .or_else(|| self.choose_of(hash, &|it| is_healthy(it) && is_new(it)))
             .or_else(|| self.choose_of(hash, &is_healthy));
         chosen.map(|it| &it.origin)
+    }
+
+    /// Chooses among those that are available. Of those that were ejected, others may get the one request
+    /// that they are let have.
+    fn choose_available(
+        &self,
+        hash: Option<u64>,
+        may_be: &dyn Fn(&Candidate) -> bool,
+    ) -> Option<&Candidate> {
+        let (now, timeout) = (self.now.get(), self.upstream.http().connect_timeout);
+        loop {
+            let is_available = |it: &Candidate| it.origin.state.is_available(now) && may_be(it);
+            let chosen = self.choose_of(hash, &is_available)?;
+            if chosen.origin.state.admit(timeout, now) {
+                return Some(chosen);
+            }
+        }
     }
 
     /// Chooses another endpoint of the same name as `tried`, for a connection that is slow to come.
@@ -111,12 +126,9 @@ impl Origins {
         tried: &[Rc<Origin>],
         hash: Option<u64>,
     ) -> Option<&Rc<Origin>> {
-        let now = self.now.get();
         let first = &tried.first()?.state;
-        let chosen = self.choose_of(hash, &|it| {
-            let state = &it.origin.state;
-            state.is_available(now)
-                && state.shares_name(first)
+        let chosen = self.choose_available(hash, &|it| {
+            it.origin.state.shares_name(first)
                 && !tried.iter().any(|one| Rc::ptr_eq(one, &it.origin))
         });
         chosen.map(|it| &it.origin)
@@ -237,6 +249,6 @@ fn mix(number: u64) -> u64 {
 }
 
 /// At how many places of the order a worker may begin.
-const BEGINNINGS_MAX: u64 = 1024;
+const BEGINNINGS_MAX: u64 = 64;
 
 const TWO_TO_53: f64 = 9_007_199_254_740_992.0;

@@ -12,13 +12,13 @@ use http::header::{HOST, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 
-use super::connecting::{Connected, Found};
+use super::connecting::{Connected, Freshness};
+use super::dispatch::Dispatch;
 use super::endpoints::{Endpoints, UpstreamState};
 use super::error::ForwardError;
 use super::http1::Outgoing;
 use super::origin::{ConnectError, Offer, Origin};
 use super::pool::Pools;
-use super::sender::Sender;
 use super::{Attempts, HostField, Meter, Terms};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, WorkerIndex};
@@ -117,7 +117,7 @@ impl Checker {
             request.headers_mut().insert(HOST, host.clone());
         }
         let metrics = self.metrics.upstream(upstream.name());
-        let sender = Sender {
+        let dispatch = Dispatch {
             pools: &self.pools,
             upstream,
             http,
@@ -137,9 +137,9 @@ impl Checker {
         let connected = Connected {
             origin: Rc::clone(origin),
             link,
-            found: Found::New,
+            freshness: Freshness::New,
         };
-        let answered = sender
+        let answered = dispatch
             .exchange(connected, &mut Outgoing::new(request))
             .await;
         let answer = answered.map_err(|failed| CheckError::Forward(failed.error))?;

@@ -37,7 +37,7 @@ pub(super) enum Link {
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Freshness {
     /// It was there, so the origin may have ended it.
     Kept,
     /// It is new.
@@ -58,7 +58,7 @@ pub(super) struct Connector<'c> {
 pub(super) struct Connected {
     pub(super) origin: Rc<Origin>,
     pub(super) link: Link,
-    pub(super) found: Found,
+    pub(super) freshness: Freshness,
 }
 
 /// Why there is none, and where.
@@ -128,7 +128,7 @@ impl Connector<'_> {
                 return Ok(Connected {
                     origin,
                     link: Link::Http2(slot),
-                    found: Found::Kept,
+                    freshness: Freshness::Kept,
                 });
             }
             if !origin.may_share(self.offer) {
@@ -196,7 +196,7 @@ impl Connector<'_> {
                 Ok(Connected {
                     origin,
                     link,
-                    found: Found::New,
+                    freshness: Freshness::New,
                 })
             }
             Err(unconnected) => {
@@ -243,8 +243,9 @@ impl Connector<'_> {
                     let tried = trying.replace(Tried::from_iter([Rc::clone(&origin)]));
                     // Those that were begun later may be as fast.
                     for slow in tried.iter().take_while(|one| !Rc::ptr_eq(one, &origin)) {
-                        let error = io::Error::other("slower to accept than another endpoint");
-                        self.failed(slow, &slow.unreachable(error));
+                        let (origins, worker) = (self.origins, self.meter.worker);
+                        let cause = "slower to accept than another address";
+                        origins.failed(slow, EndpointFailure::ConnectTimeout, cause, worker);
                     }
                     return Ok((origin, tcp));
                 }
@@ -273,7 +274,7 @@ impl ConnectError {
         }
         Some(match self {
             Self::Connect { source, .. } => match source.kind() {
-                io::ErrorKind::TimedOut | io::ErrorKind::Other => EndpointFailure::ConnectTimeout,
+                io::ErrorKind::TimedOut => EndpointFailure::ConnectTimeout,
                 _ => EndpointFailure::Connect,
             },
             Self::Tls { .. } => EndpointFailure::Tls,

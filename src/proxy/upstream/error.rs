@@ -191,6 +191,8 @@ impl ForwardError {
             Self::Timeout => EndpointFailure::ResponseTimeout,
             Self::BadResponse(bad) => match bad {
                 BadResponse::Broken(_) if self.tls_failure().is_some() => EndpointFailure::Tls,
+                // "Requests that have not been processed have not failed" (RFC 9113, section 8.7).
+                BadResponse::Stream(error) if error.is_unprocessed() => return None,
                 BadResponse::Closed
                 | BadResponse::Broken(_)
                 | BadResponse::Stream(_)

@@ -1,6 +1,6 @@
 //! Sends a request to one of an upstream's origins and returns the head of its response.
 //!
-//! `endpoints` is what the process knows of them, and `checks` asks them. `sender` sends a request:
+//! `endpoints` is what the process knows of them, and `checks` asks them. `dispatch` sends a request:
 //! `balance` chooses an endpoint, `connecting` finds a connection, `http1` and `http2` speak with the origin, `body` passes on the response's body, and
 //! [`Attempts`] is what is known of all that afterwards.
 //!
@@ -19,6 +19,7 @@ mod body;
 pub mod builtin;
 mod checks;
 mod connecting;
+mod dispatch;
 mod due;
 mod endpoints;
 mod error;
@@ -26,7 +27,6 @@ pub mod http1;
 pub mod http2;
 mod origin;
 mod pool;
-mod sender;
 mod stream;
 mod upload;
 
@@ -38,6 +38,7 @@ use http::{Request, Response};
 pub use self::attempts::Attempts;
 pub use self::body::UpstreamBody;
 pub use self::checks::Checker;
+use self::dispatch::Dispatch;
 pub use self::endpoints::{Endpoints, NameTable, Resolver, UpstreamState};
 pub use self::error::{
     BadResponse, BrokenBody, ForwardError, NoEndpoint, UpstreamBodyError, UpstreamFailure,
@@ -46,7 +47,6 @@ use self::http1::Outgoing;
 pub use self::http1::UploadBody;
 pub use self::origin::ConnectError;
 pub use self::pool::Pools;
-use self::sender::Sender;
 pub use self::stream::Stream;
 use crate::metrics::{UpstreamMetrics, WorkerIndex};
 use crate::proxy::rewound::Rewound;
@@ -126,7 +126,7 @@ pub fn send<'f, B: UploadBody>(
             let full = || UpstreamFailure::of(None, ForwardError::Full);
             attempts.permit.replace(Some(permit.ok_or_else(full)?));
         }
-        let sender = Sender {
+        let dispatch = Dispatch {
             pools,
             upstream,
             http,
@@ -134,6 +134,8 @@ pub fn send<'f, B: UploadBody>(
             meter,
             attempts,
         };
-        sender.send(&mut request).await
+        let sent = dispatch.send(&mut request).await;
+        // What the gateway answers itself is not for the upstream to wait for.
+        sent.inspect_err(|_| drop(attempts.permit.take()))
     }
 }

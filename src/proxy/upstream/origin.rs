@@ -42,6 +42,8 @@ pub(super) struct Origin {
     attempt: RefCell<Option<Rc<Attempt>>>,
     /// What the latest connection speaks; none before there was one.
     protocol: Cell<Option<Protocol>>,
+    /// Whether no more requests come here, so no connection is kept.
+    has_left: Cell<bool>,
     worker: WorkerIndex,
     now: Rc<Cell<Timestamp>>,
 }
@@ -131,6 +133,7 @@ impl Origin {
             idle: RefCell::default(),
             shared: RefCell::default(),
             attempt: RefCell::default(),
+            has_left: Cell::new(false),
             worker,
             now,
         }
@@ -208,6 +211,12 @@ impl Origin {
         self.idle.borrow().len() + shared.iter().filter(|it| it.is_idle()).count()
     }
 
+    /// Notes that no more requests come here; those that are here may outlive this.
+    pub(super) fn leave(&self) {
+        self.has_left.set(true);
+        self.close_idle();
+    }
+
     /// Closes the idle connections.
     pub(super) fn close_idle(&self) {
         self.idle.borrow_mut().clear();
@@ -279,7 +288,8 @@ impl Origin {
         idle_timeout: Duration,
     ) {
         let mut stack = self.idle.borrow_mut();
-        if !idle_timeout.is_zero() && stack.len() < max_idle && connection.seems_quiet() {
+        let is_wanted = !self.has_left.get() && !idle_timeout.is_zero() && stack.len() < max_idle;
+        if is_wanted && connection.seems_quiet() {
             stack.push(Idle {
                 connection,
                 until: self.now.get() + Micros::from(idle_timeout),

@@ -75,16 +75,35 @@ impl Pools {
         for one in upstreams.values().filter(|it| it.upstream.is_in_force()) {
             names.push(Arc::clone(one.upstream.name()));
         }
-        // The first request after a reload takes over what is idle here.
+        let mut left = SmallVec::<[Rc<Origins>; 8]>::new();
         upstreams.retain(|_, one| {
-            let is_awaited = || !names.contains(one.upstream.name());
-            one.upstream.is_in_force() || (is_awaited() && one.iter().any(|it| it.idle() > 0))
+            // The first request after a reload takes over the connections.
+            let has_connections =
+                || Rc::strong_count(one) > 1 || one.iter().any(|origin| origin.idle() > 0);
+            let is_awaited = || !names.contains(one.upstream.name()) && has_connections();
+            let stays = one.upstream.is_in_force() || is_awaited();
+            if !stays {
+                left.push(Rc::clone(one));
+            }
+            stays
         });
         let changed = upstreams.values().filter(|one| !one.is_current());
         let changed: SmallVec<[_; 8]> = changed.cloned().collect();
         drop(upstreams);
         for one in changed {
             self.origins(&one.upstream);
+        }
+        for origin in left.iter().flat_map(|one| one.iter()) {
+            self.leave_unless_used(origin);
+        }
+    }
+
+    /// Lets an endpoint leave that no upstream has any more.
+    fn leave_unless_used(&self, origin: &Rc<Origin>) {
+        let upstreams = self.upstreams.borrow();
+        let mut all = upstreams.values().flat_map(|one| one.iter());
+        if !all.any(|one| Rc::ptr_eq(one, origin)) {
+            origin.leave();
         }
     }
 
@@ -104,8 +123,13 @@ impl Pools {
         }
         let origins = Rc::new(self.adopt(upstream));
         let mut upstreams = self.upstreams.borrow_mut();
-        if let Some(old) = upstreams.insert(Arc::as_ptr(upstream), Rc::clone(&origins)) {
+        let old = upstreams.insert(Arc::as_ptr(upstream), Rc::clone(&origins));
+        drop(upstreams);
+        if let Some(old) = old {
             old.report_requests();
+            for origin in old.iter() {
+                self.leave_unless_used(origin);
+            }
         }
         origins
     }

@@ -18,14 +18,14 @@ pub(super) struct Counts {
 
 /// A request's place among those that an upstream may have at once.
 #[derive(Debug)]
-pub(crate) struct Permit(Arc<Counts>);
+pub(crate) struct RequestPermit(Arc<Counts>);
 
 impl Counts {
     /// Takes a place, if fewer than `max` are taken.
-    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<Permit> {
+    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<RequestPermit> {
         let more = |taken: usize| (taken < max).then_some(taken + 1);
         let admitted = self.requests.fetch_update(Relaxed, Relaxed, more);
-        admitted.is_ok().then(|| Permit(Arc::clone(self)))
+        admitted.is_ok().then(|| RequestPermit(Arc::clone(self)))
     }
 
     /// Counts requests that a worker has begun.
@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-impl Drop for Permit {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.0.requests.fetch_sub(1, Relaxed);
     }

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::counts::Counts;
-pub(super) use self::counts::Permit;
-use self::names::Names;
+pub(super) use self::counts::RequestPermit;
+use self::names::NameCache;
 pub use self::resolver::{NameTable, Resolver};
 pub(super) use self::state::EndpointState;
 pub use self::upstream::UpstreamState;
@@ -45,7 +45,7 @@ struct Known {
     in_force: Vec<Arc<UpstreamState>>,
     /// Those of earlier ones, where requests may still be.
     retired: Vec<Weak<UpstreamState>>,
-    names: Names,
+    names: NameCache,
     states: HashMap<Key, Weak<EndpointState>>,
     counts: HashMap<Arc<str>, Weak<Counts>>,
 }
@@ -103,8 +103,8 @@ impl Endpoints {
         self.known().in_force.clone()
     }
 
-    /// Does what is due: ends ejections whose time is over, forgets what nobody holds any more, and looks
-    /// up names. Called a few times a second, on the control thread's own runtime.
+    /// Does what is due: looks up names, and forgets what nobody holds any more. Called a few times a
+    /// second, on the control thread's own runtime.
     pub fn tick(self: &Arc<Self>) {
         let now = self.clock.now();
         let mut known = self.known();
@@ -112,9 +112,8 @@ impl Endpoints {
         let mut hosts = HashMap::<&str, Duration>::new();
         for upstream in &known.in_force {
             let http = upstream.http();
-            for member in &*upstream.members().list {
-                member.state.end_ejection(now);
-                if http.health.is_none() {
+            if http.health.is_none() {
+                for member in &*upstream.members().list {
                     member.state.assume_healthy();
                 }
             }

@@ -9,7 +9,7 @@ use crate::clock::{Micros, Timestamp};
 
 /// The names of endpoints, and what they resolve to.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<Box<str>, Name>);
+pub(super) struct NameCache(HashMap<Box<str>, Name>);
 
 #[derive(Debug)]
 struct Name {
@@ -37,7 +37,7 @@ const FAILURE_TIME: Duration = Duration::from_secs(1);
 /// Most addresses of a name that are used.
 const ADDRESSES_MAX: usize = 256;
 
-impl Names {
+impl NameCache {
     /// Begins to look `host` up, if that is due and not under way; it is due again `every`.
     pub(super) fn begin(&mut self, host: &str, every: Duration, now: Timestamp) -> bool {
         let name = self.0.entry(host.into()).or_insert_with(|| Name {
@@ -91,13 +91,13 @@ impl Names {
             }
             Err(error) => {
                 name.due = now + Micros::from(name.every.min(FAILURE_TIME));
-                let had_failed = name.error.replace((&*error).into()).is_some();
-                if !had_failed {
+                let before = name.error.replace((&*error).into());
+                if before.is_none() {
                     let addresses = &name.addresses;
                     tracing::warn!(name = host, %error, kept = ?addresses, "a name does not resolve");
                 }
-                // Requests may wait for the first answer.
-                !had_failed && name.addresses.is_empty()
+                // Requests may wait for the first answer, and are told why there is none.
+                name.addresses.is_empty() && before.as_deref() != Some(&*error)
             }
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn name_is_looked_up_once_at_a_time_and_keeps_its_last_good_answer() {
         let address = |last| IpAddr::from([10, 0, 0, last]);
-        let mut names = Names::default();
+        let mut names = NameCache::default();
         assert!(names.begin("a", HOUR, at(0)));
         assert!(!names.begin("a", HOUR, at(9_000)), "one is under way");
         assert!(names.note("a", Err("gone".into()), at(9_000)));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::chance;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::EndpointFailure;
 use crate::metrics::{EndpointMetrics, WorkerIndex};
@@ -30,8 +31,11 @@ pub(crate) struct EndpointState {
     failing_since: AtomicU64,
     /// How many requests have failed in a row.
     failures: AtomicU32,
-    /// Until when it is ejected, in microseconds; 0 if it is not.
+    /// Until when it is ejected, or gets no request but the one that tries it, in microseconds; 0 if it
+    /// is not ejected.
     ejected_until: AtomicU64,
+    /// Whether a request tries it after an ejection.
+    is_tried: AtomicBool,
     is_healthy: AtomicBool,
     checks: Mutex<Checks>,
 }
@@ -60,6 +64,8 @@ impl EndpointState {
     ) -> Self {
         let digest = blake3::hash(name.as_bytes());
         let id = digest.as_bytes().first_chunk();
+        metrics.set_healthy(true);
+        metrics.set_ejected(false);
         Self {
             upstream: Arc::clone(upstream),
             name,
@@ -71,6 +77,7 @@ impl EndpointState {
             failing_since: AtomicU64::new(NOT),
             failures: AtomicU32::new(0),
             ejected_until: AtomicU64::new(NOT),
+            is_tried: AtomicBool::new(false),
             is_healthy: AtomicBool::new(true),
             checks: Mutex::default(),
         }
@@ -87,16 +94,43 @@ impl EndpointState {
         self.is_healthy.load(Relaxed)
     }
 
-    /// Whether it is healthy and not ejected.
+    /// Whether it is healthy and not ejected, or ejected long enough.
     pub(crate) fn is_available(&self, now: Timestamp) -> bool {
         self.is_healthy() && self.ejected_until.load(Relaxed) <= now.0
     }
 
-    /// Notes that a request was answered to its end.
-    pub(crate) fn answered(&self, now: Timestamp) {
+    /// Lets a request go to an endpoint that is available: one at a time after an ejection, until one is
+    /// answered. If nothing is heard of that, another follows after `timeout`.
+    pub(crate) fn admit(&self, timeout: Duration, now: Timestamp) -> bool {
+        let until = self.ejected_until.load(Relaxed);
+        if until == NOT {
+            return true;
+        }
+        let next = now + Micros::from(timeout);
+        let is_next = until <= now.0 && change(&self.ejected_until, until, next.0);
+        if is_next {
+            self.is_tried.store(true, Relaxed);
+        }
+        is_next
+    }
+
+    /// Whether a failure may eject it: it is not ejected, or is being tried after that.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.ejected_until.load(Relaxed) == NOT || self.is_tried.load(Relaxed)
+    }
+
+    /// Notes the head of an answer.
+    pub(crate) fn responded(&self) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
         }
+        if self.ejected_until.load(Relaxed) != NOT {
+            self.take_in();
+        }
+    }
+
+    /// Notes that a request was answered to its end.
+    pub(crate) fn answered(&self, now: Timestamp) {
         let since = self.failing_since.load(Relaxed);
         if since == NOT || now.since(Timestamp(since)) < RECOVERY_MIN {
             return;
@@ -110,7 +144,8 @@ impl EndpointState {
         }
     }
 
-    /// Notes that a request failed here; returns whether that is one too many in a row.
+    /// Notes that a request failed here; returns whether that is one too many in a row. Only what keeps
+    /// the head of an answer from coming counts for that: bodies may end in many ways.
     pub(super) fn failed(
         &self,
         failure: EndpointFailure,
@@ -128,18 +163,24 @@ impl EndpointState {
                 "an endpoint fails"
             );
         }
+        let (closed, timeout) = (EndpointFailure::BodyClosed, EndpointFailure::BodyTimeout);
+        if [closed, timeout, EndpointFailure::Malformed].contains(&failure) {
+            return false;
+        }
         // It takes years to overflow, and then an endpoint is ejected later.
         self.failures.fetch_add(1, Relaxed) + 1 >= failures_max
     }
 
-    /// Leaves it out for a time. A request that fails after it has come back ejects it again, unless
-    /// one was answered in between.
+    /// Leaves it out for a time. Afterwards the next request that fails ejects it again.
     pub(super) fn eject(&self, eject: Eject, now: Timestamp, worker: WorkerIndex) {
         let until = now + Micros::from(eject.time);
+        let mut checks = self.checks();
         self.ejected_until.store(until.0, Relaxed);
-        self.checks().successes = 0;
-        self.metrics.ejected(worker);
+        self.is_tried.store(false, Relaxed);
         self.metrics.set_ejected(true);
+        checks.successes = 0;
+        drop(checks);
+        self.metrics.ejected(worker);
         tracing::warn!(
             upstream = &*self.upstream,
             endpoint = &*self.name,
@@ -149,16 +190,11 @@ impl EndpointState {
         );
     }
 
-    /// Takes it in again if its time is over.
-    pub(super) fn end_ejection(&self, now: Timestamp) {
-        let until = self.ejected_until.load(Relaxed);
-        if until <= now.0 {
-            self.take_in(until);
-        }
-    }
-
-    fn take_in(&self, ejected_until: u64) {
-        if ejected_until != NOT && change(&self.ejected_until, ejected_until, NOT) {
+    /// Ends an ejection.
+    fn take_in(&self) {
+        // Held, so that the metric cannot say otherwise in the end.
+        let _checks = self.checks();
+        if self.ejected_until.swap(NOT, Relaxed) != NOT {
             self.metrics.set_ejected(false);
             tracing::info!(
                 upstream = &*self.upstream,
@@ -173,11 +209,14 @@ impl EndpointState {
         let mut checks = self.checks();
         let until = now + Micros::from(interval);
         // A shorter interval applies to the check that is awaited.
-        checks.due = checks.due.map(|due| due.min(until));
-        if checks.is_under_way || checks.due.is_some_and(|due| due > now) {
+        let due = checks.due.map(|due| due.min(until));
+        if checks.is_under_way || due.is_some_and(|due| due > now) {
+            checks.due = due;
             return false;
         }
-        checks.due = Some(until);
+        // After the first check, endpoints are not all checked at the same moment.
+        let soon = || now + Micros(chance::below(Micros::from(interval).0.max(1)));
+        checks.due = Some(due.map_or_else(soon, |_| until));
         checks.is_under_way = true;
         true
     }
@@ -212,7 +251,7 @@ impl EndpointState {
         let is_enough = checks.successes >= health.healthy_after;
         drop(checks);
         if is_enough {
-            self.take_in(self.ejected_until.load(Relaxed));
+            self.take_in();
             self.mark_healthy();
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 
-use super::counts::{Counts, Permit};
+use super::counts::{Counts, RequestPermit};
 use super::state::EndpointState;
 use crate::clock::Timestamp;
 use crate::fault::EndpointFailure;
@@ -119,7 +119,7 @@ impl UpstreamState {
     }
 
     /// Takes one of `max_requests` places; none if all are taken.
-    pub(crate) fn admit(&self, max: usize) -> Option<Permit> {
+    pub(crate) fn admit(&self, max: usize) -> Option<RequestPermit> {
         self.counts.admit(max)
     }
 
@@ -144,9 +144,7 @@ impl UpstreamState {
         worker: WorkerIndex,
     ) {
         let eject = self.http().eject;
-        if !endpoint.failed(failure, cause, eject.failures, now, worker)
-            || !endpoint.is_available(now)
-        {
+        if !endpoint.failed(failure, cause, eject.failures, now, worker) || !endpoint.is_in_use() {
             return;
         }
         let ejecting = &self.counts.ejecting;
@@ -154,7 +152,7 @@ impl UpstreamState {
         let members = self.members();
         let others = members.list.iter().map(|member| &member.state);
         let mut others = others.filter(|state| !Arc::ptr_eq(state, endpoint));
-        if endpoint.is_available(now) && others.any(|state| state.is_available(now)) {
+        if endpoint.is_in_use() && others.any(|state| state.is_available(now)) {
             endpoint.eject(eject, now, worker);
         }
     }

@@ -10,7 +10,7 @@
 //! for; [`slots`] reads what nodes answer. A call is
 //! about one slot: the caller splits plans that are in several.
 
-mod retry_budget;
+mod resends;
 mod slot_map;
 pub mod slots;
 #[cfg(test)]
@@ -31,7 +31,7 @@ use super::sentinel::Resolver;
 use super::watch::Watch;
 use super::wire::{Call, Packed, Reply, time_argument};
 use crate::store::settings::{Address, RedisSettings};
-use retry_budget::RetryBudget;
+use resends::Resends;
 use slot_map::SlotMap;
 use slots::Slots;
 
@@ -176,7 +176,7 @@ impl Cluster {
         slot: u16,
         send: impl AsyncFn(&Pipeline, bool) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let mut budget = RetryBudget::default();
+        let mut budget = Resends::default();
         let mut next = NextHop::Owner;
         loop {
             let is_asking = matches!(next, NextHop::Guest(_));
@@ -220,7 +220,7 @@ impl ClusterView {
         slot: u16,
         node: &ClusterNode,
         error: CallError,
-        budget: &mut RetryBudget,
+        budget: &mut Resends,
     ) -> Result<NextHop, CallError> {
         match &error {
             CallError::Moved(to) => {

@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 
 use super::balance::{Origins, Tried};
 use super::body::Received;
-use super::connecting::{Connected, Connector, Found, Link, Unconnected};
+use super::connecting::{Connected, Connector, Freshness, Link, Unconnected};
 use super::http1::{self, BadHead, Outgoing, Receiving, Repeat};
 use super::origin::{Offer, Origin};
 use super::pool::{Lease, Pools};
@@ -23,7 +23,7 @@ use crate::proxy::rewound::Rewound;
 use crate::snapshot::HttpUpstream;
 
 /// What sends one request.
-pub(super) struct Sender<'s> {
+pub(super) struct Dispatch<'s> {
     pub(super) pools: &'s Pools,
     pub(super) upstream: &'s Arc<UpstreamState>,
     pub(super) http: &'s HttpUpstream,
@@ -49,7 +49,7 @@ enum Blame {
     Nobody,
 }
 
-impl Sender<'_> {
+impl Dispatch<'_> {
     /// Tries endpoints until one answers.
     pub(super) async fn send<B: UploadBody>(
         &self,
@@ -107,6 +107,7 @@ impl Sender<'_> {
 
     /// Notes that the latest endpoint failed, if it is to blame.
     fn failed(&self, error: ForwardError, is_blamed: bool) -> UpstreamFailure {
+        self.attempts.end();
         let kind = error.failure().filter(|_| is_blamed);
         let endpoint = self.attempts.endpoint().map(|name| (&*name).into());
         let failure = UpstreamFailure::of(endpoint, error);
@@ -153,18 +154,18 @@ impl Sender<'_> {
         if link.is_some() {
             self.meter.metrics.reused(self.meter.worker);
         }
-        let mut is_first = true;
+        let mut resends = 0;
         loop {
             let connected = match link.take() {
                 Some(link) => Connected {
                     origin: Rc::clone(origin),
                     link,
-                    found: Found::Kept,
+                    freshness: Freshness::Kept,
                 },
                 // Rare, and boxed so that other requests do not need room for it.
                 None => Box::pin(self.connect(origins, origin, offer)).await?,
             };
-            let found = connected.found;
+            let freshness = connected.freshness;
             let mut failed = match self.exchange(connected, request).await {
                 Ok(response) => {
                     self.attempts.answered(self.pools.clock.now());
@@ -172,20 +173,22 @@ impl Sender<'_> {
                 }
                 Err(failed) => failed,
             };
-            if found == Found::Kept {
+            if freshness == Freshness::Kept {
                 failed.blame = Blame::EndpointUnlessRetried;
             }
-            let is_stale = match failed.repeat {
-                Repeat::Unwritten => found == Found::Kept,
-                Repeat::Unprocessed => found == Found::Kept && self.http.retries > 0,
-                Repeat::Idempotent | Repeat::Never => false,
-            };
-            if let (Found::New, Some(failure)) = (found, failed.error.tls_failure()) {
+            let is_stale = freshness == Freshness::Kept
+                && match failed.repeat {
+                    Repeat::Unwritten => resends < STALE_MAX,
+                    Repeat::Unprocessed => resends == 0 && self.http.retries > 0,
+                    Repeat::Idempotent | Repeat::Never => false,
+                };
+            if let (Freshness::New, Some(failure)) = (freshness, failed.error.tls_failure()) {
                 (self.meter.metrics).tls_failed(self.meter.worker, failure);
             }
-            if !std::mem::take(&mut is_first) || !is_stale {
+            if !is_stale {
                 return Err(failed);
             }
+            resends += 1;
         }
     }
 
@@ -206,7 +209,7 @@ impl Sender<'_> {
         };
         let connected = connector.connect(origin).await;
         let (Ok(Connected { origin, .. }) | Err(Unconnected { origin, .. })) = &connected;
-        self.attempts.move_to(origin);
+        self.attempts.move_to(origin, self.pools.clock.now());
         connected.map_err(|unconnected| Failed {
             error: unconnected.error.into(),
             repeat: Repeat::Unwritten,
@@ -315,6 +318,9 @@ async fn write_with_others() {
     })
     .await;
 }
+
+/// How many kept connections of an endpoint may turn out to be closed.
+const STALE_MAX: u32 = 16;
 
 /// How long before the origin the gateway closes an idle connection.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);

@@ -8,13 +8,13 @@ use crate::store::redis::call_error::CallError;
 
 /// How often one call has been sent again.
 #[derive(Debug, Default)]
-pub(super) struct RetryBudget {
+pub(super) struct Resends {
     /// Redirections since the last pause.
     redirections: u32,
     pauses: u32,
 }
 
-impl RetryBudget {
+impl Resends {
     /// Allows one more redirection; if nodes send a call in circles, it pauses.
     pub(super) async fn redirect(&mut self, error: CallError) -> Result<(), CallError> {
         self.redirections += 1;
