@@ -5,7 +5,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use super::balance::Origins;
-use super::endpoints::RequestPermit;
+use super::endpoints::{Failure, RequestPermit};
 use super::error::UpstreamBodyError;
 use super::origin::Origin;
 use crate::clock::{Micros, Timestamp};
@@ -129,18 +129,21 @@ impl Attempts {
         if let Some(visit) = &mut *self.latest.borrow_mut() {
             visit.progress = Progress::Answered;
             let state = &visit.origin.state;
-            state.responded();
+            state.responded(now);
             (state.metrics).responded(visit.worker, now.since(visit.began));
         }
     }
 
     /// Notes that the latest one failed, by the fault of its endpoint.
-    pub(super) fn failed(&self, failure: EndpointFailure, cause: &str) {
+    pub(super) fn failed(&self, kind: EndpointFailure, cause: &str) {
         if let Some(visit) = &mut *self.latest.borrow_mut() {
             visit.progress = Progress::Failed;
-            visit
-                .origins
-                .failed(&visit.origin, failure, cause, visit.worker);
+            let failure = Failure {
+                kind,
+                cause,
+                began: visit.began,
+            };
+            (visit.origins).failed(&visit.origin, &failure, visit.worker);
         }
     }
 }

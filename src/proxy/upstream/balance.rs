@@ -8,11 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::endpoints::UpstreamState;
+use super::endpoints::{Failure, UpstreamState};
 use super::origin::Origin;
 use crate::chance;
 use crate::clock::Timestamp;
-use crate::fault::EndpointFailure;
 use crate::metrics::WorkerIndex;
 use crate::snapshot::Balance;
 
@@ -221,15 +220,9 @@ impl Origins {
     }
 
     /// Notes that a request failed at `origin`.
-    pub(super) fn failed(
-        &self,
-        origin: &Origin,
-        failure: EndpointFailure,
-        cause: &str,
-        worker: WorkerIndex,
-    ) {
+    pub(super) fn failed(&self, origin: &Origin, failure: &Failure<'_>, worker: WorkerIndex) {
         let now = self.now.get();
-        (self.upstream).failed(&origin.state, failure, cause, now, worker);
+        (self.upstream).failed(&origin.state, failure, now, worker);
     }
 
     /// Tells the budget of retries how many requests there were.

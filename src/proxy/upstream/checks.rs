@@ -91,7 +91,8 @@ impl Checker {
             result => {
                 let result = result.map_err(|error| error.cause());
                 let failed = result.as_ref().err().map(|cause| &**cause);
-                origin.state.checked(failed, health, self.worker);
+                let now = self.clock.now();
+                origin.state.checked(failed, health, now, self.worker);
             }
         }
     }

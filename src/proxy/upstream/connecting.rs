@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use super::Meter;
 use super::balance::{Origins, Tried};
+use super::endpoints::Failure;
 use super::http1;
 use super::http2;
 use super::origin::{ConnectError, Offer, Origin};
@@ -51,6 +52,8 @@ pub(super) struct Connector<'c> {
     pub(super) http: &'c HttpUpstream,
     pub(super) offer: Offer,
     pub(super) hash: Option<u64>,
+    /// The endpoints that the request has tried before this one.
+    pub(super) tried: &'c [Rc<Origin>],
     pub(super) meter: Meter<'c>,
 }
 
@@ -219,9 +222,11 @@ impl Connector<'_> {
             let connected = self.pools.connect_tcp(&origin).await;
             (origin, connected)
         };
-        let mut tried = trying.borrow().clone();
+        let first = Rc::clone(&trying.borrow()[0]);
+        let mut tried = Tried::from_iter([Rc::clone(&first)]);
+        tried.extend(self.tried.iter().cloned());
         let mut connecting = FuturesUnordered::new();
-        connecting.push(connect(Rc::clone(&tried[0])));
+        connecting.push(connect(first));
         let pending = self.pools.deadline();
         loop {
             let ended = match pending.within(NEXT_AFTER, connecting.next()).await {
@@ -243,9 +248,8 @@ impl Connector<'_> {
                     let tried = trying.replace(Tried::from_iter([Rc::clone(&origin)]));
                     // Those that were begun later may be as fast.
                     for slow in tried.iter().take_while(|one| !Rc::ptr_eq(one, &origin)) {
-                        let (origins, worker) = (self.origins, self.meter.worker);
                         let cause = "slower to accept than another address";
-                        origins.failed(slow, EndpointFailure::ConnectTimeout, cause, worker);
+                        self.blame(slow, EndpointFailure::ConnectTimeout, cause);
                     }
                     return Ok((origin, tcp));
                 }
@@ -259,10 +263,18 @@ impl Connector<'_> {
 
     /// Notes that an endpoint has not accepted which the request does not depend on.
     fn failed(&self, origin: &Origin, error: &ConnectError) {
-        let worker = self.meter.worker;
-        if let Some(failure) = error.failure() {
-            (self.origins).failed(origin, failure, &error.cause(), worker);
+        if let Some(kind) = error.failure() {
+            self.blame(origin, kind, &error.cause());
         }
+    }
+
+    fn blame(&self, origin: &Origin, kind: EndpointFailure, cause: &str) {
+        let failure = Failure {
+            kind,
+            cause,
+            began: self.pools.clock.now(),
+        };
+        (self.origins).failed(origin, &failure, self.meter.worker);
     }
 }
 

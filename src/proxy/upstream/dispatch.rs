@@ -65,7 +65,7 @@ impl Dispatch<'_> {
             let Some(origin) = origins.choose(&tried, self.terms.hash).cloned() else {
                 return Err(last.unwrap_or_else(|| UpstreamFailure::no_endpoint(self.upstream)));
             };
-            let failed = match self.visit(&origins, &origin, request).await {
+            let failed = match self.visit(&origins, &origin, &tried, request).await {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
@@ -134,6 +134,7 @@ impl Dispatch<'_> {
         &self,
         origins: &Rc<Origins>,
         origin: &Rc<Origin>,
+        tried: &[Rc<Origin>],
         request: &mut Outgoing<B>,
     ) -> Result<Response<UpstreamAnswer>, Failed> {
         let now = self.pools.clock.now();
@@ -163,7 +164,7 @@ impl Dispatch<'_> {
                     freshness: Freshness::Kept,
                 },
                 // Rare, and boxed so that other requests do not need room for it.
-                None => Box::pin(self.connect(origins, origin, offer)).await?,
+                None => Box::pin(self.connect(origins, origin, tried, offer)).await?,
             };
             let freshness = connected.freshness;
             let mut failed = match self.exchange(connected, request).await {
@@ -197,6 +198,7 @@ impl Dispatch<'_> {
         &self,
         origins: &Origins,
         origin: &Rc<Origin>,
+        tried: &[Rc<Origin>],
         offer: Offer,
     ) -> Result<Connected, Failed> {
         let connector = Connector {
@@ -205,6 +207,7 @@ impl Dispatch<'_> {
             http: self.http,
             offer,
             hash: self.terms.hash,
+            tried,
             meter: self.meter,
         };
         let connected = connector.connect(origin).await;

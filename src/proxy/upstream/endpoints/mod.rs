@@ -22,7 +22,7 @@ use self::counts::Counts;
 pub(super) use self::counts::RequestPermit;
 use self::names::NameCache;
 pub use self::resolver::{NameTable, Resolver};
-pub(super) use self::state::EndpointState;
+pub(super) use self::state::{EndpointState, Failure};
 pub use self::upstream::UpstreamState;
 pub(super) use self::upstream::{Member, Members, Unresolved};
 use crate::clock::Clock;

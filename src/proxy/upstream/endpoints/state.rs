@@ -34,10 +34,22 @@ pub(crate) struct EndpointState {
     /// Until when it is ejected, or gets no request but the one that tries it, in microseconds; 0 if it
     /// is not ejected.
     ejected_until: AtomicU64,
+    /// When its latest ejection ended, in microseconds; 0 if there was none.
+    taken_in_at: AtomicU64,
     /// Whether a request tries it after an ejection.
     is_tried: AtomicBool,
     is_healthy: AtomicBool,
     checks: Mutex<Checks>,
+}
+
+/// How a request failed at an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure<'f> {
+    pub(crate) kind: EndpointFailure,
+    /// Why, in a few words.
+    pub(crate) cause: &'f str,
+    /// When the request came to the endpoint.
+    pub(crate) began: Timestamp,
 }
 
 /// What checks have shown.
@@ -77,6 +89,7 @@ impl EndpointState {
             failing_since: AtomicU64::new(NOT),
             failures: AtomicU32::new(0),
             ejected_until: AtomicU64::new(NOT),
+            taken_in_at: AtomicU64::new(NOT),
             is_tried: AtomicBool::new(false),
             is_healthy: AtomicBool::new(true),
             checks: Mutex::default(),
@@ -120,12 +133,12 @@ impl EndpointState {
     }
 
     /// Notes the head of an answer.
-    pub(crate) fn responded(&self) {
+    pub(crate) fn responded(&self, now: Timestamp) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
         }
         if self.ejected_until.load(Relaxed) != NOT {
-            self.take_in();
+            self.take_in(now);
         }
     }
 
@@ -145,26 +158,28 @@ impl EndpointState {
     }
 
     /// Notes that a request failed here; returns whether that is one too many in a row. Only what keeps
-    /// the head of an answer from coming counts for that: bodies may end in many ways.
+    /// the head of an answer from coming counts for that, as bodies may end in many ways, and only what
+    /// began when the endpoint had been taken in again.
     pub(super) fn failed(
         &self,
-        failure: EndpointFailure,
-        cause: &str,
+        failure: &Failure<'_>,
         failures_max: u32,
         now: Timestamp,
         worker: WorkerIndex,
     ) -> bool {
-        self.metrics.failed(worker, failure);
+        self.metrics.failed(worker, failure.kind);
         if change(&self.failing_since, NOT, now.0.max(1)) {
             tracing::warn!(
                 upstream = &*self.upstream,
                 endpoint = &*self.name,
-                cause,
+                cause = failure.cause,
                 "an endpoint fails"
             );
         }
         let (closed, timeout) = (EndpointFailure::BodyClosed, EndpointFailure::BodyTimeout);
-        if [closed, timeout, EndpointFailure::Malformed].contains(&failure) {
+        if [closed, timeout, EndpointFailure::Malformed].contains(&failure.kind)
+            || failure.began.0 < self.taken_in_at.load(Relaxed)
+        {
             return false;
         }
         // It takes years to overflow, and then an endpoint is ejected later.
@@ -191,10 +206,11 @@ impl EndpointState {
     }
 
     /// Ends an ejection.
-    fn take_in(&self) {
+    fn take_in(&self, now: Timestamp) {
         // Held, so that the metric cannot say otherwise in the end.
         let _checks = self.checks();
         if self.ejected_until.swap(NOT, Relaxed) != NOT {
+            self.taken_in_at.store(now.0, Relaxed);
             self.metrics.set_ejected(false);
             tracing::info!(
                 upstream = &*self.upstream,
@@ -228,7 +244,13 @@ impl EndpointState {
 
     /// Notes what a check has shown: why it failed, if it did. Enough successes in a row end an
     /// ejection too.
-    pub(crate) fn checked(&self, failed: Option<&str>, health: &Health, worker: WorkerIndex) {
+    pub(crate) fn checked(
+        &self,
+        failed: Option<&str>,
+        health: &Health,
+        now: Timestamp,
+        worker: WorkerIndex,
+    ) {
         self.metrics.checked(worker, failed.is_none());
         let mut checks = self.checks();
         checks.is_under_way = false;
@@ -251,7 +273,7 @@ impl EndpointState {
         let is_enough = checks.successes >= health.healthy_after;
         drop(checks);
         if is_enough {
-            self.take_in();
+            self.take_in(now);
             self.mark_healthy();
         }
     }

@@ -10,9 +10,8 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 
 use super::counts::{Counts, RequestPermit};
-use super::state::EndpointState;
+use super::state::{EndpointState, Failure};
 use crate::clock::Timestamp;
-use crate::fault::EndpointFailure;
 use crate::metrics::WorkerIndex;
 use crate::snapshot::{HttpUpstream, Upstream, UpstreamKind};
 
@@ -138,13 +137,12 @@ impl UpstreamState {
     pub(crate) fn failed(
         &self,
         endpoint: &Arc<EndpointState>,
-        failure: EndpointFailure,
-        cause: &str,
+        failure: &Failure<'_>,
         now: Timestamp,
         worker: WorkerIndex,
     ) {
         let eject = self.http().eject;
-        if !endpoint.failed(failure, cause, eject.failures, now, worker) || !endpoint.is_in_use() {
+        if !endpoint.failed(failure, eject.failures, now, worker) || !endpoint.is_in_use() {
             return;
         }
         let ejecting = &self.counts.ejecting;
