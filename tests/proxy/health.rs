@@ -10,6 +10,8 @@ use crate::support::ratelimit::remaining;
 use crate::support::{
     Client, Config, Flow, Manner, Replica, Running, balanced, eventually, get, secs, start,
 };
+use crate::upstream::tls::origin::{Server, serve};
+use crate::upstream_faults::TLS_FILES;
 
 /// Checks ten times a second; the gateway's clock goes about as fast as the machine's.
 fn checked(replicas: &[Replica], health: &str) -> Config {
@@ -152,6 +154,39 @@ fn checks_are_plain_gets_of_the_host_that_is_configured_and_nobodys_requests() {
         let check = checks.last().expect("a check");
         assert_eq!(check.start, "GET /health?deep=1 HTTP/1.1");
         assert_eq!(check.field("host"), Some(expected.as_str()));
+    }
+}
+
+#[test]
+fn check_speaks_as_requests_do() {
+    let inner = start(&Config::to("builtin:status/200").route("/*", ""));
+    let (secure, clear) = (serve(Server::default()), inner.public);
+    let tls = |ca: &str| format!("tls = {{ ca = '{TLS_FILES}/{ca}.pem' }}");
+    for (endpoint, tls, status) in [
+        (format!("https://{secure}"), tls("redis-ca"), 200),
+        (format!("https://{secure}"), tls("other-ca"), 503),
+        (format!("http://{secure}"), String::new(), 503),
+        (format!("h2c://{clear}"), String::new(), 200),
+        (format!("https://{clear}"), tls("redis-ca"), 503),
+    ] {
+        let config = Config::to(&endpoint)
+            .admin("127.0.0.1:0")
+            .upstream("health = { path = '/', interval = '100ms', timeout = '10s' }")
+            .upstream(&tls)
+            .route("/*", "");
+        let (running, _flow) = flowing(&config);
+        let admin = running.gateway.admin_address().expect("an admin port");
+        let result = if status == 200 { "ok" } else { "failed" };
+        eventually(&format!("three checks of {endpoint}"), || {
+            let metrics = get(admin, "/metrics", "").text();
+            let count = metrics.lines().find_map(|line| {
+                let series = line.strip_prefix("tollgate_endpoint_checks_total{")?;
+                let (_, count) = series.split_once(&format!("result=\"{result}\"}} "))?;
+                count.parse::<f64>().ok()
+            });
+            (count >= Some(3.0)).then_some(())
+        });
+        assert_eq!(get(running.public, "/", "").status, status, "{endpoint}");
     }
 }
 

@@ -205,4 +205,4 @@ const INTERIM: &str = "HTTP/1.1 103 Early Hints\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const FOUR: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
 /// The certificates of tests.
-const TLS_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");
+pub const TLS_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/tls");
