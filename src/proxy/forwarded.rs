@@ -61,7 +61,9 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut L
     };
     headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
     headers.insert(FORWARDED, forwarded);
-    set_scheme(headers, sender);
+    if !sender.is_believed(headers, &X_FORWARDED_PROTO) {
+        headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
+    }
     if !sender.is_believed(headers, &X_FORWARDED_HOST) {
         match host {
             Some(host) => headers.insert(&X_FORWARDED_HOST, host),
@@ -70,19 +72,27 @@ pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut L
     }
 }
 
-/// Sets `X-Forwarded-Proto` alone, so that routes can go by it; [`annotate`] leaves it so.
-pub fn set_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
-    if !sender.is_believed(headers, &X_FORWARDED_PROTO) {
-        headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
-    }
+/// Sets `X-Forwarded-Proto` to `http` or `https`, so that routes can go by it; [`annotate`] leaves it so.
+pub fn settle_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
+    let told = sender.is_believed(headers, &X_FORWARDED_PROTO);
+    let told = told.then(|| told_scheme(headers)).flatten();
+    let scheme = HeaderValue::from_static(told.unwrap_or(sender.scheme));
+    headers.insert(&X_FORWARDED_PROTO, scheme);
 }
 
 /// Whether the client came over TLS, as the request's origin is told: to the gateway, or to the first
 /// of the proxies before it.
 pub fn is_over_tls(headers: &HeaderMap) -> bool {
-    let told = headers.get(&X_FORWARDED_PROTO);
-    let scheme = told.and_then(|told| hop_by_hop::tokens(told).next());
-    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
+    told_scheme(headers) == Some("https")
+}
+
+/// Returns the scheme that the first of several proxies says, if it is one.
+fn told_scheme(headers: &HeaderMap) -> Option<&'static str> {
+    let told = headers.get(&X_FORWARDED_PROTO)?;
+    let first = hop_by_hop::tokens(told).next()?;
+    ["http", "https"]
+        .into_iter()
+        .find(|scheme| first.eq_ignore_ascii_case(scheme))
 }
 
 impl Sender<'_> {

@@ -187,7 +187,7 @@ impl Journey<'_> {
         let target = std::mem::take(&mut head.uri);
         settle_host(head, &target)?;
         if snapshot.router.header_names().contains(&X_FORWARDED_PROTO) {
-            forwarded::set_scheme(&mut head.headers, &self.sender(address));
+            forwarded::settle_scheme(&mut head.headers, &self.sender(address));
         }
         let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
         let host =

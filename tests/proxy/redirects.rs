@@ -119,6 +119,16 @@ fn a_route_can_ask_for_the_scheme_that_the_upstream_is_told() {
         (&trusting, "", 308),
         (&trusting, https, 200),
         (&trusting, "X-Forwarded-Proto: http\r\n", 308),
+        (&trusting, "X-Forwarded-Proto: HTTP\r\n", 308),
+        (&trusting, "X-Forwarded-Proto: http, https\r\n", 308),
+        (&trusting, "X-Forwarded-Proto: https, http\r\n", 200),
+        (
+            &trusting,
+            "X-Forwarded-Proto: http\r\nX-Forwarded-Proto: https\r\n",
+            308,
+        ),
+        (&trusting, "X-Forwarded-Proto: foo\r\n", 308),
+        (&trusting, "X-Forwarded-Proto:\r\n", 308),
         (&others, https, 308),
     ] {
         let answer = get(running.public, "/", fields);

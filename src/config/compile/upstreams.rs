@@ -1,6 +1,6 @@
 //! Where requests go: origins, or one built-in answer.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use http::HeaderName;
 use rustls::pki_types::ServerName;
 
 use super::tls::{Servers, tls};
-use crate::config::file::{BalanceName, File, RawEndpoint, RawUpstream, Table};
+use crate::config::file::{BalanceName, File, RawEndpoint, RawRoute, RawUpstream, Table};
 use crate::config::options::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 use crate::config::report::Report;
 use crate::config::spelling;
 use crate::snapshot::{
-    Balance, Endpoint, Health, HttpUpstream, Scheme, Snapshot, Upstream, UpstreamKind, UpstreamTls,
+    Balance, Endpoint, Health, HttpUpstream, Route, Scheme, Snapshot, Upstream, UpstreamKind,
+    UpstreamTls,
 };
 use crate::tls::{ALPN_HTTP1, ALPN_HTTP2};
 
@@ -70,20 +71,33 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
 
 /// Refuses endpoints that are one: what is counted and known of an endpoint is known by its address.
 fn given_twice(table: &Table<RawUpstream>, report: &mut Report) {
-    let mut known = HashSet::new();
+    let mut known = HashMap::new();
     for endpoint in &table.value.endpoints {
-        let RawEndpoint::Http(Endpoint { host, port, .. }) = &endpoint.value else {
+        let RawEndpoint::Http(Endpoint {
+            host, port, scheme, ..
+        }) = &endpoint.value
+        else {
             continue;
         };
-        let host = match host.parse::<IpAddr>() {
-            Ok(address) => address.to_string(),
-            Err(_) => host.to_ascii_lowercase(),
+        let name = host.trim_end_matches('.').to_ascii_lowercase();
+        let places = match host.parse::<IpAddr>() {
+            Ok(address) => vec![address.to_canonical().to_string()],
+            Err(_) if name == "localhost" => vec!["127.0.0.1".to_owned(), "::1".to_owned()],
+            Err(_) => vec![name],
         };
-        if !known.insert((host, port)) {
+        let mut first = None;
+        for place in places {
+            first = known.insert((place, port), scheme).or(first);
+        }
+        if let Some(first) = first {
             let name = &table.name;
             let message = format!("upstream `{name}` has this endpoint twice");
-            (report.mistake(&endpoint.span, message, "another host or port"))
-                .hint("to send more requests there, write `{ url = \"…\", weight = 2 }` once");
+            let hint = if first == scheme {
+                "to send more requests there, write `{ url = \"…\", weight = 2 }` once"
+            } else {
+                "a port is spoken to in one way: leave out the other URL"
+            };
+            (report.mistake(&endpoint.span, message, "another host or port")).hint(hint);
         }
     }
 }
@@ -200,6 +214,7 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
         }
     }
     redirected_in_circles(file, snapshot, found);
+    served_in_clear(file, snapshot, found);
     asked_for_other_hosts(snapshot, found);
 }
 
@@ -208,12 +223,9 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
     if !snapshot.listeners.iter().any(|it| it.tls.is_some()) {
         return;
     }
-    let is_in_clear = |(name, value): &(HeaderName, Option<String>)| {
-        *name == "x-forwarded-proto" && value.as_deref() == Some("http")
-    };
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
         let redirects = snapshot.upstreams[route.upstream].kind == UpstreamKind::RedirectHttps;
-        if redirects && !table.value.headers.iter().any(is_in_clear) {
+        if redirects && !is_for_scheme(&table.value, "http") {
             found.push(format!(
                 "route `{}` redirects to HTTPS, and answers 508 to what comes over TLS: \
                  `headers = {{ x-forwarded-proto = \"http\" }}` leaves that to other routes",
@@ -221,6 +233,48 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
             ));
         }
     }
+}
+
+/// A longer path than that of the redirection wins over it.
+fn served_in_clear(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
+    if !snapshot.listeners.iter().any(|it| it.tls.is_some()) {
+        return;
+    }
+    let redirects = |route: &Route| {
+        let upstream = &snapshot.upstreams[route.upstream];
+        upstream.kind == UpstreamKind::RedirectHttps
+    };
+    let routes = || file.routes.iter().zip(&snapshot.routes);
+    let host = |table: &Table<RawRoute>| table.value.host.as_ref().map(|it| it.value.clone());
+    let path = |table: &Table<RawRoute>| table.value.pattern().map(|it| it.value.clone());
+    for (table, route) in routes().filter(|(_, route)| !redirects(route)) {
+        let mut redirections = routes().filter(|(other, redirection)| {
+            redirects(redirection) && (host(other).is_none() || host(other) == host(table))
+        });
+        let Some((_, redirection)) = redirections.clone().next() else {
+            continue;
+        };
+        let is_redirected = redirections.any(|(other, _)| {
+            path(other) == path(table)
+                && is_for_scheme(&other.value, "http")
+                && other.value.methods.is_empty()
+        });
+        if !is_redirected && !is_for_scheme(&table.value, "https") {
+            found.push(format!(
+                "route `{}` is served in clear text too, beside the redirection of `{}`: \
+                 `headers = {{ x-forwarded-proto = \"https\" }}` leaves that to it",
+                route.name, redirection.name
+            ));
+        }
+    }
+}
+
+/// Whether a route is only for requests that came with this scheme.
+fn is_for_scheme(route: &RawRoute, scheme: &str) -> bool {
+    let says = |(name, value): &(HeaderName, Option<String>)| {
+        *name == "x-forwarded-proto" && value.as_deref() == Some(scheme)
+    };
+    route.headers.iter().any(says)
 }
 
 /// A certificate's name says nothing of the hosts that an origin serves.

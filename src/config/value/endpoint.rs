@@ -1,5 +1,7 @@
 //! Endpoints of upstreams, how they are checked, and the name that an origin has in TLS.
 
+use std::net::IpAddr;
+
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, StatusCode};
 use rustls::pki_types::ServerName;
@@ -66,6 +68,9 @@ fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, Wrong> {
         return Err(wrong());
     }
     let host: Box<str> = host.trim_matches(['[', ']']).into();
+    if is_odd_address(&host) {
+        return Err(wrong().hint("an address is written like `127.0.0.1` or `[::1]`"));
+    }
     if scheme == Scheme::Https && ServerName::try_from(&*host).is_err() {
         return Err(wrong().hint("no certificate can be for such a name"));
     }
@@ -81,6 +86,16 @@ fn origin(scheme: Scheme, text: &str) -> Result<Endpoint, Wrong> {
         port,
         weight: 1,
     })
+}
+
+/// Whether a host is no address, but a resolver could take it for one: `127.1`, `0x7f.1`.
+fn is_odd_address(host: &str) -> bool {
+    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or("");
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
+        || last
+            .strip_prefix("0x")
+            .is_some_and(|hex| hex.bytes().all(|it| it.is_ascii_hexdigit()));
+    is_number && host.parse::<IpAddr>().is_err()
 }
 
 /// Parses the name that an origin's certificate is for: a name such as `api.internal`, or an address.
@@ -260,6 +275,16 @@ mod tests {
                 "http://api:9000/v1",
                 "has a path",
                 Some("did you mean `http://api:9000`?"),
+            ),
+            (
+                "http://127.1:9000",
+                "is not an endpoint",
+                Some("an address is written like `127.0.0.1` or `[::1]`"),
+            ),
+            (
+                "http://0x7f000001",
+                "is not an endpoint",
+                Some("an address is written like `127.0.0.1` or `[::1]`"),
             ),
             (
                 "http://api:0",

@@ -7,7 +7,7 @@ use super::{Wrong, header_name};
 /// Parses a field that a route may change in answers: none that says where the answer ends, or belongs
 /// to the connection.
 pub fn answer_field(text: &str) -> Result<HeaderName, Wrong> {
-    let name = header_name(text)?;
+    let name = one_name(text)?;
     let belongs_to_message = [
         "connection",
         "content-length",
@@ -29,7 +29,7 @@ pub fn answer_field(text: &str) -> Result<HeaderName, Wrong> {
 /// Parses a field that a route may change in requests: none that says where the request ends, belongs to
 /// the connection, or is the gateway's word.
 pub fn request_field(text: &str) -> Result<HeaderName, Wrong> {
-    let name = header_name(text)?;
+    let name = one_name(text)?;
     // Some origins read `_` as `-`.
     let read = name.as_str().replace('_', "-");
     let hint = match &*read {
@@ -46,7 +46,16 @@ pub fn request_field(text: &str) -> Result<HeaderName, Wrong> {
         }
         _ => return Ok(name),
     };
-    Err(Wrong::new("cannot be changed in requests", REQUEST_FIELDS).hint(hint))
+    Err(Wrong::new("cannot be changed in requests", ONE_FIELD).hint(hint))
+}
+
+/// Parses a name; `*` may stand in one, but not for others.
+fn one_name(text: &str) -> Result<HeaderName, Wrong> {
+    if text.contains('*') {
+        let wrong = Wrong::new("is not the name of one field", ONE_FIELD);
+        return Err(wrong.hint("`*` stands for no other names here: name each field"));
+    }
+    header_name(text)
 }
 
 /// Parses the name of a field of the operator's own, which means nothing else.
@@ -93,7 +102,7 @@ pub fn field_value(text: &str) -> Result<HeaderValue, Wrong> {
     })
 }
 
-const REQUEST_FIELDS: &str = "a field such as `x-api-version`";
+const ONE_FIELD: &str = "a field such as `x-api-version`";
 
 #[cfg(test)]
 mod tests {
@@ -125,6 +134,8 @@ mod tests {
             ("Tollgate-Over", false),
             ("tollgate_tier", false),
             ("a b", false),
+            ("x-internal-*", false),
+            ("*", false),
         ] {
             assert_eq!(request_field(name).is_ok(), is_free, "{name}");
         }
