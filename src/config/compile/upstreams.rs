@@ -13,9 +13,10 @@ use crate::config::file::{BalanceName, File, RawEndpoint, RawRoute, RawUpstream,
 use crate::config::options::{UPSTREAM, UPSTREAM_HEALTH, UPSTREAM_TLS};
 use crate::config::report::Report;
 use crate::config::spelling;
+use crate::request::AddressSource;
 use crate::snapshot::{
-    Balance, Endpoint, Health, HttpUpstream, Route, Scheme, Snapshot, Upstream, UpstreamKind,
-    UpstreamTls,
+    Balance, Endpoint, Health, HttpUpstream, Listener, Route, Scheme, Snapshot, Upstream,
+    UpstreamKind, UpstreamTls,
 };
 use crate::tls::{ALPN_HTTP1, ALPN_HTTP2};
 
@@ -220,7 +221,24 @@ pub(super) fn warnings(file: &File, snapshot: &Snapshot, found: &mut Vec<String>
 
 /// What comes over TLS cannot be sent to TLS.
 fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
-    if !snapshot.listeners.iter().any(|it| it.tls.is_some()) {
+    let kinds = || snapshot.upstreams.iter().map(|upstream| &upstream.kind);
+    let hides_scheme = |it: &&Arc<Listener>| {
+        let identity = &it.identity;
+        !identity.trusted_proxies.is_empty() && identity.source != AddressSource::XForwardedFor
+    };
+    let deaf = snapshot.listeners.iter().filter(|it| it.tls.is_none());
+    for listener in deaf.filter(hides_scheme) {
+        if kinds().any(|kind| *kind == UpstreamKind::RedirectHttps) {
+            found.push(format!(
+                "listener `{}` believes no `X-Forwarded-Proto`, so what a proxy had over TLS is \
+                 redirected to HTTPS again: `client_address = \"x-forwarded-for\"` believes it",
+                listener.name
+            ));
+        }
+    }
+    let may_be_secure =
+        |it: &Arc<Listener>| it.tls.is_some() || !it.identity.trusted_proxies.is_empty();
+    if !snapshot.listeners.iter().any(may_be_secure) {
         return;
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
@@ -237,9 +255,6 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
 
 /// A longer path than that of the redirection wins over it.
 fn served_in_clear(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
-    if !snapshot.listeners.iter().any(|it| it.tls.is_some()) {
-        return;
-    }
     let redirects = |route: &Route| {
         let upstream = &snapshot.upstreams[route.upstream];
         upstream.kind == UpstreamKind::RedirectHttps

@@ -144,10 +144,7 @@ fn health() -> Keys<RawUpstream> {
         .key("interval", duration(SPANS).or(Duration::from_secs(5)))
         .sets(|it| &mut it.health.interval)
         .doc("From one check of an endpoint to the next.")
-        .key(
-            "timeout",
-            duration(CHECK_TIMEOUTS).or(Duration::from_secs(2)),
-        )
+        .key("timeout", duration(SPANS).or(Duration::from_secs(2)))
         .sets(|it| &mut it.health.timeout)
         .doc("How long a check may take.")
         .key("healthy_after", count().or(2))
@@ -186,7 +183,6 @@ const WELL: [StatusRange; 2] = [
 ];
 /// Between checks, and for how long an endpoint is left out.
 const SPANS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
-const CHECK_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(1);
 const RESOLVING: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 const WEIGHT_MAX: u64 = 1_000;
 const REQUESTS_MAX: u64 = 1_000_000;

@@ -259,6 +259,17 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_a_name_or_an_address_in_its_usual_spelling() {
+        for host in ["127.1", "0x7f.1", "2130706433", "127.0.0.256", "a.1"] {
+            let wrong = endpoint(&format!("http://{host}:9000")).expect_err(host);
+            assert_eq!(wrong.problem, "is not an endpoint", "{host}");
+        }
+        for host in ["a1", "1.a", "127.0.0.1", "[::1]", "a."] {
+            assert!(endpoint(&format!("http://{host}:9000")).is_ok(), "{host}");
+        }
+    }
+
+    #[test]
     fn an_endpoint_says_how_to_mend_it() {
         for (text, problem, hint) in [
             (
@@ -275,16 +286,6 @@ mod tests {
                 "http://api:9000/v1",
                 "has a path",
                 Some("did you mean `http://api:9000`?"),
-            ),
-            (
-                "http://127.1:9000",
-                "is not an endpoint",
-                Some("an address is written like `127.0.0.1` or `[::1]`"),
-            ),
-            (
-                "http://0x7f000001",
-                "is not an endpoint",
-                Some("an address is written like `127.0.0.1` or `[::1]`"),
             ),
             (
                 "http://api:0",

@@ -194,7 +194,7 @@ impl Known {
                 places.extend(addresses.map(|address| (Some(*address), vec![at(*address)])));
                 if places.is_empty() {
                     unresolved.get_or_insert(Unresolved {
-                        endpoint: endpoint.authority.as_str().into(),
+                        endpoint: named(endpoint).into(),
                         error: resolved.error,
                     });
                 }
@@ -221,11 +221,11 @@ impl Known {
         addresses: Vec<SocketAddr>,
         metrics: &Metrics,
     ) -> Arc<EndpointState> {
-        let authority = endpoint.authority.as_str();
+        let authority = named(endpoint);
         let key = (
             Arc::clone(upstream),
             endpoint.scheme,
-            authority.into(),
+            authority.clone().into(),
             address,
         );
         if let Some(state) = self.states.get(&key).and_then(Weak::upgrade) {
@@ -251,6 +251,11 @@ impl Known {
             .insert(Arc::clone(upstream), Arc::downgrade(&counts));
         counts
     }
+}
+
+/// Returns host and port: what an endpoint is called.
+fn named(endpoint: &Endpoint) -> String {
+    format!("{}:{}", endpoint.authority.host(), endpoint.port)
 }
 
 /// Whether an endpoint's host has to be resolved.

@@ -16,7 +16,7 @@ use crate::snapshot::{Eject, Endpoint, Health};
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     upstream: Arc<str>,
-    /// Its authority, and its address if its name can have several: `api.internal:80 (10.0.0.7)`.
+    /// Host and port, and its address if the host can have several: `api.internal:80 (10.0.0.7)`.
     pub(crate) name: Arc<str>,
     /// As the file has it.
     pub(crate) endpoint: Endpoint,
@@ -223,7 +223,8 @@ impl EndpointState {
     /// Begins a check, if one is due and none is under way; the next is due `interval` later.
     pub(crate) fn begin_check(&self, interval: Duration, now: Timestamp) -> bool {
         let mut checks = self.checks();
-        let until = now + Micros::from(interval);
+        let interval = Micros::from(interval);
+        let until = now + interval;
         // A shorter interval applies to the check that is awaited.
         let due = checks.due.map(|due| due.min(until));
         if checks.is_under_way || due.is_some_and(|due| due > now) {
@@ -231,8 +232,10 @@ impl EndpointState {
             return false;
         }
         // After the first check, endpoints are not all checked at the same moment.
-        let soon = || now + Micros(chance::below(Micros::from(interval).0.max(1)));
-        checks.due = Some(due.map_or_else(soon, |_| until));
+        let soon = || now + Micros(chance::below(interval.0.max(1)));
+        // Late by a tick, the next is not late too.
+        let next = |due: Timestamp| Some(due + interval).filter(|next| *next > now);
+        checks.due = Some(due.map_or_else(soon, |due| next(due).unwrap_or(until)));
         checks.is_under_way = true;
         true
     }
