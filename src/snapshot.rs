@@ -50,6 +50,8 @@ pub struct Snapshot {
     /// Headers that any route, partition or listener looks at to tell requests apart, or that a route
     /// changes.
     pub decisive_headers: Arc<[HeaderName]>,
+    /// Whether a route or a partition looks at `X-Forwarded-Proto`.
+    pub reads_scheme: bool,
     /// Upstreams, in file order.
     pub upstreams: Vec<Arc<Upstream>>,
     /// What is logged, how and where.

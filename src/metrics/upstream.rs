@@ -2,18 +2,22 @@
 
 use std::fmt::Error;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::render::{count, counters};
+use super::render::{count, counters, gauges};
 use super::shard::Sharded;
 use super::{MetricSeries, Metrics, WorkerIndex, add};
 use crate::fault::TlsFailure;
 
 /// What is counted per upstream.
 #[derive(Debug)]
-pub struct UpstreamMetrics(Sharded<UpstreamShard>);
+pub struct UpstreamMetrics {
+    shards: Sharded<UpstreamShard>,
+    /// How many endpoints are available, plus 1; 0 for built-in answers, which have none.
+    available: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct UpstreamShard {
@@ -27,35 +31,43 @@ struct UpstreamShard {
 impl Metrics {
     /// Finds or makes an upstream's series.
     pub fn upstream(&self, name: &Arc<str>) -> Arc<UpstreamMetrics> {
-        let make = || UpstreamMetrics(Sharded::new(self.series.shards));
+        let make = || UpstreamMetrics {
+            shards: Sharded::new(self.series.shards),
+            available: AtomicU64::new(0),
+        };
         self.series.upstreams.find_or_make(name, make)
     }
 }
 
 impl UpstreamMetrics {
+    /// Shows how many of its endpoints are available now.
+    pub fn set_available(&self, endpoints: usize) {
+        self.available.store(endpoints as u64 + 1, Relaxed);
+    }
+
     /// Counts a connection that was made.
     pub fn opened(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).opened);
+        add(&self.shards.of(worker).opened);
     }
 
     /// Counts a request that took an idle connection.
     pub fn reused(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).reused);
+        add(&self.shards.of(worker).reused);
     }
 
     /// Counts a connection that has no TLS, or lost it before it was used.
     pub fn tls_failed(&self, worker: WorkerIndex, failure: TlsFailure) {
-        add(&self.0.of(worker).tls_failures[failure.index()]);
+        add(&self.shards.of(worker).tls_failures[failure.index()]);
     }
 
     /// Counts a further try of a request.
     pub fn retried(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).retries);
+        add(&self.shards.of(worker).retries);
     }
 
     /// Counts a request that was not tried again only because the retry budget was spent.
     pub fn retry_denied(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).retries_denied);
+        add(&self.shards.of(worker).retries_denied);
     }
 }
 
@@ -91,13 +103,21 @@ impl MetricSeries {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), Error> {
         let upstreams = self.upstreams.all();
+        let help = "Endpoints of upstreams that are healthy and not ejected.";
+        let mut family = gauges(encoder, "upstream_endpoints_available", help)?;
+        for (upstream, metrics) in &upstreams {
+            if let Some(available) = metrics.available.load(Relaxed).checked_sub(1) {
+                let labels = [("upstream", &**upstream)];
+                family.encode_family(&labels)?.encode_gauge(&available)?;
+            }
+        }
         for (name, help, counter) in COUNTERS {
             let mut family = counters(encoder, name, help)?;
             for (upstream, metrics) in &upstreams {
                 count(
                     &mut family,
                     &[("upstream", &**upstream)],
-                    metrics.0.sum(counter),
+                    metrics.shards.sum(counter),
                 )?;
             }
         }
@@ -106,7 +126,9 @@ impl MetricSeries {
         for (upstream, metrics) in &upstreams {
             for failure in TlsFailure::ALL {
                 let labels = [("upstream", &**upstream), ("reason", failure.word())];
-                let sum = (metrics.0).sum(|shard| &shard.tls_failures[failure.index()]);
+                let sum = metrics
+                    .shards
+                    .sum(|shard| &shard.tls_failures[failure.index()]);
                 count(&mut family, &labels, sum)?;
             }
         }

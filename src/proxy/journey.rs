@@ -20,7 +20,7 @@ use super::client::Client;
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
-use super::forwarded::{self, Sender, X_FORWARDED_PROTO};
+use super::forwarded::{self, Sender};
 use super::hold::{Held, hold};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::request_id;
@@ -186,7 +186,7 @@ impl Journey<'_> {
         checked?;
         let target = std::mem::take(&mut head.uri);
         settle_host(head, &target)?;
-        if snapshot.router.header_names().contains(&X_FORWARDED_PROTO) {
+        if snapshot.reads_scheme {
             forwarded::settle_scheme(&mut head.headers, &self.sender(address));
         }
         let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);

@@ -301,7 +301,7 @@ fn an_upstream_that_cannot_be_used_says_why() {
     assert_eq!(causes[1], "no answer in time");
     assert!(causes[2].contains("HTTP"), "{causes:?}");
     let endpoints: Vec<_> = records.iter().map(|it| text(it, "endpoint")).collect();
-    assert_eq!(endpoints[0], "no.such.host.invalid");
+    assert_eq!(endpoints[0], "no.such.host.invalid:80");
     assert_eq!(endpoints[1], mute.address.to_string());
 }
 

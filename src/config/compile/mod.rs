@@ -67,6 +67,10 @@ pub fn compile(
         }
     }
     let decisive_headers = decisive_headers(&listeners, &routing, &policies, token_header);
+    let mut hashed = file.upstreams.iter().flat_map(hashed);
+    let is_scheme = |name: &HeaderName| *name == "x-forwarded-proto";
+    let reads_scheme = decisive_headers.iter().any(is_scheme)
+        || hashed.any(|part| part.header(None).is_some_and(is_scheme));
     Ok(Snapshot {
         listeners,
         router: routing.router,
@@ -74,6 +78,7 @@ pub fn compile(
         policies,
         tokens,
         decisive_headers,
+        reads_scheme,
         upstreams,
         log: file.log.value.clone(),
         admin: file.admin.value.clone(),

@@ -70,7 +70,7 @@ fn kind(table: &Table<RawUpstream>, report: &mut Report) -> UpstreamKind {
     })
 }
 
-/// Refuses endpoints that are one: what is counted and known of an endpoint is known by its address.
+/// Refuses an endpoint that stands there twice: it would get twice its share, and be two to ejection.
 fn given_twice(table: &Table<RawUpstream>, report: &mut Report) {
     let mut known = HashMap::new();
     for endpoint in &table.value.endpoints {
@@ -141,7 +141,7 @@ fn health(table: &Table<RawUpstream>, report: &mut Report) -> Option<Health> {
     if let Some(place) = table.place("health.status")
         && upstream.health.status.is_empty()
     {
-        let message = "the list of statuses is empty, so no endpoint would be well";
+        let message = "the list of statuses is empty, so no endpoint would be healthy";
         report.mistake(place, message, "at least one status");
     }
     let Some(path) = upstream.health_path.clone() else {

@@ -44,10 +44,10 @@ pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
         .doc("Without a byte of the response's body.")
         .key("retries", number(0..=10).or(1))
         .sets(|it| &mut it.http.retries)
-        .doc("How often another endpoint is tried when one does not accept. With 0, nothing is sent twice either.")
+        .doc("How often a request is tried again, at another endpoint if there is one. With 0, nothing is sent twice.")
         .key("retry_budget", share_from_0().or(0.2))
         .sets(|it| &mut it.http.retry_budget)
-        .doc("Most retries, as a share of the requests of the last 10 s; three a second are always allowed.")
+        .doc("Most retries, as a share of the requests of the last 10 s; 30 in 10 s are always allowed.")
         .key("max_requests", number(1..=REQUESTS_MAX).or_none("none"))
         .sets(|it| &mut it.http.max_requests)
         .doc("Most requests at once, in the whole process; without it, any number.")
@@ -138,9 +138,9 @@ fn health() -> Keys<RawUpstream> {
         .key("host", host.or_none("the endpoint's"))
         .sets(|it| &mut it.health.host)
         .doc("The Host of checks; without it, the endpoint's.")
-        .key("status", status.or(WELL.to_vec()))
+        .key("status", status.or(HEALTHY.to_vec()))
         .sets(|it| &mut it.health.status)
-        .doc("Statuses of an endpoint that is well.")
+        .doc("Statuses of a healthy endpoint.")
         .key("interval", duration(SPANS).or(Duration::from_secs(5)))
         .sets(|it| &mut it.health.interval)
         .doc("From one check of an endpoint to the next.")
@@ -152,17 +152,17 @@ fn health() -> Keys<RawUpstream> {
         .doc("How many checks in a row must succeed before the endpoint is used again.")
         .key("unhealthy_after", count().or(3))
         .sets(|it| &mut it.health.unhealthy_after)
-        .doc("How many must fail before it is used no more.")
+        .doc("How many in a row must fail before it is used no more.")
 }
 
 fn eject() -> Keys<RawUpstream> {
     Keys::<RawUpstream>::of("table", "[upstreams.NAME.eject]")
         .key("failures", number(1..=FAILURES_MAX).or(5))
         .sets(|it| &mut it.http.eject.failures)
-        .doc("How many in a row it takes.")
+        .doc("How many requests in a row must fail.")
         .key("for", duration(SPANS).or(Duration::from_secs(10)))
         .sets(|it| &mut it.http.eject.time)
-        .doc("How long an endpoint is left out.")
+        .doc("How long an endpoint is ejected.")
 }
 
 /// The title of the table of checks.
@@ -170,8 +170,8 @@ pub const UPSTREAM_HEALTH: &str = "[upstreams.NAME.health]";
 /// The title of the table of certificates.
 pub const UPSTREAM_TLS: &str = "[upstreams.NAME.tls]";
 
-/// What an endpoint that is well answers unless the file says otherwise.
-const WELL: [StatusRange; 2] = [
+/// What a healthy endpoint answers unless the file says otherwise.
+const HEALTHY: [StatusRange; 2] = [
     StatusRange {
         first: 200,
         last: 299,

@@ -190,7 +190,7 @@ impl<'t> Scalar<'t, '_> {
                 }
             };
             let value = self.part(format!("`{text}`"), node);
-            pairs.extend(name.zip(value.read(&Form::Text("*"), &parse)));
+            pairs.extend(name.zip(value.read(&Form::Text("2"), &parse)));
         }
         Some(pairs)
     }

@@ -111,12 +111,15 @@ impl Endpoints {
         let known = &mut *known;
         let mut hosts = HashMap::<&str, Duration>::new();
         for upstream in &known.in_force {
-            let http = upstream.http();
+            let (http, members) = (upstream.http(), upstream.members());
+            let states = || members.list.iter().map(|member| &member.state);
             if http.health.is_none() {
-                for member in &*upstream.members().list {
-                    member.state.assume_healthy();
+                for state in states() {
+                    state.assume_healthy();
                 }
             }
+            let available = states().filter(|state| state.is_available(now)).count();
+            (self.metrics.upstream(upstream.name())).set_available(available);
             for endpoint in http.endpoints.iter().filter(|it| is_name(it)) {
                 let every = hosts.entry(&endpoint.host).or_insert(http.resolve_every);
                 *every = http.resolve_every.min(*every);

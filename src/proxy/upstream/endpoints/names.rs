@@ -84,7 +84,8 @@ impl NameCache {
                 let had_failed = name.error.take().is_some();
                 let has_changed = *name.addresses != *addresses;
                 if had_failed || has_changed {
-                    tracing::info!(name = host, ?addresses, "a name resolves");
+                    let addresses = spelled(&addresses);
+                    tracing::info!(name = host, addresses, "a name resolves");
                 }
                 name.addresses = addresses.into();
                 has_changed
@@ -93,8 +94,8 @@ impl NameCache {
                 name.due = now + Micros::from(name.every.min(FAILURE_TIME));
                 let before = name.error.replace((&*error).into());
                 if before.is_none() {
-                    let addresses = &name.addresses;
-                    tracing::warn!(name = host, %error, kept = ?addresses, "a name does not resolve");
+                    let kept = spelled(&name.addresses);
+                    tracing::warn!(name = host, %error, kept, "a name does not resolve");
                 }
                 // Requests may wait for the first answer, and are told why there is none.
                 name.addresses.is_empty() && before.as_deref() != Some(&*error)
@@ -117,6 +118,11 @@ impl NameCache {
     pub(super) fn retain(&mut self, is_used: impl Fn(&str) -> bool) {
         self.0.retain(|host, _| is_used(host));
     }
+}
+
+fn spelled(addresses: &[IpAddr]) -> String {
+    let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    addresses.join(", ")
 }
 
 #[cfg(test)]

@@ -58,8 +58,8 @@ impl Resolver {
     }
 }
 
-/// Leaves out addresses to which there is no route, unless there is one to none: many machines have no
-/// IPv6 (RFC 6724, section 6, rule 1).
+/// Leaves out addresses to which there is no route, as many machines have no IPv6 (RFC 6724, section 6,
+/// rule 1). If there is a route to none of them, all are kept.
 fn usable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let routed: Vec<_> = (addresses.iter().copied())
         .filter(|it| has_route(*it))
