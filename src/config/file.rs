@@ -327,6 +327,8 @@ impl From<Algorithm> for AlgorithmName {
 /// `[[routes]]`
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawRoute {
+    /// `name`; none: the route is called by what it matches.
+    pub name: Option<At<String>>,
     /// `path`, as written
     pub path: Option<At<String>>,
     /// `path_regex`, as written

@@ -50,7 +50,7 @@ impl Journey<'_> {
         head: &Parts,
         target: &Uri,
     ) -> Result<Response<Content>, Stop> {
-        let location = over_https(head, target)?;
+        let location = over_https(head, target, self.client.tls.is_some())?;
         self.drain().await;
         Ok(builtin::redirect(location).map(Content::Builtin))
     }
@@ -151,8 +151,8 @@ impl Journey<'_> {
 }
 
 /// Returns where a client finds over TLS what it asked for in clear.
-fn over_https(head: &Parts, target: &Uri) -> Result<HeaderValue, Refusal> {
-    if is_over_tls(&head.headers) {
+fn over_https(head: &Parts, target: &Uri, is_tls: bool) -> Result<HeaderValue, Refusal> {
+    if is_over_tls(&head.headers, is_tls) {
         // It would be sent to where it comes from.
         return Err(Refusal::request_loop());
     }

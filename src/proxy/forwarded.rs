@@ -80,10 +80,10 @@ pub fn settle_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
     headers.insert(&X_FORWARDED_PROTO, scheme);
 }
 
-/// Whether the client came over TLS, as the request's origin is told: to the gateway, or to the first
-/// of the proxies before it.
-pub fn is_over_tls(headers: &HeaderMap) -> bool {
-    told_scheme(headers) == Some("https")
+/// Whether the client came over TLS, to the gateway or to the first of the proxies before it: as the
+/// request's origin is told, or else as the connection is.
+pub fn is_over_tls(headers: &HeaderMap, is_connection: bool) -> bool {
+    told_scheme(headers).map_or(is_connection, |scheme| scheme == "https")
 }
 
 /// Returns the scheme that the first of several proxies says, if it is one.

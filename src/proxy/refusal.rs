@@ -117,7 +117,7 @@ refusals! {
         "The request's content did not arrive in time.";
     /// The request has passed gateways of this kind too often.
     request_loop: Loop, LOOP_DETECTED = 508 "Loop Detected", Keep,
-        "The request has passed gateways of this kind too often: it goes in circles.";
+        "The request goes in circles: it has passed too many gateways, or is redirected to itself.";
     /// No connection to the upstream could be made.
     connect_failed: ConnectFailed, BAD_GATEWAY = 502 "Bad Gateway", Keep,
         "The upstream cannot be reached.";

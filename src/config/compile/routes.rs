@@ -1,5 +1,6 @@
 //! Routes: patterns become a router, names become indices, and no two routes may tie.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub(super) fn compile(file: &File, policies: &[Policy], report: &mut Report) -> 
         ))
         .hint("add `[[routes]]` with `path = \"/*\"` and an `upstream`");
     }
+    called_alike(file, report);
     let names = Names::of(file);
     let mut by_default = names.policies(&file.top.value.default_policies, report);
     for policy in &mut by_default {
@@ -63,6 +65,21 @@ pub(super) fn compile(file: &File, policies: &[Policy], report: &mut Report) -> 
     Routing {
         routes,
         router: finder,
+    }
+}
+
+/// Two routes may not have one name.
+fn called_alike(file: &File, report: &mut Report) {
+    let mut known = HashSet::new();
+    for name in file
+        .routes
+        .iter()
+        .filter_map(|table| table.value.name.as_ref())
+    {
+        if !known.insert(&name.value) {
+            let message = format!("two routes are called `{}`", name.value);
+            report.mistake(&name.span, message, "a name of its own");
+        }
     }
 }
 

@@ -242,6 +242,16 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
         return;
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
+        let asked = table.value.headers.iter().filter_map(|(name, value)| {
+            let value = value.as_deref().filter(|_| *name == "x-forwarded-proto");
+            value.filter(|value| !["http", "https"].contains(value))
+        });
+        if asked.count() > 0 {
+            found.push(format!(
+                "route `{}` matches nothing: `x-forwarded-proto` is \"http\" or \"https\"",
+                route.name
+            ));
+        }
         let redirects = snapshot.upstreams[route.upstream].kind == UpstreamKind::RedirectHttps;
         if redirects && !is_for_scheme(&table.value, "http") {
             found.push(format!(
@@ -253,34 +263,56 @@ fn redirected_in_circles(file: &File, snapshot: &Snapshot, found: &mut Vec<Strin
     }
 }
 
-/// A longer path than that of the redirection wins over it.
+/// Where a redirection covers a route, but the route is more specific, it wins.
 fn served_in_clear(file: &File, snapshot: &Snapshot, found: &mut Vec<String>) {
     let redirects = |route: &Route| {
         let upstream = &snapshot.upstreams[route.upstream];
         upstream.kind == UpstreamKind::RedirectHttps
     };
     let routes = || file.routes.iter().zip(&snapshot.routes);
-    let host = |table: &Table<RawRoute>| table.value.host.as_ref().map(|it| it.value.clone());
-    let path = |table: &Table<RawRoute>| table.value.pattern().map(|it| it.value.clone());
-    for (table, route) in routes().filter(|(_, route)| !redirects(route)) {
-        let mut redirections = routes().filter(|(other, redirection)| {
-            redirects(redirection) && (host(other).is_none() || host(other) == host(table))
+    let host = |route: &RawRoute| route.host.as_ref().map(|it| it.value.clone());
+    for (Table { value: own, .. }, route) in routes().filter(|(_, route)| !redirects(route)) {
+        let is_exempt = |path: &str| path.starts_with(ACME_CHALLENGES);
+        if is_for_scheme(own, "https") || own.path.as_ref().is_some_and(|it| is_exempt(&it.value)) {
+            continue;
+        }
+        let mut redirections = routes().filter(|(Table { value: other, .. }, redirection)| {
+            let is_host = host(other).is_none() || host(other) == host(own);
+            redirects(redirection) && is_host && covers(other, own)
         });
         let Some((_, redirection)) = redirections.clone().next() else {
             continue;
         };
-        let is_redirected = redirections.any(|(other, _)| {
-            path(other) == path(table)
-                && is_for_scheme(&other.value, "http")
-                && other.value.methods.is_empty()
-        });
-        if !is_redirected && !is_for_scheme(&table.value, "https") {
+        // Of two routes with the same host and path, the one with more headers wins.
+        let wins = |(Table { value: other, .. }, _): (&Table<RawRoute>, _)| {
+            let is_same = host(other) == host(own) && path(other) == path(own);
+            is_same && other.methods.is_empty() && is_for_scheme(other, "http")
+        };
+        if !redirections.any(wins) {
             found.push(format!(
                 "route `{}` is served in clear text too, beside the redirection of `{}`: \
                  `headers = {{ x-forwarded-proto = \"https\" }}` leaves that to it",
                 route.name, redirection.name
             ));
         }
+    }
+}
+
+/// Where authorities look, in clear text, for who may have a certificate (RFC 8555, section 8.3).
+const ACME_CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+fn path(route: &RawRoute) -> Option<&str> {
+    route.path.as_ref().map(|path| &*path.value)
+}
+
+/// Whether every path of `route` is one of `other`'s; no expression is looked into.
+fn covers(other: &RawRoute, route: &RawRoute) -> bool {
+    let (Some(other), Some(path)) = (path(other), path(route)) else {
+        return false;
+    };
+    match other.strip_suffix('*') {
+        Some(prefix) => path.starts_with(prefix),
+        None => path == other,
     }
 }
 

@@ -74,6 +74,7 @@ pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
         .sets(|it| &mut it.listener.max_body_bytes)
         .doc("Most bytes of a request's body; without it, any number.")
         .table("tls", tls())
+        .not_yet("max_held_bytes")
 });
 
 /// `[listeners.NAME.tls]`

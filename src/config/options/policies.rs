@@ -117,7 +117,7 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .sets(|it| &mut it.overrides_file)
         .doc("A CSV file of more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("time_zone anchor_day penalty")
+        .not_yet("time_zone anchor_day penalty reserve_default reserve_body_max cost_unknown")
 });
 
 /// `[policies.NAME.refusal]`

@@ -8,7 +8,7 @@ use super::kind::{
 use super::{BODY_BYTES, Keys, TIMEOUTS};
 use crate::config::file::RawRoute;
 use crate::config::spelling;
-use crate::config::value::{answer_field, method, request_field, upgrade};
+use crate::config::value::{answer_field, method, name, request_field, upgrade};
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::EncodedSlash;
 
@@ -20,7 +20,11 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
     let upgrades = list(protocol).plain(|names| names, |names| spelling::list(names));
     let timeout = || duration(TIMEOUTS).or_none("the upstream's");
     let silence = duration_or_off(TIMEOUTS).or_none("the upstream's");
+    let called = text("checkout", name, String::clone).at();
     Keys::<RawRoute>::of("route", "[[routes]]")
+        .key("name", called.or_none("its path"))
+        .sets(|it| &mut it.name)
+        .doc("What the route is called in log and metrics, and in partitions by `route`.")
         .key("path", text_at("/v1/*"))
         .sets(|it| &mut it.path)
         .doc("\"/v1/product\" exactly, \"{id}\" is one segment, a last \"*\" the rest.")

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use crate::config::file::{RawRoute, Table};
 use crate::config::spelling;
 
-/// Names each route by what it matches, no two the same.
+/// Names each route that has no name of its own by what it matches, no two the same.
 pub(super) fn named(mut routes: Vec<Table<RawRoute>>) -> Vec<Table<RawRoute>> {
     for route in &mut routes {
-        route.name = name(&route.value).into();
+        let own = route.value.name.as_ref().map(|name| name.value.clone());
+        route.name = own.unwrap_or_else(|| name(&route.value)).into();
     }
     number_equal_names(&mut routes);
     routes

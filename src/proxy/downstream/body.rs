@@ -89,11 +89,9 @@ impl RequestBody {
     /// answer; but only if the rest is announced, short and on its way. A body that the client
     /// withholds is not read, because that would ask for it.
     ///
-    /// Over HTTP/2, the answer need not wait for it.
+    /// Over HTTP/2, an answer could come before it. But its stream would then be reset, and some clients
+    /// (curl until 8) take that for a failure and show no answer.
     pub(crate) async fn drain(mut self) {
-        if self.client.is_http2() {
-            return;
-        }
         let bytes = self.size_hint().exact();
         let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
         if self.is_end_stream() || self.is_withheld || !is_short {

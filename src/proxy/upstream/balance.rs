@@ -1,7 +1,7 @@
 //! Where a request goes: the endpoints of an upstream as one worker sees them, and which is next.
 //!
-//! Of the endpoints that are available, those that the request has not tried come first. If there is
-//! none that is available, ejections do not count; if checks say that all fail, there is none.
+//! Endpoints that the request has not tried come first, and of these those that are available: one that
+//! is ejected may be well again, where one has just failed. If checks say that all fail, there is none.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -96,8 +96,8 @@ impl Origins {
         let is_healthy = |it: &Candidate| it.origin.state.is_healthy();
         let chosen = self
             .choose_available(hash, &is_new)
-            .or_else(|| self.choose_available(hash, &|_| true))
             .or_else(|| self.choose_of(hash, &|it| is_healthy(it) && is_new(it)))
+            .or_else(|| self.choose_available(hash, &|_| true))
             .or_else(|| self.choose_of(hash, &is_healthy));
         chosen.map(|it| &it.origin)
     }

@@ -64,36 +64,30 @@ impl Pools {
     /// Closes what has been idle for too long at `now`, and forgets endpoints that have left.
     pub fn sweep(&self, now: Timestamp) {
         self.now.set(now);
-        let mut upstreams = self.upstreams.borrow_mut();
+        let upstreams = self.upstreams.borrow_mut();
         for origins in upstreams.values() {
             origins.report_requests();
             for origin in origins.iter() {
                 origin.retire(now);
             }
         }
-        let mut names = SmallVec::<[_; 8]>::new();
-        for one in upstreams.values().filter(|it| it.upstream.is_in_force()) {
-            names.push(Arc::clone(one.upstream.name()));
-        }
-        let mut left = SmallVec::<[Rc<Origins>; 8]>::new();
-        upstreams.retain(|_, one| {
-            // The first request after a reload takes over the connections.
-            let has_connections =
-                || Rc::strong_count(one) > 1 || one.iter().any(|origin| origin.idle() > 0);
-            let is_awaited = || !names.contains(one.upstream.name()) && has_connections();
-            let stays = one.upstream.is_in_force() || is_awaited();
-            if !stays {
-                left.push(Rc::clone(one));
-            }
-            stays
-        });
-        let changed = upstreams.values().filter(|one| !one.is_current());
+        let is_retired = |one: &&Rc<Origins>| !one.upstream.is_in_force();
+        let retired: SmallVec<[_; 8]> = upstreams.values().filter(is_retired).cloned().collect();
+        let has_changed = |one: &&Rc<Origins>| one.upstream.is_in_force() && !one.is_current();
+        let changed = upstreams.values().filter(has_changed);
         let changed: SmallVec<[_; 8]> = changed.cloned().collect();
         drop(upstreams);
-        for one in changed {
+        for upstream in retired.iter().filter_map(|one| one.upstream.successor()) {
+            // It takes over the connections.
+            self.origins(&upstream);
+        }
+        for one in &changed {
             self.origins(&one.upstream);
         }
-        for origin in left.iter().flat_map(|one| one.iter()) {
+        let mut upstreams = self.upstreams.borrow_mut();
+        upstreams.retain(|_, one| one.upstream.is_in_force());
+        drop(upstreams);
+        for origin in retired.iter().flat_map(|one| one.iter()) {
             self.leave_unless_used(origin);
         }
     }

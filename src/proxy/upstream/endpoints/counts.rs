@@ -1,9 +1,10 @@
 //! What is counted of an upstream over all workers and all reloads.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::budget::RetryBudget;
+use super::upstream::UpstreamState;
 use crate::clock::Timestamp;
 
 /// The counts of one upstream, by its name.
@@ -12,6 +13,8 @@ pub(super) struct Counts {
     /// Requests under way, while `max_requests` bounds them.
     requests: AtomicUsize,
     budget: Mutex<RetryBudget>,
+    /// What is in force under this name.
+    current: Mutex<Weak<UpstreamState>>,
     /// Held while an endpoint is ejected, so that two workers do not eject the last two.
     pub(super) ejecting: Mutex<()>,
 }
@@ -21,6 +24,18 @@ pub(super) struct Counts {
 pub(crate) struct RequestPermit(Arc<Counts>);
 
 impl Counts {
+    /// Returns what is in force under this name, if anything is.
+    pub(super) fn current(&self) -> Option<Arc<UpstreamState>> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.upgrade().filter(|it| it.is_in_force())
+    }
+
+    /// Notes what is in force under this name.
+    pub(super) fn set_current(&self, upstream: &Arc<UpstreamState>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::downgrade(upstream);
+    }
+
     /// Takes a place, if fewer than `max` are taken.
     pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<RequestPermit> {
         let more = |taken: usize| (taken < max).then_some(taken + 1);

@@ -86,6 +86,7 @@ impl Endpoints {
                 let counts = known.counts(&upstream.name);
                 Arc::new(UpstreamState::new(Arc::clone(upstream), counts, members))
             });
+            state.succeed();
             all.push(Some(state));
         }
         let in_force: Vec<_> = all.iter().flatten().cloned().collect();

@@ -245,8 +245,8 @@ impl EndpointState {
         self.checks().is_under_way = false;
     }
 
-    /// Notes what a check has shown: why it failed, if it did. Enough successes in a row end an
-    /// ejection too.
+    /// Notes what a check has shown: why it failed, if it did. After enough successes in a row, a request
+    /// may try the endpoint although its ejection is not over: some answer checks and nothing else.
     pub(crate) fn checked(
         &self,
         failed: Option<&str>,
@@ -276,7 +276,11 @@ impl EndpointState {
         let is_enough = checks.successes >= health.healthy_after;
         drop(checks);
         if is_enough {
-            self.take_in(now);
+            let until = self.ejected_until.load(Relaxed);
+            if until > now.0 {
+                // A request that ejects it meanwhile is right.
+                change(&self.ejected_until, until, now.0);
+            }
             self.mark_healthy();
         }
     }

@@ -69,6 +69,16 @@ impl UpstreamState {
         self.is_in_force.load(Relaxed)
     }
 
+    /// Returns what is in force under its name, if anything is.
+    pub(crate) fn successor(&self) -> Option<Arc<Self>> {
+        self.counts.current()
+    }
+
+    /// Notes that it is in force under its name.
+    pub(super) fn succeed(self: &Arc<Self>) {
+        self.counts.set_current(self);
+    }
+
     /// Notes that the configuration in force has another in its place, or none.
     pub(super) fn retire(&self) {
         self.is_in_force.store(false, Relaxed);
