@@ -63,7 +63,8 @@ impl Dispatch<'_> {
                 origins = Box::pin(self.first_origins()).await;
             }
             let Some(origin) = origins.choose(&tried, self.terms.hash).cloned() else {
-                return Err(last.unwrap_or_else(|| UpstreamFailure::no_endpoint(self.upstream)));
+                let no_endpoint = || UpstreamFailure::no_endpoint(self.upstream);
+                return Err(self.given_up(last.unwrap_or_else(no_endpoint)));
             };
             let failed = match self.visit(&origins, &origin, &tried, request).await {
                 Ok(response) => return Ok(response),
@@ -90,10 +91,16 @@ impl Dispatch<'_> {
                 _ => failure,
             });
             if !is_retried {
-                return Err(last.expect("it has failed"));
+                return Err(self.given_up(last.expect("it has failed")));
             }
             self.meter.metrics.retried(self.meter.worker);
         }
+    }
+
+    /// Gives back the request's place at the upstream: the gateway answers it.
+    fn given_up(&self, failure: UpstreamFailure) -> UpstreamFailure {
+        self.attempts.permit.take();
+        failure
     }
 
     /// Waits until a name has been looked up for the first time, for as long as connecting may take.

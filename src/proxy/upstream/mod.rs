@@ -134,8 +134,6 @@ pub fn send<'f, B: UploadBody>(
             meter,
             attempts,
         };
-        let sent = dispatch.send(&mut request).await;
-        // What the gateway answers itself is not for the upstream to wait for.
-        sent.inspect_err(|_| drop(attempts.permit.take()))
+        dispatch.send(&mut request).await
     }
 }

@@ -183,6 +183,7 @@ content_type = "text/plain"
 retry_jitter = "10%"
 
 [[routes]]
+name = "one"
 path = "/v1/{id}"
 path_regex = "/v[0-9]+"
 host = "*.example.com"

@@ -82,7 +82,7 @@ fn what_is_commented_out_is_the_default_unless_the_reference_says_there_is_none(
         "policy even: overrides 0 → 1",
         "policy even: overrides_by the partition → header:x-plan",
         "route /* removed",
-        "route GET,POST api.example.com/* [x-version, x-api-key] added",
+        "route checkout added",
         "route /shaped/*: strip_prefix none → /shaped",
         "route /v1/users/{id}/*: rewrite none → /users/{id}/*",
     ];
