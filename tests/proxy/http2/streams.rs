@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::client::{Http2, Stream, request};
+use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, GET, HEADERS, PING, RST_STREAM, get};
 use crate::support::{After, secs};
 use crate::support::{Config, Gate, Origin, Stepped, Unreachable, start};
 
@@ -229,4 +230,29 @@ fn a_redirect_to_https_is_the_same_over_http2() {
     let answer = client.ask(Method::GET, "/a?b").head().expect("an answer");
     assert_eq!(answer.status(), 308);
     assert_eq!(answer.headers()["location"], "https://a.test/a?b");
+}
+
+/// Some clients take the reset of a stream for a failure, and do not show its answer.
+#[test]
+fn a_refused_request_with_a_short_body_is_answered_and_not_reset() {
+    let policy = "quota = '1 per hour'\npartition = []";
+    let running = start(&Config::limited("builtin:echo", policy));
+    let mut frames = Frames::connect(running.public, b"");
+    frames.send_all(&get(1));
+    frames.until(DATA);
+    // `content-length: 1`, behind what a GET has.
+    let post = [b"\x83", &GET[1..], b"\x0f\x0d\x011"].concat();
+    frames.send(HEADERS, END_HEADERS, 3, &post);
+    frames.ping();
+    frames.send(DATA, END_STREAM, 3, b"x");
+    assert_eq!(frames.until(HEADERS).stream, 3);
+    assert_eq!(frames.until(DATA).stream, 3);
+    frames.send(PING, 0, 0, &[0; 8]);
+    while let Some(frame) = frames.next() {
+        assert_ne!((frame.kind, frame.stream), (RST_STREAM, 3));
+        if frame.kind == PING {
+            return;
+        }
+    }
+    panic!("the connection has ended");
 }
