@@ -60,7 +60,8 @@ impl Case {
             Ok(after)
         });
         let config = Config::to(origin.url()).one_worker().admin("127.0.0.1:0");
-        let running = start(&config.route("/*", ""));
+        // What is sent again is another test's matter.
+        let running = start(&config.upstream("retries = 0").route("/*", ""));
         let mut client = Client::connect(running.public);
         client.send(format!(
             "{} /first HTTP/1.1\r\nHost: a.test\r\n\r\nGET /second HTTP/1.1\r\nHost: a.test\r\n\r\n",

@@ -25,7 +25,7 @@ pub use self::resolver::{NameTable, Resolver};
 pub(super) use self::state::{EndpointState, Failure};
 pub use self::upstream::UpstreamState;
 pub(super) use self::upstream::{Member, Members, Unresolved};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::metrics::Metrics;
 use crate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
 
@@ -87,6 +87,8 @@ impl Endpoints {
                 Arc::new(UpstreamState::new(Arc::clone(upstream), counts, members))
             });
             state.succeed();
+            // The metric is there from the beginning.
+            self.show_available(&state, self.clock.now());
             all.push(Some(state));
         }
         let in_force: Vec<_> = all.iter().flatten().cloned().collect();
@@ -112,15 +114,13 @@ impl Endpoints {
         let known = &mut *known;
         let mut hosts = HashMap::<&str, Duration>::new();
         for upstream in &known.in_force {
-            let (http, members) = (upstream.http(), upstream.members());
-            let states = || members.list.iter().map(|member| &member.state);
+            let http = upstream.http();
             if http.health.is_none() {
-                for state in states() {
-                    state.assume_healthy();
+                for member in &*upstream.members().list {
+                    member.state.assume_healthy();
                 }
             }
-            let available = states().filter(|state| state.is_available(now)).count();
-            (self.metrics.upstream(upstream.name())).set_available(available);
+            self.show_available(upstream, now);
             for endpoint in http.endpoints.iter().filter(|it| is_name(it)) {
                 let every = hosts.entry(&endpoint.host).or_insert(http.resolve_every);
                 *every = http.resolve_every.min(*every);
@@ -158,6 +158,12 @@ impl Endpoints {
                 upstream.replace(known.members(&upstream.upstream, http, &self.metrics));
             }
         }
+    }
+
+    fn show_available(&self, upstream: &UpstreamState, now: Timestamp) {
+        let members = upstream.members();
+        let available = members.list.iter().filter(|it| it.state.is_available(now));
+        (self.metrics.upstream(upstream.name())).set_available(available.count());
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
