@@ -1,7 +1,5 @@
 //! The gateways that are compared: nginx and one or more builds of Tollgate.
 
-use std::env;
-use std::fs;
 use std::path::Path;
 
 use super::support::servers::{self, Process, await_port, nginx_frame};
@@ -22,24 +20,15 @@ enum Program {
     Tollgate(String),
 }
 
-/// Returns what is compared, nginx first.
-///
-/// `TOLLGATE_BIN` names builds of Tollgate, as `before=/a/tollgate after=/b/tollgate`; without it,
-/// there is the one that cargo built.
+/// Returns what is compared: nginx, then each build of Tollgate.
 pub fn gateways() -> Vec<Gateway> {
     let nginx = |name: &str, answer, upload| Gateway {
         name: name.to_owned(),
         program: Program::Nginx { answer, upload },
     };
-    let own = concat!("Tollgate=", env!("CARGO_BIN_EXE_tollgate"));
-    let builds = env::var("TOLLGATE_BIN").unwrap_or_else(|_| own.to_owned());
-    let builds = builds.split_whitespace().map(|build| {
-        let (name, path) = build.split_once('=').unwrap_or(("Tollgate", build));
-        let path = fs::canonicalize(path).expect("TOLLGATE_BIN names a file");
-        Gateway {
-            name: name.to_owned(),
-            program: Program::Tollgate(path.display().to_string()),
-        }
+    let builds = servers::builds().into_iter().map(|build| Gateway {
+        name: build.name,
+        program: Program::Tollgate(build.path),
     });
     let nginx = [
         nginx("nginx", "4k", "16k"),

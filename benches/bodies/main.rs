@@ -26,7 +26,6 @@ mod support;
 mod traffic;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +35,7 @@ use tokio::time::timeout;
 
 use gateways::Gateway;
 use support::median;
-use support::servers::{Process, check_packages, program};
+use support::servers::{Process, check_packages, pin_this_process, program};
 use traffic::{Content, Direction, Origin};
 
 /// The origin's port; the gateways' follow.
@@ -140,12 +139,7 @@ fn main() {
         (program("taskset").is_some(), "util-linux"),
         (program("nginx").is_some(), "nginx-light"),
     ]);
-    let own = std::process::id().to_string();
-    let pinned = Command::new("taskset")
-        .args(["-cp", "1", &own])
-        .stdout(Stdio::null())
-        .status();
-    assert!(pinned.expect("taskset runs").success(), "two cores");
+    pin_this_process();
     let folder = tempfile::tempdir().expect("a folder for configurations");
     let gateways = gateways::gateways();
     let runtime = Builder::new_current_thread()

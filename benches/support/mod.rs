@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every benchmark uses its own part of this")]
 
+pub mod machine;
 pub mod servers;
 
 use std::fs;
@@ -70,4 +71,27 @@ pub fn until<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// Where a quarter, half and three quarters of the values are below.
+#[derive(Clone, Copy)]
+pub struct Quartiles {
+    pub lower: f64,
+    pub middle: f64,
+    pub upper: f64,
+}
+
+/// Interpolates between the values around each quartile.
+pub fn quartiles(mut values: Vec<f64>) -> Quartiles {
+    values.sort_by(f64::total_cmp);
+    let quartile = |quarters: usize| {
+        let steps = (values.len() - 1) * quarters;
+        let (below, part) = (values[steps / 4], (steps % 4) as f64 / 4.0);
+        below + part * (values[steps.div_ceil(4)] - below)
+    };
+    Quartiles {
+        lower: quartile(1),
+        middle: quartile(2),
+        upper: quartile(3),
+    }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::machine::Stat;
 use super::{cpu_of, resident_of, until};
 
 /// A server and the process whose time counts.
@@ -19,6 +20,12 @@ impl Process {
     /// CPU time so far, user and system.
     pub fn cpu(&self) -> Duration {
         cpu_of(self.pid)
+    }
+
+    /// Ticks of CPU time so far in user mode and in the kernel.
+    pub fn ticks(&self) -> (u64, u64) {
+        let stat = Stat::of(self.pid).expect("the process lives");
+        (stat.user, stat.system)
     }
 
     /// Its resident memory now, and the most that it ever was.
@@ -78,6 +85,37 @@ pub fn pinned(core: u32, name: &str) -> Command {
     command
 }
 
+/// Puts this process and all that it starts on core 1, unless told otherwise.
+pub fn pin_this_process() {
+    let mut command = Command::new("taskset");
+    command.args(["-a", "-p", "-c", "1"]);
+    command.arg(std::process::id().to_string());
+    let status = command.stdout(Stdio::null()).status();
+    assert!(status.expect("taskset runs").success(), "there is a core 1");
+}
+
+/// A build of Tollgate.
+pub struct Build {
+    pub name: String,
+    pub path: String,
+}
+
+/// Returns the builds that `TOLLGATE_BIN` names, as `before=/a/tollgate after=/b/tollgate`; without
+/// it, the one that cargo built.
+pub fn builds() -> Vec<Build> {
+    let own = env!("CARGO_BIN_EXE_tollgate").to_owned();
+    let builds = env::var("TOLLGATE_BIN").unwrap_or(own);
+    let builds = builds.split_whitespace().map(|build| {
+        let (name, path) = build.split_once('=').unwrap_or(("Tollgate", build));
+        let path = fs::canonicalize(path).expect("TOLLGATE_BIN names a file");
+        Build {
+            name: name.to_owned(),
+            path: path.display().to_string(),
+        }
+    });
+    builds.collect()
+}
+
 /// Starts a server that is one process.
 pub fn alone(command: &mut Command) -> Process {
     let child = command.spawn().expect("the server runs");
@@ -122,6 +160,15 @@ pub fn nginx(folder: &Path, name: &str, core: u32, conf: &str) -> Process {
     };
     let pid = until(worker).expect("nginx has a worker");
     Process { child, pid }
+}
+
+/// Starts a HAProxy on core 0 with this configuration.
+pub fn haproxy(folder: &Path, name: &str, conf: &str) -> Process {
+    let file = folder.join(format!("{name}.cfg"));
+    fs::write(&file, conf).expect("a configuration");
+    let mut command = pinned(0, "haproxy");
+    command.arg("-db").arg("-f").arg(&file);
+    alone(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
 /// The configuration of an nginx with one worker.

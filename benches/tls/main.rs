@@ -64,7 +64,7 @@ fn main() {
     let rounds = numbers.first().copied().unwrap_or(5);
     let seconds = numbers.get(1).copied().unwrap_or(4);
     servers::check_packages();
-    servers::pin_this_process();
+    support::servers::pin_this_process();
     let folder = tempfile::tempdir().expect("a folder for configurations");
     let material = Material::make(folder.path());
     let _origin = servers::origin(folder.path());

@@ -1,11 +1,10 @@
 //! The gateways of the benchmark: how each is configured and started.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::support::servers::{self, Process, alone, await_port, nginx, nginx_frame, pinned};
+use super::support::servers::{self, Process, await_port, nginx, nginx_frame};
 
 const ORIGIN: u16 = 19_200;
 const NGINX: u16 = 19_201;
@@ -71,15 +70,6 @@ pub fn check_packages() {
     ]);
 }
 
-/// Puts this process and all that it starts on core 1, unless told otherwise.
-pub fn pin_this_process() {
-    let mut command = Command::new("taskset");
-    command.args(["-a", "-p", "-c", "1"]);
-    command.arg(std::process::id().to_string());
-    let status = command.stdout(Stdio::null()).status();
-    assert!(status.expect("taskset runs").success(), "there is a core 1");
-}
-
 pub fn origin(folder: &Path) -> Process {
     let body = "x".repeat(100);
     let http = format!(
@@ -105,14 +95,10 @@ pub fn gateways(folder: &Path, material: &Material) -> Vec<Gateway> {
         ),
         gateway("HAProxy", HAPROXY, haproxy(folder, material)),
     ];
-    let own = concat!("Tollgate=", env!("CARGO_BIN_EXE_tollgate"));
-    let builds = env::var("TOLLGATE_BIN").unwrap_or_else(|_| own.to_owned());
-    for (build, port) in builds.split_whitespace().zip(TOLLGATE..) {
-        let (name, path) = build.split_once('=').unwrap_or(("Tollgate", build));
-        let path = fs::canonicalize(path).expect("TOLLGATE_BIN names a file");
+    for (build, port) in servers::builds().iter().zip(TOLLGATE..) {
         let conf = tollgate_conf(port, material);
-        let process = servers::tollgate(&path.display().to_string(), folder, name, &conf);
-        gateways.push(gateway(name, port, process));
+        let process = servers::tollgate(&build.path, folder, &build.name, &conf);
+        gateways.push(gateway(&build.name, port, process));
     }
     for gateway in &gateways {
         await_port(gateway.port);
@@ -126,11 +112,7 @@ fn haproxy(folder: &Path, material: &Material) -> Process {
         .map(|file| fs::read_to_string(file).expect("a PEM file"));
     let pem = folder.join("both.pem");
     fs::write(&pem, both.concat()).expect("a certificate");
-    let file = folder.join("haproxy.cfg");
-    fs::write(&file, haproxy_conf(&pem)).expect("a configuration");
-    let mut command = pinned(0, "haproxy");
-    command.arg("-db").arg("-f").arg(&file);
-    alone(command.stdout(Stdio::null()).stderr(Stdio::null()))
+    servers::haproxy(folder, "haproxy", &haproxy_conf(&pem))
 }
 
 fn nginx_conf(material: &Material) -> String {
