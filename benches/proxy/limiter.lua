@@ -24,7 +24,7 @@ end
 -- if Redis does not say.
 function limiter.check(name, quota, window)
     local server = redis:new()
-    server:set_timeout(50)
+    server:set_timeout(1000)
     if not server:connect("127.0.0.1", REDIS) then
         return ngx.exit(503)
     end

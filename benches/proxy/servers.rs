@@ -1,26 +1,69 @@
-//! The servers of the benchmark: how each is configured, started, watched and stopped.
+//! The servers of the benchmark: how each is started and watched.
 
-use std::fs;
+use std::cell::Cell;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::support::servers::{self, alone, nginx, pinned, program};
-pub use super::support::servers::{Process, await_port};
+use super::confs::{self, Tollgate};
+use super::sections::Kind;
+use super::support::servers::{self, Build, Process, alone, await_port, builds, pinned, program};
 
-const ORIGIN: u16 = 19_100;
-pub const NGINX: u16 = 19_101;
-pub const TOLLGATE: u16 = 19_102;
-pub const NGINX_LUA: u16 = 19_103;
-pub const NGINX_REDIS: u16 = 19_113;
-pub const TOLLGATE_ONE: u16 = 19_104;
-pub const TOLLGATE_ONE_REDIS: u16 = 19_114;
-pub const TOLLGATE_TEN: u16 = 19_105;
-pub const TOLLGATE_TEN_REDIS: u16 = 19_115;
-/// Added to a Tollgate's port, this gives the port of its metrics.
-const ADMIN: u16 = 20;
+/// The first port; every server takes the next.
+const PORT: u16 = 20_100;
+/// Where the proxy made with Pingora is built.
+const PINGORA: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/pingora");
+
+/// A gateway under test.
+pub struct Gateway {
+    pub kind: Kind,
+    pub name: String,
+    /// The build of Tollgate, by its position among all; none if it is a peer.
+    pub build: Option<usize>,
+    pub port: u16,
+    pub process: Process,
+    /// Its own Redis, if its counters are there.
+    pub redis: Option<Redis>,
+    /// Its access log, if it writes one.
+    log: Option<PathBuf>,
+    admin: u16,
+}
+
+impl Gateway {
+    /// Empties its access log, which it appends to.
+    pub fn empty_log(&self) {
+        if let Some(log) = &self.log {
+            File::create(log).expect("a writable folder");
+        }
+    }
+
+    /// Asserts that a Tollgate decided nothing without its store, and dropped no line of its log.
+    pub fn assert_complete(&self) {
+        if self.build.is_none() {
+            return;
+        }
+        let question = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        let metrics = answer(self.admin, question);
+        let sum = |name: &str, label: &str| -> f64 {
+            let lines = metrics.lines().filter(|line| line.starts_with(name));
+            let counts: Vec<f64> = lines
+                .filter(|line| line.contains(label))
+                .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+                .collect();
+            assert!(!counts.is_empty(), "the metrics have {name}");
+            counts.into_iter().sum()
+        };
+        let dropped = sum("tollgate_log_lines_dropped_total", "");
+        assert!(dropped == 0.0, "{}: {dropped} lines lost", self.name);
+        if self.redis.is_some() {
+            let unanswered = sum("tollgate_decisions_total", "outcome=\"unanswered\"");
+            assert!(unanswered == 0.0, "{}: decided without Redis", self.name);
+        }
+    }
+}
 
 /// A Redis for one gateway, reached by TCP, that writes nothing to disk.
 pub struct Redis {
@@ -29,7 +72,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    pub fn start(port: u16) -> Self {
+    fn start(port: u16) -> Self {
         let mut command = pinned(1, "redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no"]);
@@ -60,25 +103,47 @@ pub fn check_packages() {
         (program("taskset").is_some(), "util-linux"),
         (program("wrk").is_some(), "wrk"),
         (program("nginx").is_some(), "nginx-light"),
-        (lua_module().is_some(), "libnginx-mod-http-lua"),
+        (program("haproxy").is_some(), "haproxy"),
+        (lua_modules().is_some(), "libnginx-mod-http-lua"),
         (Path::new(lua).exists(), "lua-nginx-redis"),
         (program("redis-server").is_some(), "redis-server"),
+        // For a library of Pingora's.
+        (program("cmake").is_some(), "cmake"),
     ];
     servers::check_packages(&needs);
 }
 
+/// Builds the proxy made with Pingora, which is a crate of its own.
+pub fn build_pingora() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/pingora/Cargo.toml");
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--locked", "--quiet"])
+        .args(["--manifest-path", manifest, "--target-dir", PINGORA])
+        .status();
+    assert!(status.expect("cargo runs").success(), "Pingora builds");
+}
+
+/// The version of Pingora, as the crate's lock has it.
+pub fn pingora_version() -> &'static str {
+    let lock = include_str!("../pingora/Cargo.lock");
+    let package = lock.split("[[package]]\n");
+    let package = package.map(str::lines).find_map(|mut lines| {
+        let is_it = lines.next() == Some("name = \"pingora-proxy\"");
+        is_it.then(|| lines.next()?.split('"').nth(1)).flatten()
+    });
+    package.expect("the lock has the version")
+}
+
 /// Where nginx keeps its modules, if the one for Lua is among them.
-fn lua_module() -> Option<PathBuf> {
+fn lua_modules() -> Option<PathBuf> {
     let output = Command::new(program("nginx")?).arg("-V").output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
     let folder = text
         .split_whitespace()
         .find_map(|word| word.strip_prefix("--modules-path="))?;
     let folder = PathBuf::from(folder);
-    folder
-        .join("ngx_http_lua_module.so")
-        .exists()
-        .then_some(folder)
+    let lua = folder.join("ngx_http_lua_module.so");
+    lua.exists().then_some(folder)
 }
 
 /// Sends something to a server and returns what it answers until it closes.
@@ -90,153 +155,145 @@ fn answer(port: u16, question: &str) -> String {
     text
 }
 
-/// Makes Tollgate keep its counters in a Redis; even a busy machine stays within the timeout.
-pub fn in_redis(port: u16) -> String {
-    format!("url = 'redis://127.0.0.1:{port}'\n timeout = '1s'")
+/// What starts gateways, with the origin of all.
+pub struct Servers {
+    folder: tempfile::TempDir,
+    builds: Vec<Build>,
+    next_port: Cell<u16>,
+    pub origin: u16,
+    _origin: Process,
 }
 
-/// Counts the decisions that a Tollgate made without its store so far.
-pub fn unanswered(port: u16) -> u64 {
-    let question = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let text = answer(port + ADMIN, question);
-    let counts: Vec<u64> = text
-        .lines()
-        .filter(|line| line.starts_with("tollgate_decisions_total"))
-        .filter(|line| line.contains("outcome=\"unanswered\""))
-        .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
-        .collect();
-    assert!(!counts.is_empty(), "the metrics count decisions");
-    counts.into_iter().sum()
+impl Servers {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for configurations");
+        let process = servers::nginx(folder.path(), "origin", 1, &confs::origin(PORT));
+        await_port(PORT);
+        Self {
+            folder,
+            builds: builds(),
+            next_port: Cell::new(PORT + 1),
+            origin: PORT,
+            _origin: process,
+        }
+    }
+
+    pub fn builds(&self) -> &[Build] {
+        &self.builds
+    }
+
+    /// Starts gateways of each kind: a peer, or every build of Tollgate.
+    pub fn start(&self, kinds: &[Kind]) -> Vec<Gateway> {
+        let mut gateways = Vec::new();
+        for &kind in kinds {
+            if kind.is_tollgate() {
+                let builds = (0..self.builds.len()).map(|build| self.tollgate(kind, build));
+                gateways.extend(builds);
+            } else {
+                gateways.push(self.peer(kind));
+            }
+        }
+        gateways
+    }
+
+    fn port(&self) -> u16 {
+        self.next_port.replace(self.next_port.get() + 1)
+    }
+
+    fn peer(&self, kind: Kind) -> Gateway {
+        let (folder, origin, port) = (self.folder.path(), self.origin, self.port());
+        let name = port.to_string();
+        let nginx = |conf: String| servers::nginx(folder, &name, 0, &conf);
+        let mut redis = None;
+        let process = match kind {
+            Kind::NginxLogged => nginx(confs::nginx_logged(port, origin, "")),
+            Kind::NginxLogBuffered => {
+                nginx(confs::nginx_logged(port, origin, "buffer=64k flush=1s"))
+            }
+            Kind::NginxLua => {
+                let started = redis.insert(Redis::start(self.port()));
+                self.write_lua(started.port);
+                let modules = lua_modules().expect("what is needed was looked for");
+                let modules = modules.display().to_string();
+                nginx(confs::nginx_lua(port, origin, &modules))
+            }
+            Kind::Haproxy => servers::haproxy(folder, &name, &confs::haproxy(port, origin)),
+            Kind::Pingora => pingora(port, origin),
+            Kind::Nginx => nginx(confs::nginx(port, origin)),
+            _ => unreachable!("Tollgates have builds"),
+        };
+        await_port(port);
+        let is_logged = matches!(kind, Kind::NginxLogged | Kind::NginxLogBuffered);
+        Gateway {
+            kind,
+            name: kind.name().to_owned(),
+            build: None,
+            port,
+            process,
+            redis,
+            log: is_logged.then(|| folder.join(format!("{name}.access"))),
+            admin: 0,
+        }
+    }
+
+    /// Writes what nginx runs as Lua.
+    fn write_lua(&self, redis: u16) {
+        let folder = self.folder.path();
+        let limiter = include_str!("limiter.lua")
+            .replace("FOLDER", &folder.display().to_string())
+            .replace("REDIS", &redis.to_string());
+        fs::write(folder.join("limiter.lua"), limiter).expect("the limiter");
+        fs::write(folder.join("window.lua"), include_str!("window.lua")).expect("its script");
+    }
+
+    fn tollgate(&self, kind: Kind, build: usize) -> Gateway {
+        let (folder, port, admin) = (self.folder.path(), self.port(), self.port());
+        let name = port.to_string();
+        let log = folder.join(format!("{name}.access"));
+        let is_logged = kind == Kind::ThreeQuotasLogged;
+        let is_in_redis = matches!(kind, Kind::RedisOneBucket | Kind::Redis);
+        let redis = is_in_redis.then(|| Redis::start(self.port()));
+        let conf = Tollgate {
+            port,
+            admin,
+            origin: self.origin,
+            log: if is_logged {
+                format!("file = '{}'", log.display())
+            } else {
+                "access = 'off'".to_owned()
+            },
+            // Even a busy machine stays within the timeout.
+            store: redis.as_ref().map_or(String::new(), |redis| {
+                format!("url = 'redis://127.0.0.1:{}'\n timeout = '1s'", redis.port)
+            }),
+            routes: match kind {
+                Kind::Unlimited => confs::unlimited(),
+                Kind::ThreeQuotasLogged => confs::three_quotas(),
+                Kind::RedisOneBucket => confs::limited("buckets = 1"),
+                Kind::FewRoutes => confs::routes(10, 2),
+                Kind::FewOfManyRoutes | Kind::ManyRoutes => confs::routes(10_000, 1_000),
+                _ => confs::limited(""),
+            },
+        };
+        let build_name = &self.builds[build].name;
+        let process = servers::tollgate(&self.builds[build].path, folder, &name, &conf.conf());
+        await_port(port);
+        Gateway {
+            kind,
+            name: format!("{build_name}, {}", kind.name()),
+            build: Some(build),
+            port,
+            process,
+            redis,
+            log: is_logged.then_some(log),
+            admin,
+        }
+    }
 }
 
-/// Starts Tollgate with these additions to `[store]` and to its two policies.
-///
-/// Its policies are closed: if its store does not answer, that is an error, and counted.
-pub fn tollgate(folder: &Path, name: &str, port: u16, store: &str, policy: &str) -> Process {
-    let conf = tollgate_conf(port, store, policy);
-    let process = servers::tollgate(env!("CARGO_BIN_EXE_tollgate"), folder, name, &conf);
-    await_port(port);
-    process
-}
-
-pub fn origin(folder: &Path) -> Process {
-    let process = nginx(folder, "origin", 1, &origin_conf());
-    await_port(ORIGIN);
-    process
-}
-
-pub fn nginx_alone(folder: &Path) -> Process {
-    nginx(folder, "nginx", 0, &nginx_conf())
-}
-
-pub fn nginx_lua(folder: &Path) -> Process {
-    let here = folder.display().to_string();
-    let limiter = include_str!("limiter.lua")
-        .replace("FOLDER", &here)
-        .replace("REDIS", &NGINX_REDIS.to_string());
-    fs::write(folder.join("limiter.lua"), limiter).expect("the limiter");
-    fs::write(folder.join("window.lua"), include_str!("window.lua")).expect("its script");
-    nginx(folder, "nginx-lua", 0, &nginx_lua_conf())
-}
-
-fn origin_conf() -> String {
-    let body = "x".repeat(100);
-    nginx_frame(
-        "",
-        &format!(
-            "server {{ listen 127.0.0.1:{ORIGIN} backlog=4096; location / {{ return 200 '{body}'; }} }}"
-        ),
-    )
-}
-
-fn nginx_conf() -> String {
-    nginx_frame(
-        "",
-        &format!(
-            "limit_req_zone $binary_remote_addr zone=open:10m rate=1000000r/s;
-             limit_req_zone $binary_remote_addr zone=shut:10m rate=1r/m;
-             limit_req_status 429;
-             {}",
-            nginx_proxy(
-                NGINX,
-                "limit_req zone=open burst=1000000 nodelay;",
-                "limit_req zone=shut;"
-            )
-        ),
-    )
-}
-
-fn nginx_lua_conf() -> String {
-    let modules = lua_module().expect("what is needed was looked for");
-    let modules = modules.display();
-    nginx_frame(
-        &format!(
-            "load_module {modules}/ndk_http_module.so; load_module {modules}/ngx_http_lua_module.so;"
-        ),
-        &format!(
-            "lua_package_path 'FOLDER/?.lua;/usr/share/lua/5.1/?.lua;;';
-             init_by_lua_block {{ limiter = require 'limiter' }}
-             {}",
-            nginx_proxy(
-                NGINX_LUA,
-                "access_by_lua_block { limiter.check('open', 1000000000, 60) }",
-                "access_by_lua_block { limiter.check('shut', 1, 3600) }"
-            )
-        ),
-    )
-}
-
-/// A server with a quota that is never used up and one that always is.
-fn nginx_proxy(port: u16, open: &str, shut: &str) -> String {
-    format!(
-        "upstream origin {{ server 127.0.0.1:{ORIGIN}; keepalive 256; keepalive_requests 1000000000; }}
-         server {{
-             listen 127.0.0.1:{port} backlog=4096;
-             proxy_http_version 1.1;
-             proxy_set_header Connection '';
-             proxy_set_header Host $host;
-             proxy_set_header X-Forwarded-For $remote_addr;
-             proxy_set_header X-Forwarded-Proto $scheme;
-             location /open {{ {open} proxy_pass http://origin; }}
-             location /shut {{ {shut} proxy_pass http://origin; }}
-         }}"
-    )
-}
-
-fn nginx_frame(modules: &str, http: &str) -> String {
-    servers::nginx_frame(modules, 4096, http)
-}
-
-fn tollgate_conf(port: u16, store: &str, policy: &str) -> String {
-    let admin = port + ADMIN;
-    format!(
-        "workers = 1
-         [listeners.public]
-         address = '127.0.0.1:{port}'
-         [admin]
-         address = '127.0.0.1:{admin}'
-         [log]
-         access = 'off'
-         [store]
-         {store}
-         [upstreams.origin]
-         endpoints = ['http://127.0.0.1:{ORIGIN}']
-         [policies.open]
-         quota = '1000000000 per minute'
-         on_store_failure = 'closed'
-         {policy}
-         [policies.shut]
-         quota = '1 per hour'
-         on_store_failure = 'closed'
-         {policy}
-         [[routes]]
-         path = '/open'
-         upstream = 'origin'
-         policies = ['open']
-         [[routes]]
-         path = '/shut'
-         upstream = 'origin'
-         policies = ['shut']
-         "
-    )
+fn pingora(port: u16, origin: u16) -> Process {
+    let program = Path::new(PINGORA).join("release/tollgate-bench-pingora");
+    let mut command = pinned(0, &program.display().to_string());
+    command.args([port, origin].map(|port| format!("127.0.0.1:{port}")));
+    alone(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }

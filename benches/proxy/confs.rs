@@ -1,0 +1,209 @@
+//! The configurations of the servers.
+//!
+//! The peers' are what somebody who knows them would write for this work: one worker or thread,
+//! connections kept on both sides, the same fields told to the origin, nothing logged unless the log
+//! is what is measured.
+
+use std::fmt::Write as _;
+
+use super::support::servers::nginx_frame;
+
+/// How many clients' connections a peer takes.
+const CONNECTIONS_MAX: u32 = 4096;
+/// Never used up.
+const QUOTA: &str = "1000000000 per minute";
+
+pub fn origin(port: u16) -> String {
+    let body = "x".repeat(100);
+    let http = format!(
+        "server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 '{body}'; }} }}"
+    );
+    nginx_frame("", CONNECTIONS_MAX, &http)
+}
+
+/// nginx with a quota that is never used up, and one that always is.
+pub fn nginx(port: u16, origin: u16) -> String {
+    let open = "limit_req zone=open burst=1000000 nodelay;";
+    let server = nginx_server(port, origin, "", open, "limit_req zone=shut;");
+    let http = format!(
+        "limit_req_zone $binary_remote_addr zone=open:10m rate=1000000r/s;
+         limit_req_zone $binary_remote_addr zone=shut:10m rate=1r/m;
+         limit_req_status 429;
+         {server}"
+    );
+    nginx_frame("", CONNECTIONS_MAX, &http)
+}
+
+/// nginx with an access log and two quotas; `buffer` is how it keeps lines before it writes them.
+pub fn nginx_logged(port: u16, origin: u16, buffer: &str) -> String {
+    let log = format!("access_log FOLDER/NAME.access combined {buffer};");
+    let open =
+        "limit_req zone=second burst=1000000 nodelay; limit_req zone=minute burst=1000000 nodelay;";
+    let server = nginx_server(port, origin, &log, open, "return 404;");
+    let http = format!(
+        "limit_req_zone $binary_remote_addr zone=second:10m rate=1000000r/s;
+         limit_req_zone $binary_remote_addr zone=minute:10m rate=50000000r/m;
+         limit_req_status 429;
+         {server}"
+    );
+    nginx_frame("", CONNECTIONS_MAX, &http)
+}
+
+/// nginx whose counters are in Redis (`limiter.lua`, `window.lua`).
+pub fn nginx_lua(port: u16, origin: u16, modules: &str) -> String {
+    let open = "access_by_lua_block { limiter.check('open', 1000000000, 60) }";
+    let shut = "access_by_lua_block { limiter.check('shut', 1, 3600) }";
+    let server = nginx_server(port, origin, "", open, shut);
+    let http = format!(
+        "lua_package_path 'FOLDER/?.lua;/usr/share/lua/5.1/?.lua;;';
+         init_by_lua_block {{ limiter = require 'limiter' }}
+         {server}"
+    );
+    let modules = format!(
+        "load_module {modules}/ndk_http_module.so; load_module {modules}/ngx_http_lua_module.so;"
+    );
+    nginx_frame(&modules, CONNECTIONS_MAX, &http)
+}
+
+fn nginx_server(port: u16, origin: u16, log: &str, open: &str, shut: &str) -> String {
+    format!(
+        "upstream origin {{ server 127.0.0.1:{origin}; keepalive 256; keepalive_requests 1000000000; }}
+         server {{
+             listen 127.0.0.1:{port} backlog=4096;
+             {log}
+             proxy_http_version 1.1;
+             proxy_set_header Connection '';
+             proxy_set_header Host $host;
+             proxy_set_header X-Forwarded-For $remote_addr;
+             proxy_set_header X-Forwarded-Proto $scheme;
+             location /open {{ {open} proxy_pass http://origin; }}
+             location /shut {{ {shut} proxy_pass http://origin; }}
+         }}"
+    )
+}
+
+/// HAProxy with the same two quotas in stick tables.
+pub fn haproxy(port: u16, origin: u16) -> String {
+    format!(
+        "global
+             nbthread 1
+             maxconn {CONNECTIONS_MAX}
+         defaults
+             mode http
+             timeout connect 5s
+             timeout client 60s
+             timeout server 60s
+         frontend public
+             bind 127.0.0.1:{port} backlog 4096
+             acl shut path /shut
+             http-request track-sc0 src table shut if shut
+             http-request track-sc0 src table open if !shut
+             http-request deny deny_status 429 if shut {{ sc_http_req_rate(0) gt 1 }}
+             http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}
+             http-request set-header X-Forwarded-Proto http
+             option forwardfor
+             default_backend origin
+         backend open
+             stick-table type ip size 100k expire 60s store http_req_rate(60s)
+         backend shut
+             stick-table type ip size 100k expire 1h store http_req_rate(1h)
+         backend origin
+             http-reuse always
+             server origin 127.0.0.1:{origin}\n"
+    )
+}
+
+/// What differs between the Tollgates.
+#[derive(Default)]
+pub struct Tollgate {
+    pub port: u16,
+    pub admin: u16,
+    pub origin: u16,
+    /// Lines of `[log]`.
+    pub log: String,
+    /// Lines of `[store]`.
+    pub store: String,
+    /// The policies and the routes.
+    pub routes: String,
+}
+
+impl Tollgate {
+    pub fn conf(&self) -> String {
+        let Self {
+            port,
+            admin,
+            origin,
+            log,
+            store,
+            routes,
+        } = self;
+        format!(
+            "workers = 1
+             [listeners.public]
+             address = '127.0.0.1:{port}'
+             [admin]
+             address = '127.0.0.1:{admin}'
+             [log]
+             {log}
+             [store]
+             {store}
+             [upstreams.origin]
+             endpoints = ['http://127.0.0.1:{origin}']
+             {routes}"
+        )
+    }
+}
+
+/// A quota that is never used up, and one that always is.
+///
+/// Its policies are closed: if their store does not answer, that is an error, and counted.
+pub fn limited(policy: &str) -> String {
+    [("open", QUOTA), ("shut", "1 per hour")]
+        .map(|(name, quota)| {
+            format!(
+                "[policies.{name}]
+                 quota = '{quota}'
+                 on_store_failure = 'closed'
+                 {policy}
+                 [[routes]]
+                 path = '/{name}'
+                 upstream = 'origin'
+                 policies = ['{name}']\n"
+            )
+        })
+        .concat()
+}
+
+pub fn unlimited() -> String {
+    "[[routes]]\n path = '/open'\n upstream = 'origin'\n".to_owned()
+}
+
+/// Two policies, with three quotas in all.
+pub fn three_quotas() -> String {
+    format!(
+        "[policies.short]
+         quota = ['{QUOTA}', '100000000000 per hour']
+         [policies.long]
+         quota = '1000000000000 per day'
+         [[routes]]
+         path = '/open'
+         upstream = 'origin'
+         policies = ['short', 'long']\n"
+    )
+}
+
+/// This many routes, which share this many policies.
+pub fn routes(routes: usize, policies: usize) -> String {
+    let mut text = String::new();
+    for policy in 0..policies {
+        let _ = writeln!(text, "[policies.p{policy}]\n quota = '{QUOTA}'");
+    }
+    for route in 0..routes {
+        let policy = route % policies;
+        let _ = writeln!(
+            text,
+            "[[routes]]\n path = '/r{route}'\n upstream = 'origin'\n policies = ['p{policy}']"
+        );
+    }
+    text
+}
