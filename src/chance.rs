@@ -16,14 +16,27 @@ pub(crate) fn below(bound: u64) -> u64 {
 
 /// Draws 128 bits, as hex digits.
 pub(crate) fn hex_digits() -> [u8; 32] {
-    let halves = [draw(), draw()];
-    std::array::from_fn(|at| {
-        let digit = halves[at / 16] >> (60 - at % 16 * 4) & 0xf;
-        b"0123456789abcdef"[digit as usize]
-    })
+    let mut digits = [0; 32];
+    let drawn = [draw().to_le_bytes(), draw().to_le_bytes()];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(drawn.as_flattened()) {
+        pair.copy_from_slice(&HEX[usize::from(*byte)]);
+    }
+    digits
 }
 
 /// Draws 64 bits. It makes no system call, and nobody can tell the next draw from earlier ones.
 fn draw() -> u64 {
     RandomState::new().build_hasher().finish()
 }
+
+/// The two hex digits of each byte.
+static HEX: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < pairs.len() {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 0xf]];
+        byte += 1;
+    }
+    pairs
+};

@@ -65,13 +65,15 @@ pub fn host<'r>(
     if lines.next().is_some() {
         return Err(BadHost::Several);
     }
-    let field = field.map(|field| read(field.as_bytes())).transpose()?;
+    // No host has bytes that are not visible ASCII.
+    let field = field.map(|field| read(field.to_str().map_err(|_| BadHost::Name)?));
+    let field = field.transpose()?;
     let authority = target.authority();
     if authority.is_some() && target.scheme().is_none() && version <= Version::HTTP_11 {
         return Err(BadHost::AuthorityAlone);
     }
     let authority = authority
-        .map(|authority| read(authority.as_str().as_bytes()))
+        .map(|authority| read(authority.as_str()))
         .transpose()?;
     match (authority, field) {
         (Some(authority), Some(field)) if version > Version::HTTP_11 && authority != field => {
@@ -85,8 +87,7 @@ pub fn host<'r>(
 }
 
 /// Reads `host [ ":" port ]`.
-fn read(text: &[u8]) -> Result<Cow<'_, str>, BadHost> {
-    let text = str::from_utf8(text).map_err(|_| BadHost::Name)?;
+fn read(text: &str) -> Result<Cow<'_, str>, BadHost> {
     let name_end = match text.strip_prefix('[') {
         Some(rest) => rest.find(']').ok_or(BadHost::Name)? + "[]".len(),
         // A host is a few bytes: a loop beats the set-up of a searcher.
@@ -97,11 +98,11 @@ fn read(text: &[u8]) -> Result<Cow<'_, str>, BadHost> {
     let name = canonical_host(name).map_err(|bad| if has_user() { BadHost::User } else { bad })?;
     match port.strip_prefix(':') {
         None if port.is_empty() => Ok(name),
-        _ if has_user() => Err(BadHost::User),
-        None => Err(BadHost::Name),
         // RFC 3986 section 3.2.3 lets the number be empty.
         Some("") => Ok(name),
         Some(number) if is_port(number) => Ok(name),
+        _ if has_user() => Err(BadHost::User),
+        None => Err(BadHost::Name),
         Some(_) => Err(BadHost::Port),
     }
 }
