@@ -14,11 +14,12 @@ use std::cell::RefCell;
 pub use decided::{Admission, Decided, LimitInfo, PolicyDecision, tightest};
 pub use settle::Answer;
 
+use self::plan::Planned;
 use crate::clock::Micros;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
 use crate::snapshot::{Route, Snapshot};
-use crate::store::{self, Session};
+use crate::store::{Deciding, Outcome, Session};
 
 /// What decisions are made with.
 #[derive(Clone, Copy, Debug)]
@@ -50,19 +51,29 @@ impl Limiter<'_> {
                 return refused;
             }
         };
-        match self.store.decide(&planned.checks).await {
-            store::Outcome::Unavailable { retry } => {
-                planned.note_unanswered(decided);
+        match self.store.begin(&planned.checks) {
+            Deciding::Done(outcome) => planned.admission(outcome, decided),
+            Deciding::Asked(asked) => planned.admission(asked.await, decided),
+        }
+    }
+}
+
+impl Planned<'_> {
+    /// Notes what came of the plan, and says what that means for the request.
+    fn admission(&self, outcome: Outcome, decided: &mut Decided) -> Admission {
+        match outcome {
+            Outcome::Unavailable { retry } => {
+                self.note_unanswered(decided);
                 Admission::Unavailable { retry }
             }
-            store::Outcome::Decided {
+            Outcome::Decided {
                 // Not moved: it is large.
                 ref verdict,
                 charge,
                 is_degraded,
             } => {
                 decided.is_degraded |= is_degraded;
-                planned.note(verdict, is_degraded, decided);
+                self.note(verdict, is_degraded, decided);
                 if !verdict.admit {
                     return Admission::Refused {
                         retry: verdict.retry,

@@ -25,6 +25,7 @@ pub use outcome::Outcome;
 pub use series::{Role, Series, Shape};
 pub use settings::Settings;
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -55,16 +56,35 @@ pub enum Session {
     Redis(Rc<GuardedSession>),
 }
 
-/// Futures that ask Redis are boxed, so that requests to the memory store need no room for them.
+/// A plan that is being decided.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and boxing an outcome would allocate per request"
+)]
+pub enum Deciding<'p> {
+    /// It is decided, and nobody had to be asked.
+    Done(Outcome),
+    /// Redis is asked. Boxed, so that requests to the memory store need no room for it.
+    Asked(Pin<Box<dyn Future<Output = Outcome> + 'p>>),
+}
+
 impl Session {
     /// Decides a plan, all or nothing.
     pub async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
+        match self.begin(plan) {
+            Deciding::Done(outcome) => outcome,
+            Deciding::Asked(asked) => asked.await,
+        }
+    }
+
+    /// As [`decide`](Self::decide), and does not wait if nobody has to be asked.
+    pub fn begin<'p>(&'p self, plan: &'p [Check<'p>]) -> Deciding<'p> {
         match self {
-            Self::Memory(memory) => memory.decide(plan),
+            Self::Memory(memory) => Deciding::Done(memory.decide(plan)),
             Self::Redis(session) => match session.recall(plan) {
-                Recalled::Refused(verdict) => Outcome::refused(verdict),
-                Recalled::Due => Box::pin(session.decide_due(plan)).await,
-                Recalled::Nothing => Box::pin(session.decide(plan)).await,
+                Recalled::Refused(verdict) => Deciding::Done(Outcome::refused(verdict)),
+                Recalled::Due => Deciding::Asked(Box::pin(session.decide_due(plan))),
+                Recalled::Nothing => Deciding::Asked(Box::pin(session.decide(plan))),
             },
         }
     }
