@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::ParserConfig;
@@ -106,9 +106,7 @@ impl HeadReader {
         method: &Method,
         headers: &mut HeaderMap,
     ) -> Result<Option<ResponseHead>, BadHead> {
-        while let Some(head) = self.section.take(bytes, HEAD_BYTES_MAX)? {
-            let head_bytes = head.len();
-            let (response, stated) = parse(&head, headers)?;
+        while let Some((response, stated, head_bytes)) = self.take(bytes, headers)? {
             match response.status() {
                 StatusCode::SWITCHING_PROTOCOLS => return self.switch(response, &stated).map(Some),
                 status if status.is_informational() => {
@@ -127,6 +125,26 @@ impl HeadReader {
             .zip(BEGINNING)
             .all(|(byte, expected)| byte == expected);
         is_http.then_some(None).ok_or(BadHead::Malformed)
+    }
+
+    /// Takes a head, interim or not; none if it is not whole.
+    fn take(
+        &mut self,
+        bytes: &mut Bytes,
+        headers: &mut HeaderMap,
+    ) -> Result<Option<(Response<()>, Stated, usize)>, BadHead> {
+        // Most heads come in one piece, and the parser finds their end by itself. A bad one is refused when
+        // it is whole, however it comes.
+        if self.section.partial().is_empty()
+            && let Ok(Some((response, stated, end))) = parse(bytes, headers)
+        {
+            bytes.advance(end);
+            return Ok(Some((response, stated, end)));
+        }
+        match self.section.take(bytes, HEAD_BYTES_MAX)? {
+            Some(head) => parse(&head, headers)?.ok_or(BadHead::Malformed).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Takes a 101 that names the protocol that was asked for. What follows it is no HTTP.
@@ -151,15 +169,40 @@ impl HeadReader {
     }
 }
 
-/// Reads a whole head, into the room of `headers`.
-fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<(Response<()>, Stated), BadHead> {
+/// Reads the head that `bytes` begin with, into the room of `headers`, and says where it ends; none if it
+/// is not whole.
+fn parse(
+    bytes: &Bytes,
+    headers: &mut HeaderMap,
+) -> Result<Option<(Response<()>, Stated, usize)>, BadHead> {
+    if !bytes.starts_with(BEGINNING) {
+        return Ok(None);
+    }
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut []);
     let config = ParserConfig::default();
-    match config.parse_response_with_uninit_headers(&mut parsed, head, &mut fields) {
-        Ok(httparse::Status::Complete(_)) => {}
+    let end = match config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut fields) {
+        Ok(httparse::Status::Complete(end)) => end,
+        Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooLarge),
-        Ok(httparse::Status::Partial) | Err(_) => return Err(BadHead::Malformed),
+        Err(_) => return Err(BadHead::Malformed),
+    };
+    if end > HEAD_BYTES_MAX {
+        return Err(BadHead::TooLarge);
+    }
+    let head = &bytes[..end];
+    // Where each line but the first begins, the empty one too. The parser takes a line feed alone for the
+    // end of a line.
+    let names = parsed
+        .headers
+        .iter()
+        .map(|field| field.name.as_ptr().addr());
+    let lines = names.map(|at| at - head.as_ptr().addr()).chain([end - 2]);
+    if !lines
+        .chain([end])
+        .all(|line| head[..line].ends_with(b"\r\n"))
+    {
+        return Err(BadHead::Malformed);
     }
     let mut response = Response::new(());
     let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
@@ -178,7 +221,7 @@ fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<(Response<()>, Stated)
     let mut stated = Stated::default();
     for field in parsed.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes());
-        let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value));
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
         let (Ok(name), Ok(value)) = (name, value) else {
             return Err(BadHead::Malformed);
         };
@@ -189,7 +232,7 @@ fn parse(head: &Bytes, headers: &mut HeaderMap) -> Result<(Response<()>, Stated)
     }
     hop_by_hop::remove_named(headers, &stated.options);
     *response.headers_mut() = std::mem::take(headers);
-    Ok((response, stated))
+    Ok(Some((response, stated, end)))
 }
 
 impl Stated {
@@ -227,8 +270,10 @@ impl Stated {
             response.headers_mut().remove(CONTENT_LENGTH);
             is_followed = !matches!(stated, BodyFraming::UntilClose | BodyFraming::Length(0));
         }
-        let says_close =
-            hop_by_hop::names(&self.options).any(|it| it.eq_ignore_ascii_case("close"));
+        let says_close = match &self.options[..] {
+            [only] if only == "keep-alive" => false,
+            options => hop_by_hop::names(options).any(|it| it.eq_ignore_ascii_case("close")),
+        };
         *response.version_mut() = Version::HTTP_11;
         Ok(ResponseHead {
             is_last: version != Version::HTTP_11
@@ -261,10 +306,12 @@ fn is_chunked(coding: &HeaderValue) -> bool {
 
 /// Reads a length: digits alone, without sign or list.
 pub(in crate::proxy::upstream) fn parse_length(length: &HeaderValue) -> Result<u64, BadHead> {
-    let digits = length.as_bytes();
-    let length = str::from_utf8(digits).ok().and_then(|it| it.parse().ok());
-    let is_digits = digits.iter().all(u8::is_ascii_digit);
-    length.filter(|_| is_digits).ok_or(BadHead::Framing)
+    let add = |length: u64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'));
+        length.checked_mul(10)?.checked_add(digit?)
+    };
+    let digits = Some(length.as_bytes()).filter(|digits| !digits.is_empty());
+    (digits.and_then(|digits| digits.iter().try_fold(0, add))).ok_or(BadHead::Framing)
 }
 
 impl From<BadSection> for BadHead {
