@@ -124,7 +124,7 @@ impl Body for ResponseBody {
                     let Some(exchange) = &body.exchange else {
                         return Poll::Pending;
                     };
-                    ready!(exchange.request().poll_leaves_body(cx));
+                    ready!(exchange.request().poll_gone(cx));
                     Some(Err(RequestBodyError::Aborted.into()))
                 }
             },

@@ -1,8 +1,5 @@
 //! Phase 5 of the journey: the upstream answers, or it is noted why it does not.
 
-use std::future::{Future, poll_fn};
-use std::task::Poll;
-
 use http::header::UPGRADE;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, Uri};
@@ -102,13 +99,8 @@ impl Journey<'_> {
         };
         let attempts = &self.exchange.attempts;
         let sent = upstream::send(&worker.pools, upstream, request, &terms, meter, attempts);
-        let (mut sent, client) = (Box::pin(sent), self.exchange.request());
-        let response = poll_fn(|cx| match sent.as_mut().poll(cx) {
-            Poll::Ready(response) => Poll::Ready(Some(response)),
-            Poll::Pending => client.poll_gone(cx).map(|()| None),
-        });
-        let response = response.await;
-        drop(sent);
+        let client = self.exchange.request();
+        let response = client.unless_gone(Box::pin(sent)).await;
         match response {
             Some(Ok(response)) => {
                 if response.status().is_success() && self.is_tunnel() {

@@ -4,6 +4,7 @@
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -270,9 +271,12 @@ impl Journey<'_> {
             ..
         } = self;
         exchange.record.identified(route, facts);
+        let (request, limiter) = (exchange.request().clone(), self.limiter);
         let decided = &mut exchange.decided;
-        let admission = (self.limiter).decide(route, facts, &client.partition, decided);
-        let admission = admission.await;
+        let admission = {
+            let deciding = pin!(limiter.decide(route, facts, &client.partition, decided));
+            request.unless_gone(deciding).await.ok_or(Stop::Gone)?
+        };
         tracing::debug!(route = &*route.name, ?admission, "a request is decided");
         let wait = match admission {
             Admission::Admitted { wait: Micros(0) } => return Ok(()),

@@ -80,7 +80,8 @@ where
         let io = Http1Io::new(io, Rc::clone(&state), may_be_http2);
         let mut serving = http1::Builder::new()
             .header_read_timeout(None)
-            .half_close(false)
+            // So it does not look for the end while a request is worked on: `watch` sees it then.
+            .half_close(true)
             .max_header_size(listener.max_header_bytes)
             .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
             .serve_connection(

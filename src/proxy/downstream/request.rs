@@ -128,19 +128,20 @@ impl RequestState {
         poll_fn(|cx| self.poll_gone(cx)).await;
     }
 
+    /// Waits for `future`, or until the client leaves: then there is no output.
+    pub(crate) async fn unless_gone<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
+        poll_fn(|cx| match Pin::new(&mut future).poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => self.poll_gone(cx).map(|()| None),
+        })
+        .await
+    }
+
     /// Polls whether the client has left. The task that reads may call it too. If a stream of HTTP/2
     /// is reset, the task that answers it ends without being asked.
     pub(crate) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Http1(state) => state.poll_gone(cx),
-            Self::Http2(_) => Poll::Pending,
-        }
-    }
-
-    /// Polls whether the client has left before it sent its whole body.
-    pub(crate) fn poll_leaves_body(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self {
-            Self::Http1(state) => state.poll_leaves_body(cx),
             Self::Http2(_) => Poll::Pending,
         }
     }

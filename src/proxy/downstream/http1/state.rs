@@ -21,9 +21,6 @@ pub(crate) struct Http1State {
     pub(in crate::proxy::downstream) socket: Rc<Socket>,
     timeouts: Timeouts,
     awaited: Cell<Awaited>,
-    /// Whether hyper wanted more after the latest bytes, and there was nothing. Between a head and
-    /// the end of its answer, hyper wants more only after it has used up what it has.
-    is_more_wanted: Cell<bool>,
     /// Whether the client may still be sending when its connection closes.
     is_more_expected: Cell<bool>,
     /// Whether the head of the current request's answer is out.
@@ -40,7 +37,6 @@ impl Http1State {
             socket,
             timeouts: Timeouts::of(listener),
             awaited: Cell::new(Awaited::FirstByte),
-            is_more_wanted: Cell::new(true),
             is_more_expected: Cell::new(false),
             is_answered: Cell::new(false),
             switch: Rc::default(),
@@ -65,11 +61,10 @@ impl Http1State {
     /// Ends a request whose answer is complete. The next one is awaited, or the rest of it if some
     /// has come already.
     pub(crate) fn end(&self) {
-        let is_more_wanted = self.switch.take_is_last() || self.is_more_wanted.get();
-        self.awaited.set(if is_more_wanted {
-            Awaited::NextRequest
-        } else {
+        self.awaited.set(if self.switch.is_head_begun() {
             Awaited::Head
+        } else {
+            Awaited::NextRequest
         });
         self.taken();
         self.switch.close();
@@ -121,16 +116,6 @@ impl Http1State {
         self.socket.poll_gone(cx)
     }
 
-    /// Polls whether the client has left before it sent its whole body.
-    pub(crate) fn poll_leaves_body(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_more_expected() {
-            self.poll_gone(cx)
-        } else {
-            // hyper reads on, and notices by itself.
-            Poll::Pending
-        }
-    }
-
     /// Since when the connection has waited for a request of which no byte has come; none if it
     /// does not wait for one.
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
@@ -156,7 +141,6 @@ impl Http1State {
 
     /// Notes that bytes have arrived.
     pub(super) fn received(&self) {
-        self.is_more_wanted.set(false);
         // A head is due within `header_timeout` of its first byte, or of the accept. If a head
         // arrives whole, its deadline is never armed.
         match self.awaited.get() {
@@ -171,7 +155,6 @@ impl Http1State {
 
     /// Notes that more is wanted and there is none.
     pub(super) fn want_more(&self) {
-        self.is_more_wanted.set(true);
         if self.awaited.get() == Awaited::Head && !self.socket.read.is_armed() {
             self.socket.read.arm(self.timeouts.header);
         }

@@ -153,6 +153,14 @@ impl StrictReader {
         0
     }
 
+    /// Whether some of a head has come, and not all of it.
+    fn is_in_head(&self) -> bool {
+        match self.place {
+            Place::RequestLine => !self.line.is_empty(),
+            place => place == Place::Field,
+        }
+    }
+
     /// Follows lines up to the last of a head or of trailers, and returns the number of their
     /// bytes.
     fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
@@ -318,7 +326,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.switch.is_open(self.held.is_empty(), cx) {
+        if self.switch.is_open(cx) {
             return Poll::Pending;
         }
         let before = buf.filled().len();
@@ -341,6 +349,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
             self.held.splice(..0, rest);
             buf.set_filled(before + end);
         }
+        (self.switch).note_head(self.reader.is_in_head() || !self.held.is_empty());
         Poll::Ready(Ok(()))
     }
 }

@@ -21,8 +21,8 @@ pub(crate) struct Switch {
     begun: Cell<u64>,
     /// Whoever waits to read what follows it.
     reader: RefCell<Option<Waker>>,
-    /// Whether nothing is known to follow it.
-    is_last: Cell<bool>,
+    /// Whether some of a head has come that is not whole, or what is held back begins with one.
+    is_head_begun: Cell<bool>,
     tunnel: RefCell<Option<Tunnel>>,
 }
 
@@ -35,20 +35,23 @@ impl Switch {
         self.open.set(request);
     }
 
-    /// Whether one is unanswered; if so, whoever asks is woken when it is answered, and `is_last` says
-    /// that nothing is known to follow it.
-    pub(super) fn is_open(&self, is_last: bool, cx: &Context<'_>) -> bool {
+    /// Whether one is unanswered; if so, whoever asks is woken when it is answered.
+    pub(super) fn is_open(&self, cx: &Context<'_>) -> bool {
         let is_open = self.open.get() > 0;
         if is_open {
             self.reader.replace(Some(cx.waker().clone()));
-            self.is_last.set(is_last);
         }
         is_open
     }
 
-    /// Whether more was wanted behind one, and there was nothing; says so once.
-    pub(super) fn take_is_last(&self) -> bool {
-        self.is_last.take()
+    /// Notes whether a further head has begun.
+    pub(super) fn note_head(&self, is_begun: bool) {
+        self.is_head_begun.set(is_begun);
+    }
+
+    /// Whether a further head has begun.
+    pub(super) fn is_head_begun(&self) -> bool {
+        self.is_head_begun.get()
     }
 
     /// Whether one is unanswered.
