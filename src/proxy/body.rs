@@ -31,7 +31,7 @@ pub(crate) enum Content {
     /// A built-in answer's.
     Builtin(BuiltinBody<RequestBody>),
     /// An origin's.
-    Upstream(UpstreamBody),
+    Upstream(Box<UpstreamBody>),
     /// A connection to an origin, after a 101, until a tunnel takes it.
     Switched(Box<Switched>),
     /// What an origin sends through a tunnel over HTTP/2.
@@ -111,7 +111,7 @@ impl Body for ResponseBody {
                 .map(|frame| frame.map_err(|never| match never {})),
             Content::Builtin(body) => ready!(Pin::new(body).poll_frame(cx))
                 .map(|frame| frame.map_err(ResponseBodyError::Client)),
-            Content::Upstream(upstream) => match Pin::new(upstream).poll_frame(cx) {
+            Content::Upstream(upstream) => match Pin::new(&mut **upstream).poll_frame(cx) {
                 Poll::Ready(Some(Ok(mut frame))) => {
                     if let Some(trailers) = frame.trailers_mut() {
                         hop_by_hop::strip_answer_trailers(trailers);

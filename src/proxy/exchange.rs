@@ -17,8 +17,6 @@ use crate::snapshot::UpstreamFault;
 
 /// What lives as long as a request does; it travels in the answer's body.
 pub(crate) struct Exchange {
-    client: Rc<Client>,
-    live: Rc<InForce>,
     /// The attempts to have an upstream answer.
     pub(crate) attempts: Attempts,
     /// Whether the head of an answer is on its way.
@@ -43,8 +41,6 @@ impl Exchange {
     ) -> Box<Self> {
         // Made where it stays, because it is large.
         Box::new(Self {
-            client: Rc::clone(client),
-            live: Rc::clone(live),
             attempts: Attempts::default(),
             is_answered: false,
             request,
@@ -77,8 +73,8 @@ impl Exchange {
     fn settle(&mut self, answer: &Answer<'_>, reason: Option<Reason>) {
         self.is_answered = true;
         self.record.answered(answer.status, reason);
-        let store = &self.client.worker.store;
-        self.decided.settle(&self.live.snapshot, store, answer);
+        let (client, live) = (&self.record.client, &self.record.live);
+        (self.decided).settle(&live.snapshot, &client.worker.store, answer);
     }
 
     /// Returns the request on its connection.
@@ -90,7 +86,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.is_answered && !self.attempts.is_sent() {
-            self.decided.abandon(&self.client.worker.store);
+            self.decided.abandon(&self.record.client.worker.store);
         }
         let (decided, id) = (&self.decided, self.id.as_ref());
         self.record.finish(decided, &self.attempts, id);

@@ -2,36 +2,32 @@
 
 use http::header::UPGRADE;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 
 use super::body::Content;
 use super::downstream::body::{RequestBody, RequestBodyError};
 use super::forwarded::is_over_tls;
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
-use super::upstream::{self, ForwardError, Meter, Terms, UpstreamAnswer, UpstreamFailure, builtin};
+use super::upstream::{
+    self, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer, UpstreamFailure, builtin,
+};
 use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
-    /// Makes the request that the upstream sees from what is left of the client's.
-    fn outgoing(&mut self, route: &Route, head: &mut Parts, target: Uri) -> Request<RequestBody> {
+    /// Gives the request its last fields, and returns its body as the upstream sees it.
+    fn outgoing_body(&mut self, route: &Route, headers: &mut HeaderMap) -> RequestBody {
         // The operator has the last word, before what belongs to the connection.
-        route.request_headers.apply_to_request(&mut head.headers);
-        let body = if let Some(protocol) = &self.upgrade {
-            head.headers.insert(UPGRADE, protocol.clone());
+        route.request_headers.apply_to_request(headers);
+        if let Some(protocol) = &self.upgrade {
+            headers.insert(UPGRADE, protocol.clone());
             // What the client sends then is for the tunnel.
-            RequestBody::empty(self.exchange.request().clone())
-        } else {
-            let mut body = self.body.take().expect("the body is forwarded once");
-            body.keep_out(&self.live.snapshot.decisive_headers);
-            body
-        };
-        let mut request = Request::new(body);
-        *request.method_mut() = std::mem::take(&mut head.method);
-        *request.uri_mut() = target;
-        *request.headers_mut() = std::mem::take(&mut head.headers);
-        request
+            return RequestBody::empty(self.exchange.request().clone());
+        }
+        let mut body = self.body.take().expect("the body is forwarded once");
+        body.keep_out(&self.live.snapshot.decisive_headers);
+        body
     }
 
     /// Reads the body of a request that the gateway answers itself.
@@ -67,8 +63,12 @@ impl Journey<'_> {
         let upstream = &self.live.snapshot.upstreams[route.upstream];
         match &upstream.kind {
             UpstreamKind::Echo => {
-                let mut request = self.outgoing(route, head, target::outgoing(target, path));
-                request.body_mut().ask_for();
+                let mut body = self.outgoing_body(route, &mut head.headers);
+                body.ask_for();
+                let mut request = Request::new(body);
+                *request.method_mut() = std::mem::take(&mut head.method);
+                *request.uri_mut() = target::outgoing(target, path);
+                *request.headers_mut() = std::mem::take(&mut head.headers);
                 return Ok(builtin::echo(request).map(Content::Builtin));
             }
             UpstreamKind::Status(status) => {
@@ -78,7 +78,8 @@ impl Journey<'_> {
             UpstreamKind::RedirectHttps => return self.redirect_https(head, target).await,
             UpstreamKind::Http(_) => {}
         }
-        let request = self.outgoing(route, head, target::outgoing(target, path));
+        let body = self.outgoing_body(route, &mut head.headers);
+        let common = self.common.take();
         let upstream = self.live.upstreams[route.upstream].as_ref();
         let upstream = upstream.expect("it has endpoints");
         let terms = Terms {
@@ -97,9 +98,15 @@ impl Journey<'_> {
             metrics: &self.live.handles.upstreams[route.upstream],
             worker: worker.index,
         };
-        let attempts = &self.exchange.attempts;
-        let sent = upstream::send(&worker.pools, upstream, request, &terms, meter, attempts);
-        let client = self.exchange.request();
+        let (attempts, client) = (&self.exchange.attempts, self.exchange.request());
+        let (method, headers) = (
+            std::mem::take(&mut head.method),
+            std::mem::take(&mut head.headers),
+        );
+        let mut request = Outgoing::new(method, target::outgoing(target, path), headers, body);
+        request.add(common);
+        let pools = &worker.pools;
+        let sent = upstream::send(pools, upstream, &mut request, &terms, meter, attempts);
         let response = client.unless_gone(Box::pin(sent)).await;
         match response {
             Some(Ok(response)) => {

@@ -5,10 +5,13 @@
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
+use super::upstream::CommonFields;
+use crate::request::cdn_loop::{self, CDN_LOOP};
 use crate::request::{AddressSource, hop_by_hop};
 
 /// Who sent a request, and how much of what it says of earlier hops is believed.
@@ -27,15 +30,33 @@ pub struct Sender<'a> {
 /// What origins were last told of an untrusted peer's requests, kept for its next request to the
 /// same host: every request on a kept-alive connection says the same.
 #[derive(Debug, Default)]
-pub struct LatestFields(Option<ForwardedFields>);
+pub struct LatestFields(Option<ToldFields>);
+
+#[derive(Debug)]
+struct ToldFields {
+    sender: (IpAddr, IpAddr),
+    host: Option<HeaderValue>,
+    fields: Rc<CommonFields>,
+}
 
 /// The fields that must be formatted.
-#[derive(Clone, Debug)]
 struct ForwardedFields {
-    sender: (IpAddr, IpAddr),
     host: Option<HeaderValue>,
     x_forwarded_for: HeaderValue,
     forwarded: HeaderValue,
+}
+
+/// Returns the four fields, and the first pass in CDN-Loop, for a request that has none of them; none
+/// if the peer is trusted, or says in CDN-Loop where the request has been.
+///
+/// `latest` is the connection's.
+pub fn common(
+    headers: &HeaderMap,
+    sender: &Sender<'_>,
+    latest: &mut LatestFields,
+) -> Option<Rc<CommonFields>> {
+    let is_told = sender.believed.is_some() || headers.contains_key(&CDN_LOOP);
+    (!is_told).then(|| latest.tell(headers, sender))
 }
 
 /// Sets the four fields.
@@ -44,21 +65,15 @@ struct ForwardedFields {
 /// ([`strip_untrusted`](crate::request::claims::strip_untrusted)). If it is trusted, the believed
 /// chain of addresses is continued, and scheme and host are kept if `X-Forwarded-For` is what is
 /// believed. The other chain, which may be the client's invention, is made anew. The host is read
-/// from the request's own Host field. `remembered` is the connection's.
-pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>, remembered: &mut LatestFields) {
+/// from the request's own Host field.
+pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
     // One growth instead of two.
     headers.reserve(FIELDS_ADDED);
-    let is_trusted = sender.believed.is_some();
     let ForwardedFields {
         host,
         x_forwarded_for,
         forwarded,
-        ..
-    } = if is_trusted {
-        tell(headers, sender)
-    } else {
-        remembered.tell(headers, sender)
-    };
+    } = tell(headers, sender);
     headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
     headers.insert(FORWARDED, forwarded);
     if !sender.is_believed(headers, &X_FORWARDED_PROTO) {
@@ -125,7 +140,6 @@ fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
     text.push(b";proto=");
     text.push(sender.scheme.as_bytes());
     ForwardedFields {
-        sender: (sender.peer, sender.client),
         host,
         x_forwarded_for,
         forwarded: text.take(),
@@ -133,20 +147,36 @@ fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
 }
 
 impl LatestFields {
-    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
-        let is_same = |told: &&ForwardedFields| {
-            told.sender == (sender.peer, sender.client) && told.host.as_ref() == headers.get(HOST)
-        };
-        let told = self.0.as_ref().filter(is_same).cloned();
-        told.unwrap_or_else(|| {
-            let told = tell(headers, sender);
-            // Copied, because the request's own value would keep alive the buffer that its head
-            // came in.
-            let host = told.host.as_ref().map(|host| {
-                HeaderValue::from_bytes(host.as_bytes()).expect("it was a field value before")
-            });
-            self.0.insert(ForwardedFields { host, ..told }).clone()
-        })
+    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> Rc<CommonFields> {
+        let addresses = (sender.peer, sender.client);
+        if let Some(told) = &self.0
+            && told.sender == addresses
+            && told.host.as_ref() == headers.get(HOST)
+        {
+            return Rc::clone(&told.fields);
+        }
+        let told = tell(headers, sender);
+        // Copied, because the request's own value would keep alive the buffer that its head came in.
+        let host = told.host.map(|host| {
+            HeaderValue::from_bytes(host.as_bytes()).expect("it was a field value before")
+        });
+        let mut fields = vec![
+            (X_FORWARDED_FOR.clone(), told.x_forwarded_for),
+            (FORWARDED, told.forwarded),
+            (
+                X_FORWARDED_PROTO.clone(),
+                HeaderValue::from_static(sender.scheme),
+            ),
+            (CDN_LOOP.clone(), cdn_loop::FIRST_PASS),
+        ];
+        fields.extend(host.clone().map(|host| (X_FORWARDED_HOST.clone(), host)));
+        let fields = Rc::new(CommonFields::new(fields));
+        self.0 = Some(ToldFields {
+            sender: addresses,
+            host,
+            fields: Rc::clone(&fields),
+        });
+        fields
     }
 }
 
@@ -241,109 +271,4 @@ static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-prot
 static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::request::hop_by_hop::tests::fields;
-
-    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));
-
-    fn annotated(lines: &[(&str, &str)], believed: Option<&AddressSource>) -> HeaderMap {
-        let mut headers = fields(lines);
-        let client = if believed.is_some() { CLIENT } else { PEER };
-        let sender = Sender {
-            peer: PEER,
-            client,
-            believed,
-            scheme: "http",
-        };
-        annotate(&mut headers, &sender, &mut LatestFields::default());
-        headers
-    }
-
-    /// The request's value is part of the buffer that its head came in, which is to be freed.
-    #[test]
-    fn what_is_remembered_of_a_request_is_a_copy() {
-        let mut headers = fields(&[("host", "shop.example")]);
-        let sender = Sender {
-            peer: PEER,
-            client: PEER,
-            believed: None,
-            scheme: "http",
-        };
-        let mut remembered = LatestFields::default();
-        let sent = headers[HOST].as_bytes().as_ptr();
-        annotate(&mut headers, &sender, &mut remembered);
-        let kept = remembered.0.and_then(|told| told.host).expect("a host");
-        assert_eq!(kept, "shop.example");
-        assert_ne!(kept.as_bytes().as_ptr(), sent);
-    }
-
-    #[test]
-    fn what_an_untrusted_peer_says_of_earlier_hops_is_replaced() {
-        let lie = [
-            ("host", "shop.example:80"),
-            ("x-forwarded-for", "1.1.1.1"),
-            ("x-forwarded-for", "2.2.2.2"),
-            ("x-forwarded-proto", "https"),
-            ("x-forwarded-host", "evil"),
-            ("forwarded", "for=1.1.1.1"),
-        ];
-        let truth = [
-            ("host", "shop.example:80"),
-            ("x-forwarded-for", "192.0.2.1"),
-            ("x-forwarded-proto", "http"),
-            ("x-forwarded-host", "shop.example:80"),
-            (
-                "forwarded",
-                r#"for=192.0.2.1;host="shop.example:80";proto=http"#,
-            ),
-        ];
-        assert_eq!(annotated(&lie, None), fields(&truth));
-    }
-
-    #[test]
-    fn believed_chain_of_a_trusted_peer_is_continued_and_the_other_made_anew() {
-        let said = [
-            ("x-forwarded-for", "203.0.113.9"),
-            ("x-forwarded-proto", "https"),
-            ("x-forwarded-host", "shop.example"),
-            ("forwarded", "for=6.6.6.6"),
-        ];
-        let passed = [
-            ("x-forwarded-for", "203.0.113.9, 192.0.2.1"),
-            ("x-forwarded-proto", "https"),
-            ("x-forwarded-host", "shop.example"),
-            ("forwarded", "for=203.0.113.9, for=192.0.2.1;proto=http"),
-        ];
-        let headers = annotated(&said, Some(&AddressSource::XForwardedFor));
-        assert_eq!(headers, fields(&passed));
-    }
-
-    #[test]
-    fn addresses_are_written_as_rfc_7239_wants_them() {
-        let write = |address: &str| {
-            let mut text = FieldText::default();
-            text.forwarded_for(address.parse().expect("an address"));
-            text.take()
-        };
-        assert_eq!(write("2001:db8::1"), r#"for="[2001:db8::1]""#);
-        assert_eq!(write("::ffff:192.0.2.1"), "for=192.0.2.1");
-    }
-
-    #[test]
-    fn what_is_remembered_is_for_the_same_host_only() {
-        let sender = Sender {
-            peer: PEER,
-            client: PEER,
-            believed: None,
-            scheme: "http",
-        };
-        let mut remembered = LatestFields::default();
-        for host in ["a.test", "a.test", "b.test", "a.test"] {
-            let mut headers = fields(&[("host", host)]);
-            annotate(&mut headers, &sender, &mut remembered);
-            assert_eq!(headers, annotated(&[("host", host)], None));
-        }
-    }
-}
+mod tests;

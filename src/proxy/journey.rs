@@ -3,7 +3,6 @@
 //! 1 route, 2 identify, 3 plan and 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
 
-use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,18 +20,18 @@ use super::client::Client;
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
-use super::forwarded::{self, Sender};
+use super::forwarded;
 use super::hold::{Held, hold};
 use super::refusal::{Afterwards, Dialect, Refusal};
-use super::request_id;
 use super::shared::Live;
-use super::{tiers, tunnel};
+use super::tunnel;
+use super::upstream::CommonFields;
 use crate::clock::Micros;
 use crate::limiter::{Admission, Limiter};
 use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
-use crate::request::{self, Facts, cdn_loop, claims, hop_by_hop, target, upgrade};
+use crate::request::{self, Facts, hop_by_hop, target, upgrade};
 use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot};
 
 /// The client left before it was answered; its connection ends without an answer.
@@ -61,6 +60,8 @@ pub(super) struct Journey<'r> {
     route: Option<usize>,
     /// The protocol that the client asks for and may have.
     pub(super) upgrade: Option<HeaderValue>,
+    /// What the origin is told of the client beside the request's own fields.
+    pub(super) common: Option<Rc<CommonFields>>,
 }
 
 /// Takes one request from its head to the head of its answer; the body follows by itself.
@@ -93,6 +94,7 @@ pub(crate) async fn run(
         exchange: &mut exchange,
         body: &mut body,
         route: None,
+        common: None,
         upgrade: may_switch
             .then(|| upgrade::asked(&head, has_body))
             .flatten(),
@@ -228,31 +230,9 @@ impl Journey<'_> {
         self.decide(route, &facts).await?;
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         route.reads.join_lines(&mut head.headers);
-        self.annotate_request(&mut head.headers, address);
+        self.annotate_request(route, &mut head.headers, address);
         self.tell_upstream(&mut head.headers);
         self.forward(route, head, &target, &forwarded, hash).await
-    }
-
-    /// Takes out what the peer may not say, and says what the gateway knows in its place; returns the
-    /// client's address.
-    fn believe(&mut self, headers: &mut HeaderMap) -> IpAddr {
-        let (peer, identity) = (self.client.peer, &self.listener.identity);
-        let id_name = self.live.snapshot.general.request_id.as_ref();
-        let is_trusted = request::is_trusted(peer, identity);
-        if !is_trusted {
-            claims::strip_untrusted(headers, &identity.source, id_name);
-        }
-        if let Some(certificate) = self.client.certificate() {
-            claims::set_client_cert(headers, &certificate.header);
-        }
-        let address = request::client_address(peer, headers, identity);
-        let record = &mut self.exchange.record;
-        record.sent_by(address);
-        record.traced(|| request_id::trace_id(headers));
-        if let Some(name) = id_name {
-            self.exchange.id = Some(request_id::settle(headers, name, is_trusted));
-        }
-        address
     }
 
     /// Returns what the request's token claims, if the route's policies ask for that and it verifies.
@@ -330,32 +310,6 @@ impl Journey<'_> {
             return Err(Refusal::body_too_large());
         }
         Ok(())
-    }
-
-    /// Tells the upstream whose request it is, and that it came through a gateway.
-    fn annotate_request(&self, headers: &mut HeaderMap, client: IpAddr) {
-        let mut remembered = self.client.forwarded.borrow_mut();
-        forwarded::annotate(headers, &self.sender(client), &mut remembered);
-        cdn_loop::add(headers);
-    }
-
-    /// Returns who sent the request, and how.
-    fn sender(&self, client: IpAddr) -> Sender<'_> {
-        let (peer, identity) = (self.client.peer, &self.listener.identity);
-        let is_tls = self.client.tls.is_some();
-        Sender {
-            peer,
-            client,
-            believed: request::is_trusted(peer, identity).then_some(&identity.source),
-            scheme: if is_tls { "https" } else { "http" },
-        }
-    }
-
-    /// Tells the upstream which overrides matched, and which quotas are used up.
-    fn tell_upstream(&self, headers: &mut HeaderMap) {
-        let mut buffer = self.client.worker.scratch.borrow_mut();
-        let (snapshot, decided) = (&self.live.snapshot, &self.exchange.decided);
-        tiers::tell_upstream(headers, snapshot, decided, &mut buffer);
     }
 }
 

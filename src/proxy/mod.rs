@@ -15,6 +15,7 @@ pub mod annotate;
 mod body;
 mod check;
 mod client;
+mod client_fields;
 mod exchange;
 mod forward;
 pub mod forwarded;

@@ -26,30 +26,35 @@ use crate::snapshot::{Route, Snapshot};
 
 /// One request and what became of it.
 pub(crate) struct Record {
-    client: Rc<Client>,
-    live: Rc<InForce>,
-    /// When its head had arrived; none if there is no access log.
-    began: Option<Timestamp>,
+    pub(super) client: Rc<Client>,
+    pub(super) live: Rc<InForce>,
     method: Method,
-    /// The target as the client sent it; its path is logged.
-    target: Uri,
-    /// The host asked for, if the access log wants it.
-    host: SmallVec<[u8; 32]>,
-    address: IpAddr,
-    /// Whose quota it was, in the form that may be shown; empty if there is no access log, or if
-    /// the client's address says it.
-    partition: SmallVec<[u8; 32]>,
-    /// The trace that the request is part of; empty if it is part of none.
-    trace_id: SmallVec<[u8; 32]>,
     /// Index of the route.
     route: Option<usize>,
     status: Option<StatusCode>,
     reason: Option<Reason>,
+    sent_bytes: u64,
+    /// What only the access log tells; none if there is none.
+    logged: Option<Box<Logged>>,
+}
+
+/// What only the access log tells of a request.
+struct Logged {
+    /// When its head had arrived.
+    began: Timestamp,
+    /// The target as the client sent it; its path is logged.
+    target: Uri,
+    /// The host asked for.
+    host: SmallVec<[u8; 32]>,
+    address: IpAddr,
+    /// Whose quota it was, in the form that may be shown; empty if the client's address says it.
+    partition: SmallVec<[u8; 32]>,
+    /// The trace that the request is part of; empty if it is part of none.
+    trace_id: SmallVec<[u8; 32]>,
     /// The endpoint that failed, and why; texts of the configuration and of this program.
     failure: Option<Box<UpstreamFailure>>,
     held_since: Option<Timestamp>,
     held_us: Option<u64>,
-    sent_bytes: u64,
 }
 
 impl Record {
@@ -61,43 +66,47 @@ impl Record {
         target: &Uri,
     ) -> Self {
         let is_logged = live.snapshot.log.access != AccessLog::Off;
-        Self {
-            began: is_logged.then(|| client.worker.shared.clock.now()),
-            method: method.clone(),
+        let logged = || Logged {
+            began: client.worker.shared.clock.now(),
             target: target.clone(),
-            address: client.peer,
-            client: Rc::clone(client),
-            live: Rc::clone(live),
             host: SmallVec::new(),
+            address: client.peer,
             partition: SmallVec::new(),
             trace_id: SmallVec::new(),
-            route: None,
-            status: None,
-            reason: None,
             failure: None,
             held_since: None,
             held_us: None,
+        };
+        Self {
+            method: method.clone(),
+            client: Rc::clone(client),
+            live: Rc::clone(live),
+            route: None,
+            status: None,
+            reason: None,
             sent_bytes: 0,
+            logged: is_logged.then(|| Box::new(logged())),
         }
     }
 
     /// Notes the host asked for.
     pub(crate) fn asked(&mut self, host: &str) {
-        if self.is_logged() {
-            self.host.extend_from_slice(host.as_bytes());
+        if let Some(logged) = &mut self.logged {
+            logged.host.extend_from_slice(host.as_bytes());
         }
     }
 
     /// Notes whose request it is.
     pub(crate) fn sent_by(&mut self, client: IpAddr) {
-        self.address = client;
+        if let Some(logged) = &mut self.logged {
+            logged.address = client;
+        }
     }
 
     /// Notes the trace that the request is part of, if it says which.
     pub(crate) fn traced<'t>(&mut self, trace_id: impl FnOnce() -> Option<&'t [u8]>) {
-        if self.is_logged() {
-            self.trace_id
-                .extend_from_slice(trace_id().unwrap_or_default());
+        if let Some(logged) = &mut self.logged {
+            (logged.trace_id).extend_from_slice(trace_id().unwrap_or_default());
         }
     }
 
@@ -108,11 +117,11 @@ impl Record {
 
     /// Notes whose quotas the request is to spend, in a form that may be shown.
     pub(crate) fn identified(&mut self, route: &Route, facts: &Facts<'_>) {
-        if !self.is_logged() {
+        let Some(logged) = &mut self.logged else {
             return;
-        }
+        };
         let (snapshot, key) = (&self.live.snapshot, &self.live.partition_key);
-        let mut text = Bytes(&mut self.partition);
+        let mut text = Bytes(&mut logged.partition);
         for applied in &route.policies {
             let policy = &snapshot.policies[applied.policy];
             let applies = policy.missing == Missing::Share || has_all(&policy.partition, facts);
@@ -127,25 +136,33 @@ impl Record {
 
     /// Notes that the request is held from now on.
     pub(crate) fn held(&mut self) {
-        self.held_since = Some(self.now());
+        let now = self.now();
+        if let Some(logged) = &mut self.logged {
+            logged.held_since = Some(now);
+        }
     }
 
     /// Notes that there was no place to hold the request.
     pub(crate) fn not_held(&mut self) {
-        self.held_since = None;
+        if let Some(logged) = &mut self.logged {
+            logged.held_since = None;
+        }
     }
 
     /// Notes that the request is held no longer, if it was.
     pub(crate) fn let_go(&mut self) {
-        if let Some(since) = self.held_since.take() {
-            self.held_us = Some(self.now().since(since).0);
+        let clock = &self.client.worker.shared.clock;
+        if let Some(logged) = &mut self.logged
+            && let Some(since) = logged.held_since.take()
+        {
+            logged.held_us = Some(clock.now().since(since).0);
         }
     }
 
     /// Notes which endpoint failed, and why.
     pub(crate) fn failed(&mut self, failure: UpstreamFailure) {
-        if self.is_logged() {
-            self.failure = Some(Box::new(failure));
+        if let Some(logged) = &mut self.logged {
+            logged.failure = Some(Box::new(failure));
         }
     }
 
@@ -192,18 +209,13 @@ impl Record {
                 .get_or_insert(self.client.worker.reason_to_end());
         }
         self.count(decided);
-        if let Some(began) = self.began {
-            self.log(began, decided, attempts, id);
+        if let Some(logged) = &self.logged {
+            self.log(logged, decided, attempts, id);
         }
     }
 
     fn now(&self) -> Timestamp {
         self.client.worker.shared.clock.now()
-    }
-
-    /// Whether the access log may have this request.
-    fn is_logged(&self) -> bool {
-        self.began.is_some()
     }
 
     fn count(&self, decided: &Decided) {
@@ -236,7 +248,7 @@ impl Record {
 
     fn log(
         &self,
-        began: Timestamp,
+        logged: &Logged,
         decided: &Decided,
         attempts: &Attempts,
         id: Option<&HeaderValue>,
@@ -253,21 +265,21 @@ impl Record {
         let names = snapshot.log.clients;
         let mut client = SmallVec::<[u8; 48]>::new();
         let text = &mut Bytes(&mut client);
-        write!(text, "{}", redacted_address(key, self.address, names))
+        write!(text, "{}", redacted_address(key, logged.address, names))
             .expect("memory takes every byte");
-        let failure = self.failure.as_deref();
+        let failure = logged.failure.as_deref();
         let (visited, broke_off) = (attempts.endpoint(), attempts.cause());
         let failed_at = failure.and_then(|failure| failure.endpoint.as_deref());
         let entry = AccessEntry {
-            at: began,
+            at: logged.began,
             listener: &snapshot.listeners[self.client.listener].name,
             client: &client,
-            partition: &self.partition,
+            partition: &logged.partition,
             method: self.method.as_str().as_bytes(),
-            host: &self.host,
+            host: &logged.host,
             // A path may name the client; if only digests are shown, the route must do.
             path: match names {
-                ClientNames::Short => self.target.path().as_bytes(),
+                ClientNames::Short => logged.target.path().as_bytes(),
                 ClientNames::Digest => b"",
             },
             route: self.route.map(|route| &*snapshot.routes[route].name),
@@ -281,13 +293,13 @@ impl Record {
             endpoint: failed_at.or(visited.as_deref()),
             attempts: Some(attempts.count()),
             cause: failure.map(|it| &*it.cause).or(broke_off.as_deref()),
-            duration_us: self.now().since(began).0,
+            duration_us: self.now().since(logged.began).0,
             upstream_us: attempts.took().map(|took| took.0),
-            held_us: self.held_us,
+            held_us: logged.held_us,
             sent_bytes: self.sent_bytes,
             is_degraded: decided.is_degraded,
             request_id: id.map(HeaderValue::as_bytes).unwrap_or_default(),
-            trace_id: &self.trace_id,
+            trace_id: &logged.trace_id,
         };
         self.client
             .worker

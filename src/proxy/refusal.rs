@@ -228,7 +228,9 @@ impl Refusal {
         };
         let headers = response.headers_mut();
         if let Some(secs) = self.retry_after_secs {
-            headers.insert(RETRY_AFTER, HeaderValue::from(secs));
+            let mut digits = itoa::Buffer::new();
+            let secs = HeaderValue::from_str(digits.format(secs)).expect("digits make a value");
+            headers.insert(RETRY_AFTER, secs);
         }
         if self.page.connection == Afterwards::Close {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -22,7 +22,7 @@ pub fn passes(headers: &HeaderMap) -> usize {
 
 /// Adds a pass to those that are there.
 pub fn add(headers: &mut HeaderMap) {
-    headers.append(&CDN_LOOP, HeaderValue::from_static(NAME));
+    headers.append(&CDN_LOOP, FIRST_PASS);
 }
 
 /// Whether a member names a gateway of this kind, whatever parameters follow.
@@ -32,6 +32,9 @@ fn is_own(member: &[u8]) -> bool {
 }
 
 const NAME: &str = "tollgate";
+
+/// What a request says that has passed one gateway.
+pub const FIRST_PASS: HeaderValue = HeaderValue::from_static(NAME);
 
 #[cfg(test)]
 mod tests {

@@ -71,6 +71,11 @@ impl Jitter {
 }
 
 impl FieldChanges {
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.remove.is_empty()
+    }
+
     /// Returns the names of the fields that are changed.
     pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
         let set = self.set.iter().map(|(name, _)| name);

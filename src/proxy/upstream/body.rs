@@ -5,7 +5,6 @@
 //! pool as soon as the response has ended properly. In every other case, including an early drop,
 //! the connection is closed.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -38,27 +37,23 @@ pub struct UpstreamBody {
 }
 
 impl UpstreamBody {
-    /// Wraps a body, and reads what has come with its head, without waiting. So a body that is
-    /// already broken is an error before its head is passed on, and not a connection that closes
-    /// after it.
-    pub(super) async fn begin(
-        received: Received,
-        timeout: Option<Duration>,
-    ) -> Result<Self, UpstreamBodyError> {
-        let mut body = Self {
+    /// Wraps a body.
+    pub(super) fn new(received: Received, timeout: Option<Duration>) -> Self {
+        Self {
             received,
             next: None,
             is_flush_due: false,
             timeout,
-        };
-        poll_fn(|cx| {
-            if let Poll::Ready(Some(first)) = body.poll_received(cx) {
-                body.next = Some(Ok(first?));
-            }
-            Poll::Ready(Ok(()))
-        })
-        .await?;
-        Ok(body)
+        }
+    }
+
+    /// Reads what has come with the head, without waiting. So a body that is already broken is an error
+    /// before its head is passed on, and not a connection that closes after it.
+    pub(super) fn read_first(&mut self, cx: &mut Context<'_>) -> Result<(), UpstreamBodyError> {
+        if let Poll::Ready(Some(first)) = self.poll_received(cx) {
+            self.next = Some(Ok(first?));
+        }
+        Ok(())
     }
 
     fn poll_received(

@@ -122,7 +122,7 @@ impl Checker {
             pools: &self.pools,
             upstream,
             http,
-            terms: Terms {
+            terms: &Terms {
                 response_timeout: health.timeout,
                 body_timeout: None,
                 host: HostField::Client,
@@ -141,7 +141,7 @@ impl Checker {
             freshness: Freshness::New,
         };
         let answered = dispatch
-            .exchange(connected, &mut Outgoing::new(request))
+            .exchange(connected, &mut Outgoing::from(request))
             .await;
         let answer = answered.map_err(|failed| CheckError::Forward(failed.error))?;
         let status = answer.status();

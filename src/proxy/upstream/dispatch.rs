@@ -27,7 +27,7 @@ pub(super) struct Dispatch<'s> {
     pub(super) pools: &'s Pools,
     pub(super) upstream: &'s Arc<UpstreamState>,
     pub(super) http: &'s HttpUpstream,
-    pub(super) terms: Terms,
+    pub(super) terms: &'s Terms,
     pub(super) meter: Meter<'s>,
     pub(super) attempts: &'s Attempts,
 }
@@ -268,8 +268,10 @@ impl Dispatch<'_> {
             }
         };
         let (head, received) = response.into_parts();
-        let body = UpstreamBody::begin(received, self.terms.body_timeout).await;
-        let body = body.map_err(|error| Failed {
+        // Boxed, because it is large, and an answer is passed on from hand to hand.
+        let mut body = Box::new(UpstreamBody::new(received, self.terms.body_timeout));
+        let begun = poll_fn(|cx| Poll::Ready(body.read_first(cx))).await;
+        begun.map_err(|error| Failed {
             error: ForwardError::BadResponse(BadResponse::Body(error)),
             repeat: Repeat::Never,
             blame: Blame::Endpoint,

@@ -33,7 +33,7 @@ mod upload;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::Response;
 
 pub use self::attempts::Attempts;
 pub use self::body::UpstreamBody;
@@ -43,8 +43,7 @@ pub use self::endpoints::{Endpoints, NameTable, Resolver, UpstreamState};
 pub use self::error::{
     BadResponse, BrokenBody, ForwardError, NoEndpoint, UpstreamBodyError, UpstreamFailure,
 };
-use self::http1::Outgoing;
-pub use self::http1::UploadBody;
+pub use self::http1::{CommonFields, Outgoing, UploadBody};
 pub use self::origin::ConnectError;
 pub use self::pool::Pools;
 pub use self::stream::Stream;
@@ -88,7 +87,7 @@ pub enum HostField {
 /// What follows the head of a response.
 pub enum UpstreamAnswer {
     /// Its body.
-    Body(UpstreamBody),
+    Body(Box<UpstreamBody>),
     /// After a 101, bytes of the protocol that the request asked for.
     Switched(Switched),
 }
@@ -98,42 +97,36 @@ pub type Switched = Rewound<Stream>;
 
 /// Sends `request` to an endpoint of `upstream`.
 ///
-/// The request's target is in origin-form, and its fields are those that the origin must see,
-/// except for Host. The response has no hop-by-hop fields any more. Dropping the future closes the
+/// The response has no hop-by-hop fields any more. Dropping the future closes the
 /// connection. `attempts` learns where the request went; it lives until the response has ended.
 ///
 /// # Errors
 ///
 /// The request is gone; what was worth retrying has been retried.
-pub fn send<'f, B: UploadBody>(
-    pools: &'f Pools,
-    upstream: &'f Arc<UpstreamState>,
-    request: Request<B>,
+pub async fn send<B: UploadBody>(
+    pools: &Pools,
+    upstream: &Arc<UpstreamState>,
+    request: &mut Outgoing<B>,
     terms: &Terms,
-    meter: Meter<'f>,
-    attempts: &'f Attempts,
-) -> impl Future<Output = Result<Response<UpstreamAnswer>, UpstreamFailure>> + use<'f, B> {
-    let terms = *terms;
-    let mut request = Outgoing::new(request);
+    meter: Meter<'_>,
+    attempts: &Attempts,
+) -> Result<Response<UpstreamAnswer>, UpstreamFailure> {
     if terms.is_upgrade {
         request.ask_to_switch();
     }
-    // Not an `async fn`, whose future would have room for the request twice.
-    async move {
-        let http = upstream.http();
-        if let Some(max) = http.max_requests {
-            let permit = upstream.admit(max);
-            let full = || UpstreamFailure::of(None, ForwardError::Full);
-            attempts.permit.replace(Some(permit.ok_or_else(full)?));
-        }
-        let dispatch = Dispatch {
-            pools,
-            upstream,
-            http,
-            terms,
-            meter,
-            attempts,
-        };
-        dispatch.send(&mut request).await
+    let http = upstream.http();
+    if let Some(max) = http.max_requests {
+        let permit = upstream.admit(max);
+        let full = || UpstreamFailure::of(None, ForwardError::Full);
+        attempts.permit.replace(Some(permit.ok_or_else(full)?));
     }
+    let dispatch = Dispatch {
+        pools,
+        upstream,
+        http,
+        terms,
+        meter,
+        attempts,
+    };
+    dispatch.send(request).await
 }

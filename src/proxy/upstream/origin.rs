@@ -288,8 +288,8 @@ impl Origin {
         idle_timeout: Duration,
     ) {
         let mut stack = self.idle.borrow_mut();
-        let is_wanted = !self.has_left.get() && !idle_timeout.is_zero() && stack.len() < max_idle;
-        if is_wanted && connection.seems_quiet() {
+        // Whether it is quiet is seen when it is taken, or by the next sweep.
+        if !self.has_left.get() && !idle_timeout.is_zero() && stack.len() < max_idle {
             stack.push(Idle {
                 connection,
                 until: self.now.get() + Micros::from(idle_timeout),

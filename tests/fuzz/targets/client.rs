@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
-use tollgate::proxy::forwarded::{LatestFields, Sender, annotate};
+use tollgate::proxy::forwarded::{Sender, annotate};
 use tollgate::request::{AddressSource, ClientIdentity};
 use tollgate::request::{client_address, is_trusted};
 
@@ -250,7 +250,7 @@ fn the_next_gateway_agrees(
         believed,
         scheme: "http",
     };
-    annotate(&mut sent, &sender, &mut LatestFields::default());
+    annotate(&mut sent, &sender);
     let own: IpAddr = "10.255.255.254".parse().expect("an address");
     // A client that is itself trusted may be a guess after an entry that nobody can read; and one
     // hop more may be one too many.

@@ -19,7 +19,7 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::metrics::Metrics;
 use tollgate::proxy::deadline::Sweep;
 use tollgate::proxy::upstream::{
-    self, Attempts, Endpoints, ForwardError, HostField, Meter, Pools, Terms, UploadBody,
+    self, Attempts, Endpoints, ForwardError, HostField, Meter, Outgoing, Pools, Terms, UploadBody,
     UpstreamAnswer, UpstreamBody, UpstreamFailure, UpstreamState,
 };
 use tollgate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};
@@ -118,10 +118,11 @@ impl Gateway {
             metrics: &self.metrics.upstream(&self.upstream.name),
             worker: self.metrics.worker(0),
         };
+        let request = &mut Outgoing::from(request);
         let sent = upstream::send(&self.pools, state, request, terms, meter, &attempts).await;
         sent.map(|response| {
             response.map(|received| match received {
-                UpstreamAnswer::Body(body) => body,
+                UpstreamAnswer::Body(body) => *body,
                 UpstreamAnswer::Switched(_) => unreachable!("tests ask for no other protocol"),
             })
         })

@@ -75,8 +75,8 @@ pub use self::exchange::{ExchangeError, Repeat};
 pub(super) use self::head::parse_length;
 pub use self::head::{BadHead, HeadReader, ResponseHead};
 pub use self::receiving::Receiving;
-pub use self::request::Outgoing;
 pub(super) use self::request::RequestHead;
+pub use self::request::{CommonFields, Outgoing};
 #[cfg(test)]
 pub(super) use self::scripted::ScriptedBody;
 pub(super) use self::sending::WrongLength;

@@ -185,7 +185,7 @@ mod tests {
         let connection = Connection::new(origin, deadline, Rc::<Buffers>::default());
         let request = Request::builder().method(method).uri("/");
         let body = ScriptedBody::new(Some(0), &[]);
-        let mut request = Outgoing::new(request.body(body).expect("a request"));
+        let mut request = Outgoing::from(request.body(body).expect("a request"));
         let (host, is_sent) = (HeaderValue::from_static("a"), Cell::new(false));
         let minute = Duration::from_mins(1);
         let mut exchange = pin!(async {

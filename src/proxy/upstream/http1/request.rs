@@ -4,19 +4,27 @@
 //! here, from the body.
 
 use std::io::Write as _;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
-use http::request::Parts;
 use http::{Method, Request, Uri};
 use http_body::Body;
 
 use super::BodyFraming;
 use super::sending::Sending;
 use crate::request::hop_by_hop;
+
+/// Fields that many requests have alike, written once.
+#[derive(Debug)]
+pub struct CommonFields {
+    fields: Box<[(HeaderName, HeaderValue)]>,
+    /// As they stand in a head of HTTP/1.1.
+    lines: Box<[u8]>,
+}
 
 /// A request on its way to an origin: it can be begun again as long as nothing of it is lost.
 #[derive(Debug)]
@@ -33,22 +41,17 @@ pub(in crate::proxy::upstream) struct RequestHead {
     pub(in crate::proxy::upstream) target: Uri,
     /// All other fields; those of framing and connection are not sent.
     pub(in crate::proxy::upstream) headers: HeaderMap,
+    /// Fields that follow these, which have none of those names.
+    pub(in crate::proxy::upstream) common: Option<Rc<CommonFields>>,
     pub(in crate::proxy::upstream) framing: BodyFraming,
     /// Whether it asks for another protocol, by its field Upgrade.
     is_upgrade: bool,
 }
 
 impl<B: Body<Data = Bytes>> Outgoing<B> {
-    /// Prepares `request`, whose target is in origin-form and whose fields, except for those of
-    /// framing and connection, are what the origin must see.
-    pub fn new(request: Request<B>) -> Self {
-        let (parts, body) = request.into_parts();
-        let Parts {
-            method,
-            uri: target,
-            headers,
-            ..
-        } = parts;
+    /// Prepares a request: its `target` is in origin-form, and its fields, except for those of framing
+    /// and connection, are what the origin must see.
+    pub fn new(method: Method, target: Uri, headers: HeaderMap, body: B) -> Self {
         let framing = framing_of(&method, &body);
         let trailers = match framing {
             BodyFraming::Chunked => announced_trailers(&headers),
@@ -61,9 +64,15 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
                 method,
                 target,
                 headers,
+                common: None,
                 framing,
             },
         }
+    }
+
+    /// Adds fields whose names the others do not have.
+    pub fn add(&mut self, common: Option<Rc<CommonFields>>) {
+        self.head.common = common;
     }
 
     /// Returns the protocol that is asked for.
@@ -103,6 +112,32 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
     }
 }
 
+impl CommonFields {
+    /// Writes the fields.
+    pub fn new(fields: Vec<(HeaderName, HeaderValue)>) -> Self {
+        let mut lines = Vec::new();
+        for (name, value) in &fields {
+            encode_field(name, value, &mut lines);
+        }
+        Self {
+            fields: fields.into(),
+            lines: lines.into(),
+        }
+    }
+
+    /// Returns the fields.
+    pub fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
+        self.fields.iter()
+    }
+}
+
+impl<B: Body<Data = Bytes>> From<Request<B>> for Outgoing<B> {
+    fn from(request: Request<B>) -> Self {
+        let (head, body) = request.into_parts();
+        Self::new(head.method, head.uri, head.headers, body)
+    }
+}
+
 impl RequestHead {
     /// Whether an origin is likely to leave the body unread and take it for the next request:
     /// content of these methods means nothing (RFC 9110, sections 9.3.1, 9.3.2 and 9.3.5). So the
@@ -131,6 +166,9 @@ impl RequestHead {
             ) {
                 encode_field(name, value, out);
             }
+        }
+        if let Some(common) = &self.common {
+            out.extend_from_slice(&common.lines);
         }
         if self.framing == BodyFraming::Chunked {
             out.extend_from_slice(b"transfer-encoding: chunked\r\n");
@@ -203,7 +241,7 @@ mod tests {
         *request.headers_mut() = fields(headers);
         let mut out = Vec::new();
         let host = HeaderValue::from_static("shop");
-        Outgoing::new(request).head.encode(&host, &mut out);
+        Outgoing::from(request).head.encode(&host, &mut out);
         let head = String::from_utf8(out).expect("text");
         let head = head.strip_suffix("\r\n\r\n").expect("an empty line");
         head.split("\r\n").map(str::to_owned).collect()

@@ -234,7 +234,7 @@ mod tests {
     /// Sends a request with this body, and waits as long as something moves.
     fn exchange(body: ScriptedBody, origin: Scripted, buffers: &Rc<Buffers>) -> Ended {
         let request = Request::post("/").header("trailer", "x-sum, Content-Length");
-        let mut request = Outgoing::new(request.body(body).expect("a request"));
+        let mut request = Outgoing::from(request.body(body).expect("a request"));
         let connection = connection(origin, buffers);
         let host = HeaderValue::from_static("a");
         let (timeout, is_sent) = (Duration::from_mins(1), Cell::new(false));

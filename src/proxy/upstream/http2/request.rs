@@ -29,6 +29,9 @@ pub(super) fn head(head: &RequestHead, host: &HeaderValue, scheme: &Scheme) -> R
             headers.append(name.clone(), value.clone());
         }
     }
+    for (name, value) in head.common.iter().flat_map(|common| common.iter()) {
+        headers.append(name.clone(), value.clone());
+    }
     if let BodyFraming::Length(bytes) = head.framing {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
     }
@@ -47,7 +50,7 @@ mod tests {
         let mut request = request.expect("a request");
         *request.headers_mut() = fields(headers);
         let host = HeaderValue::from_static("shop:81");
-        let head = head(Outgoing::new(request).head(), &host, &Scheme::HTTPS);
+        let head = head(Outgoing::from(request).head(), &host, &Scheme::HTTPS);
         let fields = (head.headers().iter())
             .map(|(name, value)| format!("; {name}: {}", value.to_str().expect("text")));
         format!(

@@ -134,7 +134,7 @@ impl Codec {
 
 impl Reading {
     async fn read(&self, connection: Connection<Scripted>, method: &Method) {
-        let mut request = Outgoing::new(request(method));
+        let mut request = Outgoing::from(request(method));
         let host = HeaderValue::from_static("a");
         let is_seen = Cell::new(false);
         let exchanged = connection.exchange(&mut request, &host, TIMEOUT, &is_seen);

@@ -1,0 +1,85 @@
+//! Fields that say whose request it is: what is believed of them, and what the upstream is told.
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+
+use super::forwarded::{self, Sender};
+use super::journey::Journey;
+use super::{request_id, tiers};
+use crate::request::{self, cdn_loop, claims};
+use crate::snapshot::{Route, UpstreamKind};
+
+impl Journey<'_> {
+    /// Takes out what the peer may not say, and says what the gateway knows in its place; returns the
+    /// client's address.
+    pub(super) fn believe(&mut self, headers: &mut HeaderMap) -> IpAddr {
+        let (peer, identity) = (self.client.peer, &self.listener.identity);
+        let id_name = self.live.snapshot.general.request_id.as_ref();
+        let is_trusted = request::is_trusted(peer, identity);
+        if !is_trusted {
+            claims::strip_untrusted(headers, &identity.source, id_name);
+        }
+        if let Some(certificate) = self.client.certificate() {
+            claims::set_client_cert(headers, &certificate.header);
+        }
+        let address = request::client_address(peer, headers, identity);
+        let record = &mut self.exchange.record;
+        record.sent_by(address);
+        record.traced(|| request_id::trace_id(headers));
+        if let Some(name) = id_name {
+            self.exchange.id = Some(request_id::of(headers, name, is_trusted));
+        }
+        address
+    }
+
+    /// Tells the upstream whose request it is, and that it came through a gateway.
+    pub(super) fn annotate_request(
+        &mut self,
+        route: &Route,
+        headers: &mut HeaderMap,
+        client: IpAddr,
+    ) {
+        let snapshot = &self.live.snapshot;
+        if let Some((name, id)) =
+            (snapshot.general.request_id.as_ref()).zip(self.exchange.id.as_ref())
+        {
+            headers.insert(name, id.clone());
+        }
+        let sender = self.sender(client);
+        let is_http = matches!(
+            snapshot.upstreams[route.upstream].kind,
+            UpstreamKind::Http(_)
+        );
+        // Nothing looks at the fields, or changes them, before they are sent.
+        let may_be_common = is_http && !snapshot.reads_scheme && route.request_headers.is_empty();
+        let mut latest = self.client.forwarded.borrow_mut();
+        let common = may_be_common
+            .then(|| forwarded::common(headers, &sender, &mut latest))
+            .flatten();
+        if common.is_none() {
+            forwarded::annotate(headers, &sender);
+            cdn_loop::add(headers);
+        }
+        self.common = common;
+    }
+
+    /// Returns who sent the request, and how.
+    pub(super) fn sender(&self, client: IpAddr) -> Sender<'_> {
+        let (peer, identity) = (self.client.peer, &self.listener.identity);
+        let is_tls = self.client.tls.is_some();
+        Sender {
+            peer,
+            client,
+            believed: request::is_trusted(peer, identity).then_some(&identity.source),
+            scheme: if is_tls { "https" } else { "http" },
+        }
+    }
+
+    /// Tells the upstream which overrides matched, and which quotas are used up.
+    pub(super) fn tell_upstream(&self, headers: &mut HeaderMap) {
+        let mut buffer = self.client.worker.scratch.borrow_mut();
+        let (snapshot, decided) = (&self.live.snapshot, &self.exchange.decided);
+        tiers::tell_upstream(headers, snapshot, decided, &mut buffer);
+    }
+}
