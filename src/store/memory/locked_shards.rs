@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::partitions::{Purpose, Spot};
 use super::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
+use super::segments::Bucket;
 use super::shard::Shard;
 use super::shards::Shards;
 use super::table::with_partitions;
@@ -41,9 +42,9 @@ struct LockedShard<'s> {
 #[derive(Clone, Copy, Debug)]
 enum CheckPlace {
     /// In its own partition, in the shard held at this index; the bucket if it has state.
-    Own { held: usize, bucket: Option<usize> },
+    Own { held: usize, bucket: Option<Bucket> },
     /// In its series' overflow partition, likewise.
-    Overflow { held: usize, bucket: Option<usize> },
+    Overflow { held: usize, bucket: Option<Bucket> },
     /// Nowhere: there is no room, and the check must not refuse for that.
     Uncounted,
 }
@@ -168,7 +169,13 @@ impl<'s> LockedShards<'s> {
         let shard = &mut self.shards[held].shard;
         let has_place = partition_id == OVERFLOW
             || shard.find(entry.series_id, partition_id).is_some()
-            || shard.has_room(entry.series_id, &entry.quota, Purpose::Insert, budget);
+            || shard.has_room(
+                entry.series_id,
+                &entry.quota,
+                partition_id,
+                Purpose::Insert,
+                budget,
+            );
         if !has_place {
             self.all.note_overflow();
             partition_id = OVERFLOW;

@@ -4,7 +4,7 @@
 //! locks the shards that it needs in index order and is decided in one step. All quotas of one
 //! partition are in the same shard, so most plans take one lock. In a shard each series has its own
 //! hash table, typed by algorithm; an entry costs the 16-byte partition id, its state and a control
-//! byte.
+//! byte. Tables grow in small steps ([`segments`]).
 //!
 //! The store holds at most `bytes_max`. When a table may not grow, idle state of its shard is dropped
 //! first. If that is not enough, newcomers are decided as their policy says: by default they share
@@ -16,12 +16,13 @@
 //!
 //! The bound leaves out what no client can make more of: heads of tables (about a hundred bytes per
 //! shard and series in use, a word per series ever seen) and the overflow partitions (one per series,
-//! a kilobyte at most). Tables double, so a full store is between 7/16 and 7/8 full of partitions.
+//! a kilobyte at most). Segments of tables double, so a full store is between 7/16 and 7/8 full of partitions.
 
 mod locked_shards;
 mod memory_budget;
 mod partitions;
 mod placement;
+mod segments;
 mod shard;
 mod shards;
 mod table;
@@ -129,6 +130,7 @@ impl MemoryStore {
             && !shard.has_room(
                 check.series_id,
                 check.quota,
+                partition_id,
                 Purpose::Peek,
                 &self.shards.budget,
             )

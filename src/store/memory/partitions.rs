@@ -1,14 +1,9 @@
 //! The partitions of one series in one shard: a hash table from partition id to the state of one
-//! algorithm.
-//!
-//! A partition id is a digest under a key that nobody outside knows, so its bits are as good as any
-//! hash's and nobody can choose them. It is not hashed again: its low half picks the bucket, and its
-//! highest bits pick the shard ([`super::placement::shard_of`]).
-
-use hashbrown::HashTable;
+//! algorithm, and what it holds of the memory budget.
 
 use super::memory_budget::MemoryBudget;
 use super::placement::OVERFLOW;
+use super::segments::{Bucket, Segments};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
 use crate::limit::{Check, Decision, PartitionId, Quota, State};
@@ -20,7 +15,7 @@ pub(super) struct Partitions<S> {
     /// The quota for which the table was made. Only its window and shape are read, which are the same
     /// for every quota of the series.
     quota: Quota,
-    entries: HashTable<(PartitionId, S)>,
+    entries: Segments<S>,
     /// Bytes that the states hold outside of the table.
     heap_bytes: usize,
     /// Bytes that the budget counts for this table.
@@ -32,7 +27,7 @@ pub(super) struct Partitions<S> {
 pub(super) struct Spot {
     pub(super) partition_id: PartitionId,
     /// The bucket in which it was found. It is only a hint: a sweep or a growth moves entries.
-    pub(super) bucket: Option<usize>,
+    pub(super) bucket: Option<Bucket>,
 }
 
 /// Whether a caller that asks for room is going to use it.
@@ -59,7 +54,7 @@ impl<S: State + Clone> Partitions<S> {
     pub(super) fn new(quota: Quota) -> Self {
         Self {
             quota,
-            entries: HashTable::new(),
+            entries: Segments::new(),
             heap_bytes: 0,
             budgeted_bytes: 0,
         }
@@ -74,30 +69,45 @@ impl<S: State + Clone> Partitions<S> {
     }
 
     /// Finds the bucket of a partition.
-    pub(super) fn find(&self, partition_id: PartitionId) -> Option<usize> {
-        (self.entries).find_bucket_index(partition_id.low(), |(other, _)| *other == partition_id)
+    pub(super) fn find(&self, partition_id: PartitionId) -> Option<Bucket> {
+        self.entries.find(partition_id)
     }
 
     /// Says whether one more partition fits, and grows the table for it if need be.
-    ///
-    /// Tables double, so they are between 7/16 and 7/8 full while they grow.
-    pub(super) fn has_room(&mut self, purpose: Purpose, budget: &MemoryBudget) -> bool {
-        if self.entries.len() < self.entries.capacity() {
+    pub(super) fn has_room(
+        &mut self,
+        partition_id: PartitionId,
+        purpose: Purpose,
+        budget: &MemoryBudget,
+    ) -> bool {
+        if purpose == Purpose::Insert
+            && let Some(split_bytes) = self.entries.split_bytes()
+            && self.take_for_newcomer(split_bytes, budget)
+        {
+            self.entries.split();
+            self.settle(budget);
+        }
+        let Some(grown_bytes) = self.entries.growth_bytes(partition_id) else {
             // The states' heap may have filled the store while tables are half empty.
             return budget.fits_newcomer(0);
-        }
-        // While the table grows, both the old and the new one exist.
-        let grown_bytes = grown_bytes::<(PartitionId, S)>(self.entries.num_buckets());
+        };
         if purpose == Purpose::Peek {
             return budget.fits_newcomer(grown_bytes);
         }
-        if !budget.try_take_for_newcomer(grown_bytes) {
+        if !self.take_for_newcomer(grown_bytes, budget) {
             return false;
         }
-        self.budgeted_bytes += grown_bytes;
-        self.entries.reserve(1, hash_of);
+        self.entries.grow(partition_id);
         self.settle(budget);
         true
+    }
+
+    fn take_for_newcomer(&mut self, bytes: usize, budget: &MemoryBudget) -> bool {
+        let is_taken = budget.try_take_for_newcomer(bytes);
+        if is_taken {
+            self.budgeted_bytes += bytes;
+        }
+        is_taken
     }
 
     pub(super) fn peek(
@@ -160,9 +170,7 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Returns what a request of the check's cost would be answered; changes nothing.
     pub(super) fn preview(&self, spot: Spot, check: &Check<'_>, now: Timestamp) -> Decision {
-        let found = spot
-            .bucket
-            .and_then(|bucket| self.entries.get_bucket(bucket));
+        let found = spot.bucket.and_then(|bucket| self.entries.get(bucket));
         let mut state = found.map_or_else(S::default, |(_, state)| state.clone());
         let at = state.arrive(check.quota, now + check.quota.phase(spot.partition_id));
         let admit = state.admits(check.quota, check.cost, at);
@@ -220,43 +228,30 @@ impl<S: State + Clone> Partitions<S> {
     }
 
     pub(super) fn remove(&mut self, partition_id: PartitionId, budget: &MemoryBudget) {
-        let found =
-            (self.entries).find_entry(partition_id.low(), |(other, _)| *other == partition_id);
-        if let Ok(entry) = found {
-            let ((_, state), _) = entry.remove();
+        if let Some(state) = self.entries.remove(partition_id) {
             self.settle_heap(state.heap_bytes(), 0, budget);
         }
     }
 
-    /// Drops every state whose quota is whole again, and shrinks a table that is mostly empty.
-    ///
-    /// A table shrinks when it is less than a quarter full, and then is about half full, so that one
-    /// whose size hovers is not rebuilt again and again.
+    /// Drops every state whose quota is whole again.
     pub(super) fn sweep(&mut self, now: Timestamp, budget: &MemoryBudget) {
-        let mut heap_bytes = 0;
-        self.entries.retain(|(partition_id, state)| {
-            let phase = self.quota.phase(*partition_id);
-            let stays = !state.is_whole(&self.quota, now + phase);
+        let (quota, mut heap_bytes) = (self.quota, 0);
+        self.entries.retain(|partition_id, state| {
+            let stays = !state.is_whole(&quota, now + quota.phase(partition_id));
             if stays {
                 heap_bytes += state.heap_bytes();
             }
             stays
         });
         self.heap_bytes = heap_bytes;
-        let (len, full) = (self.entries.len(), self.entries.num_buckets() / 8 * 7);
-        if len == 0 {
-            self.entries = HashTable::new();
-        } else if len < full / 4 {
-            self.entries.shrink_to(len * 7 / 4, hash_of);
-        }
         self.settle(budget);
     }
 
     /// Returns the bucket of a partition, which is the hint if it is still right.
-    fn bucket(&self, spot: Spot) -> Option<usize> {
+    fn bucket(&self, spot: Spot) -> Option<Bucket> {
         let partition_id = spot.partition_id;
-        let is_there = |&bucket: &usize| {
-            (self.entries.get_bucket(bucket)).is_some_and(|(at, _)| *at == partition_id)
+        let is_there = |&bucket: &Bucket| {
+            (self.entries.get(bucket)).is_some_and(|(at, _)| *at == partition_id)
         };
         (spot.bucket.filter(is_there)).or_else(|| self.find(spot.partition_id))
     }
@@ -264,12 +259,12 @@ impl<S: State + Clone> Partitions<S> {
     /// Takes from the budget the memory that a charge at `at` needs for the state in a bucket, if any.
     fn growth(
         &mut self,
-        bucket: usize,
+        bucket: Bucket,
         quota: &Quota,
         at: Timestamp,
         budget: &MemoryBudget,
     ) -> Growth {
-        let (partition_id, state) = self.entries.get_bucket(bucket).expect("it was found");
+        let (partition_id, state) = self.entries.get(bucket).expect("it was found");
         // While the state grows, both its old and its new memory exist.
         let growth_bytes = state.growth_bytes(quota, at);
         if growth_bytes == 0
@@ -295,11 +290,11 @@ impl<S: State + Clone> Partitions<S> {
     /// Changes the state in a bucket, and tells the budget if its heap grew or shrank.
     fn update<R>(
         &mut self,
-        bucket: usize,
+        bucket: Bucket,
         budget: &MemoryBudget,
         change: impl FnOnce(&mut S) -> R,
     ) -> R {
-        let (_, state) = (self.entries.get_bucket_mut(bucket)).expect("the bucket was found");
+        let (_, state) = (self.entries.get_mut(bucket)).expect("the bucket was found");
         let before = state.heap_bytes();
         let result = change(state);
         let after = state.heap_bytes();
@@ -309,7 +304,7 @@ impl<S: State + Clone> Partitions<S> {
 
     fn insert(&mut self, partition_id: PartitionId, state: S, budget: &MemoryBudget) {
         self.heap_bytes += state.heap_bytes();
-        (self.entries).insert_unique(partition_id.low(), (partition_id, state), hash_of);
+        self.entries.insert(partition_id, state);
         self.settle(budget);
     }
 
@@ -322,7 +317,7 @@ impl<S: State + Clone> Partitions<S> {
 
     /// Tells the budget what the table and its states hold now.
     fn settle(&mut self, budget: &MemoryBudget) {
-        let held_bytes = self.entries.allocation_size() + self.heap_bytes;
+        let held_bytes = self.entries.allocated_bytes() + self.heap_bytes;
         if held_bytes != self.budgeted_bytes {
             budget.note(self.budgeted_bytes, held_bytes);
             self.budgeted_bytes = held_bytes;
@@ -333,16 +328,3 @@ impl<S: State + Clone> Partitions<S> {
 /// Bytes that an overflow partition's state may take however full the store is: there is one per
 /// series, and what all newcomers share should not be coarse. All buckets of a window fit.
 const OVERFLOW_STATE_BYTES_MAX: usize = 1024;
-
-/// Returns the hash of an entry: half of the partition id, which is a digest already.
-fn hash_of<S>((partition_id, _): &(PartitionId, S)) -> u64 {
-    partition_id.low()
-}
-
-/// Returns the bytes of a table of `buckets` buckets once it has doubled: entries, and a control byte
-/// for each, of which one group is repeated at the end.
-fn grown_bytes<T>(buckets: usize) -> usize {
-    const GROUP_BYTES: usize = 16;
-    let grown = (2 * buckets).max(4);
-    (grown * size_of::<T>()).next_multiple_of(GROUP_BYTES) + grown + GROUP_BYTES
-}

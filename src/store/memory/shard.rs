@@ -2,6 +2,7 @@
 
 use super::memory_budget::MemoryBudget;
 use super::partitions::Purpose;
+use super::segments::Bucket;
 use super::table::{SeriesTable, with_partitions};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
@@ -34,7 +35,11 @@ impl Shard {
     }
 
     /// Finds the bucket of a partition.
-    pub(super) fn find(&mut self, series_id: SeriesId, partition_id: PartitionId) -> Option<usize> {
+    pub(super) fn find(
+        &mut self,
+        series_id: SeriesId,
+        partition_id: PartitionId,
+    ) -> Option<Bucket> {
         with_partitions!(self.table(series_id)?, partitions => partitions.find(partition_id))
     }
 
@@ -52,14 +57,26 @@ impl Shard {
             0 => Purpose::Peek,
             _ => Purpose::Insert,
         };
-        if self.has_room(check.series_id, check.quota, purpose, budget) {
+        if self.has_room(
+            check.series_id,
+            check.quota,
+            check.partition_id,
+            purpose,
+            budget,
+        ) {
             return true;
         }
         // Without the pause a flood of new keys would cause a sweep per request.
         if now.since(self.pressed_at) >= PRESSED_PAUSE {
             self.pressed_at = now;
             self.sweep(now, budget);
-            if self.has_room(check.series_id, check.quota, purpose, budget) {
+            if self.has_room(
+                check.series_id,
+                check.quota,
+                check.partition_id,
+                purpose,
+                budget,
+            ) {
                 return true;
             }
         }
@@ -77,10 +94,11 @@ impl Shard {
         &mut self,
         series_id: SeriesId,
         quota: &Quota,
+        partition_id: PartitionId,
         purpose: Purpose,
         budget: &MemoryBudget,
     ) -> bool {
-        with_partitions!(self.table_for(series_id, quota), partitions => partitions.has_room(purpose, budget))
+        with_partitions!(self.table_for(series_id, quota), partitions => partitions.has_room(partition_id, purpose, budget))
     }
 
     /// Drops state whose quota is whole again, and tables that are empty.
