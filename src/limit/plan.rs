@@ -125,24 +125,38 @@ pub enum Step {
     Leave,
 }
 
-/// Decides a plan over `ledger`, all or nothing.
-pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>]) -> Verdict {
-    let peeks: SmallVec<[Peek; 4]> = (plan.iter().enumerate())
-        .map(|(index, check)| ledger.peek(index, check))
-        .collect();
+impl Verdict {
+    /// Makes the answer of a plan that is empty: it is admitted. [`decide`] fills it in.
+    pub fn new() -> Self {
+        Self {
+            admit: true,
+            retry: Retry::NOW,
+            wait: Micros(0),
+            answers: SmallVec::new(),
+        }
+    }
+}
+
+impl Default for Verdict {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Decides a plan over `ledger`, all or nothing. The verdict is new, and is where it stays: it is large.
+pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdict) {
+    let mut peeks: SmallVec<[Peek; 4]> = SmallVec::new();
+    for (index, check) in plan.iter().enumerate() {
+        peeks.push(ledger.peek(index, check));
+    }
     let refusals = Refusals::of(
         plan.iter()
             .zip(&peeks)
             .map(|(check, peek)| (check, peek.admit)),
     );
     let admit = refusals == Refusals::None;
-    let mut verdict = Verdict {
-        admit,
-        retry: Retry::NOW,
-        wait: Micros(0),
-        answers: SmallVec::new(),
-    };
-    for (index, (check, peek)) in plan.iter().zip(peeks).enumerate() {
+    verdict.admit = admit;
+    for (index, (check, &peek)) in plan.iter().zip(&peeks).enumerate() {
         let step = step(check, peek, refusals);
         let mut decision = ledger.commit(index, check, peek, step);
         if let Some(decision) = &mut decision {
@@ -163,7 +177,6 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>]) -> Verdict {
             }),
         });
     }
-    verdict
 }
 
 /// Returns what a plan does to one of its quotas.

@@ -172,7 +172,9 @@ impl Quotas {
     pub fn decide_some(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
         let rows = self.rows.clone();
         self.now = now;
-        plan::decide(self, &rows.plan(of, cost))
+        let mut verdict = Verdict::new();
+        plan::decide(self, &rows.plan(of, cost), &mut verdict);
+        verdict
     }
 
     /// Gives back or spends more of what one decision charged, and notes what still stands.

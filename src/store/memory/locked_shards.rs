@@ -10,13 +10,12 @@ use smallvec::SmallVec;
 
 use super::partitions::{Purpose, Spot};
 use super::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
-use super::segments::Bucket;
 use super::shard::Shard;
 use super::shards::Shards;
 use super::table::with_partitions;
 use crate::clock::Timestamp;
 use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
-use crate::limit::{Answer, Check, Decision, PartitionId, Quota};
+use crate::limit::{Answer, Charged, Check, Decision, PartitionId, Quota};
 use crate::store::charge::{Charge, ChargeEntry, Keeper, SettledEntry};
 
 /// The locked shards of a plan that is being decided or settled.
@@ -25,8 +24,9 @@ pub(super) struct LockedShards<'s> {
     all: &'s Shards,
     /// In index order.
     shards: SmallVec<[LockedShard<'s>; 2]>,
-    /// One per check, in order.
-    places: SmallVec<[CheckPlace; 4]>,
+    /// Where each check is counted, in order; nowhere if there is no room and the check must not refuse
+    /// for that.
+    places: SmallVec<[Option<CheckPlace>; 4]>,
     /// Read when the locks are held, so that no partition ever sees an earlier time than before.
     pub(super) now: Timestamp,
 }
@@ -40,13 +40,11 @@ struct LockedShard<'s> {
 
 /// Where a check is counted.
 #[derive(Clone, Copy, Debug)]
-enum CheckPlace {
-    /// In its own partition, in the shard held at this index; the bucket if it has state.
-    Own { held: usize, bucket: Option<Bucket> },
-    /// In its series' overflow partition, likewise.
-    Overflow { held: usize, bucket: Option<Bucket> },
-    /// Nowhere: there is no room, and the check must not refuse for that.
-    Uncounted,
+struct CheckPlace {
+    /// Which of the locked shards.
+    held: usize,
+    /// In its own partition, or in its series' overflow partition.
+    spot: Spot,
 }
 
 /// There is no room for a partition of an enforced `closed` policy.
@@ -54,29 +52,29 @@ enum CheckPlace {
 pub(super) struct Full;
 
 impl<'s> LockedShards<'s> {
-    /// Locks the shards of all these partitions.
-    pub(super) fn open(
-        all: &'s Shards,
-        partition_ids: &(impl Iterator<Item = PartitionId> + Clone),
-    ) -> Self {
-        let mut shards = SmallVec::new();
+    pub(super) fn new(all: &'s Shards) -> Self {
+        Self {
+            all,
+            shards: SmallVec::new(),
+            places: SmallVec::new(),
+            now: Timestamp::default(),
+        }
+    }
+
+    /// Locks the shards of all these partitions, and reads the clock.
+    pub(super) fn lock(&mut self, partition_ids: &(impl Iterator<Item = PartitionId> + Clone)) {
         let mut next = partition_ids.clone().map(shard_of).min();
         while let Some(index) = next {
-            shards.push(LockedShard {
+            self.shards.push(LockedShard {
                 index,
-                shard: all.lock(index),
+                shard: self.all.lock(index),
             });
             // Plans are short: to search for the next one is cheaper than to sort them.
             next = (partition_ids.clone().map(shard_of))
                 .filter(|other| *other > index)
                 .min();
         }
-        Self {
-            all,
-            shards,
-            places: SmallVec::new(),
-            now: all.clock.now(),
-        }
+        self.now = self.all.clock.now();
     }
 
     /// Finds where each check is counted, and makes room for partitions that are new.
@@ -91,19 +89,26 @@ impl<'s> LockedShards<'s> {
         Ok(())
     }
 
-    fn place_one(&mut self, check: &Check<'_>) -> Result<CheckPlace, Full> {
+    fn place_one(&mut self, check: &Check<'_>) -> Result<Option<CheckPlace>, Full> {
         let held = self.held(check.partition_id);
         let shard = &mut self.shards[held].shard;
         let bucket = shard.find(check.series_id, check.partition_id);
         if bucket.is_some() || shard.make_room(check, self.now, &self.all.budget) {
-            return Ok(CheckPlace::Own { held, bucket });
+            let partition_id = check.partition_id;
+            let spot = Spot {
+                partition_id,
+                bucket,
+            };
+            return Ok(Some(CheckPlace { held, spot }));
         }
         self.all.note_overflow();
         match (check.on_store_failure, check.mode) {
-            (OnStoreFailure::Local, _) => Ok(self.place_in_overflow(check.series_id, check.quota)),
+            (OnStoreFailure::Local, _) => {
+                Ok(Some(self.place_in_overflow(check.series_id, check.quota)))
+            }
             (OnStoreFailure::Closed, Mode::Enforce) => Err(Full),
             // A shadow quota or a candidate never refuses, even if there is no room.
-            (OnStoreFailure::Open | OnStoreFailure::Closed, _) => Ok(CheckPlace::Uncounted),
+            (OnStoreFailure::Open | OnStoreFailure::Closed, _) => Ok(None),
         }
     }
 
@@ -112,8 +117,11 @@ impl<'s> LockedShards<'s> {
         let held = self.held(OVERFLOW);
         let shard = &mut self.shards[held].shard;
         shard.table_for(series_id, quota);
-        let bucket = shard.find(series_id, OVERFLOW);
-        CheckPlace::Overflow { held, bucket }
+        let spot = Spot {
+            partition_id: OVERFLOW,
+            bucket: shard.find(series_id, OVERFLOW),
+        };
+        CheckPlace { held, spot }
     }
 
     /// Returns which of the locked shards has a partition; locks the overflow shard if it is that one.
@@ -130,23 +138,15 @@ impl<'s> LockedShards<'s> {
         })
     }
 
-    /// Unlocks the shards, and returns what the decided plan spent and where.
-    pub(super) fn close(&mut self, plan: &[Check<'_>], answers: &[Answer]) -> Charge {
+    /// Unlocks the shards, and notes what the decided plan spent and where.
+    pub(super) fn close(&mut self, plan: &[Check<'_>], answers: &[Answer], charge: &mut Charge) {
         self.shards.clear();
-        let entries = (plan.iter().zip(answers).zip(&self.places))
-            .filter_map(|((check, answer), place)| {
-                let (_, spot) = place.spot(check)?;
-                Some(ChargeEntry {
-                    quota: *check.quota,
-                    policy: check.policy,
-                    series_id: check.series_id,
-                    partition_id: spot.partition_id,
-                    charged: answer.charged,
-                    keeper: Keeper::Memory,
-                })
-            })
-            .collect();
-        Charge { entries }
+        for ((check, answer), place) in plan.iter().zip(answers).zip(&self.places) {
+            let Some(CheckPlace { spot, .. }) = place else {
+                continue;
+            };
+            (charge.entries).push(charge_entry(check, spot.partition_id, answer.charged));
+        }
     }
 
     /// Gives back `amount` units of an entry.
@@ -191,7 +191,7 @@ impl<'s> LockedShards<'s> {
 impl Ledger for LockedShards<'_> {
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek {
         let (now, budget) = (self.now, &self.all.budget);
-        let Some((held, spot)) = self.places[index].spot(check) else {
+        let Some(CheckPlace { held, spot }) = self.places[index] else {
             return Peek {
                 at: now,
                 admit: true,
@@ -208,7 +208,7 @@ impl Ledger for LockedShards<'_> {
         peek: Peek,
         step: Step,
     ) -> Option<Decision> {
-        let (held, spot) = self.places[index].spot(check)?;
+        let CheckPlace { held, spot } = self.places[index]?;
         let budget = &self.all.budget;
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
         Some(
@@ -217,20 +217,18 @@ impl Ledger for LockedShards<'_> {
     }
 }
 
-impl CheckPlace {
-    /// Returns which of the locked shards counts the check, and where in it.
-    fn spot(self, check: &Check<'_>) -> Option<(usize, Spot)> {
-        let (held, partition_id, bucket) = match self {
-            Self::Own { held, bucket } => (held, check.partition_id, bucket),
-            Self::Overflow { held, bucket } => (held, OVERFLOW, bucket),
-            Self::Uncounted => return None,
-        };
-        Some((
-            held,
-            Spot {
-                partition_id,
-                bucket,
-            },
-        ))
+/// Says what a check spent, and in which partition.
+pub(super) fn charge_entry(
+    check: &Check<'_>,
+    partition_id: PartitionId,
+    charged: Option<Charged>,
+) -> ChargeEntry {
+    ChargeEntry {
+        quota: *check.quota,
+        policy: check.policy,
+        series_id: check.series_id,
+        partition_id,
+        charged,
+        keeper: Keeper::Memory,
     }
 }

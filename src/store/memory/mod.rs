@@ -18,6 +18,7 @@
 //! shard and series in use, a word per series ever seen) and the overflow partitions (one per series,
 //! a kilobyte at most). Segments of tables double, so a full store is between 7/16 and 7/8 full of partitions.
 
+mod known;
 mod locked_shards;
 mod memory_budget;
 mod partitions;
@@ -33,17 +34,18 @@ use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
-use self::locked_shards::{Full, LockedShards};
+use self::known::decide_known;
+use self::locked_shards::{Full, LockedShards, charge_entry};
 use self::partitions::{Purpose, Spot};
 use self::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
 use self::shards::Shards;
 use self::table::with_partitions;
-use super::charge::SettledEntry;
+use super::charge::{Charge, SettledEntry};
 use super::outcome::Outcome;
 use super::series::Series;
 use crate::clock::{Clock, Micros};
 use crate::limit::plan::{self, OnStoreFailure, SeriesId};
-use crate::limit::{Adjustment, Check, Decision, PartitionId};
+use crate::limit::{Adjustment, Check, Decision, PartitionId, Verdict};
 use crate::metrics::Usage;
 
 /// Counters in this process's memory, shared by its workers.
@@ -100,20 +102,45 @@ impl MemoryStore {
     }
 
     pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        let mut locked_shards =
-            LockedShards::open(&self.shards, &plan.iter().map(|check| check.partition_id));
-        if let Err(Full) = locked_shards.place(plan) {
+        // Both are written where they stay: they are large.
+        let mut outcome = Outcome::Decided {
+            verdict: Verdict::new(),
+            charge: Charge::default(),
+            is_degraded: false,
+        };
+        if let Outcome::Decided {
+            verdict, charge, ..
+        } = &mut outcome
+            && let Err(Full) = self.decide_into(plan, verdict, charge)
+        {
             return Outcome::Unavailable {
                 retry: RETRY_WHEN_FULL,
             };
         }
-        let verdict = plan::decide(&mut locked_shards, plan);
-        let charge = locked_shards.close(plan, &verdict.answers);
-        Outcome::Decided {
-            verdict,
-            charge,
-            is_degraded: false,
+        outcome
+    }
+
+    fn decide_into(
+        &self,
+        plan: &[Check<'_>],
+        verdict: &mut Verdict,
+        charge: &mut Charge,
+    ) -> Result<(), Full> {
+        if let [check] = plan
+            && decide_known(&self.shards, check, verdict)
+        {
+            let charged = verdict.answers[0].charged;
+            charge
+                .entries
+                .push(charge_entry(check, check.partition_id, charged));
+            return Ok(());
         }
+        let mut locked_shards = LockedShards::new(&self.shards);
+        locked_shards.lock(&plan.iter().map(|check| check.partition_id));
+        locked_shards.place(plan)?;
+        plan::decide(&mut locked_shards, plan, verdict);
+        locked_shards.close(plan, &verdict.answers, charge);
+        Ok(())
     }
 
     /// Returns what each check would be answered. If there is no room for its partition, that is what
@@ -147,7 +174,8 @@ impl MemoryStore {
     /// Gives back and spends, in one step.
     pub(super) fn settle(&self, settled: &[SettledEntry]) {
         let partition_ids = settled.iter().map(|entry| entry.partition_id);
-        let mut locked_shards = LockedShards::open(&self.shards, &partition_ids);
+        let mut locked_shards = LockedShards::new(&self.shards);
+        locked_shards.lock(&partition_ids);
         for entry in settled {
             match entry.adjustment {
                 Adjustment::GiveBack(amount) => locked_shards.release(entry, amount),
