@@ -1,0 +1,264 @@
+//! What the pure parts of a request's way cost: time and allocations per call.
+//!
+//! `cargo bench --bench micro`; words after `--` choose among them, such as `rendering`. The figures are for
+//! comparing: what a call costs beside others in a gateway is said by `cargo bench --bench proxy`.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use divan::{AllocProfiler, Bencher};
+use futures_util::FutureExt;
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use mimalloc::MiMalloc;
+use tollgate::clock::{Clock, Micros};
+use tollgate::config::load;
+use tollgate::limit::Retry;
+use tollgate::limiter::{Decided, Limiter};
+use tollgate::proxy::annotate::annotate;
+use tollgate::proxy::forwarded::{self, LatestFields, Sender};
+use tollgate::proxy::refusal::{Dialect, Refusal};
+use tollgate::request::path::normalise;
+use tollgate::request::route::{Found, Lookup};
+use tollgate::request::{Facts, LatestPartition, Missing, hop_by_hop, host, partition_id};
+use tollgate::snapshot::{RateLimitHeaders, Snapshot};
+use tollgate::store::{MemoryStore, Session, Store};
+
+#[global_allocator]
+static ALLOCATOR: AllocProfiler<MiMalloc> = AllocProfiler::new(MiMalloc);
+
+fn main() {
+    divan::main();
+}
+
+/// A configuration whose routes have the policies that their paths name, and a request.
+struct World {
+    snapshot: Snapshot,
+    store: Session,
+    headers: HeaderMap,
+}
+
+impl World {
+    fn new() -> Self {
+        let store = Store::Memory(Arc::new(MemoryStore::new(Clock::system(), 1 << 30)));
+        let loaded = load(CONFIG, &|_| None, &mut |series| store.series_id(series));
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("host", "api.example.com"),
+            ("user-agent", "curl/8.5.0"),
+            ("accept", "*/*"),
+            ("accept-encoding", "gzip, br"),
+            ("x-api-key", "0123456789abcdef0123456789abcdef"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        Self {
+            snapshot: loaded.expect("a configuration").snapshot,
+            store: store.session(),
+            headers,
+        }
+    }
+
+    fn find(&self, path: &str) -> Found {
+        match (self.snapshot.router).find("api.example.com", &Method::GET, path, &self.headers) {
+            Lookup::Found(found) => found,
+            other => unreachable!("{path} has a route, not {other:?}"),
+        }
+    }
+
+    /// Calls `call` with the facts of a request for `path`.
+    fn with_facts<R>(&self, path: &str, call: impl FnOnce(&Facts<'_>) -> R) -> R {
+        let found = self.find(path);
+        call(&Facts {
+            client: CLIENT,
+            ipv6_prefix: 64,
+            headers: &self.headers,
+            host: "api.example.com",
+            method: &Method::GET,
+            route_name: &self.snapshot.routes[found.route].name,
+            path,
+            query: None,
+            claims: None,
+            client_cert: None,
+            found: &found,
+            router: &self.snapshot.router,
+        })
+    }
+
+    fn decide(&self, facts: &Facts<'_>, latest: &RefCell<LatestPartition>) -> Decided {
+        let limiter = Limiter {
+            snapshot: &self.snapshot,
+            partition_key: &KEY,
+            store: &self.store,
+        };
+        let mut decided = Decided::default();
+        let route = &self.snapshot.routes[facts.found.route];
+        let admission = limiter.decide(route, facts, latest, &mut decided);
+        black_box(admission.now_or_never());
+        decided
+    }
+}
+
+#[divan::bench(args = ["/plain", "/items/17/parts/4", "/rest/a/b/c/d"])]
+fn routing(bencher: Bencher<'_, '_>, path: &str) {
+    let world = World::new();
+    bencher.bench_local(|| world.find(black_box(path)));
+}
+
+#[divan::bench(args = ["/items/17/parts/4", "/items/%7euser/../17"])]
+fn normalising(bencher: Bencher<'_, '_>, path: &str) {
+    bencher.bench(|| normalise(black_box(path)).is_ok());
+}
+
+#[divan::bench]
+fn reading_the_host(bencher: Bencher<'_, '_>) {
+    let mut headers = HeaderMap::new();
+    headers.insert(HOST, HeaderValue::from_static("api.example.com:8080"));
+    let target = Uri::from_static("/plain");
+    bencher.bench(|| host(black_box(&target), &headers, Version::HTTP_11).is_ok());
+}
+
+#[divan::bench(args = ["/one", "/by-key"])]
+fn partitioning(bencher: Bencher<'_, '_>, path: &str) {
+    let world = World::new();
+    world.with_facts(path, |facts| {
+        let policy = world.snapshot.routes[facts.found.route].policies[0].policy;
+        let partition = &world.snapshot.policies[policy].partition;
+        bencher.bench_local(|| partition_id(&KEY, partition, Missing::Share, black_box(facts)));
+    });
+}
+
+#[divan::bench(args = ["/one", "/by-key", "/three", "/window", "/log", "/refused"])]
+fn planning_and_deciding(bencher: Bencher<'_, '_>, path: &str) {
+    let world = World::new();
+    let latest = RefCell::default();
+    world.with_facts(path, |facts| {
+        bencher.bench_local(|| world.decide(black_box(facts), &latest));
+    });
+}
+
+#[divan::bench(args = ["/one", "/three"])]
+fn rendering_limits(bencher: Bencher<'_, '_>, path: &str) {
+    let world = World::new();
+    let decided = world.with_facts(path, |facts| world.decide(facts, &RefCell::default()));
+    let mut buffer = Vec::new();
+    bencher
+        .with_inputs(|| HeaderMap::with_capacity(8))
+        .bench_local_values(|mut headers| {
+            let infos = decided.infos(&world.snapshot);
+            annotate(&mut headers, RateLimitHeaders::Ietf, infos, &mut buffer);
+            headers
+        });
+}
+
+#[divan::bench]
+fn rendering_forwarded(bencher: Bencher<'_, '_>) {
+    let world = World::new();
+    bencher
+        .with_inputs(|| world.headers.clone())
+        .bench_local_values(|mut headers| {
+            hop_by_hop::strip_request(&mut headers);
+            forwarded::annotate(&mut headers, &SENDER);
+            headers
+        });
+}
+
+#[divan::bench]
+fn rendering_forwarded_again(bencher: Bencher<'_, '_>) {
+    let world = World::new();
+    let mut latest = LatestFields::default();
+    bencher.bench_local(|| forwarded::common(black_box(&world.headers), &SENDER, &mut latest));
+}
+
+#[divan::bench]
+fn rendering_a_refusal(bencher: Bencher<'_, '_>) {
+    let retry = Retry::After(Micros(1_500_000));
+    let violated = ["\"per-client\""];
+    bencher.bench(|| {
+        let refusal = Refusal::quota_exceeded(black_box(retry), violated.iter().copied(), None);
+        refusal.into_response(Dialect::Http)
+    });
+}
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+const SENDER: Sender<'_> = Sender {
+    peer: CLIENT,
+    client: CLIENT,
+    believed: None,
+    scheme: "http",
+};
+const KEY: [u8; 32] = [7; 32];
+const CONFIG: &str = r#"
+[listeners.public]
+address = "127.0.0.1:8080"
+
+[upstreams.api]
+endpoints = ["http://127.0.0.1:9000"]
+
+[policies.one]
+quota = "1000000 per 1s"
+algorithm = "gcra"
+
+[policies.by-key]
+quota = "1000000 per 1s"
+algorithm = "gcra"
+partition = ["header:x-api-key"]
+
+[policies.window]
+quota = "1000000000 per 1h"
+
+[policies.several]
+quota = ["1000000 per 1s", "1000000000 per 1h"]
+
+[policies.log]
+quota = "100 per 1ms"
+algorithm = "sliding-log"
+
+[policies.refusing]
+quota = "1 per 1h"
+algorithm = "gcra"
+
+[[routes]]
+path = "/plain"
+upstream = "api"
+
+[[routes]]
+path = "/items/{item}/parts/{part}"
+upstream = "api"
+
+[[routes]]
+path = "/rest/*"
+upstream = "api"
+
+[[routes]]
+path = "/one"
+upstream = "api"
+policies = ["one"]
+
+[[routes]]
+path = "/by-key"
+upstream = "api"
+policies = ["by-key"]
+
+[[routes]]
+path = "/three"
+upstream = "api"
+policies = ["one", "several"]
+
+[[routes]]
+path = "/window"
+upstream = "api"
+policies = ["window"]
+
+[[routes]]
+path = "/log"
+upstream = "api"
+policies = ["log"]
+
+[[routes]]
+path = "/refused"
+upstream = "api"
+policies = ["refusing"]
+"#;
