@@ -1,11 +1,13 @@
 //! Fields that say whose request it is: what is believed of them, and what the upstream is told.
 
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use http::HeaderMap;
 
 use super::forwarded::{self, Sender};
 use super::journey::Journey;
+use super::upstream::CommonFields;
 use super::{request_id, tiers};
 use crate::request::{self, cdn_loop, claims};
 use crate::snapshot::{Route, UpstreamKind};
@@ -33,13 +35,14 @@ impl Journey<'_> {
         address
     }
 
-    /// Tells the upstream whose request it is, and that it came through a gateway.
+    /// Tells the upstream whose request it is, and that it came through a gateway: in its fields, or
+    /// in those that are returned.
     pub(super) fn annotate_request(
-        &mut self,
+        &self,
         route: &Route,
         headers: &mut HeaderMap,
         client: IpAddr,
-    ) {
+    ) -> Option<Rc<CommonFields>> {
         let snapshot = &self.live.snapshot;
         if let Some((name, id)) =
             (snapshot.general.request_id.as_ref()).zip(self.exchange.id.as_ref())
@@ -61,7 +64,7 @@ impl Journey<'_> {
             forwarded::annotate(headers, &sender);
             cdn_loop::add(headers);
         }
-        self.common = common;
+        common
     }
 
     /// Returns who sent the request, and how.

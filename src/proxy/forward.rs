@@ -1,5 +1,7 @@
 //! Phase 5 of the journey: the upstream answers, or it is noted why it does not.
 
+use std::rc::Rc;
+
 use http::header::UPGRADE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
@@ -10,7 +12,8 @@ use super::forwarded::is_over_tls;
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{
-    self, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer, UpstreamFailure, builtin,
+    self, CommonFields, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer, UpstreamFailure,
+    builtin,
 };
 use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
@@ -37,6 +40,23 @@ impl Journey<'_> {
         }
     }
 
+    /// Answers with what an upstream would be sent.
+    fn echo(
+        &mut self,
+        route: &Route,
+        head: &mut Parts,
+        target: &Uri,
+        path: &str,
+    ) -> Response<Content> {
+        let mut body = self.outgoing_body(route, &mut head.headers);
+        body.ask_for();
+        let mut request = Request::new(body);
+        *request.method_mut() = std::mem::take(&mut head.method);
+        *request.uri_mut() = target::outgoing(target, path);
+        *request.headers_mut() = std::mem::take(&mut head.headers);
+        builtin::echo(request).map(Content::Builtin)
+    }
+
     /// Sends the client to what it asked for, over TLS.
     async fn redirect_https(
         &mut self,
@@ -59,18 +79,11 @@ impl Journey<'_> {
         target: &Uri,
         path: &str,
         hash: Option<u64>,
+        common: Option<Rc<CommonFields>>,
     ) -> Result<Response<Content>, Stop> {
         let upstream = &self.live.snapshot.upstreams[route.upstream];
         match &upstream.kind {
-            UpstreamKind::Echo => {
-                let mut body = self.outgoing_body(route, &mut head.headers);
-                body.ask_for();
-                let mut request = Request::new(body);
-                *request.method_mut() = std::mem::take(&mut head.method);
-                *request.uri_mut() = target::outgoing(target, path);
-                *request.headers_mut() = std::mem::take(&mut head.headers);
-                return Ok(builtin::echo(request).map(Content::Builtin));
-            }
+            UpstreamKind::Echo => return Ok(self.echo(route, head, target, path)),
             UpstreamKind::Status(status) => {
                 self.drain().await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
@@ -79,7 +92,6 @@ impl Journey<'_> {
             UpstreamKind::Http(_) => {}
         }
         let body = self.outgoing_body(route, &mut head.headers);
-        let common = self.common.take();
         let upstream = self.live.upstreams[route.upstream].as_ref();
         let upstream = upstream.expect("it has endpoints");
         let terms = Terms {

@@ -25,7 +25,6 @@ use super::hold::{Held, hold};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::shared::Live;
 use super::tunnel;
-use super::upstream::CommonFields;
 use crate::clock::Micros;
 use crate::limiter::{Admission, Limiter};
 use crate::request::jwt::TokenClaims;
@@ -60,8 +59,6 @@ pub(super) struct Journey<'r> {
     route: Option<usize>,
     /// The protocol that the client asks for and may have.
     pub(super) upgrade: Option<HeaderValue>,
-    /// What the origin is told of the client beside the request's own fields.
-    pub(super) common: Option<Rc<CommonFields>>,
 }
 
 /// Takes one request from its head to the head of its answer; the body follows by itself.
@@ -94,7 +91,6 @@ pub(crate) async fn run(
         exchange: &mut exchange,
         body: &mut body,
         route: None,
-        common: None,
         upgrade: may_switch
             .then(|| upgrade::asked(&head, has_body))
             .flatten(),
@@ -230,9 +226,9 @@ impl Journey<'_> {
         self.decide(route, &facts).await?;
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         route.reads.join_lines(&mut head.headers);
-        self.annotate_request(route, &mut head.headers, address);
+        let common = self.annotate_request(route, &mut head.headers, address);
         self.tell_upstream(&mut head.headers);
-        self.forward(route, head, &target, &forwarded, hash).await
+        (self.forward(route, head, &target, &forwarded, hash, common)).await
     }
 
     /// Returns what the request's token claims, if the route's policies ask for that and it verifies.
