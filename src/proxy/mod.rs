@@ -30,6 +30,7 @@ pub(crate) mod downstream;
 pub mod upstream;
 
 pub mod deadline;
+mod read_buffer;
 mod rewound;
 mod tunnel;
 

@@ -1,17 +1,18 @@
 //! One connection to an origin, used for one request at a time; closed when dropped.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, ErrorKind};
-use std::pin::{Pin, pin};
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::due::Due;
 use crate::proxy::deadline::Deadline;
+use crate::proxy::read_buffer::ReadBuffer;
 
 /// What carries the bytes of a connection.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + 'static {
@@ -57,18 +58,10 @@ pub(super) enum Written {
 /// Buffers that the connections of one worker use in turn, so that none has any while it waits.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// What one read fills.
-    read: RefCell<BytesMut>,
+    read: ReadBuffer,
     /// Where requests are encoded; empty.
     write: RefCell<Vec<u8>>,
 }
-
-/// Most bytes of one read.
-const READ_BYTES_MAX: usize = 64 * 1024;
-
-/// A read that brings at most this much is copied, so that the buffer is free again. Of a buffer that
-/// is given away, at least half is in use.
-const COPIED_BYTES_MAX: usize = READ_BYTES_MAX / 2;
 
 /// A buffer to write from that has grown larger than this is not kept. Uploads do not make it larger.
 const WRITE_BYTES_KEPT: usize = 128 * 1024;
@@ -142,23 +135,13 @@ impl<T: Transport> Wire<T> {
 
     /// Reads what is there; no byte means that the origin has closed its side by a FIN.
     pub(super) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        let mut buffer = self.buffers.read.borrow_mut();
-        if buffer.capacity() < COPIED_BYTES_MAX {
-            buffer.reserve(READ_BYTES_MAX);
-        }
         let mut transport = self.transport.borrow_mut();
-        let read = ready!(pin!(transport.read_buf(&mut *buffer)).poll(cx))?;
-        if read == 0 && self.written.get() == Written::Failed {
+        let bytes = ready!(self.buffers.read.poll_read(&mut *transport, cx))?;
+        if bytes.is_empty() && self.written.get() == Written::Failed {
             // The failed write has taken the error with it, and this could be a reset.
             return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
-        Poll::Ready(Ok(if read > COPIED_BYTES_MAX {
-            buffer.split().freeze()
-        } else {
-            let bytes = Bytes::copy_from_slice(&buffer);
-            buffer.clear();
-            bytes
-        }))
+        Poll::Ready(Ok(bytes.freeze()))
     }
 
     /// As [`Transport::acknowledge`].
@@ -166,10 +149,19 @@ impl<T: Transport> Wire<T> {
         self.transport.borrow().acknowledge();
     }
 
-    /// Writes some of `bytes`.
-    pub(super) fn poll_write(&self, bytes: &[u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// Writes some of these pieces.
+    pub(super) fn poll_write(
+        &self,
+        pieces: &[IoSlice<'_>],
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         let mut transport = self.transport.borrow_mut();
-        let written = match ready!(Pin::new(&mut *transport).poll_write(cx, bytes)) {
+        let io = Pin::new(&mut *transport);
+        let polled = match pieces {
+            [only] => io.poll_write(cx, only),
+            _ => io.poll_write_vectored(cx, pieces),
+        };
+        let written = match ready!(polled) {
             Ok(0) => Err(ErrorKind::WriteZero.into()),
             written => written,
         };

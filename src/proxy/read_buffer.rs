@@ -1,0 +1,43 @@
+//! A buffer to read into that the connections of one worker use in turn, so that none has one while it
+//! waits.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// What one read fills.
+#[derive(Debug, Default)]
+pub struct ReadBuffer(RefCell<BytesMut>);
+
+/// Most bytes of one read.
+const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// A read that brings at most this much is copied, so that the buffer is free again. Of a buffer that
+/// is given away, at least half is in use.
+const COPIED_BYTES_MAX: usize = READ_BYTES_MAX / 2;
+
+impl ReadBuffer {
+    /// Reads what is there; no byte means that the other side has closed.
+    pub(super) fn poll_read<T: AsyncRead + Unpin>(
+        &self,
+        io: &mut T,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<BytesMut>> {
+        let mut buffer = self.0.borrow_mut();
+        if buffer.capacity() < COPIED_BYTES_MAX {
+            buffer.reserve(READ_BYTES_MAX);
+        }
+        let read = ready!(pin!(io.read_buf(&mut *buffer)).poll(cx))?;
+        Poll::Ready(Ok(if read > COPIED_BYTES_MAX {
+            buffer.split()
+        } else {
+            let bytes = BytesMut::from(&buffer[..]);
+            buffer.clear();
+            bytes
+        }))
+    }
+}
