@@ -139,6 +139,7 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
     // A connection can live much longer than the configuration.
     let listener = Arc::clone(&worker.live().snapshot.listeners[index]);
     let sweep = Rc::clone(&worker.sweep);
+    let read_buffer = Rc::clone(&worker.read_buffer);
     let mut client = Client::new(worker, accepted.peer.ip(), index);
     let name = &*listener.name;
     tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
@@ -166,6 +167,7 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
         sweep: &sweep,
         registration: &registration,
         panics: &panics,
+        read_buffer: &read_buffer,
         answer: |state, request| journey::run(Rc::clone(&client), state, request),
     };
     let ended = serving.serve(opened).await;

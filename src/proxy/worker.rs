@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::deadline::Sweep;
+use super::read_buffer::ReadBuffer;
 use super::shared::{Live, Shared};
 use super::upstream::Pools;
 use crate::access_log::Writer;
@@ -30,6 +31,8 @@ pub(crate) struct Worker {
     pub(crate) store: Session,
     /// Where a request renders its header values.
     pub(crate) scratch: RefCell<Vec<u8>>,
+    /// What the bodies of requests are read into.
+    pub(crate) read_buffer: Rc<ReadBuffer>,
     /// The configuration as this worker last saw it: a request clones it without touching a count
     /// that other workers touch.
     live: RefCell<Rc<InForce>>,
@@ -55,6 +58,7 @@ impl Worker {
             access_log,
             store: shared.store.session(),
             scratch: RefCell::default(),
+            read_buffer: Rc::default(),
             live: RefCell::new(live),
             tunnels_end: watch::Sender::new(false),
             is_cutting: Cell::new(false),

@@ -25,6 +25,7 @@ use super::socket::Socket;
 use super::timeouts::Timeouts;
 use crate::fault::Reason;
 use crate::proxy::deadline::Sweep;
+use crate::proxy::read_buffer::ReadBuffer;
 use crate::proxy::rewound::Rewound;
 use crate::request::target;
 use crate::snapshot::Listener;
@@ -44,6 +45,8 @@ pub(crate) struct Serving<'s, A> {
     pub(crate) sweep: &'s Rc<Sweep>,
     pub(crate) registration: &'s Registration,
     pub(crate) panics: &'s PanicGuard,
+    /// What the bodies of HTTP/1.1 are read into.
+    pub(crate) read_buffer: &'s Rc<ReadBuffer>,
     /// Gets each request and its state.
     pub(crate) answer: A,
 }
@@ -71,23 +74,23 @@ where
     async fn serve_http1(&self, socket: &Rc<Socket>, io: ClientIo) -> Served {
         let listener = self.listener;
         let state = Http1State::new(Rc::clone(socket), listener);
+        let diversion = &state.diversion;
         let service = service_fn(|request: Request<_>| {
             let state = RequestState::Http1(Rc::clone(&state));
-            (self.answer)(state, request.map(IncomingBody::Http1))
+            (self.answer)(state, diversion.begin(request))
         });
         // Over TLS, the handshake says whether HTTP/2 is spoken.
         let may_be_http2 = listener.http2 && matches!(io, ClientIo::Plain(_));
         let io = Http1Io::new(io, Rc::clone(&state), may_be_http2);
+        let (switch, read_buffer) = (Rc::clone(&state.switch), Rc::clone(self.read_buffer));
+        let strict = Strict::new(io, switch, Rc::clone(diversion), read_buffer);
         let mut serving = http1::Builder::new()
             .header_read_timeout(None)
             // So it does not look for the end while a request is worked on: `watch` sees it then.
             .half_close(true)
             .max_header_size(listener.max_header_bytes)
             .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
-            .serve_connection(
-                TokioIo::new(Strict::new(io, Rc::clone(&state.switch))),
-                service,
-            );
+            .serve_connection(TokioIo::new(strict), service);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
         let is_draining = || self.registration.is_draining(state.awaited());

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::body::RequestBodyError;
-use super::http1::{Http1State, Tunnel};
+use super::http1::{DivertedBody, Http1State, Tunnel};
 use super::http2::{Http2Body, StreamState};
 
 /// What is known of a request's client while the request is being worked on.
@@ -30,6 +30,8 @@ pub(crate) struct RequestGuard(RequestState);
 #[derive(Debug)]
 pub(crate) enum IncomingBody {
     Http1(hyper::body::Incoming),
+    /// A long or chunked one over HTTP/1.1.
+    Diverted(Box<DivertedBody>),
     Http2(Box<Http2Body>),
     /// None.
     Empty,
@@ -176,6 +178,7 @@ impl Body for IncomingBody {
             Self::Http1(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map_err(|error| RequestBodyError::of(&error)),
+            Self::Diverted(body) => body.poll_frame(cx),
             Self::Http2(body) => body.poll_frame(cx),
             Self::Empty => Poll::Ready(None),
         }
@@ -184,6 +187,7 @@ impl Body for IncomingBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Http1(body) => body.is_end_stream(),
+            Self::Diverted(body) => body.is_end(),
             Self::Http2(body) => body.is_end(),
             Self::Empty => true,
         }
@@ -192,6 +196,7 @@ impl Body for IncomingBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Http1(body) => body.size_hint(),
+            Self::Diverted(body) => body.size_hint(),
             Self::Http2(body) => body.size_hint(),
             Self::Empty => SizeHint::with_exact(0),
         }

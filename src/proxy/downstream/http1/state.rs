@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use super::diversion::Diversion;
 use super::switch::Switch;
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::downstream::awaited::Awaited;
@@ -27,6 +28,8 @@ pub(crate) struct Http1State {
     is_answered: Cell<bool>,
     /// Whether a request asks for another protocol.
     pub(crate) switch: Rc<Switch>,
+    /// Where long and chunked bodies come from.
+    pub(crate) diversion: Rc<Diversion>,
 }
 
 impl Http1State {
@@ -40,6 +43,7 @@ impl Http1State {
             is_more_expected: Cell::new(false),
             is_answered: Cell::new(false),
             switch: Rc::default(),
+            diversion: Rc::default(),
         })
     }
 

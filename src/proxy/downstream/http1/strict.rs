@@ -5,26 +5,33 @@
 //! is forwarded, but a proxy in front of the gateway may read it differently. [`Strict`] follows
 //! the bytes through heads and bodies. It overwrites the first byte that must not be there with one
 //! that the parser refuses in that place. So the refusal is the parser's own, and comes in its turn
-//! after the answers to earlier requests. It does not change what it passes. The parser does not look
-//! at an incomplete head twice, so a bad byte in a later piece of it is refused when the head is
-//! complete or overdue.
+//! after the answers to earlier requests. The parser does not look at an incomplete head twice, so a
+//! bad byte in a later piece of it is refused when the head is complete or overdue.
 //!
 //! The parser alone says what a message is. This reader stops looking if it finds what the parser, or
 //! the journey's check of transfer codings, refuses in any case.
 //!
+//! Bodies that are long or come in chunks do not pass through the parser, but for their end
+//! ([`Diversion`]): it would keep a large buffer, and pass on each chunk by itself. A length that is
+//! announced is shortened for it.
+//!
 //! What follows a request for another protocol is held back until that request is answered: it may be
 //! the next request, or no HTTP at all.
+
+mod reader;
 
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use memchr::memchr_iter;
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::reader::{Place, StrictReader};
+use super::diversion::Diversion;
 use super::switch::Switch;
-use crate::request::upgrade::switches_protocol;
+use crate::proxy::read_buffer::ReadBuffer;
 
 /// A client's connection whose requests must follow the framing to the letter.
 #[derive(Debug)]
@@ -32,87 +39,32 @@ pub(crate) struct Strict<I> {
     io: I,
     reader: StrictReader,
     switch: Rc<Switch>,
-    /// What has come behind it.
+    diversion: Rc<Diversion>,
+    buffer: Rc<ReadBuffer>,
+    /// What has been read and not been passed on: what is behind a request for another protocol, and
+    /// what is around the end of a diversion.
     held: Vec<u8>,
 }
 
-/// Where the next byte belongs in the requests of one connection.
-#[derive(Debug, Default)]
-struct StrictReader {
-    place: Place,
-    /// How the body after the head is framed, as far as the head has been read.
-    framing: Framing,
-    /// Whether the head asks for another protocol.
-    is_upgrade: bool,
-    /// How many heads have been read.
-    heads: u64,
-    /// The beginning of a line whose end has not come yet.
-    line: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
-    /// Before a request line, or in it.
-    #[default]
-    RequestLine,
-    /// In a later line of a head.
-    Field,
-    /// In a body that has this many bytes left.
-    Length(u64),
-    /// In a chunk's size, of which this many digits have come.
-    Size { digits: u8, size: u64 },
-    /// In white space after a chunk's size, where only an extension may follow.
-    Space { size: u64 },
-    /// In a chunk's extensions.
-    Extension { size: u64, text: Quoting },
-    /// Before the line feed after a chunk's size.
-    SizeEnd { size: u64 },
-    /// In a chunk that has this many bytes left.
-    Data(u64),
-    /// In the line end after a chunk.
-    DataEnd,
-    /// In a line of the trailers.
-    Trailer,
-    /// After a request for another protocol.
-    Upgrade,
-    /// After something that the parser refuses: it reads no further request.
-    Refused,
-}
-
-/// Where a byte belongs in a chunk's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Quoting {
-    Plain,
-    Quoted,
-    /// After a backslash.
-    Escaped,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Framing {
-    #[default]
-    None,
-    Length(u64),
-    Chunked,
-    /// In a way that is refused.
-    Bad,
-}
-
-/// A byte that must not be in a head, a chunk's size or a trailer.
-const NOWHERE: u8 = 0;
-/// A byte that must not be in a chunk's extensions, where the parser checks nothing but line ends.
-const NOT_IN_EXTENSIONS: u8 = b'\n';
-/// Most digits of a chunk's size, including leading zeros: as many as 64 bits have.
-const SIZE_DIGITS_MAX: u8 = 16;
+/// A longer body is diverted. With what is no longer, the parser does not fill the buffer that it begins
+/// with, which it would double.
+const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> Strict<I> {
     /// Reads from `io`; opens `switch` behind a request for another protocol, and reads no further
-    /// while it is open.
-    pub(crate) fn new(io: I, switch: Rc<Switch>) -> Self {
+    /// while it is open. Bodies go through `diversion`, which they are read for into `buffer`.
+    pub(crate) fn new(
+        io: I,
+        switch: Rc<Switch>,
+        diversion: Rc<Diversion>,
+        buffer: Rc<ReadBuffer>,
+    ) -> Self {
         Self {
             io,
-            reader: StrictReader::default(),
+            reader: StrictReader::diverting(PARSED_BYTES_MAX as u64),
             switch,
+            diversion,
+            buffer,
             held: Vec::new(),
         }
     }
@@ -123,201 +75,31 @@ impl<I> Strict<I> {
     }
 }
 
-impl StrictReader {
-    /// Follows `bytes`, and overwrites the first of them that must not be there. Returns the number of
-    /// those that stand behind a request for another protocol.
-    fn follow(&mut self, mut bytes: &mut [u8]) -> usize {
-        while !bytes.is_empty() {
-            let taken = match &mut self.place {
-                place if place.has_lines() => self.follow_lines(bytes),
-                Place::Length(left) | Place::Data(left) => {
-                    let taken =
-                        usize::try_from(*left).map_or(bytes.len(), |it| it.min(bytes.len()));
-                    *left -= taken as u64;
-                    match self.place {
-                        Place::Length(0) => self.place = Place::RequestLine,
-                        Place::Data(0) => self.place = Place::DataEnd,
-                        _ => {}
-                    }
-                    taken
-                }
-                Place::Upgrade => return bytes.len(),
-                Place::Refused => return 0,
-                _ => {
-                    self.follow_chunk(&mut bytes[0]);
-                    1
-                }
+impl<I: AsyncRead + Unpin> Strict<I> {
+    /// Hands over the data of a body; ready when the parser is to read on, or if the client has closed
+    /// its side.
+    fn poll_divert(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.reader.is_diverted {
+            // What came with the head is there already.
+            let is_held = !self.held.is_empty() && self.diversion.is_empty();
+            if !is_held && !self.diversion.has_room(cx) {
+                return Poll::Pending;
+            }
+            let mut bytes = if is_held {
+                BytesMut::from(&*std::mem::take(&mut self.held))
+            } else {
+                ready!(self.buffer.poll_read(&mut self.io, cx))?
             };
-            bytes = &mut bytes[taken..];
-        }
-        0
-    }
-
-    /// Whether some of a head has come, and not all of it.
-    fn is_in_head(&self) -> bool {
-        match self.place {
-            Place::RequestLine => !self.line.is_empty(),
-            place => place == Place::Field,
-        }
-    }
-
-    /// Follows lines up to the last of a head or of trailers, and returns the number of their
-    /// bytes.
-    fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
-        let (mut begin, mut bare) = (0, None);
-        for end in memchr_iter(b'\n', bytes) {
-            let line = &bytes[begin..end];
-            if line.last().or(self.line.last()) != Some(&b'\r') {
-                bare = Some(end);
+            if bytes.is_empty() {
                 break;
             }
-            if self.line.is_empty() {
-                self.end_line(&line[..line.len() - 1]);
-            } else {
-                let mut whole = std::mem::take(&mut self.line);
-                whole.extend_from_slice(line);
-                self.end_line(&whole[..whole.len() - 1]);
-            }
-            begin = end + 1;
-            if !self.place.has_lines() {
-                return begin;
-            }
+            let data;
+            (data, self.held) = self.reader.take_data(&mut bytes);
+            bytes.truncate(data);
+            self.diversion.put(bytes.freeze());
         }
-        if let Some(end) = bare {
-            bytes[end] = NOWHERE;
-            self.place = Place::Refused;
-        } else {
-            self.line.extend_from_slice(&bytes[begin..]);
-        }
-        bytes.len()
+        Poll::Ready(Ok(()))
     }
-
-    /// Moves on after a whole line, which is given without its end.
-    fn end_line(&mut self, line: &[u8]) {
-        self.place = match self.place {
-            // Empty lines before a request are skipped (RFC 9112, section 2.2).
-            Place::RequestLine if line.is_empty() => Place::RequestLine,
-            Place::RequestLine => Place::Field,
-            Place::Field if line.is_empty() => self.end_head(),
-            Place::Field => {
-                self.framing = self.framing.and(line);
-                self.is_upgrade |= value(line, b"upgrade").is_some_and(switches_protocol);
-                Place::Field
-            }
-            _ if line.is_empty() => Place::RequestLine,
-            place => place,
-        };
-    }
-
-    fn end_head(&mut self) -> Place {
-        self.heads += 1;
-        let is_upgrade = std::mem::take(&mut self.is_upgrade);
-        match std::mem::take(&mut self.framing) {
-            Framing::None | Framing::Length(0) if is_upgrade => Place::Upgrade,
-            Framing::None | Framing::Length(0) => Place::RequestLine,
-            Framing::Length(bytes) => Place::Length(bytes),
-            Framing::Chunked => SIZE,
-            Framing::Bad => Place::Refused,
-        }
-    }
-
-    /// Follows a byte of a chunked body that is not data.
-    fn follow_chunk(&mut self, byte: &mut u8) {
-        self.place = match (self.place, *byte) {
-            (Place::Size { digits, size }, digit) if digit.is_ascii_hexdigit() => {
-                if digits == SIZE_DIGITS_MAX {
-                    *byte = NOWHERE;
-                    Place::Refused
-                } else {
-                    Place::Size {
-                        digits: digits + 1,
-                        size: size << 4 | u64::from(value_of(digit)),
-                    }
-                }
-            }
-            (Place::Size { size, .. }, b'\r') => Place::SizeEnd { size },
-            (Place::Size { size, .. } | Place::Space { size }, b';') => Place::Extension {
-                size,
-                text: Quoting::Plain,
-            },
-            (Place::Size { size, .. } | Place::Space { size }, b' ' | b'\t') => {
-                Place::Space { size }
-            }
-            (Place::Space { .. }, _) => {
-                *byte = NOWHERE;
-                Place::Refused
-            }
-            (Place::Extension { size, text }, _) => extension(size, text, byte),
-            (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailer,
-            (Place::SizeEnd { size }, b'\n') => Place::Data(size),
-            (Place::DataEnd, b'\r') => Place::DataEnd,
-            (Place::DataEnd, b'\n') => SIZE,
-            _ => Place::Refused,
-        };
-    }
-}
-
-impl Place {
-    fn has_lines(self) -> bool {
-        matches!(self, Self::RequestLine | Self::Field | Self::Trailer)
-    }
-}
-
-/// The place before a chunk's size.
-const SIZE: Place = Place::Size { digits: 0, size: 0 };
-
-/// Follows a byte of a chunk's extensions (RFC 9112, section 7.1.1).
-fn extension(size: u64, text: Quoting, byte: &mut u8) -> Place {
-    let text = match (text, *byte) {
-        (Quoting::Plain, b'\r') => return Place::SizeEnd { size },
-        (_, b'\t' | b' '..=b'~' | 0x80..) => match (text, *byte) {
-            (Quoting::Plain | Quoting::Escaped, b'"') | (Quoting::Escaped, _) => Quoting::Quoted,
-            (Quoting::Quoted, b'"') => Quoting::Plain,
-            (Quoting::Quoted, b'\\') => Quoting::Escaped,
-            _ => text,
-        },
-        _ => {
-            *byte = NOT_IN_EXTENSIONS;
-            return Place::Refused;
-        }
-    };
-    Place::Extension { size, text }
-}
-
-fn value_of(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit | 0x20) - b'a' + 10,
-    }
-}
-
-impl Framing {
-    /// Returns what is known of the framing once the field `line` has been read too.
-    fn and(self, line: &[u8]) -> Self {
-        match line.first() {
-            Some(b'c' | b'C') => match value(line, b"content-length") {
-                // A transfer coding wins over it, wherever that is.
-                Some(length) if self != Self::Chunked => {
-                    let length = str::from_utf8(length).ok().and_then(|it| it.parse().ok());
-                    length.map_or(Self::Bad, Self::Length)
-                }
-                _ => self,
-            },
-            Some(b't' | b'T') => match value(line, b"transfer-encoding") {
-                Some(coding) if coding.eq_ignore_ascii_case(b"chunked") => Self::Chunked,
-                Some(_) => Self::Bad,
-                None => self,
-            },
-            _ => self,
-        }
-    }
-}
-
-/// Returns the value of `line`, if it is the field of that name.
-fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
-    let (field, rest) = line.split_at_checked(name.len())?;
-    let value = rest.strip_prefix(b":")?;
-    field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
@@ -329,8 +111,14 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         if self.switch.is_open(cx) {
             return Poll::Pending;
         }
+        if self.reader.is_diverted {
+            ready!(self.poll_divert(cx))?;
+            if self.reader.is_diverted {
+                return Poll::Ready(Ok(()));
+            }
+        }
         let before = buf.filled().len();
-        let held = self.held.len().min(buf.remaining());
+        let held = self.held.len().min(buf.remaining()).min(PARSED_BYTES_MAX);
         if held > 0 {
             buf.put_slice(&self.held[..held]);
             self.held.drain(..held);
@@ -344,12 +132,17 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         let behind = self.reader.follow(bytes);
         if self.reader.place == Place::Upgrade {
             self.switch.open(self.reader.heads);
-            let end = bytes.len() - behind;
+        } else if let Some(bytes) = self.reader.diverted() {
+            self.diversion.open(self.reader.heads, bytes);
+        }
+        let end = bytes.len() - behind;
+        if behind > 0 {
             let rest = bytes[end..].to_vec();
             self.held.splice(..0, rest);
             buf.set_filled(before + end);
         }
-        (self.switch).note_head(self.reader.is_in_head() || !self.held.is_empty());
+        let is_head_held = !self.held.is_empty() && !self.reader.is_diverted;
+        (self.switch).note_head(self.reader.is_in_head() || is_head_held);
         Poll::Ready(Ok(()))
     }
 }

@@ -49,10 +49,21 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 pub(crate) struct SocketIo(Rc<Socket>);
 
-/// Most bytes of one read. hyper doubles its buffer whenever a read fills it, and keeps it while
-/// the connection is idle. With one byte less than 16 KiB it stops growing there, instead of at 64
-/// KiB.
+/// Most bytes of one read into a small buffer. hyper doubles its buffer whenever a read fills it, and
+/// keeps it while the connection is idle. With one byte less than 16 KiB it stops growing there, instead
+/// of at 64 KiB.
 const READ_BYTES_MAX: usize = 16 * 1024 - 1;
+/// A buffer that is at least this large is not kept by its connection, and is filled.
+const LARGE_BUFFER_BYTES_MIN: usize = 32 * 1024;
+
+/// Returns how much of this room one read fills.
+fn filled_at_once(room: usize) -> usize {
+    if room < LARGE_BUFFER_BYTES_MIN {
+        room.min(READ_BYTES_MAX)
+    } else {
+        room
+    }
+}
 
 impl Socket {
     /// Wraps a fresh connection.
@@ -77,7 +88,7 @@ impl Socket {
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         if self.is_readiness_hidden.get() {
             let turn = ready!(coop::poll_proceed(cx));
-            let room = buf.remaining().min(READ_BYTES_MAX);
+            let room = filled_at_once(buf.remaining());
             let read = io::Read::read(
                 &mut &*SockRef::from(&self.stream),
                 buf.initialize_unfilled_to(room),
@@ -102,7 +113,7 @@ impl Socket {
         }
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
-            let room = buf.remaining().min(READ_BYTES_MAX);
+            let room = filled_at_once(buf.remaining());
             match self.stream.try_read_buf(&mut buf.limit(room)) {
                 Ok(bytes) => {
                     // A short read emptied the socket: asking again would cost a syscall.

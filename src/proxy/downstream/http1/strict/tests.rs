@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::reader::NOWHERE;
 use super::*;
 
 /// Follows `bytes` in pieces of this many, and returns the result.
@@ -117,6 +118,74 @@ fn framing_that_the_parser_refuses_is_not_followed() {
         let (_, place) = followed(head.as_bytes(), head.len());
         assert_eq!(place, Place::Refused, "{fields}");
     }
+}
+
+#[test]
+fn length_is_shortened_for_the_parser_if_a_whole_head_states_it_once_in_digits() {
+    let head = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
+    for (fields, shortened) in [
+        ("Content-Length: 10", Some("Content-Length: 01")),
+        (
+            "content-length:\t0010 \r\nX: 10",
+            Some("content-length:\t0001 \r\nX: 10"),
+        ),
+        ("Content-Length: 9", None),
+        ("Content-Length: +10", None),
+        ("Content-Length: 10\r\nContent-Length: 10", None),
+        ("Content-Length: 18446744073709551615", None),
+        ("X-Content-Length: 10", None),
+    ] {
+        let (mut reader, mut whole) = (StrictReader::diverting(9), head(fields).into_bytes());
+        reader.follow(&mut whole);
+        assert_eq!(whole, head(shortened.unwrap_or(fields)).into_bytes());
+        assert_eq!(reader.diverted(), shortened.map(|_| 9), "{fields}");
+        for cut in 1..whole.len() {
+            let (mut reader, mut bytes) = (StrictReader::diverting(9), head(fields).into_bytes());
+            let (first, second) = bytes.split_at_mut(cut);
+            reader.follow(first);
+            reader.follow(second);
+            assert_eq!(bytes, head(fields).into_bytes(), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn diverted_chunks_leave_the_parser_their_end_or_a_byte_that_it_refuses() {
+    for (chunks, data, end) in [
+        (
+            "3\r\nabc\r\n2;x=y\r\nde\r\n0;z\r\nX: 1\r\n\r\nGET",
+            "abcde",
+            "0\r\nX: 1\r\n\r\nGET",
+        ),
+        ("3\r\nabc\r\n", "abc", ""),
+        ("3\r\nabc\n", "abc", "\0"),
+        ("3\r\nabc\r\nx", "abc", "\0"),
+        ("\r\n", "", "\0"),
+    ] {
+        let mut reader = StrictReader::diverting(0);
+        let mut head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        assert_eq!(reader.follow(&mut head), 0);
+        let mut bytes = chunks.as_bytes().to_vec();
+        let (taken, rest) = reader.take_data(&mut bytes);
+        assert_eq!(bytes[..taken], *data.as_bytes(), "{chunks:?}");
+        assert_eq!(rest[..end.len()], *end.as_bytes(), "{chunks:?}");
+        assert!(rest.len() == end.len() || end == "\0", "{chunks:?}");
+        assert_eq!(reader.is_diverted, end.is_empty(), "{chunks:?}");
+    }
+}
+
+#[test]
+fn extensions_of_diverted_chunks_have_a_bound_together() {
+    let mut reader = StrictReader::diverting(0);
+    let mut head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    reader.follow(&mut head);
+    let chunk = format!("1;{}\r\nx\r\n", "a".repeat(1023));
+    for _ in 0..16 {
+        reader.take_data(&mut chunk.clone().into_bytes());
+        assert!(reader.is_diverted);
+    }
+    let (data, rest) = reader.take_data(&mut chunk.into_bytes());
+    assert_eq!((data, rest[0], reader.is_diverted), (0, NOWHERE, false));
 }
 
 const PARTS: &[&str] = &[

@@ -15,16 +15,17 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::rc::Rc;
 
-use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 
 use super::*;
 use crate::proxy::differential::{every_cut, for_each_seed, settle};
+use crate::proxy::downstream::request::IncomingBody;
 use cases::{MESSAGES, PROBES, mutated};
 
 /// What a service saw of a request.
@@ -58,7 +59,7 @@ struct Pieces(VecDeque<Vec<u8>>);
 #[test]
 fn parser_alone_takes_every_probe() {
     for probe in PROBES {
-        let alone = outcome(VecDeque::from([probe.to_vec()]), |io| io);
+        let alone = parsed(VecDeque::from([probe.to_vec()]));
         assert_eq!(probes(&alone), 1, "{}", probe.escape_ascii());
     }
 }
@@ -88,8 +89,8 @@ fn mutated_messages_are_read_alike() {
 /// Fails unless both read `bytes` alike; returns whether the reader refused a probe that the parser
 /// accepts.
 fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
-    let alone = outcome(pieces.clone(), |io| io);
-    let strict = outcome(pieces.clone(), |io| Strict::new(io, Rc::default()));
+    let alone = parsed(pieces.clone());
+    let strict = held_to_the_letter(pieces.clone());
     let shown = || {
         let cuts: Vec<_> = pieces.iter().map(Vec::len).collect();
         let bytes = bytes.escape_ascii();
@@ -112,8 +113,7 @@ fn compare(bytes: &[u8], pieces: &VecDeque<Vec<u8>>) -> bool {
     // A head that arrived in part is not looked at again before it ends.
     let mut ended = pieces.clone();
     ended.push_back(b"\r\n\r\n".to_vec());
-    let is_refused =
-        is_refused(&strict) || is_refused(&outcome(ended, |io| Strict::new(io, Rc::default())));
+    let is_refused = is_refused(&strict) || is_refused(&held_to_the_letter(ended));
     assert!(is_refused, "byte {at} is overwritten in vain: {}", shown());
     assert!(
         is_beginning(&strict.requests, &alone.requests),
@@ -193,18 +193,35 @@ fn is_quoted(extensions: &[u8]) -> bool {
 /// same.
 fn is_behind_data(bytes: &[u8], at: usize) -> bool {
     let whole = [&bytes[..at], b"\r", &bytes[at..]].concat();
-    let read = |bytes: &[u8]| outcome(VecDeque::from([bytes.to_vec()]), |io| io);
+    let read = |bytes: &[u8]| parsed(VecDeque::from([bytes.to_vec()]));
     read(&whole) == read(bytes)
 }
 
-/// Serves a client that sends these pieces, until nothing moves any more.
-fn outcome<I: AsyncRead + AsyncWrite + Unpin>(
-    pieces: VecDeque<Vec<u8>>,
-    wrap: impl Fn(Pieces) -> I,
-) -> Observation {
+/// Serves a client that sends these pieces with the parser alone.
+fn parsed(pieces: VecDeque<Vec<u8>>) -> Observation {
+    // No request's body is diverted.
+    outcome(Pieces(pieces), &Rc::default())
+}
+
+/// Serves a client that sends these pieces with the parser behind the reader, and has bodies diverted
+/// however short they are.
+fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
+    let diversion = Rc::default();
+    let mut io = Strict::new(
+        Pieces(pieces),
+        Rc::default(),
+        Rc::clone(&diversion),
+        Rc::default(),
+    );
+    io.reader = StrictReader::diverting(0);
+    outcome(io, &diversion)
+}
+
+/// Serves a client until nothing moves any more.
+fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, diversion: &Rc<Diversion>) -> Observation {
     let requests: Rc<RefCell<Vec<Seen>>> = Rc::default();
-    let service = service_fn(|request| record(Rc::clone(&requests), request));
-    let io = TokioIo::new(wrap(Pieces(pieces)));
+    let service = service_fn(|request| record(Rc::clone(&requests), diversion.begin(request)));
+    let io = TokioIo::new(io);
     // Served as a listener's connections are.
     let mut serving = http1::Builder::new();
     let serving = serving.header_read_timeout(None).half_close(false);
@@ -226,8 +243,13 @@ fn outcome<I: AsyncRead + AsyncWrite + Unpin>(
 /// Reads a request to its end and answers it.
 async fn record(
     requests: Rc<RefCell<Vec<Seen>>>,
-    request: Request<Incoming>,
+    mut request: Request<IncomingBody>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
+    // A length that was shortened is restored as a number.
+    if let Some(length) = request.headers_mut().get_mut(CONTENT_LENGTH) {
+        let number: Option<u64> = length.to_str().ok().and_then(|it| it.parse().ok());
+        *length = number.map_or(length.clone(), HeaderValue::from);
+    }
     let (head, mut body) = request.into_parts();
     let index = requests.borrow().len();
     requests.borrow_mut().push(Seen {

@@ -1,0 +1,387 @@
+//! Follows the bytes of one connection through heads and bodies.
+
+use memchr::memchr_iter;
+
+use crate::request::upgrade::switches_protocol;
+
+/// Where the next byte belongs in the requests of one connection.
+#[derive(Debug, Default)]
+pub(super) struct StrictReader {
+    pub(super) place: Place,
+    /// How the body after the head is framed, as far as the head has been read.
+    framing: Framing,
+    /// Whether the head asks for another protocol.
+    is_upgrade: bool,
+    /// How many heads have been read.
+    pub(super) heads: u64,
+    /// The beginning of a line whose end has not come yet.
+    line: Vec<u8>,
+    /// Chunked bodies are diverted, and those with a length above this one; none: nothing is.
+    diverts_above: Option<u64>,
+    /// Whether the bytes that follow are a body's that is.
+    pub(super) is_diverted: bool,
+    /// Bytes of extensions so far, in all chunks of such a body, and of white space before them.
+    extension_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Before a request line, or in it.
+    #[default]
+    RequestLine,
+    /// In a later line of a head.
+    Field,
+    /// In a body that has this many bytes left.
+    Length(u64),
+    /// In a chunk's size, of which this many digits have come.
+    Size { digits: u8, size: u64 },
+    /// In white space after a chunk's size, where only an extension may follow.
+    Space { size: u64 },
+    /// In a chunk's extensions.
+    Extension { size: u64, text: Quoting },
+    /// Before the line feed after a chunk's size.
+    SizeEnd { size: u64 },
+    /// In a chunk that has this many bytes left.
+    Data(u64),
+    /// Before the carriage return after a chunk.
+    DataEnd,
+    /// Before the line feed after a chunk.
+    DataLineFeed,
+    /// In a line of the trailers.
+    Trailer,
+    /// After a request for another protocol.
+    Upgrade,
+    /// After something that the parser refuses: it reads no further request.
+    Refused,
+}
+
+/// Where a byte belongs in a chunk's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quoting {
+    Plain,
+    Quoted,
+    /// After a backslash.
+    Escaped,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Framing {
+    #[default]
+    None,
+    Length(u64),
+    Chunked,
+    /// In a way that is refused.
+    Bad,
+}
+
+/// A byte that must not be in a head, a chunk's size or a trailer.
+pub(super) const NOWHERE: u8 = 0;
+/// A byte that must not be in a chunk's extensions, where the parser checks nothing but line ends.
+const NOT_IN_EXTENSIONS: u8 = b'\n';
+/// Most digits of a chunk's size, including leading zeros: as many as 64 bits have.
+const SIZE_DIGITS_MAX: u8 = 16;
+/// Most bytes of chunk extensions in one body, as for the parser.
+const EXTENSION_BYTES_MAX: usize = 16 * 1024;
+/// A longer body is not diverted: the parser refuses some of these lengths.
+const DIVERTED_BYTES_MAX: u64 = 1 << 62;
+
+impl StrictReader {
+    /// Begins with a connection whose chunked bodies are diverted, and those that are longer than this.
+    pub(super) fn diverting(bytes: u64) -> Self {
+        Self {
+            diverts_above: Some(bytes),
+            ..Self::default()
+        }
+    }
+
+    /// Returns how much of an announced length is diverted; 0 if none is announced, none if the next
+    /// bytes are not diverted.
+    pub(super) fn diverted(&self) -> Option<u64> {
+        self.is_diverted.then_some(match self.place {
+            Place::Length(bytes) => bytes,
+            _ => 0,
+        })
+    }
+
+    /// Follows `bytes`, and overwrites the first of them that must not be there. Returns the number of
+    /// those that stand behind a request for another protocol, or belong to a body that is diverted.
+    pub(super) fn follow(&mut self, mut bytes: &mut [u8]) -> usize {
+        while !bytes.is_empty() && !self.is_diverted {
+            let taken = match &mut self.place {
+                place if place.has_lines() => {
+                    let is_from_start = *place == Place::RequestLine && self.line.is_empty();
+                    let taken = self.follow_lines(bytes);
+                    self.divert(&mut bytes[..taken], is_from_start);
+                    taken
+                }
+                Place::Length(left) | Place::Data(left) => {
+                    let taken =
+                        usize::try_from(*left).map_or(bytes.len(), |it| it.min(bytes.len()));
+                    *left -= taken as u64;
+                    match self.place {
+                        Place::Length(0) => self.place = Place::RequestLine,
+                        Place::Data(0) => self.place = Place::DataEnd,
+                        _ => {}
+                    }
+                    taken
+                }
+                Place::Upgrade => return bytes.len(),
+                Place::Refused => return 0,
+                _ => {
+                    self.follow_chunk(&mut bytes[0]);
+                    1
+                }
+            };
+            bytes = &mut bytes[taken..];
+        }
+        bytes.len()
+    }
+
+    /// Diverts the body behind these lines, if they end a head and it is worth it. The length that a
+    /// whole head announces is then shortened for the parser, to the last byte.
+    fn divert(&mut self, lines: &mut [u8], is_whole_head: bool) {
+        let Some(above) = self.diverts_above else {
+            return;
+        };
+        self.is_diverted = match &mut self.place {
+            place if *place == SIZE => true,
+            Place::Length(bytes)
+                if is_whole_head && (above + 1..=DIVERTED_BYTES_MAX).contains(bytes) =>
+            {
+                let is_shortened = shorten(lines);
+                *bytes -= u64::from(is_shortened);
+                is_shortened
+            }
+            _ => false,
+        };
+        self.extension_bytes = 0;
+    }
+
+    /// Follows the bytes of a diverted body, and moves its data to their beginning. Returns how many
+    /// bytes of data there are, and what the parser is to read when the diversion has ended.
+    pub(super) fn take_data(&mut self, bytes: &mut [u8]) -> (usize, Vec<u8>) {
+        let (mut data, mut at) = (0, 0);
+        while at < bytes.len() {
+            if let Place::Length(left) | Place::Data(left) = &mut self.place {
+                let rest = bytes.len() - at;
+                let taken = usize::try_from(*left).map_or(rest, |it| it.min(rest));
+                bytes.copy_within(at..at + taken, data);
+                *left -= taken as u64;
+                (data, at) = (data + taken, at + taken);
+            } else {
+                self.follow_chunk(&mut bytes[at]);
+                at += 1;
+            }
+            let (place, begin) = match self.place {
+                Place::Data(0) => {
+                    self.place = Place::DataEnd;
+                    continue;
+                }
+                Place::Length(0) => (Place::Length(1), &b""[..]),
+                Place::Trailer => (SIZE, &b"0\r\n"[..]),
+                Place::Refused => (SIZE, &[NOWHERE][..]),
+                Place::Space { .. } | Place::Extension { .. } => {
+                    self.extension_bytes += 1;
+                    if self.extension_bytes <= EXTENSION_BYTES_MAX {
+                        continue;
+                    }
+                    (SIZE, &[NOWHERE][..])
+                }
+                _ => continue,
+            };
+            self.place = place;
+            self.is_diverted = false;
+            return (data, [begin, &bytes[at..]].concat());
+        }
+        (data, Vec::new())
+    }
+
+    /// Whether some of a head has come, and not all of it.
+    pub(super) fn is_in_head(&self) -> bool {
+        match self.place {
+            Place::RequestLine => !self.line.is_empty(),
+            place => place == Place::Field,
+        }
+    }
+
+    /// Follows lines up to the last of a head or of trailers, and returns the number of their
+    /// bytes.
+    fn follow_lines(&mut self, bytes: &mut [u8]) -> usize {
+        let (mut begin, mut bare) = (0, None);
+        for end in memchr_iter(b'\n', bytes) {
+            let line = &bytes[begin..end];
+            if line.last().or(self.line.last()) != Some(&b'\r') {
+                bare = Some(end);
+                break;
+            }
+            if self.line.is_empty() {
+                self.end_line(&line[..line.len() - 1]);
+            } else {
+                let mut whole = std::mem::take(&mut self.line);
+                whole.extend_from_slice(line);
+                self.end_line(&whole[..whole.len() - 1]);
+            }
+            begin = end + 1;
+            if !self.place.has_lines() {
+                return begin;
+            }
+        }
+        if let Some(end) = bare {
+            bytes[end] = NOWHERE;
+            self.place = Place::Refused;
+        } else {
+            self.line.extend_from_slice(&bytes[begin..]);
+        }
+        bytes.len()
+    }
+
+    /// Moves on after a whole line, which is given without its end.
+    fn end_line(&mut self, line: &[u8]) {
+        self.place = match self.place {
+            // Empty lines before a request are skipped (RFC 9112, section 2.2).
+            Place::RequestLine if line.is_empty() => Place::RequestLine,
+            Place::RequestLine => Place::Field,
+            Place::Field if line.is_empty() => self.end_head(),
+            Place::Field => {
+                self.framing = self.framing.and(line);
+                self.is_upgrade |= value(line, b"upgrade").is_some_and(switches_protocol);
+                Place::Field
+            }
+            _ if line.is_empty() => Place::RequestLine,
+            place => place,
+        };
+    }
+
+    fn end_head(&mut self) -> Place {
+        self.heads += 1;
+        let is_upgrade = std::mem::take(&mut self.is_upgrade);
+        match std::mem::take(&mut self.framing) {
+            Framing::None | Framing::Length(0) if is_upgrade => Place::Upgrade,
+            Framing::None | Framing::Length(0) => Place::RequestLine,
+            Framing::Length(bytes) => Place::Length(bytes),
+            Framing::Chunked => SIZE,
+            Framing::Bad => Place::Refused,
+        }
+    }
+
+    /// Follows a byte of a chunked body that is not data.
+    fn follow_chunk(&mut self, byte: &mut u8) {
+        self.place = match (self.place, *byte) {
+            (Place::Size { digits, size }, digit) if digit.is_ascii_hexdigit() => {
+                if digits == SIZE_DIGITS_MAX {
+                    *byte = NOWHERE;
+                    Place::Refused
+                } else {
+                    Place::Size {
+                        digits: digits + 1,
+                        size: size << 4 | u64::from(value_of(digit)),
+                    }
+                }
+            }
+            (Place::Size { digits: 1.., size }, b'\r') => Place::SizeEnd { size },
+            (Place::Size { digits: 1.., size } | Place::Space { size }, b';') => Place::Extension {
+                size,
+                text: Quoting::Plain,
+            },
+            (Place::Size { digits: 1.., size } | Place::Space { size }, b' ' | b'\t') => {
+                Place::Space { size }
+            }
+            (Place::Space { .. }, _) => {
+                *byte = NOWHERE;
+                Place::Refused
+            }
+            (Place::Extension { size, text }, _) => extension(size, text, byte),
+            (Place::SizeEnd { size: 0 }, b'\n') => Place::Trailer,
+            (Place::SizeEnd { size }, b'\n') => Place::Data(size),
+            (Place::DataEnd, b'\r') => Place::DataLineFeed,
+            (Place::DataLineFeed, b'\n') => SIZE,
+            _ => Place::Refused,
+        };
+    }
+}
+
+impl Place {
+    fn has_lines(self) -> bool {
+        matches!(self, Self::RequestLine | Self::Field | Self::Trailer)
+    }
+}
+
+/// The place before a chunk's size.
+const SIZE: Place = Place::Size { digits: 0, size: 0 };
+
+/// Follows a byte of a chunk's extensions (RFC 9112, section 7.1.1).
+fn extension(size: u64, text: Quoting, byte: &mut u8) -> Place {
+    let text = match (text, *byte) {
+        (Quoting::Plain, b'\r') => return Place::SizeEnd { size },
+        (_, b'\t' | b' '..=b'~' | 0x80..) => match (text, *byte) {
+            (Quoting::Plain | Quoting::Escaped, b'"') | (Quoting::Escaped, _) => Quoting::Quoted,
+            (Quoting::Quoted, b'"') => Quoting::Plain,
+            (Quoting::Quoted, b'\\') => Quoting::Escaped,
+            _ => text,
+        },
+        _ => {
+            *byte = NOT_IN_EXTENSIONS;
+            return Place::Refused;
+        }
+    };
+    Place::Extension { size, text }
+}
+
+fn value_of(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    }
+}
+
+impl Framing {
+    /// Returns what is known of the framing once the field `line` has been read too.
+    fn and(self, line: &[u8]) -> Self {
+        match line.first() {
+            Some(b'c' | b'C') => match value(line, b"content-length") {
+                // A transfer coding wins over it, wherever that is.
+                Some(length) if self != Self::Chunked => {
+                    let length = str::from_utf8(length).ok().and_then(|it| it.parse().ok());
+                    length.map_or(Self::Bad, Self::Length)
+                }
+                _ => self,
+            },
+            Some(b't' | b'T') => match value(line, b"transfer-encoding") {
+                Some(coding) if coding.eq_ignore_ascii_case(b"chunked") => Self::Chunked,
+                Some(_) => Self::Bad,
+                None => self,
+            },
+            _ => self,
+        }
+    }
+}
+
+/// Returns the value of `line`, if it is the field of that name.
+fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    let (field, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+}
+
+/// Has a head announce a body of one byte; false if it does not state a length once, in digits.
+fn shorten(head: &mut [u8]) -> bool {
+    let mut stated = None;
+    let mut begin = 0;
+    for end in memchr_iter(b'\n', head) {
+        if let Some(length) = value(&head[begin..end], b"content-length") {
+            // What follows it is the carriage return, and white space before that.
+            let behind = head[begin..end].len() - head[begin..end].trim_ascii_end().len();
+            let stated_again = stated.replace(end - behind - length.len()..end - behind);
+            if stated_again.is_some() || !length.iter().all(u8::is_ascii_digit) {
+                return false;
+            }
+        }
+        begin = end + 1;
+    }
+    let Some([before @ .., last]) = stated.map(|at| &mut head[at]) else {
+        return false;
+    };
+    before.fill(b'0');
+    *last = b'1';
+    true
+}
