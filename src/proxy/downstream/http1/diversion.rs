@@ -21,10 +21,11 @@ use hyper::body::Incoming;
 use crate::proxy::downstream::body::RequestBodyError;
 use crate::proxy::downstream::request::IncomingBody;
 
-/// What the reader of a connection hands over to the body of a request.
+/// What the reader of a connection hands over to the body of a request. Requests are counted from 1; a
+/// body may outlive its answer, and so the beginning of the next request.
 #[derive(Default)]
 pub(crate) struct Diversion {
-    /// Which request of the connection has a body that goes this way, counted from 1; 0: none.
+    /// Which request's body goes this way, or was the last that did; 0: none.
     request: Cell<u64>,
     /// How much of an announced length goes this way; 0 if it is not announced.
     bytes: Cell<u64>,
@@ -32,8 +33,12 @@ pub(crate) struct Diversion {
     begun: Cell<u64>,
     /// What has been read and not been taken; at most one read.
     data: RefCell<Bytes>,
-    /// Whether the body waits for more.
-    is_wanted: Cell<bool>,
+    /// Which request the data are of.
+    data_of: Cell<u64>,
+    /// Which request's body waits for more; 0: none.
+    wanted_by: Cell<u64>,
+    /// The last request whose body nobody takes any more.
+    closed: Cell<u64>,
     /// Whoever reads.
     reader: RefCell<Option<Waker>>,
     /// Whoever waits for data.
@@ -44,6 +49,7 @@ pub(crate) struct Diversion {
 #[derive(Debug)]
 pub(crate) struct DivertedBody {
     diversion: Rc<Diversion>,
+    request: u64,
     /// How much of an announced length is still to come this way.
     left: u64,
     /// What the parser reads: the end.
@@ -69,6 +75,7 @@ impl Diversion {
         let mut request = request.map(|end| {
             IncomingBody::Diverted(Box::new(DivertedBody {
                 diversion: Rc::clone(self),
+                request: self.request.get(),
                 left,
                 end,
             }))
@@ -83,7 +90,7 @@ impl Diversion {
 
     /// Whether there is room, and somebody who waits; if not, whoever asks is woken when that changes.
     pub(super) fn has_room(&self, cx: &Context<'_>) -> bool {
-        let has_room = self.data.borrow().is_empty() && self.is_wanted.get();
+        let has_room = self.is_empty() && self.wanted_by.get() == self.request.get();
         if !has_room {
             self.reader.replace(Some(cx.waker().clone()));
         }
@@ -95,35 +102,46 @@ impl Diversion {
         self.data.borrow().is_empty()
     }
 
-    /// Hands over what has been read; nothing must wait to be taken.
+    /// Hands over what has been read; nothing must wait to be taken. It is dropped if nobody takes it any
+    /// more.
     pub(super) fn put(&self, data: Bytes) {
-        if data.is_empty() {
+        let request = self.request.get();
+        if data.is_empty() || self.closed.get() >= request {
             return;
         }
         self.data.replace(data);
-        self.is_wanted.set(false);
+        self.data_of.set(request);
+        self.wanted_by.set(0);
         if let Some(taker) = self.taker.take() {
             taker.wake();
         }
     }
 
-    fn poll_take(&self, cx: &Context<'_>) -> Poll<Bytes> {
-        let data = self.data.take();
-        if !data.is_empty() {
-            return Poll::Ready(data);
+    /// Takes what has been read of this request's body.
+    fn poll_take(&self, request: u64, cx: &Context<'_>) -> Poll<Bytes> {
+        if self.data_of.get() == request && !self.is_empty() {
+            return Poll::Ready(self.data.take());
         }
-        self.taker.replace(Some(cx.waker().clone()));
-        self.is_wanted.set(true);
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
+        if self.request.get() == request {
+            self.taker.replace(Some(cx.waker().clone()));
+            self.wanted_by.set(request);
+            if let Some(reader) = self.reader.take() {
+                reader.wake();
+            }
         }
         Poll::Pending
     }
 
-    /// Forgets what nobody takes any more.
-    fn close(&self) {
-        self.is_wanted.set(false);
-        drop((self.data.take(), self.taker.take()));
+    /// Forgets what nobody takes any more of this request's body.
+    fn close(&self, request: u64) {
+        self.closed.set(self.closed.get().max(request));
+        if self.data_of.get() == request {
+            self.data.take();
+        }
+        if self.wanted_by.get() == request {
+            self.wanted_by.set(0);
+            self.taker.take();
+        }
     }
 }
 
@@ -133,7 +151,7 @@ impl DivertedBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        if let Poll::Ready(data) = self.diversion.poll_take(cx) {
+        if let Poll::Ready(data) = self.diversion.poll_take(self.request, cx) {
             self.left = self.left.saturating_sub(data.len() as u64);
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
@@ -157,7 +175,7 @@ impl DivertedBody {
 
 impl Drop for DivertedBody {
     fn drop(&mut self) {
-        self.diversion.close();
+        self.diversion.close(self.request);
     }
 }
 
@@ -166,5 +184,50 @@ impl fmt::Debug for Diversion {
         f.debug_struct("Diversion")
             .field("request", &self.request)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::task::noop_waker_ref;
+
+    use super::*;
+
+    const DATA: Bytes = Bytes::from_static(b"data");
+
+    #[test]
+    fn body_that_outlives_its_answer_leaves_the_next_one_alone() {
+        let (diversion, cx) = (Diversion::default(), Context::from_waker(noop_waker_ref()));
+        diversion.open(1, 0);
+        diversion.open(2, 0);
+        assert!(diversion.poll_take(2, &cx).is_pending());
+        assert!(diversion.poll_take(1, &cx).is_pending());
+        assert!(diversion.has_room(&cx), "the second one still waits");
+        diversion.put(DATA);
+        diversion.close(1);
+        assert_eq!(diversion.poll_take(2, &cx), Poll::Ready(DATA));
+    }
+
+    #[test]
+    fn end_of_a_body_is_taken_after_the_next_head_has_been_read() {
+        let (diversion, cx) = (Diversion::default(), Context::from_waker(noop_waker_ref()));
+        diversion.open(1, 0);
+        diversion.put(DATA);
+        diversion.open(2, 0);
+        assert!(!diversion.has_room(&cx));
+        assert!(diversion.poll_take(2, &cx).is_pending());
+        assert_eq!(diversion.poll_take(1, &cx), Poll::Ready(DATA));
+        assert!(diversion.has_room(&cx));
+    }
+
+    #[test]
+    fn nothing_of_a_body_that_nobody_takes_reaches_the_next_one() {
+        let (diversion, cx) = (Diversion::default(), Context::from_waker(noop_waker_ref()));
+        diversion.open(1, 0);
+        diversion.put(DATA);
+        diversion.close(1);
+        diversion.put(DATA);
+        diversion.open(2, 0);
+        assert!(diversion.poll_take(2, &cx).is_pending());
     }
 }

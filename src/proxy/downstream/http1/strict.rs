@@ -122,6 +122,10 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         if held > 0 {
             buf.put_slice(&self.held[..held]);
             self.held.drain(..held);
+            if self.held.is_empty() {
+                // A connection that waits has no buffer.
+                self.held = Vec::new();
+            }
         } else {
             ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
         }

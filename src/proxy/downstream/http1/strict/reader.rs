@@ -339,8 +339,8 @@ impl Framing {
     fn and(self, line: &[u8]) -> Self {
         match line.first() {
             Some(b'c' | b'C') => match value(line, b"content-length") {
-                // A transfer coding wins over it, wherever that is.
-                Some(length) if self != Self::Chunked => {
+                // A transfer coding wins over it, wherever that is, known or not.
+                Some(length) if !matches!(self, Self::Chunked | Self::Bad) => {
                     let length = str::from_utf8(length).ok().and_then(|it| it.parse().ok());
                     length.map_or(Self::Bad, Self::Length)
                 }
