@@ -61,14 +61,16 @@ where
     /// Serves a connection until either side ends it.
     pub(crate) async fn serve(&self, opened: Opened) -> Ended {
         let Opened { socket, io, .. } = opened;
-        if opened.is_http2 {
-            return self.serve_http2(socket, Bytes::new(), io).await;
-        }
-        match self.serve_http1(&socket, io).await {
-            Served::Http1(ended) => ended,
-            // Boxed, so that HTTP/1.1 needs no room for it.
-            Served::Preface(unread, io) => Box::pin(self.serve_http2(socket, unread, io)).await,
-        }
+        let (unread, io) = if opened.is_http2 {
+            (Bytes::new(), io)
+        } else {
+            match self.serve_http1(&socket, io).await {
+                Served::Http1(ended) => return ended,
+                Served::Preface(unread, io) => (unread, io),
+            }
+        };
+        // Boxed, so that HTTP/1.1 needs no room for it.
+        Box::pin(self.serve_http2(socket, unread, io)).await
     }
 
     async fn serve_http1(&self, socket: &Rc<Socket>, io: ClientIo) -> Served {
