@@ -125,21 +125,15 @@ pub enum Step {
     Leave,
 }
 
-impl Verdict {
+impl Default for Verdict {
     /// Makes the answer of a plan that is empty: it is admitted. [`decide`] fills it in.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             admit: true,
             retry: Retry::NOW,
             wait: Micros(0),
             answers: SmallVec::new(),
         }
-    }
-}
-
-impl Default for Verdict {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

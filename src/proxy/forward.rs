@@ -116,7 +116,7 @@ impl Journey<'_> {
             std::mem::take(&mut head.headers),
         );
         let mut request = Outgoing::new(method, target::outgoing(target, path), headers, body);
-        request.add(common);
+        request.set_common(common);
         let pools = &worker.pools;
         let sent = upstream::send(pools, upstream, &mut request, &terms, meter, attempts);
         let response = client.unless_gone(Box::pin(sent)).await;

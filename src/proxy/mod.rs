@@ -1,7 +1,7 @@
 //! Proxying: from a client's bytes to an origin's and back.
 //!
 //! A worker [`run`]s connections: [`downstream`] reads requests from them, each request takes the
-//! [`journey`], one line per phase, and [`upstream`] sends it to an origin. The answer is a
+//! [`journey`], one line per phase, its [`client_fields`] say whose it is, and [`upstream`] sends it to an origin. The answer is a
 //! [`refusal`] or an origin's. It gets its limit fields in [`annotate`] and streams out as a
 //! [`body`]; when that ends, the [`exchange`] ends and its [`record`] is written.
 

@@ -172,7 +172,7 @@ impl Quotas {
     pub fn decide_some(&mut self, now: Timestamp, of: &[usize], cost: u64) -> Verdict {
         let rows = self.rows.clone();
         self.now = now;
-        let mut verdict = Verdict::new();
+        let mut verdict = Verdict::default();
         plan::decide(self, &rows.plan(of, cost), &mut verdict);
         verdict
     }

@@ -104,7 +104,7 @@ impl MemoryStore {
     pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
         // Both are written where they stay: they are large.
         let mut outcome = Outcome::Decided {
-            verdict: Verdict::new(),
+            verdict: Verdict::default(),
             charge: Charge::default(),
             is_degraded: false,
         };

@@ -4,7 +4,7 @@
 //! nobody asks for the body: because the request is held, because the origin takes no more, or
 //! because the client waits for 100 (Continue). Nor does it read when bytes of a next request are
 //! there already. It could read behind a whole request (`half_close(false)`), but would keep a buffer
-//! of its own for that; so whoever waits for something else than the client asks here.
+//! of its own for that; so whoever waits for something other than the client asks here.
 //!
 //! This sees what the gateway's kernel has been told. A FIN that waits in the client's own kernel,
 //! after more bytes than the receive window takes, is seen by nobody until those bytes are read; a

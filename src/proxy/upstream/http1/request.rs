@@ -70,8 +70,8 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         }
     }
 
-    /// Adds fields whose names the others do not have.
-    pub fn add(&mut self, common: Option<Rc<CommonFields>>) {
+    /// Sets the fields that follow the others, whose names those do not have.
+    pub fn set_common(&mut self, common: Option<Rc<CommonFields>>) {
         self.head.common = common;
     }
 

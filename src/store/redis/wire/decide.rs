@@ -55,7 +55,7 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
 /// and the plan is decided as if it were not part of it.
 pub fn verdict(plan: &[Check<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
     let mut answers = Answers::read(plan, reply)?;
-    let mut verdict = Verdict::new();
+    let mut verdict = Verdict::default();
     plan::decide(&mut answers, plan, &mut verdict);
     // Both sides follow the same rule: a reply that breaks it is not one of this script.
     if verdict.admit != answers.is_admitted {
