@@ -4,11 +4,11 @@
 -- KEYS      the keys of all checks of all plans, in order.
 -- ARGV      first, unless the server's TIME counts, the time in µs since 1970, in digits; then each
 --           plan: flags (1 byte; 1 = peek only), checks (1), then each check (prelude.lua).
--- Reply     per plan a string, or an error if it could not be decided, which leaves the other plans
---           alone: time in µs (7 bytes), admitted (1), then per check: whether its cost fits (1),
---           length of its facts (2), facts: its value after the step, gcra its tat in µs (7), a log
---           what `facts` in sliding_log.lua says. If there is one plan, the reply is that string or
---           error, otherwise a list of them.
+-- Reply     one string, which costs both sides less than a list: time in µs (7 bytes), then per plan:
+--           admitted (1), then per check: whether its cost fits (1), length of its facts (2), facts:
+--           its value after the step, gcra its tat in µs (7), a log what `facts` in sliding_log.lua
+--           says. A plan that could not be decided leaves the others alone: 2 instead of admitted,
+--           then length (2) and text of the error.
 --           The form for a full server does not decide a check that has no key: 2 instead of whether
 --           its cost fits, and no facts. The plan is decided as if it were not part of it.
 -- Redis     7.0 or later.
@@ -21,7 +21,7 @@ local function decide(plan, before, checks)
     local key, number, flags, cost, room, x, y = KEYS[before + 1], unpack(CHECK, plan, 3)
     local fits, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number)
     if not is_known and not CREATES_KEYS then
-      return pack(">I7BBI2", now, 1, 2, 0)
+      return pack(">BBI2", 1, 2, 0)
     elseif is_peek then
       cost = nil
     elseif not fits and flags < COUNTS_ALL then
@@ -29,7 +29,7 @@ local function decide(plan, before, checks)
     end
     local facts = commit(key, cost, room, x, y, flags, a, b, c, d, e, f, g, number)
     local is_admitted = (fits or flags % 2 == 1) and 1 or 0
-    return pack(">I7BBI2c0", now, is_admitted, fits and 1 or 0, #facts, facts)
+    return pack(">BBI2c0", is_admitted, fits and 1 or 0, #facts, facts)
   end
 
   -- The policy that refuses, by its first check; 0 if several do.
@@ -47,7 +47,7 @@ local function decide(plan, before, checks)
     peeks[check] = found
   end
 
-  local reply, policy, position = pack(">I7B", now, refusing and 0 or 1), 0, 3
+  local reply, policy, position = pack(">B", refusing and 0 or 1), 0, 3
   for check = 1, checks do
     number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
     if flags % 4 > 1 then
@@ -72,18 +72,16 @@ local function decide(plan, before, checks)
   return reply
 end
 
-local replies, before = first ~= #ARGV and {}, 0
+local replies, before = { pack(">I7", now) }, 0
 for plan = first, #ARGV do
   local checks = string.byte(ARGV[plan], 2) or 0
   local is_decided, reply = pcall(decide, ARGV[plan], before, checks)
   if not is_decided then
     -- The server's own words, or a value that no algorithm wrote.
-    reply = { err = string.find(reply, "^%u+ ") and reply or "UNREADABLE " .. reply }
-  end
-  if not replies then
-    return reply
+    local text = string.find(reply, "^%u+ ") and reply or "UNREADABLE " .. reply
+    reply = pack(">BI2c0", 2, #text, text)
   end
   replies[#replies + 1] = reply
   before = before + checks
 end
-return replies
+return table.concat(replies)

@@ -33,6 +33,11 @@ pub struct Timestamp(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub u64);
 
+/// Returns the time of the monotonic clock, for waits that a manual clock does not shorten.
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
 impl Clock {
     /// Anchors a clock to wall time as it is now.
     pub fn system() -> Self {

@@ -14,7 +14,8 @@ use tollgate::limit::{
     Quota, Verdict,
 };
 use tollgate::store::redis::wire::{
-    self, Call, Intent, KeyNames, Packed, Reply, Script, Settlement, SettlementStep, time_argument,
+    self, Call, Intent, KeyNames, Packed, PlanError, Replies, Reply, Script, Settlement,
+    SettlementStep, time_argument,
 };
 
 use crate::ledger::Rows;
@@ -116,7 +117,8 @@ impl Scripted {
         let plan = self.plan_of(&rows, of, cost);
         let packed = wire::pack(&plan, &self.names, Intent::Decide);
         let reply = self.reply(Some(now), &packed);
-        let verdict = wire::verdict(&plan, &reply).expect("a reply");
+        let mut verdict = Verdict::default();
+        wire::verdict(&plan, &reply, &mut verdict).expect("a reply");
         let charged = verdict.answers.iter().map(|answer| answer.charged);
         self.charges.push(charged.collect());
         verdict
@@ -215,21 +217,39 @@ impl Scripted {
         let length = u16::try_from(state.len()).expect("a short state");
         let fits = [1, u8::from(admit)];
         let reply = [at, &fits, &length.to_be_bytes(), state].concat();
+        let reply = Replies::read(reply).expect("a time").next(1);
         let plan = [self.plan(rows, 0)[index]];
-        let peeks = wire::peeks(&plan, &Reply(reply)).expect("a state");
+        let peeks = wire::peeks(&plan, &reply.expect("a reply")).expect("a state");
         peeks[0].expect("decided")
     }
 
     /// Has one plan decided, which must not fail.
     pub fn reply(&mut self, now: Option<Timestamp>, packed: &Packed) -> Reply {
-        match &self.replies(now, std::slice::from_ref(packed))[..] {
-            [Value::Bytes(bytes)] => Reply(bytes.clone()),
-            other => panic!("not one reply: {other:?}"),
-        }
+        let mut replies = self.replies(now, std::slice::from_ref(packed));
+        replies.remove(0).expect("a reply")
     }
 
-    /// Has plans decided in one call, by the script that a gateway calls for them.
-    pub fn replies(&mut self, now: Option<Timestamp>, plans: &[Packed]) -> Vec<Value> {
+    /// Has plans decided in one call, by the script that a gateway calls for them; returns the text of
+    /// an error for a plan that is not decided.
+    pub fn replies(
+        &mut self,
+        now: Option<Timestamp>,
+        plans: &[Packed],
+    ) -> Vec<Result<Reply, String>> {
+        let bytes = self.reply_to_all(now, plans);
+        let mut replies = Replies::read(bytes).expect("a time");
+        let reply = |packed: &Packed| match replies.next(packed.checks()) {
+            Ok(reply) => Ok(reply),
+            Err(PlanError::Failed(text)) => Err(text),
+            Err(PlanError::Bad) => panic!("no reply to a plan"),
+        };
+        let each = plans.iter().map(reply).collect();
+        assert!(replies.is_at_end());
+        each
+    }
+
+    /// Has plans decided in one call; returns the bytes that the script replies.
+    pub fn reply_to_all(&mut self, now: Option<Timestamp>, plans: &[Packed]) -> Vec<u8> {
         let script = match plans {
             [packed] => packed.script,
             _ => Script::Decide,
@@ -244,8 +264,8 @@ impl Scripted {
             arguments: time_argument(now).into_iter().chain(arguments).collect(),
         };
         match self.call(&call) {
-            Value::List(replies) => replies,
-            reply => vec![reply],
+            Value::Bytes(bytes) => bytes,
+            reply => panic!("no reply: {reply:?}"),
         }
     }
 

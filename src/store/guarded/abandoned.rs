@@ -13,7 +13,7 @@ use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Timestamp;
-use crate::limit::Check;
+use crate::limit::{Check, Verdict};
 use crate::store::outcome::Outcome;
 use crate::store::redis::wire;
 use crate::store::redis::{GivenUp, LateReader};
@@ -36,9 +36,10 @@ pub(super) fn reader(
         let (Some(remote), Some(settlements)) = (remote.upgrade(), settlements.upgrade()) else {
             return;
         };
-        let Ok(verdict) = wire::verdict(&plan, &reply) else {
+        let mut verdict = Verdict::default();
+        if wire::verdict(&plan, &reply, &mut verdict).is_err() {
             return;
-        };
+        }
         remote.store().remember_verdict(&plan, &verdict, sent);
         if given_up == GivenUp::Left {
             let charge = joined::charge(&plan, &verdict);

@@ -10,6 +10,7 @@ mod abandoned;
 mod breaker;
 mod counters;
 mod cross_slot;
+mod deadlines;
 mod fallback;
 mod fleet;
 mod joined;
@@ -38,7 +39,7 @@ use super::charge::SettledEntry;
 use super::outcome::Outcome;
 use super::redis::wire::{Settlement, SettlementStep};
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, Decision, PartitionId};
+use crate::limit::{Check, Decision, PartitionId, Verdict};
 
 /// A worker's way to a store over Redis; lives on the worker's thread.
 #[derive(Debug)]
@@ -71,14 +72,18 @@ impl GuardedSession {
 
     /// Decides a plan that is not refused by what is remembered, all or nothing.
     pub(super) async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
+        // Boxed, so that plans in one slot need no room for it.
+        let apart = || Box::pin(cross_slot::decide(&self.remote, &self.settlements, plan));
         if cross_slot::is_cross_slot(&self.remote, plan) {
-            return cross_slot::decide(&self.remote, &self.settlements, plan).await;
+            return apart().await;
         }
         let sent = self.remote.store().clock.now();
         let late_reader =
             |given_up| abandoned::reader(&self.remote, &self.settlements, plan, sent, given_up);
-        match self.remote.decide(plan, &late_reader).await {
-            Ok(verdict)
+        let mut verdict = Verdict::default();
+        let deciding = (self.remote).decide(plan, sent, &late_reader, &mut verdict);
+        match deciding.await {
+            Ok(())
                 if verdict
                     .answers
                     .iter()
@@ -86,16 +91,17 @@ impl GuardedSession {
             {
                 decided(plan, verdict)
             }
-            Ok(verdict) => {
-                let mut joined = JoinedPlan::new(plan);
-                joined.add_redis(&self.remote, PlanPart::whole(plan), verdict);
-                joined.finish(&self.remote, &self.settlements)
-            }
-            Err(Unanswered::CrossSlot) => {
-                cross_slot::decide(&self.remote, &self.settlements, plan).await
-            }
+            Ok(()) => self.join(plan, verdict),
+            Err(Unanswered::CrossSlot) => apart().await,
             Err(_) => self.remote.store().fallback().decide(plan),
         }
+    }
+
+    /// Decides here what a full Redis has no keys for.
+    fn join(&self, plan: &[Check<'_>], verdict: Verdict) -> Outcome {
+        let mut joined = JoinedPlan::new(plan);
+        joined.add_redis(&self.remote, PlanPart::whole(plan), verdict);
+        joined.finish(&self.remote, &self.settlements)
     }
 
     /// Decides a plan that is refused by what is remembered, to see whether that still holds; what does

@@ -5,7 +5,6 @@
 //! taken: the server must not be blamed for what the worker did.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::pin::{Pin, pin};
@@ -19,6 +18,7 @@ use smallvec::SmallVec;
 
 use super::breaker::Permit;
 use super::counters::{Counters, Unanswered};
+use super::deadlines::{Deadline, Deadlines};
 use super::fleet::LIFETIME;
 use super::owned_plan::OwnedPlan;
 use super::servers::{Server, WorkerServers};
@@ -34,8 +34,9 @@ use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 pub(super) struct Remote {
     store: Arc<GuardedStore>,
     redis: RedisSession,
-    /// The servers that were asked, by the names that `redis` gives them.
-    servers: RefCell<HashMap<Rc<str>, Rc<HeldServer>>>,
+    /// The servers that were asked, with the names that `redis` gives them.
+    servers: RefCell<Vec<(Rc<str>, Rc<HeldServer>)>>,
+    deadlines: Deadlines,
     counters: Arc<CachePadded<Counters>>,
     /// The change of the settings that was applied last.
     applied: Cell<u64>,
@@ -57,6 +58,7 @@ impl Remote {
             store: Arc::clone(store),
             redis: store.open_redis(Rc::new(observers)),
             servers: RefCell::default(),
+            deadlines: Deadlines::start(),
             counters,
             applied,
         }
@@ -83,19 +85,23 @@ impl Remote {
 
     /// Lets Redis decide a plan that one step can decide. If it refuses, that is remembered.
     ///
-    /// `late_reader` returns who reads the reply if this is given up.
+    /// The verdict is new, and is where it stays: it is large. `late_reader` returns who reads the reply
+    /// if this is given up.
     pub(super) async fn decide(
         &self,
         plan: &[Check<'_>],
+        sent: Timestamp,
         late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
-    ) -> Result<Verdict, Unanswered> {
-        let sent = self.store.clock.now();
+        verdict: &mut Verdict,
+    ) -> Result<(), Unanswered> {
         let caller = Caller::new(late_reader);
-        let deciding = pin!(self.redis.decide(plan, &caller));
         let timeout = self.store.settings().timeout;
-        let verdict = self.ask(plan, sent, timeout, &caller, deciding).await?;
-        self.store.remember_verdict(plan, &verdict, sent);
-        Ok(verdict)
+        {
+            let deciding = pin!(self.redis.decide(plan, &caller, verdict));
+            self.ask(plan, sent, timeout, &caller, deciding).await?;
+        }
+        self.store.remember_verdict(plan, verdict, sent);
+        Ok(())
     }
 
     /// As [`decide`](Self::decide), within `timeout`; a refusal is not remembered.
@@ -108,10 +114,13 @@ impl Remote {
             self.counters.unanswered(Unanswered::Unsent);
             return Err(Unanswered::Unsent);
         }
-        let caller = Caller::new(&|_| None);
-        let deciding = pin!(self.redis.decide(plan, &caller));
+        let (caller, mut verdict) = (Caller::new(&|_| None), Verdict::default());
         let sent = self.store.clock.now();
-        self.ask(plan, sent, timeout, &caller, deciding).await
+        {
+            let deciding = pin!(self.redis.decide(plan, &caller, &mut verdict));
+            self.ask(plan, sent, timeout, &caller, deciding).await?;
+        }
+        Ok(verdict)
     }
 
     /// Returns what Redis would answer a plan that one step can decide: nothing for a check that it has
@@ -163,7 +172,7 @@ impl Remote {
             self.redis.reconfigure(&self.store.settings().redis);
         }
         // If the server is gone, only this map still holds its name.
-        (self.servers.borrow_mut()).retain(|name, _| Rc::strong_count(name) > 1);
+        (self.servers.borrow_mut()).retain(|(name, _)| Rc::strong_count(name) > 1);
         if !self.redis.is_known() {
             return;
         }
@@ -250,7 +259,7 @@ impl Remote {
         call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, Unanswered> {
         let permit = server.breaker.permit().ok_or(Unanswered::Unasked)?;
-        let answer = match within(timeout, call).await {
+        let answer = match within(self.deadlines.after(timeout), call).await {
             Some(answer) => answer.map_err(|error| unanswered(&error)),
             None if caller.is_sent() => {
                 caller.given_up.set(GivenUp::Late);
@@ -273,8 +282,13 @@ impl Remote {
     /// Returns a server by its name.
     fn server(&self, name: Rc<str>) -> Rc<HeldServer> {
         let mut servers = self.servers.borrow_mut();
-        let hold = |name: &Rc<str>| Rc::new(HeldServer(self.store.servers.server(name)));
-        Rc::clone(servers.entry(name).or_insert_with_key(hold))
+        // Names are compared by place: a server that is known has one name.
+        if let Some((_, server)) = (servers.iter()).find(|(known, _)| Rc::ptr_eq(known, &name)) {
+            return Rc::clone(server);
+        }
+        let server = Rc::new(HeldServer(self.store.servers.server(&name)));
+        servers.push((name, Rc::clone(&server)));
+        server
     }
 }
 
@@ -296,13 +310,15 @@ impl Deref for HeldServer {
     }
 }
 
-/// Waits for `call` no longer than `timeout`, and then for a few more turns of the runtime, in which
-/// an answer that has arrived already is read.
+/// Waits for `call` until the deadline, and then for a few more turns of the runtime, in which an
+/// answer that has arrived already is read.
 ///
 /// The call is pinned by the caller: it has room for a plan, which would be copied if it were moved.
-async fn within<F: Future>(timeout: Duration, mut call: Pin<&mut F>) -> Option<F::Output> {
-    if let Ok(output) = tokio::time::timeout(timeout, call.as_mut()).await {
-        return Some(output);
+async fn within<F: Future>(deadline: Deadline<'_>, mut call: Pin<&mut F>) -> Option<F::Output> {
+    tokio::select! {
+        biased;
+        output = call.as_mut() => return Some(output),
+        () = deadline => {}
     }
     for _ in 0..LAST_TURNS {
         tokio::task::yield_now().await;

@@ -3,7 +3,7 @@
 use redis::ServerErrorKind as Kind;
 
 use super::one_line::one_line;
-use super::wire::BadReply;
+use super::wire::{BadReply, PlanError};
 
 /// Why a call has no answer.
 ///
@@ -43,6 +43,16 @@ pub(crate) enum CallError {
     /// The reply has the form of an answer, and no script of this version gives it.
     #[error(transparent)]
     Unreadable(#[from] BadReply),
+}
+
+impl From<PlanError> for CallError {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Failed(text) if text.starts_with("READONLY ") => Self::ReadOnly,
+            PlanError::Failed(text) => Self::Server(one_line(&text)),
+            PlanError::Bad => Self::BadReply,
+        }
+    }
 }
 
 impl CallError {

@@ -2,6 +2,9 @@
 
 use redis::Value;
 
+use super::call_error::CallError;
+use super::wire::Replies;
+
 /// Returns the value of a name in a map (RESP3) or in a list of names and values (RESP2).
 pub(super) fn named<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
     let value = match names {
@@ -30,5 +33,13 @@ pub(super) fn text(value: &Value) -> Option<&str> {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
         _ => None,
+    }
+}
+
+/// Begins to read what the decide script replied.
+pub(super) fn replies(value: Value) -> Result<Replies, CallError> {
+    match value {
+        Value::BulkString(bytes) => Replies::read(bytes).map_err(|_| CallError::BadReply),
+        _ => Err(CallError::BadReply),
     }
 }

@@ -76,7 +76,7 @@ impl RedisSession {
             .suspect(|| slot_of(&KeyNames::tag(partition_id)));
     }
 
-    /// Lets Redis decide a plan that one step can decide.
+    /// Lets Redis decide a plan that one step can decide. The verdict is new, and is where it stays.
     ///
     /// # Errors
     /// How the call ended. Unless the error says otherwise, the plan may have been charged.
@@ -84,10 +84,11 @@ impl RedisSession {
         &self,
         plan: &[Check<'_>],
         caller: &Caller<'_>,
-    ) -> Result<Verdict, CallError> {
+        verdict: &mut Verdict,
+    ) -> Result<(), CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Decide);
         let reply = self.primaries.decide(packed, caller).await?;
-        Ok(wire::verdict(plan, &reply)?)
+        Ok(wire::verdict(plan, &reply, verdict)?)
     }
 
     /// Returns what Redis would answer a plan that one step can decide.

@@ -2,11 +2,10 @@
 
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Align, Count, PartitionId, Quota};
-use tollgate::store::redis::wire::{self, Call, Intent, Packed, Reply};
+use tollgate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
+use tollgate::store::redis::wire::{self, Call, Intent, Packed, Replies};
 
 use crate::scripted::{Scripted, algorithms, quota_of};
-use crate::support::redis::Value;
 use crate::traffic::START;
 
 fn one_of_each(limit: u64) -> Vec<(Quota, Mode)> {
@@ -21,11 +20,14 @@ fn packed_apart(scripted: &Scripted, cost: u64) -> Vec<Packed> {
     plan.iter().map(pack).collect()
 }
 
-fn bytes(value: &Value) -> Vec<u8> {
-    match value {
-        Value::Bytes(bytes) => bytes.clone(),
-        other => panic!("no reply: {other:?}"),
-    }
+/// Reads what a script replied to one plan, as a decision and as a peek.
+fn read(plan: &[Check<'_>], bytes: &[u8]) -> Option<Verdict> {
+    let mut replies = Replies::read(bytes.to_vec()).ok()?;
+    let reply = replies.next(plan.len()).ok()?;
+    let _ = wire::peeks(plan, &reply);
+    let mut verdict = Verdict::default();
+    let is_read = wire::verdict(plan, &reply, &mut verdict).is_ok() && replies.is_at_end();
+    is_read.then_some(verdict)
 }
 
 #[test]
@@ -41,11 +43,7 @@ fn batch_is_decided_as_one_by_one() {
         let one_by_one = packed_apart(&apart, cost);
         for (index, packed) in one_by_one.iter().chain(&one_by_one).enumerate() {
             let expected = apart.reply(now, packed);
-            assert_eq!(
-                Reply(bytes(&replies[index])),
-                expected,
-                "plan {index}, round {round}"
-            );
+            assert_eq!(replies[index], Ok(expected), "plan {index}, round {round}");
         }
     }
 }
@@ -62,9 +60,7 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
 
     let replies = scripted.replies(Some(START), &batch);
     for (index, reply) in replies.iter().enumerate() {
-        let is_error = reply
-            .error()
-            .is_some_and(|error| error.starts_with("WRONGTYPE"));
+        let is_error = (reply.as_ref()).is_err_and(|error| error.starts_with("WRONGTYPE"));
         assert_eq!(
             is_error,
             index == 2 || index == 5,
@@ -76,11 +72,11 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
     let again = packed_apart(&scripted, 1);
     for index in [0, 1, 3, 4] {
         let plan = [scripted.plan(&quotas, 0)[index]];
-        let verdict = wire::verdict(&plan, &Reply(bytes(&peeks[index]))).expect("a reply");
-        let decision = verdict.answers[0].decision.expect("decided");
-        assert_eq!(decision.remaining, 2, "quota {index}");
+        let reply = peeks[index].as_ref().expect("a reply");
+        let decision = wire::peeks(&plan, reply).expect("a state")[0];
+        assert_eq!(decision.expect("decided").remaining, 2, "quota {index}");
     }
-    assert!(scripted.replies(Some(START), &again)[2].error().is_some());
+    assert!(scripted.replies(Some(START), &again)[2].is_err());
 }
 
 #[test]
@@ -98,14 +94,16 @@ fn value_that_no_script_wrote_is_an_error_of_its_plan_and_stays() {
             let before = scripted.command(&dump);
             let alone = packed_apart(&scripted, 1);
             let twice = [alone.clone(), alone.clone()].concat();
-            let mut errors = scripted.replies(Some(START), &twice);
-            errors.push(scripted.answer(&Call {
+            let replies = scripted.replies(Some(START), &twice).into_iter();
+            let mut errors: Vec<_> = replies.map(|reply| reply.expect_err("an error")).collect();
+            let answer = scripted.answer(&Call {
                 script: alone[0].script,
                 keys: alone[0].keys.to_vec(),
                 arguments: vec![alone[0].argument.clone()],
-            }));
+            });
+            errors.push(answer.error().expect("an error").to_owned());
             let codes = ["WRONGTYPE ", "UNREADABLE ", "ERR user_script"];
-            for error in errors.iter().map(|reply| reply.error().expect("an error")) {
+            for error in errors {
                 let is_known = codes.iter().any(|code| error.starts_with(code));
                 assert!(is_known, "{algorithm:?}: {error}");
             }
@@ -122,9 +120,7 @@ fn argument_that_is_none_fails_alone() {
     argument.truncate(argument.len() - 1);
     batch[3].argument[2] = 99;
     let replies = scripted.replies(Some(START), &batch);
-    let failed: Vec<_> = (0..5)
-        .filter(|index| replies[*index].error().is_some())
-        .collect();
+    let failed: Vec<_> = (0..5).filter(|index| replies[*index].is_err()).collect();
     assert_eq!(failed, [1, 3]);
 }
 
@@ -154,18 +150,18 @@ fn what_is_no_reply_is_an_error() {
         let quotas = scripted.rows.clone();
         let plan = scripted.plan(&quotas, 1);
         let packed = wire::pack(&plan, &scripted.names, Intent::Decide);
-        let Reply(good) = scripted.reply(Some(START), &packed);
-        assert!(wire::verdict(&plan, &Reply(good.clone())).is_ok());
+        let good = scripted.reply_to_all(Some(START), &[packed]);
+        assert!(read(&plan, &good).is_some());
+        assert_eq!(read(&plan, &[&good[..], b"x"].concat()), None);
         for length in 0..good.len() {
-            assert!(wire::verdict(&plan, &Reply(good[..length].to_vec())).is_err());
+            assert_eq!(read(&plan, &good[..length]), None);
         }
         // No byte makes it panic.
         for place in 0..good.len() {
             for byte in [0, 1, 2, 7, 127, 255] {
                 let mut bad = good.clone();
                 bad[place] = byte;
-                let _ = wire::verdict(&plan, &Reply(bad.clone()));
-                let _ = wire::peeks(&plan, &Reply(bad));
+                let _ = read(&plan, &bad);
             }
         }
     }

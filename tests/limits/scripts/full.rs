@@ -9,7 +9,7 @@ use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{Mode, SeriesId};
 use tollgate::limit::{Algorithm, Answer, Retry, Verdict};
 use tollgate::store::redis::wire::{
-    self, Call, Intent, Reply, Script, Settlement, SettlementStep, time_argument,
+    self, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep, time_argument,
 };
 
 use super::lockstep::{Tick, is_sound, peeks, plans, tick};
@@ -186,15 +186,19 @@ fn plan_that_deletes_its_key_lets_no_newcomer_in() {
         // Once its key is deleted, the client is a newcomer too.
         let plans = [(&known, 0), (&newcomer, 1), (&known, 1)];
         let call = decide(Script::DecideExisting, aged, &plans);
-        let replies = known.answer(&call).list().to_vec();
+        let Value::Bytes(replies) = known.call(&call) else {
+            panic!("no reply");
+        };
+        let mut replies = Replies::read(replies).expect("a time");
         // A bucket that is full again is no change: its key stays until it expires.
         let stays = matches!(
             algorithm,
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. }
         );
-        let is_decided: Vec<_> = ([0, 1, 1].into_iter().zip(&replies))
-            .map(|(cost, reply)| answer(&newcomer, cost, reply).decision.is_some())
-            .collect();
+        let is_decided = [0, 1, 1].map(|cost| {
+            let reply = replies.next(1).expect("a reply");
+            answer(&newcomer, cost, &reply).decision.is_some()
+        });
         assert_eq!(is_decided, [true, false, stays], "{algorithm:?}");
         assert_eq!(self::known(&mut known), [stays], "{algorithm:?}");
         known.partition_id = newcomer.partition_id;
@@ -298,13 +302,11 @@ fn spend(script: Script, client: &Scripted) -> Call {
 }
 
 /// Reads the answer to a plan of one check.
-fn answer(client: &Scripted, cost: u64, reply: &Value) -> Answer {
-    let Value::Bytes(reply) = reply else {
-        panic!("no reply: {reply:?}");
-    };
+fn answer(client: &Scripted, cost: u64, reply: &Reply) -> Answer {
     let plan = client.plan(&client.rows, cost);
-    let verdict = wire::verdict(&plan, &Reply(reply.clone()));
-    verdict.expect("a reply").answers[0]
+    let mut verdict = Verdict::default();
+    wire::verdict(&plan, reply, &mut verdict).expect("an answer");
+    verdict.answers[0]
 }
 
 /// Says how often the server has executed what scripts execute.

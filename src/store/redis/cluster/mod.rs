@@ -27,6 +27,7 @@ use tokio::task::AbortHandle;
 use super::call_error::CallError;
 use super::connect::{DialEndpoint, DialTarget};
 use super::pipeline::{Caller, Pipeline, PipelineContext, PipelineState};
+use super::reply::replies;
 use super::sentinel::Resolver;
 use super::watch::Watch;
 use super::wire::{Call, Packed, Reply, time_argument};
@@ -119,10 +120,8 @@ impl Cluster {
                     .chain([part.argument.clone()])
                     .collect(),
             };
-            match pipeline.call(call, true, caller).await? {
-                Value::BulkString(bytes) => Ok(Reply(bytes)),
-                _ => Err(CallError::BadReply),
-            }
+            let mut replies = replies(pipeline.call(call, true, caller).await?)?;
+            Ok(replies.next(part.checks())?)
         });
         follow.await
     }

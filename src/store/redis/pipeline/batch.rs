@@ -10,11 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
 
-use super::queue::{Batch, Job, Work};
+use super::queue::{Batch, Job, JobAnswer, Work};
 use super::{Grouping, PipelineCore};
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::observer::ServerEvent;
-use crate::store::redis::wire::{Call, Packed, Script};
+use crate::store::redis::reply::replies;
+use crate::store::redis::wire::{Call, Packed, Replies, Script};
 
 /// What an exchange says about the connection.
 #[derive(Debug)]
@@ -245,14 +246,6 @@ fn bytes_of(plan: &Packed) -> usize {
     plan.keys.iter().map(|key| key.len()).sum::<usize>() + plan.argument.len()
 }
 
-/// Tells an error of the server from an answer.
-fn read(value: Value) -> Result<Value, CallError> {
-    match value {
-        Value::ServerError(error) => Err(CallError::from_server(&error)),
-        value => Ok(value),
-    }
-}
-
 /// Sends calls together; returns one reply for each, those of `ASKING` left out.
 async fn send(
     connection: &mut MultiplexedConnection,
@@ -291,36 +284,40 @@ struct Delivery {
 }
 
 impl Delivery {
-    /// Hands out the reply to a call: one answer for each plan, or the reply itself.
+    /// Hands out the reply to a call: to each plan its own, or the reply itself; an error is every
+    /// job's.
     fn hand_out(&mut self, mut call: JobCall, reply: Value) {
-        let is_plan = matches!(call.jobs[0].work, Work::Plan(_));
-        let is_whole = |reply: &Value| !is_plan || matches!(reply, Value::BulkString(_));
-        match reply {
-            Value::Array(answers) if is_plan && answers.len() == call.jobs.len() => {
-                for (job, value) in call.jobs.into_iter().zip(answers) {
-                    self.answer(job, read(value));
-                }
+        let error = match reply {
+            Value::ServerError(error) => CallError::from_server(&error),
+            reply if matches!(call.jobs[0].work, Work::Call { .. }) => {
+                let job = call.jobs.swap_remove(0);
+                return self.answer(job, Ok(JobAnswer::Call(reply)));
             }
-            // One plan has its answer by itself; an error is every plan's.
-            reply => {
-                let answer = match read(reply) {
-                    Ok(value) if call.jobs.len() > 1 || !is_whole(&value) => {
-                        Err(CallError::BadReply)
-                    }
-                    answer => answer,
-                };
-                let last = call.jobs.pop();
-                for job in call.jobs {
-                    self.answer(job, answer.clone());
-                }
-                if let Some(job) = last {
-                    self.answer(job, answer);
-                }
-            }
+            reply => match replies(reply) {
+                Ok(replies) => return self.hand_out_each(call.jobs, replies),
+                Err(error) => error,
+            },
+        };
+        for job in call.jobs {
+            self.answer(job, Err(error.clone()));
         }
     }
 
-    fn answer(&mut self, job: Job, answer: Result<Value, CallError>) {
+    fn hand_out_each(&mut self, jobs: Vec<Job>, mut replies: Replies) {
+        for job in jobs {
+            let checks = match &job.work {
+                Work::Plan(packed) => packed.checks(),
+                Work::Call { .. } => 0,
+            };
+            let answer = replies.next(checks).map(JobAnswer::Plan);
+            self.answer(job, answer.map_err(CallError::from));
+        }
+        if !replies.is_at_end() {
+            self.condemned = Some(CallError::BadReply);
+        }
+    }
+
+    fn answer(&mut self, job: Job, answer: Result<JobAnswer, CallError>) {
         match &answer {
             Ok(_) => (self.is_served, self.is_answered) = (true, true),
             Err(error) if error.condemns_connection() => self.condemned = Some(error.clone()),

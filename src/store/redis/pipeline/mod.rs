@@ -28,7 +28,7 @@ use super::observer::{Observer, Observers};
 use super::sentinel::Resolver;
 use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply};
-use queue::{PendingReply, Queue, Work};
+use queue::{JobAnswer, PendingReply, Queue, Work};
 
 pub(crate) use queue::{Caller, GivenUp, LateReader};
 
@@ -119,8 +119,8 @@ impl Pipeline {
         caller: &Caller<'_>,
     ) -> Result<Reply, CallError> {
         match self.ask(Work::Plan(packed), caller)?.await? {
-            Value::BulkString(bytes) => Ok(Reply(bytes)),
-            _ => Err(CallError::BadReply),
+            JobAnswer::Plan(reply) => Ok(reply),
+            JobAnswer::Call(_) => Err(CallError::BadReply),
         }
     }
 
@@ -131,7 +131,10 @@ impl Pipeline {
         is_asking: bool,
         caller: &Caller<'_>,
     ) -> Result<Value, CallError> {
-        self.ask(Work::Call { call, is_asking }, caller)?.await
+        match self.ask(Work::Call { call, is_asking }, caller)?.await? {
+            JobAnswer::Call(value) => Ok(value),
+            JobAnswer::Plan(_) => Err(CallError::BadReply),
+        }
     }
 
     /// Leads the pipeline to another server, or to the same with other credentials, once the calls that

@@ -52,6 +52,13 @@ pub(super) enum Work {
     },
 }
 
+/// The answer to a [`Work`].
+#[derive(Clone, Debug)]
+pub(super) enum JobAnswer {
+    Plan(Reply),
+    Call(Value),
+}
+
 /// What is sent together.
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -116,7 +123,7 @@ struct Waiter {
 
 enum ReplyState {
     Due(Option<Waker>),
-    Here(Result<Value, CallError>),
+    Here(Result<JobAnswer, CallError>),
     GivenUp(LateReader),
     Taken,
 }
@@ -250,7 +257,7 @@ impl Queue {
 
 impl Job {
     /// Gives the answer to the caller.
-    pub(super) fn answer(self, answer: Result<Value, CallError>) {
+    pub(super) fn answer(self, answer: Result<JobAnswer, CallError>) {
         self.waiter.give(answer);
     }
 
@@ -268,7 +275,7 @@ impl Drop for Job {
 
 impl Waiter {
     /// Takes the answer, unless there was one already.
-    fn give(&self, answer: Result<Value, CallError>) {
+    fn give(&self, answer: Result<JobAnswer, CallError>) {
         let mut place = self.answer.borrow_mut();
         match &mut *place {
             ReplyState::Due(caller) => {
@@ -280,11 +287,11 @@ impl Waiter {
             }
             ReplyState::GivenUp(_) => {
                 let given_up = std::mem::replace(&mut *place, ReplyState::Taken);
-                let (ReplyState::GivenUp(read), Ok(Value::BulkString(bytes))) = (given_up, answer)
+                let (ReplyState::GivenUp(read), Ok(JobAnswer::Plan(reply))) = (given_up, answer)
                 else {
                     return;
                 };
-                read(Reply(bytes));
+                read(reply);
             }
             ReplyState::Here(_) | ReplyState::Taken => {}
         }
@@ -303,7 +310,7 @@ impl std::fmt::Debug for ReplyState {
 }
 
 impl Future for PendingReply<'_> {
-    type Output = Result<Value, CallError>;
+    type Output = Result<JobAnswer, CallError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut place = self.waiter.answer.borrow_mut();
@@ -339,9 +346,9 @@ impl Drop for PendingReply<'_> {
                 }
             }
             // The reply came, and nobody was there any more to take it.
-            ReplyState::Here(Ok(Value::BulkString(bytes))) => {
+            ReplyState::Here(Ok(JobAnswer::Plan(reply))) => {
                 if let Some(read) = (self.caller.late_reader)(given_up) {
-                    read(Reply(bytes));
+                    read(reply);
                 }
             }
             ReplyState::Here(_) | ReplyState::GivenUp(_) | ReplyState::Taken => {}

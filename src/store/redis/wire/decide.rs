@@ -49,19 +49,21 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
     }
 }
 
-/// Reads the reply to a plan that was to be decided.
+/// Reads the reply to a plan that was to be decided into `verdict`, which is empty.
 ///
 /// A check that a full server did not decide, because it has no key, has neither decision nor charge,
 /// and the plan is decided as if it were not part of it.
-pub fn verdict(plan: &[Check<'_>], reply: &Reply) -> Result<Verdict, BadReply> {
+///
+/// # Errors
+/// If this script gives no such reply; then the verdict says nothing.
+pub fn verdict(plan: &[Check<'_>], reply: &Reply, verdict: &mut Verdict) -> Result<(), BadReply> {
     let mut answers = Answers::read(plan, reply)?;
-    let mut verdict = Verdict::default();
-    plan::decide(&mut answers, plan, &mut verdict);
+    plan::decide(&mut answers, plan, verdict);
     // Both sides follow the same rule: a reply that breaks it is not one of this script.
     if verdict.admit != answers.is_admitted {
         return Err(BadReply);
     }
-    Ok(verdict)
+    Ok(())
 }
 
 /// Reads the reply to a plan that was to be peeked at; none for a check that a full server did not
@@ -155,13 +157,12 @@ struct CheckReply {
 
 impl Answers {
     fn read(plan: &[Check<'_>], reply: &Reply) -> Result<Self, BadReply> {
-        let mut reader = ReplyReader(&reply.0);
-        let now = reader.time()?;
+        let mut reader = ReplyReader(&reply.plan);
         let is_admitted = boolean(&mut reader)?;
         let mut checks = SmallVec::new();
         for check in plan {
             let fits = reader.number(1)?;
-            let length = usize::try_from(reader.number(2)?).expect("two bytes fit");
+            let length = reader.length()?;
             let facts = reader.bytes(length)?;
             checks.push(match fits {
                 0 | 1 => Some(CheckReply {
@@ -174,7 +175,7 @@ impl Answers {
         }
         reader.end()?;
         Ok(Self {
-            now,
+            now: reply.time,
             is_admitted,
             checks,
         })

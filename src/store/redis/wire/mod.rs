@@ -12,7 +12,7 @@ mod settle;
 mod state_reply;
 
 pub use decide::{Intent, pack, peeks, verdict};
-pub use message::{BadReply, Packed, Reply, time_argument};
+pub use message::{BadReply, Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
 pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle};

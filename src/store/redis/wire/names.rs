@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::limit::plan::SeriesId;
 use crate::limit::{Align, LeavingBucket, PartitionId};
@@ -62,15 +64,9 @@ impl KeyNames {
     /// Renders the hash tag of a partition's keys, which alone decides their slot: the 128 bits of the
     /// partition id in base64url, highest first.
     pub fn tag(partition_id: PartitionId) -> [u8; TAG_CHARS] {
-        let mut bits = partition_id.bits();
         let mut chars = [0; TAG_CHARS];
-        // The last character holds the two lowest bits, as in the encoding of sixteen bytes.
-        chars[TAG_CHARS - 1] = ALPHABET[(bits << 4 & 63) as usize];
-        bits >>= 2;
-        for place in chars[..TAG_CHARS - 1].iter_mut().rev() {
-            *place = ALPHABET[(bits & 63) as usize];
-            bits >>= 6;
-        }
+        (URL_SAFE_NO_PAD.encode_slice(partition_id.bits().to_be_bytes(), &mut chars))
+            .expect("sixteen bytes take as many characters");
         chars
     }
 
@@ -115,7 +111,6 @@ fn name(series: &Series) -> String {
 
 /// Characters of a hash tag.
 pub const TAG_CHARS: usize = 22;
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// The version of the values' layout: gateways of another version must not read them.
 const LAYOUT: u32 = 1;
 

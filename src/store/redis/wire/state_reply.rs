@@ -157,6 +157,12 @@ impl<'b> ReplyReader<'b> {
             .fold(0, |number, &digit| number << 8 | u64::from(digit)))
     }
 
+    /// Reads a length, which has two bytes.
+    pub(super) fn length(&mut self) -> Result<usize, BadReply> {
+        let length = self.number(2)?;
+        Ok(usize::try_from(length).expect("two bytes fit"))
+    }
+
     pub(super) fn time(&mut self) -> Result<Timestamp, BadReply> {
         self.number(7).map(Timestamp)
     }

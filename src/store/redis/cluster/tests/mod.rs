@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota};
+use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::Grouping;
@@ -124,7 +124,8 @@ impl Bench {
         let plan = self.plan(partition_id, quotas, 1);
         let part = wire::pack(&plan, &self.names, Intent::Decide);
         let reply = self.cluster.decide(&part, &Caller::new(&|_| None)).await?;
-        let verdict = wire::verdict(&plan, &reply).expect("a verdict");
+        let mut verdict = Verdict::default();
+        wire::verdict(&plan, &reply, &mut verdict).expect("a verdict");
         assert!(verdict.admit);
         Ok(())
     }
