@@ -28,11 +28,16 @@ pub(crate) struct Client {
 
 impl Client {
     /// Begins with a connection that has had no request yet.
-    pub(crate) fn new(worker: Rc<Worker>, peer: IpAddr, listener: usize) -> Self {
+    pub(crate) fn new(
+        worker: Rc<Worker>,
+        peer: IpAddr,
+        listener: usize,
+        tls: Option<TlsSession>,
+    ) -> Self {
         Self {
             worker,
             peer,
-            tls: None,
+            tls,
             listener,
             forwarded: RefCell::default(),
             partition: RefCell::default(),

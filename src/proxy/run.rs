@@ -12,7 +12,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::client::Client;
 use super::downstream::connection::Serving;
 use super::downstream::listener::{Accepted, Order};
-use super::downstream::opening::{self, OpenError};
+use super::downstream::opening::{self, OpenError, Opened};
 use super::downstream::panics::PanicGuard;
 use super::downstream::registry::{Draining, Registration, Registry};
 use super::shared::Shared;
@@ -140,28 +140,33 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
     let listener = Arc::clone(&worker.live().snapshot.listeners[index]);
     let sweep = Rc::clone(&worker.sweep);
     let read_buffer = Rc::clone(&worker.read_buffer);
-    let mut client = Client::new(worker, accepted.peer.ip(), index);
     let name = &*listener.name;
-    tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
+    let mut peer = accepted.peer.ip();
     let opened = opening::open(
         accepted.stream,
-        &mut client.peer,
-        &client.worker.shared.capacity.listener(index).clients,
+        &mut peer,
+        &worker.shared.capacity.listener(index).clients,
         &listener,
         &sweep,
         &registration,
     );
-    let mut opened = match opened.await {
+    let Opened {
+        socket,
+        io,
+        is_http2,
+        tls,
+        permit: client_permit,
+    } = match opened.await {
         Ok(opened) => opened,
         Err(error) => {
-            not_opened(&client, name, &error);
+            not_opened(&Client::new(worker, peer, index, None), name, &error);
             error.lingering_close(&registration, &sweep).await;
             return;
         }
     };
-    client.tls = opened.tls.take();
-    let client_permit = opened.permit.take();
-    let client = Rc::new(client);
+    // Where it is, not in the task, which would have room for it as long as the connection stands.
+    let client = Rc::new(Client::new(worker, peer, index, tls));
+    tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
     let serving = Serving {
         listener: &listener,
         sweep: &sweep,
@@ -170,7 +175,7 @@ async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registratio
         read_buffer: &read_buffer,
         answer: |state, request| journey::run(Rc::clone(&client), state, request),
     };
-    let ended = serving.serve(opened).await;
+    let ended = serving.serve(socket, io, is_http2).await;
     if let Some((reason, status)) = ended.refused_head {
         record::refused_head(&client, reason, status);
     }

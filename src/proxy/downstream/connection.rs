@@ -17,7 +17,6 @@ use super::awaited::Awaited;
 use super::http1::{Http1Io, Http1State, Strict};
 use super::http2::{self, Ending, Http2State};
 use super::io::ClientIo;
-use super::opening::Opened;
 use super::panics::PanicGuard;
 use super::registry::{ConnectionState, Registration};
 use super::request::{IncomingBody, RequestState};
@@ -58,10 +57,9 @@ where
     B: Body<Data = Bytes, Error: Error + Send + Sync + 'static> + Unpin + 'static,
     E: Error + Send + Sync + 'static,
 {
-    /// Serves a connection until either side ends it.
-    pub(crate) async fn serve(&self, opened: Opened) -> Ended {
-        let Opened { socket, io, .. } = opened;
-        let (unread, io) = if opened.is_http2 {
+    /// Serves a connection until either side ends it; `is_http2` if the client's handshake says so.
+    pub(crate) async fn serve(&self, socket: Rc<Socket>, io: ClientIo, is_http2: bool) -> Ended {
+        let (unread, io) = if is_http2 {
             (Bytes::new(), io)
         } else {
             match self.serve_http1(&socket, io).await {
@@ -111,22 +109,22 @@ where
             }
         })
         .await;
-        let parts = serving.into_parts();
-        let (io, held) = parts.io.into_inner().into_parts();
+        let http1::Parts { io, read_buf, .. } = serving.into_parts();
+        let (io, held) = io.into_inner().into_parts();
         let (io, preface) = io.into_parts();
         if let Some(unread) = preface {
             return Served::Preface(unread, io);
         }
-        if let Some(tunnel) = state.switch.take() {
-            let unread = [&parts.read_buf, &held[..]].concat().into();
-            self.registration.begins(ConnectionState::Tunnel).await;
-            socket.set_write_timeout(listener.tunnel_timeout);
-            tunnel(Rewound { unread, io }).await;
-        }
         let refused_head = end.err().and_then(|error| {
-            let status_of_length = || status_of_length(&parts.read_buf, listener.max_header_bytes);
+            let status_of_length = || status_of_length(&read_buf, listener.max_header_bytes);
             refusal_of(&state, &error, status_of_length)
         });
+        if let Some(tunnel) = state.switch.take() {
+            let unread = [&read_buf, &held[..]].concat().into();
+            socket.set_write_timeout(listener.tunnel_timeout);
+            self.registration.begins(ConnectionState::Tunnel).await;
+            tunnel(Rewound { unread, io }).await;
+        }
         Served::Http1(Ended {
             socket: Rc::clone(socket),
             is_more_expected: state.may_be_sending(),

@@ -23,10 +23,10 @@ use crate::tls::server::{ALPN_HTTP2, CertificateNames, ServerTls};
 
 /// A connection on which HTTP can be spoken.
 pub(crate) struct Opened {
-    pub(super) socket: Rc<Socket>,
-    pub(super) io: ClientIo,
+    pub(crate) socket: Rc<Socket>,
+    pub(crate) io: ClientIo,
     /// Whether HTTP/2 was agreed on (ALPN).
-    pub(super) is_http2: bool,
+    pub(crate) is_http2: bool,
     /// What was agreed with the client, if the connection is encrypted.
     pub(crate) tls: Option<TlsSession>,
     /// Its place among the client's connections, if these are bounded.
