@@ -133,55 +133,68 @@ impl Runner {
 }
 
 /// Serves a connection until either side ends it.
-async fn serve(worker: Rc<Worker>, accepted: Accepted, registration: Registration) {
-    let index = accepted.permit.listener;
-    let panics = PanicGuard::new(&worker.shared.metrics, worker.index);
-    // A connection can live much longer than the configuration.
-    let listener = Arc::clone(&worker.live().snapshot.listeners[index]);
-    let sweep = Rc::clone(&worker.sweep);
-    let read_buffer = Rc::clone(&worker.read_buffer);
-    let name = &*listener.name;
-    let mut peer = accepted.peer.ip();
-    let opened = opening::open(
-        accepted.stream,
-        &mut peer,
-        &worker.shared.capacity.listener(index).clients,
-        &listener,
-        &sweep,
-        &registration,
-    );
-    let Opened {
-        socket,
-        io,
-        is_http2,
-        tls,
-        permit: client_permit,
-    } = match opened.await {
-        Ok(opened) => opened,
-        Err(error) => {
-            not_opened(&Client::new(worker, peer, index, None), name, &error);
-            error.lingering_close(&registration, &sweep).await;
-            return;
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function would have room for its arguments twice, as long as the connection stands"
+)]
+fn serve(
+    worker: Rc<Worker>,
+    accepted: Accepted,
+    registration: Registration,
+) -> impl Future<Output = ()> {
+    async move {
+        let index = accepted.permit.listener;
+        let panics = PanicGuard::new(&worker.shared.metrics, worker.index);
+        // A connection can live much longer than the configuration.
+        let listener = Arc::clone(&worker.live().snapshot.listeners[index]);
+        let sweep = Rc::clone(&worker.sweep);
+        let read_buffer = Rc::clone(&worker.read_buffer);
+        let mut peer = accepted.peer.ip();
+        let opened = opening::open(
+            accepted.stream,
+            &mut peer,
+            &worker.shared.capacity.listener(index).clients,
+            &listener,
+            &sweep,
+            &registration,
+        );
+        let Opened {
+            socket,
+            io,
+            is_http2,
+            tls,
+            permit: client_permit,
+        } = match opened.await {
+            Ok(opened) => opened,
+            Err(error) => {
+                not_opened(
+                    &Client::new(worker, peer, index, None),
+                    &listener.name,
+                    &error,
+                );
+                error.lingering_close(&registration, &sweep).await;
+                return;
+            }
+        };
+        // Where it is, not in the task, which would have room for it as long as the connection stands.
+        let client = Rc::new(Client::new(worker, peer, index, tls));
+        tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection begins");
+        let serving = Serving {
+            listener: &listener,
+            sweep: &sweep,
+            registration: &registration,
+            panics: &panics,
+            read_buffer: &read_buffer,
+            answer: |state, request| journey::run(Rc::clone(&client), state, request),
+        };
+        let ended = serving.serve(socket, io, is_http2).await;
+        if let Some((reason, status)) = ended.refused_head {
+            record::refused_head(&client, reason, status);
         }
-    };
-    // Where it is, not in the task, which would have room for it as long as the connection stands.
-    let client = Rc::new(Client::new(worker, peer, index, tls));
-    tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection begins");
-    let serving = Serving {
-        listener: &listener,
-        sweep: &sweep,
-        registration: &registration,
-        panics: &panics,
-        read_buffer: &read_buffer,
-        answer: |state, request| journey::run(Rc::clone(&client), state, request),
-    };
-    let ended = serving.serve(socket, io, is_http2).await;
-    if let Some((reason, status)) = ended.refused_head {
-        record::refused_head(&client, reason, status);
+        tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection ends");
+        ended.lingering_close(&registration, &sweep).await;
+        drop((registration, accepted.permit, client_permit));
     }
-    tracing::debug!(listener = name, peer = %client.redacted_peer(), "a connection ends");
-    ended.lingering_close(&registration, &sweep).await;
-    drop((registration, accepted.permit, client_permit));
 }
 
 /// Counts a connection that was closed before anything was said on it.

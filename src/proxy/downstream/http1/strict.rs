@@ -26,7 +26,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
 use self::reader::{Place, StrictReader};
 use super::diversion::Diversion;
@@ -46,8 +46,8 @@ pub(crate) struct Strict<I> {
     held: Vec<u8>,
 }
 
-/// A longer body is diverted. With what is no longer, the parser does not fill the buffer that it begins
-/// with, which it would double.
+/// A longer body is diverted, and no more is read at once for the parser: it would double the buffer
+/// that it begins with once it is full, and keep the larger one.
 const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> Strict<I> {
@@ -127,7 +127,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
                 self.held = Vec::new();
             }
         } else {
-            ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+            let mut io = (&mut self.io).take(PARSED_BYTES_MAX as u64);
+            ready!(Pin::new(&mut io).poll_read(cx, buf))?;
         }
         if self.reader.place == Place::Upgrade {
             self.reader.place = Place::RequestLine;
