@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
 use super::worker::Worker;
-use crate::request::{LatestPartition, redacted_address};
+use crate::request::{LatestAddress, LatestPartition, redacted_address};
 use crate::tls::ClientCertificate;
 
 /// What the requests of one connection have in common.
@@ -20,6 +20,8 @@ pub(crate) struct Client {
     pub(crate) tls: Option<TlsSession>,
     /// Index of the listener that accepted it.
     pub(crate) listener: usize,
+    /// The latest request's client, as the log shows it.
+    pub(crate) shown: RefCell<LatestAddress>,
     /// What the latest request's origin was told of its client.
     pub(crate) forwarded: RefCell<LatestFields>,
     /// Whose quota the latest request spent.
@@ -39,6 +41,7 @@ impl Client {
             peer,
             tls,
             listener,
+            shown: RefCell::default(),
             forwarded: RefCell::default(),
             partition: RefCell::default(),
         }

@@ -263,17 +263,14 @@ impl Record {
             }
         }
         let names = snapshot.log.clients;
-        let mut client = SmallVec::<[u8; 48]>::new();
-        let text = &mut Bytes(&mut client);
-        write!(text, "{}", redacted_address(key, logged.address, names))
-            .expect("memory takes every byte");
+        let client = (self.client.shown.borrow_mut()).redacted(key, logged.address, names);
         let failure = logged.failure.as_deref();
         let (visited, broke_off) = (attempts.endpoint(), attempts.cause());
         let failed_at = failure.and_then(|failure| failure.endpoint.as_deref());
         let entry = AccessEntry {
             at: logged.began,
             listener: &snapshot.listeners[self.client.listener].name,
-            client: &client,
+            client: client.as_bytes(),
             partition: &logged.partition,
             method: self.method.as_str().as_bytes(),
             host: &logged.host,

@@ -42,4 +42,4 @@ pub use self::partition::{
 };
 pub use self::query::query_value;
 pub use self::reads::Reads;
-pub use self::redacted::{ClientNames, Redacted, redacted, redacted_address};
+pub use self::redacted::{ClientNames, LatestAddress, Redacted, redacted, redacted_address};

@@ -8,6 +8,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use super::partition::{Choice, Facts, Part, Partition, Value, digest, first_present, spelling};
 use crate::limit::PartitionId;
@@ -57,6 +58,24 @@ pub fn redacted_address(key: &[u8; 32], address: IpAddr, names: ClientNames) -> 
         ClientNames::Short => write!(f, "{address}"),
         ClientNames::Digest => write_digest(f, key, &Part::Ip, &Value::Address(address, 128)),
     })
+}
+
+/// A client's address as it was shown last: most requests of a connection have the same.
+#[derive(Debug, Default)]
+pub struct LatestAddress(Option<([u8; 32], IpAddr, ClientNames, Rc<str>)>);
+
+impl LatestAddress {
+    /// Does what [`redacted_address`] does, but does not write the address again that it remembers.
+    pub fn redacted(&mut self, key: &[u8; 32], address: IpAddr, names: ClientNames) -> Rc<str> {
+        if let Some((of_key, of, by, shown)) = &self.0
+            && (of_key, *of, *by) == (key, address, names)
+        {
+            return Rc::clone(shown);
+        }
+        let shown: Rc<str> = redacted_address(key, address, names).to_string().into();
+        self.0 = Some((*key, address, names, Rc::clone(&shown)));
+        shown
+    }
 }
 
 impl Display for Redacted<'_> {
@@ -296,5 +315,22 @@ mod tests {
         assert_eq!(first, show(&[("x-api-key", "live_1")], &KEY));
         assert_ne!(first, show(&[("x-api-key", "live_2")], &KEY));
         assert_ne!(first, show(&[("x-api-key", "live_1")], &[8; 32]));
+    }
+
+    #[test]
+    fn address_is_shown_the_same_behind_others() {
+        let [a, b] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from);
+        let mut latest = LatestAddress::default();
+        for (key, address, names) in [
+            (&KEY, a, ClientNames::Short),
+            (&KEY, a, ClientNames::Short),
+            (&KEY, b, ClientNames::Short),
+            (&KEY, b, ClientNames::Digest),
+            (&[8; 32], b, ClientNames::Digest),
+            (&[8; 32], a, ClientNames::Digest),
+        ] {
+            let expected = redacted_address(key, address, names).to_string();
+            assert_eq!(*latest.redacted(key, address, names), *expected);
+        }
     }
 }
