@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
 use super::worker::Worker;
-use crate::request::{LatestAddress, LatestPartition, redacted_address};
+use crate::request::{LatestAddress, LatestHost, LatestPartition, redacted_address};
 use crate::tls::ClientCertificate;
 
 /// What the requests of one connection have in common.
@@ -22,6 +22,8 @@ pub(crate) struct Client {
     pub(crate) listener: usize,
     /// The latest request's client, as the log shows it.
     pub(crate) shown: RefCell<LatestAddress>,
+    /// The latest request's host.
+    pub(crate) host: RefCell<LatestHost>,
     /// What the latest request's origin was told of its client.
     pub(crate) forwarded: RefCell<LatestFields>,
     /// Whose quota the latest request spent.
@@ -42,6 +44,7 @@ impl Client {
             tls,
             listener,
             shown: RefCell::default(),
+            host: RefCell::default(),
             forwarded: RefCell::default(),
             partition: RefCell::default(),
         }

@@ -189,8 +189,9 @@ impl Journey<'_> {
             forwarded::settle_scheme(&mut head.headers, &self.sender(address));
         }
         let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
-        let host =
-            request::host(&target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
+        let host = (self.client.host.borrow_mut())
+            .host(&target, &head.headers, head.version)
+            .map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.record.asked(&host);
         let tls = self.client.tls.as_ref();

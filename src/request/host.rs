@@ -8,15 +8,21 @@
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 use std::ops::Deref;
+use std::rc::Rc;
 
 use http::header::HOST;
-use http::{HeaderMap, Uri, Version};
+use http::{HeaderMap, HeaderValue, Uri, Version};
 
 /// A host in the spelling that hosts are compared in; empty if an HTTP/1.0 request names none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host<'r>(Cow<'r, str>);
+pub struct Host(Rc<str>);
 
-impl Deref for Host<'_> {
+/// The Host field of a connection's latest request, and the host that it names: most requests of a
+/// connection have the same.
+#[derive(Debug, Default)]
+pub struct LatestHost(Option<(Box<[u8]>, Host)>);
+
+impl Deref for Host {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -55,34 +61,58 @@ pub enum BadHost {
 /// # Errors
 /// A host that is missing (before HTTP/1.1 it may be), is given twice, or is not a host: answer
 /// 400.
-pub fn host<'r>(
-    target: &'r Uri,
-    headers: &'r HeaderMap,
-    version: Version,
-) -> Result<Host<'r>, BadHost> {
-    let mut lines = headers.get_all(HOST).iter();
-    let field = lines.next();
-    if lines.next().is_some() {
-        return Err(BadHost::Several);
-    }
-    // No host has bytes that are not visible ASCII.
-    let field = field.map(|field| read(field.to_str().map_err(|_| BadHost::Name)?));
-    let field = field.transpose()?;
-    let authority = target.authority();
-    if authority.is_some() && target.scheme().is_none() && version <= Version::HTTP_11 {
-        return Err(BadHost::AuthorityAlone);
-    }
-    let authority = authority
-        .map(|authority| read(authority.as_str()))
-        .transpose()?;
-    match (authority, field) {
-        (Some(authority), Some(field)) if version > Version::HTTP_11 && authority != field => {
-            Err(BadHost::Several)
+pub fn host(target: &Uri, headers: &HeaderMap, version: Version) -> Result<Host, BadHost> {
+    LatestHost::default().host(target, headers, version)
+}
+
+impl LatestHost {
+    /// Does what [`host`] does, but does not read the field again that it remembers.
+    pub fn host(
+        &mut self,
+        target: &Uri,
+        headers: &HeaderMap,
+        version: Version,
+    ) -> Result<Host, BadHost> {
+        let mut lines = headers.get_all(HOST).iter();
+        let field = lines.next();
+        if lines.next().is_some() {
+            return Err(BadHost::Several);
         }
-        (_, None) if version == Version::HTTP_11 => Err(BadHost::Missing),
-        (Some(host), _) | (None, Some(host)) => Ok(Host(host)),
-        (None, None) if version < Version::HTTP_11 => Ok(Host(Cow::Borrowed(""))),
-        (None, None) => Err(BadHost::Missing),
+        let field = field.map(|field| self.read(field)).transpose()?;
+        let authority = target.authority();
+        if authority.is_some() && target.scheme().is_none() && version <= Version::HTTP_11 {
+            return Err(BadHost::AuthorityAlone);
+        }
+        let authority = authority
+            .map(|authority| read(authority.as_str()).map(Host::of))
+            .transpose()?;
+        match (authority, field) {
+            (Some(authority), Some(field)) if version > Version::HTTP_11 && authority != field => {
+                Err(BadHost::Several)
+            }
+            (_, None) if version == Version::HTTP_11 => Err(BadHost::Missing),
+            (Some(host), _) | (None, Some(host)) => Ok(host),
+            (None, None) if version < Version::HTTP_11 => Ok(Host::of(Cow::Borrowed(""))),
+            (None, None) => Err(BadHost::Missing),
+        }
+    }
+
+    fn read(&mut self, field: &HeaderValue) -> Result<Host, BadHost> {
+        if let Some((latest, host)) = &self.0
+            && **latest == *field.as_bytes()
+        {
+            return Ok(host.clone());
+        }
+        // No host has bytes that are not visible ASCII.
+        let host = Host::of(read(field.to_str().map_err(|_| BadHost::Name)?)?);
+        self.0 = Some((field.as_bytes().into(), host.clone()));
+        Ok(host)
+    }
+}
+
+impl Host {
+    fn of(spelling: Cow<'_, str>) -> Self {
+        Self(spelling.into())
     }
 }
 
@@ -182,8 +212,6 @@ const HOST_BYTES_MAX: usize = 255;
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]
@@ -220,12 +248,17 @@ mod tests {
             ("[::1%eth0]", Err(BadHost::Name)),
             ("::1", Err(BadHost::Name)),
         ];
+        let mut latest = LatestHost::default();
         for &(field, expected) in table {
             let value = HeaderValue::from_bytes(field.as_bytes()).expect(field);
             let headers = HeaderMap::from_iter([(HOST, value)]);
             let target = Uri::from_static("/");
             let found = host(&target, &headers, Version::HTTP_11);
             assert_eq!(found.as_deref(), expected.as_ref().copied(), "{field}");
+            for _ in 0..2 {
+                let again = latest.host(&target, &headers, Version::HTTP_11);
+                assert_eq!(again, found, "{field} behind others");
+            }
         }
         let long = "a".repeat(HOST_BYTES_MAX + 1);
         assert_eq!(canonical_host(&long), Err(BadHost::Length));

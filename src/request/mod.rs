@@ -33,7 +33,7 @@ pub use self::client_address::{
 };
 pub use self::cookie::cookie_value;
 pub(crate) use self::host::canonical_host;
-pub use self::host::{BadHost, Host, host};
+pub use self::host::{BadHost, Host, LatestHost, host};
 pub use self::overrides::{BadPattern, EqualPatterns, PartPattern, Pattern, Patterns};
 pub use self::parameter::Ambiguous;
 pub use self::partition::{
