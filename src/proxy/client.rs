@@ -5,6 +5,7 @@ use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use super::annotate::LatestPolicies;
 use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
 use super::worker::Worker;
@@ -28,6 +29,8 @@ pub(crate) struct Client {
     pub(crate) forwarded: RefCell<LatestFields>,
     /// Whose quota the latest request spent.
     pub(crate) partition: RefCell<LatestPartition>,
+    /// Which policies the latest answer told of.
+    pub(crate) policies: RefCell<LatestPolicies>,
 }
 
 impl Client {
@@ -47,6 +50,7 @@ impl Client {
             host: RefCell::default(),
             forwarded: RefCell::default(),
             partition: RefCell::default(),
+            policies: RefCell::default(),
         }
     }
 

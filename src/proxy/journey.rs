@@ -111,13 +111,7 @@ pub(crate) async fn run(
     };
     say_close(&mut response, &exchange, version);
     let mut scratch = client.worker.scratch.borrow_mut();
-    annotate_answer(
-        response.headers_mut(),
-        &live,
-        route,
-        &exchange,
-        &mut scratch,
-    );
+    annotate_answer(response.headers_mut(), route, &exchange, &mut scratch);
     Ok(match response.into_parts() {
         (head, Content::Switched(origin)) => {
             tunnel::open(*origin, head, upgrade, body, &client, exchange)
@@ -153,11 +147,11 @@ fn say_close(response: &mut Response<Content>, exchange: &Exchange, version: Ver
 /// Phase 7: changes the fields of an answer as its route says, and adds what the limits say.
 fn annotate_answer(
     headers: &mut HeaderMap,
-    live: &Live,
     route: Option<usize>,
     exchange: &Exchange,
     scratch: &mut Vec<u8>,
 ) {
+    let (client, live) = (&exchange.record.client, &exchange.record.live);
     let snapshot = &live.snapshot;
     if let Some((name, id)) = snapshot
         .general
@@ -171,7 +165,11 @@ fn annotate_answer(
         snapshot.routes[route].response_headers.apply(headers);
     }
     let style = snapshot.general.ratelimit_headers;
-    annotate(headers, style, exchange.decided.infos(snapshot), scratch);
+    let (infos, mut latest) = (
+        exchange.decided.infos(snapshot),
+        client.policies.borrow_mut(),
+    );
+    annotate(headers, style, infos, &mut latest, scratch);
     expose(headers, scratch);
 }
 
