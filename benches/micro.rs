@@ -179,7 +179,7 @@ fn rendering_a_refusal(bencher: Bencher<'_, '_>) {
     let violated = ["\"per-client\""];
     bencher.bench(|| {
         let refusal = Refusal::quota_exceeded(black_box(retry), violated.iter().copied(), None);
-        refusal.into_response(Dialect::Http)
+        refusal.into_response(Dialect::Http, HeaderMap::new())
     });
 }
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::annotate::LatestPolicies;
 use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
+use super::refusal::LatestRefusal;
 use super::worker::Worker;
 use crate::request::{LatestAddress, LatestHost, LatestPartition, redacted_address};
 use crate::tls::ClientCertificate;
@@ -29,6 +30,8 @@ pub(crate) struct Client {
     pub(crate) forwarded: RefCell<LatestFields>,
     /// Whose quota the latest request spent.
     pub(crate) partition: RefCell<LatestPartition>,
+    /// Why the latest request was refused that was over a quota.
+    pub(crate) refusal: RefCell<LatestRefusal>,
     /// Which policies the latest answer told of.
     pub(crate) policies: RefCell<LatestPolicies>,
 }
@@ -50,6 +53,7 @@ impl Client {
             host: RefCell::default(),
             forwarded: RefCell::default(),
             partition: RefCell::default(),
+            refusal: RefCell::default(),
             policies: RefCell::default(),
         }
     }

@@ -105,7 +105,7 @@ pub(crate) async fn run(
         Err(Stop::Gone) => return Err(ClientGone),
         Err(Stop::Refused(refusal)) => {
             settle_refusal(&refusal, &mut exchange, body.take()).await;
-            let response = refusal.into_response(dialect);
+            let response = refusal.into_response(dialect, std::mem::take(&mut head.headers));
             response.map(|body| Content::Refusal(Full::new(body)))
         }
     };
@@ -123,7 +123,7 @@ pub(crate) async fn run(
 /// Settles what a refused request was charged, and reads its body if that lets its connection go on.
 async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option<RequestBody>) {
     exchange.refused(refusal);
-    if let Some(body) = body {
+    if let Some(body) = body.filter(|body| !body.is_end_stream()) {
         body.drain().await;
     }
     if refusal.afterwards() == Afterwards::Close {
@@ -260,7 +260,8 @@ impl Journey<'_> {
                 let snapshot = &live.snapshot;
                 let style = decided.refusal_style(snapshot);
                 let violated = decided.violated(snapshot);
-                return Err(Refusal::quota_exceeded(retry, violated, style).into());
+                let mut latest = client.refusal.borrow_mut();
+                return Err(latest.quota_exceeded(retry, violated, style).into());
             }
             Admission::Unavailable { retry } => {
                 return Err(Refusal::limiter_unavailable(retry).into());

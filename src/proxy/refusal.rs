@@ -8,18 +8,19 @@
 //! What the RateLimit fields of a refusal say is [`annotate`](super::annotate)'s business.
 
 mod dialect;
+mod over_quota;
 
 use bytes::Bytes;
 pub use dialect::Dialect;
 use dialect::{Grpc, unavailable};
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+pub use over_quota::LatestRefusal;
 
-use crate::chance;
 use crate::clock::Micros;
 use crate::fault::Reason;
 use crate::limit::Retry;
-use crate::snapshot::{Jitter, RefusalStyle};
+use crate::snapshot::RefusalStyle;
 
 /// A request's "no", until it is turned into a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,23 +144,7 @@ impl Refusal {
         violated: impl Iterator<Item = &'q str> + Clone,
         style: Option<&RefusalStyle>,
     ) -> Self {
-        let default = RefusalStyle::default();
-        let style = style.unwrap_or(&default);
-        let retry_after_secs = match retry {
-            Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
-            Retry::Never => None,
-        };
-        let (body, content_type) = match &style.page {
-            Some(page) => (page.body.clone(), page.content_type.clone()),
-            None => (violations(style.status, violated), PROBLEM_JSON),
-        };
-        Self {
-            page: &QUOTA_EXCEEDED,
-            status: style.status,
-            retry_after_secs,
-            body,
-            content_type,
-        }
+        LatestRefusal::default().quota_exceeded(retry, violated, style)
     }
 
     /// A policy requires a part of the partition that the request lacks; the answer names the
@@ -212,18 +197,20 @@ impl Refusal {
         self.page.connection
     }
 
-    /// Makes the response.
+    /// Makes the response, in the `room` of fields that are no longer needed.
     ///
     /// `Content-Length` is left to hyper, which writes it from the body's length without another
     /// header value, to HEAD too.
-    pub fn into_response(self, dialect: Dialect) -> Response<Bytes> {
+    pub fn into_response(self, dialect: Dialect, mut room: HeaderMap) -> Response<Bytes> {
         let grpc = self.page.grpc.as_ref();
         let mut response = if let Some(grpc) = grpc.filter(|_| dialect == Dialect::Grpc) {
             grpc.response()
         } else {
             let mut response = Response::new(self.body);
             *response.status_mut() = self.status;
-            (response.headers_mut()).insert(CONTENT_TYPE, self.content_type);
+            room.clear();
+            room.insert(CONTENT_TYPE, self.content_type);
+            *response.headers_mut() = room;
             response
         };
         let headers = response.headers_mut();
@@ -261,55 +248,6 @@ impl Refusal {
     }
 }
 
-/// Makes a wait longer by chance.
-fn later(retry: Micros, jitter: Jitter) -> Micros {
-    match jitter.most(retry) {
-        Micros(0) => retry,
-        Micros(most) => Micros(retry.0.saturating_add(chance::below(most + 1))),
-    }
-}
-
-/// Renders the body of a refusal that names the violated policies.
-fn violations<'q>(status: StatusCode, violated: impl Iterator<Item = &'q str> + Clone) -> Bytes {
-    let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
-    // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
-    let commas = list_bytes.min(1);
-    let start = QUOTA_EXCEEDED.body;
-    let bytes = start.len() + 3 + BODY_LIST.len() + list_bytes - commas + BODY_END.len();
-    let mut body = Vec::with_capacity(bytes);
-    body.extend_from_slice(start.as_bytes());
-    body.extend_from_slice(status.as_str().as_bytes());
-    body.extend_from_slice(BODY_LIST.as_bytes());
-    for (index, item) in violated.enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        // A structured-field string is ASCII and escapes as JSON does (RFC 9651, section 3.3.3).
-        body.extend_from_slice(item.as_bytes());
-    }
-    body.extend_from_slice(BODY_END.as_bytes());
-    Bytes::from(body)
-}
-
-/// Types and titles: draft-ietf-httpapi-ratelimit-headers, "Problem Types".
-static QUOTA_EXCEEDED: Page = Page {
-    reason: Reason::QuotaExceeded,
-    status: StatusCode::TOO_MANY_REQUESTS,
-    connection: Afterwards::Keep,
-    body: concat!(
-        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
-        r#""title":"Request cannot be satisfied as assigned quota has been exceeded","#,
-        r#""status":"#,
-    ),
-    grpc: Some(Grpc {
-        status: "8",
-        message: "Request cannot be satisfied as assigned quota has been exceeded",
-    }),
-};
-
-/// What stands between the status and the violated policies.
-const BODY_LIST: &str = r#","violated-policies":["#;
-const BODY_END: &str = "]}\n";
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 static UNIDENTIFIED: Page = naming_policy(

@@ -20,7 +20,10 @@ async fn refuse(refusal: Refusal, request: &str) -> String {
     let (mut client, server) = tokio::io::duplex(16 * 1024);
     let service = service_fn(move |request: http::Request<_>| {
         let dialect = Dialect::of(request.headers());
-        let response = refusal.clone().into_response(dialect).map(Full::new);
+        let response = refusal
+            .clone()
+            .into_response(dialect, HeaderMap::new())
+            .map(Full::new);
         async move { Ok::<_, Infallible>(response) }
     });
     client.write_all(request.as_bytes()).await.expect("sent");
@@ -60,7 +63,7 @@ fn quota_exceeded_names_what_refused_and_when_to_return() {
     let violated = [r#""per-client:2s""#, r#""a\"b""#];
     let refusal = Refusal::quota_exceeded(retry, violated.into_iter(), None);
     assert_eq!(
-        text(refusal.into_response(Dialect::Http)),
+        text(refusal.into_response(Dialect::Http, HeaderMap::new())),
         r#"429 Too Many Requests
 content-type: application/problem+json
 retry-after: 2
@@ -74,7 +77,7 @@ retry-after: 2
 fn retry_after_is_at_least_a_second_and_absent_if_never() {
     let after = |retry| {
         let refusal = Refusal::quota_exceeded(retry, ["\"a\""].into_iter(), None);
-        let response = refusal.into_response(Dialect::Http);
+        let response = refusal.into_response(Dialect::Http, HeaderMap::new());
         let value = response.headers().get(RETRY_AFTER).cloned();
         value.map(|value| value.to_str().expect("digits").to_owned())
     };
@@ -87,7 +90,7 @@ fn retry_after_is_at_least_a_second_and_absent_if_never() {
 
 #[test]
 fn grpc_clients_get_trailers_only_for_429_and_503() {
-    let grpc = |refusal: Refusal| text(refusal.into_response(Dialect::Grpc));
+    let grpc = |refusal: Refusal| text(refusal.into_response(Dialect::Grpc, HeaderMap::new()));
     assert_eq!(
         grpc(quota_exceeded()),
         "200 OK\ncontent-type: application/grpc\ngrpc-status: 8\ngrpc-message: Request cannot \
@@ -105,7 +108,7 @@ fn grpc_clients_get_trailers_only_for_429_and_503() {
     );
     assert_eq!(
         grpc(Refusal::no_route()),
-        text(Refusal::no_route().into_response(Dialect::Http))
+        text(Refusal::no_route().into_response(Dialect::Http, HeaderMap::new()))
     );
 }
 
@@ -129,7 +132,7 @@ fn only_grpc_itself_is_answered_as_grpc() {
 #[test]
 fn closing_refusal_says_so() {
     assert_eq!(
-        text(Refusal::bad_path().into_response(Dialect::Http)),
+        text(Refusal::bad_path().into_response(Dialect::Http, HeaderMap::new())),
         "400 Bad Request\ncontent-type: application/problem+json\nconnection: close\n\n\
          {\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,\"detail\":\"The path \
          is malformed or contains an escape that is not accepted.\"}\n"

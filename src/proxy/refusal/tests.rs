@@ -4,16 +4,6 @@ use super::*;
 use std::fmt::Write as _;
 
 #[test]
-fn quota_exceeded_body_is_rendered_into_its_exact_size() {
-    for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
-        let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied(), None);
-        let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));
-        let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
-        assert_eq!(refusal.body, expected);
-    }
-}
-
-#[test]
 fn every_body_is_json_that_repeats_its_status() {
     let constant = CONSTANT.iter().map(|refusal| refusal());
     let style = RefusalStyle {

@@ -1,0 +1,154 @@
+//! The refusal of a request that is over a quota, which comes far more often than the others.
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::dialect::Grpc;
+use super::{Afterwards, PROBLEM_JSON, Page, Refusal};
+use crate::chance;
+use crate::clock::Micros;
+use crate::fault::Reason;
+use crate::limit::Retry;
+use crate::snapshot::{Jitter, RefusalStyle};
+
+/// The body of a connection's latest refusal for one quota, with its status and that quota: a client that
+/// is refused again is usually refused for the same.
+#[derive(Debug, Default)]
+pub struct LatestRefusal(Option<(StatusCode, Box<str>, Bytes)>);
+
+impl LatestRefusal {
+    /// Does what [`Refusal::quota_exceeded`] does, but renders the body that it remembers only once.
+    pub fn quota_exceeded<'q>(
+        &mut self,
+        retry: Retry,
+        violated: impl Iterator<Item = &'q str> + Clone,
+        style: Option<&RefusalStyle>,
+    ) -> Refusal {
+        let default = RefusalStyle::default();
+        let style = style.unwrap_or(&default);
+        let retry_after_secs = match retry {
+            Retry::After(retry) => Some(later(retry, style.retry_jitter).secs_ceil().max(1)),
+            Retry::Never => None,
+        };
+        let (body, content_type) = match &style.page {
+            Some(page) => (page.body.clone(), page.content_type.clone()),
+            None => (self.violations(style.status, violated), PROBLEM_JSON),
+        };
+        Refusal {
+            page: &QUOTA_EXCEEDED,
+            status: style.status,
+            retry_after_secs,
+            body,
+            content_type,
+        }
+    }
+
+    fn violations<'q>(
+        &mut self,
+        status: StatusCode,
+        violated: impl Iterator<Item = &'q str> + Clone,
+    ) -> Bytes {
+        let mut items = violated.clone();
+        let (Some(only), None) = (items.next(), items.next()) else {
+            return violations(status, violated);
+        };
+        if let Some((of, item, body)) = &self.0
+            && (*of, &**item) == (status, only)
+        {
+            return body.clone();
+        }
+        let body = violations(status, violated);
+        self.0 = Some((status, only.into(), body.clone()));
+        body
+    }
+}
+
+/// Makes a wait longer by chance.
+fn later(retry: Micros, jitter: Jitter) -> Micros {
+    match jitter.most(retry) {
+        Micros(0) => retry,
+        Micros(most) => Micros(retry.0.saturating_add(chance::below(most + 1))),
+    }
+}
+
+/// Renders the body of a refusal that names the violated policies.
+fn violations<'q>(status: StatusCode, violated: impl Iterator<Item = &'q str> + Clone) -> Bytes {
+    let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
+    // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
+    let commas = list_bytes.min(1);
+    let start = QUOTA_EXCEEDED.body;
+    let bytes = start.len() + 3 + BODY_LIST.len() + list_bytes - commas + BODY_END.len();
+    let mut body = Vec::with_capacity(bytes);
+    body.extend_from_slice(start.as_bytes());
+    body.extend_from_slice(status.as_str().as_bytes());
+    body.extend_from_slice(BODY_LIST.as_bytes());
+    for (index, item) in violated.enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        // A structured-field string is ASCII and escapes as JSON does (RFC 9651, section 3.3.3).
+        body.extend_from_slice(item.as_bytes());
+    }
+    body.extend_from_slice(BODY_END.as_bytes());
+    Bytes::from(body)
+}
+
+/// Types and titles: draft-ietf-httpapi-ratelimit-headers, "Problem Types".
+static QUOTA_EXCEEDED: Page = Page {
+    reason: Reason::QuotaExceeded,
+    status: StatusCode::TOO_MANY_REQUESTS,
+    connection: Afterwards::Keep,
+    body: concat!(
+        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
+        r#""title":"Request cannot be satisfied as assigned quota has been exceeded","#,
+        r#""status":"#,
+    ),
+    grpc: Some(Grpc {
+        status: "8",
+        message: "Request cannot be satisfied as assigned quota has been exceeded",
+    }),
+};
+
+/// What stands between the status and the violated policies.
+const BODY_LIST: &str = r#","violated-policies":["#;
+const BODY_END: &str = "]}\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn body_is_rendered_into_its_exact_size() {
+        for violated in [&[][..], &["\"a\""], &["\"a\"", "\"b\""]] {
+            let refusal = Refusal::quota_exceeded(Retry::Never, violated.iter().copied(), None);
+            let (start, list) = (QUOTA_EXCEEDED.body, violated.join(","));
+            let expected = format!("{start}429,\"violated-policies\":[{list}]}}\n");
+            assert_eq!(refusal.body, expected);
+        }
+    }
+
+    #[test]
+    fn refusal_is_the_same_behind_others() {
+        let [usual, other] = [429, 503].map(|status| RefusalStyle {
+            status: StatusCode::from_u16(status).expect("a status"),
+            ..RefusalStyle::default()
+        });
+        let mut latest = LatestRefusal::default();
+        for (violated, style) in [
+            (&["\"a\""][..], &usual),
+            (&["\"a\""], &usual),
+            (&["\"b\""], &usual),
+            (&["\"b\""], &other),
+            (&["\"b\"", "\"a\""], &other),
+            (&["\"b\""], &other),
+            (&[], &other),
+            (&["\"a\""], &usual),
+        ] {
+            let of = || (Retry::NOW, violated.iter().copied(), Some(style));
+            let ((retry, items, style), again) = (of(), of());
+            let found = latest.quota_exceeded(retry, items, style);
+            let expected = Refusal::quota_exceeded(again.0, again.1, again.2);
+            assert_eq!(found, expected, "{violated:?}");
+        }
+    }
+}
