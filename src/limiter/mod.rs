@@ -19,7 +19,7 @@ use crate::clock::Micros;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
 use crate::snapshot::{Route, Snapshot};
-use crate::store::{Deciding, Outcome, Session};
+use crate::store::{Asked, Outcome, Session};
 
 /// What decisions are made with.
 #[derive(Clone, Copy, Debug)]
@@ -43,43 +43,55 @@ impl Limiter<'_> {
         latest: &RefCell<LatestPartition>,
         decided: &mut Decided,
     ) -> Admission {
-        let planned = match self.plan(route, facts, latest, decided) {
-            Ok(planned) if planned.checks.is_empty() => return Admission::NOW,
-            Ok(planned) => planned,
-            Err(refused) => {
-                decided.not_asked();
-                return refused;
-            }
-        };
-        match self.store.begin(&planned.checks) {
-            Deciding::Done(outcome) => planned.admission(outcome, decided),
-            Deciding::Asked(asked) => planned.admission(asked.await, decided),
+        let mut planned = Planned::default();
+        if let Err(refused) = self.plan(route, facts, latest, &mut planned, decided) {
+            decided.not_asked();
+            return refused;
+        }
+        if planned.checks.is_empty() {
+            return Admission::NOW;
+        }
+        match self.decide_at_once(&planned, decided) {
+            Ok(admission) => admission,
+            Err(asked) => planned.admission(&mut asked.await, decided),
+        }
+    }
+
+    /// Decides a plan if nobody has to be asked; otherwise returns what asks.
+    fn decide_at_once<'p>(
+        &'p self,
+        planned: &'p Planned<'_>,
+        decided: &mut Decided,
+    ) -> Result<Admission, Asked<'p>> {
+        let mut outcome = Outcome::default();
+        match self.store.begin(&planned.checks, &mut outcome) {
+            None => Ok(planned.admission(&mut outcome, decided)),
+            Some(asked) => Err(asked),
         }
     }
 }
 
 impl Planned<'_> {
     /// Notes what came of the plan, and says what that means for the request.
-    fn admission(&self, outcome: Outcome, decided: &mut Decided) -> Admission {
+    fn admission(&self, outcome: &mut Outcome, decided: &mut Decided) -> Admission {
         match outcome {
             Outcome::Unavailable { retry } => {
                 self.note_unanswered(decided);
-                Admission::Unavailable { retry }
+                Admission::Unavailable { retry: *retry }
             }
             Outcome::Decided {
-                // Not moved: it is large.
-                ref verdict,
+                verdict,
                 charge,
                 is_degraded,
             } => {
-                decided.is_degraded |= is_degraded;
-                self.note(verdict, is_degraded, decided);
+                decided.is_degraded |= *is_degraded;
+                self.note(verdict, *is_degraded, decided);
                 if !verdict.admit {
                     return Admission::Refused {
                         retry: verdict.retry,
                     };
                 }
-                decided.charge = Some(charge);
+                decided.charge = Some(std::mem::take(charge));
                 Admission::Admitted { wait: verdict.wait }
             }
         }

@@ -31,7 +31,7 @@ struct Owner {
 }
 
 impl<'l> Limiter<'l> {
-    /// Plans a request.
+    /// Plans a request; `planned` is a new plan.
     ///
     /// # Errors
     /// What refuses the request before any quota is asked.
@@ -40,9 +40,10 @@ impl<'l> Limiter<'l> {
         route: &Route,
         facts: &Facts<'_>,
         latest: &RefCell<LatestPartition>,
+        planned: &mut Planned<'l>,
         decided: &mut Decided,
-    ) -> Result<Planned<'l>, Admission> {
-        let (mut planned, mut latest) = (Planned::default(), latest.borrow_mut());
+    ) -> Result<(), Admission> {
+        let mut latest = latest.borrow_mut();
         for applied in &route.policies {
             let index = applied.policy;
             let policy = &self.snapshot.policies[index];
@@ -102,7 +103,7 @@ impl<'l> Limiter<'l> {
             let of = decided.policies.len() - 1;
             planned.add(of, policy, (quotas, candidates), own.cost, partition_id);
         }
-        Ok(planned)
+        Ok(())
     }
 }
 

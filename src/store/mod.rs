@@ -56,35 +56,34 @@ pub enum Session {
     Redis(Rc<GuardedSession>),
 }
 
-/// A plan that is being decided.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart at once, and boxing an outcome would allocate per request"
-)]
-pub enum Deciding<'p> {
-    /// It is decided, and nobody had to be asked.
-    Done(Outcome),
-    /// Redis is asked. Boxed, so that requests to the memory store need no room for it.
-    Asked(Pin<Box<dyn Future<Output = Outcome> + 'p>>),
-}
+/// Redis is asked to decide a plan. Boxed, so that requests to the memory store need no room for it.
+pub type Asked<'p> = Pin<Box<dyn Future<Output = Outcome> + 'p>>;
 
 impl Session {
     /// Decides a plan, all or nothing.
     pub async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        match self.begin(plan) {
-            Deciding::Done(outcome) => outcome,
-            Deciding::Asked(asked) => asked.await,
+        let mut outcome = Outcome::default();
+        match self.begin(plan, &mut outcome) {
+            None => outcome,
+            Some(asked) => asked.await,
         }
     }
 
-    /// As [`decide`](Self::decide), and does not wait if nobody has to be asked.
-    pub fn begin<'p>(&'p self, plan: &'p [Check<'p>]) -> Deciding<'p> {
+    /// As [`decide`](Self::decide), but if nobody has to be asked, the outcome is written to `outcome`,
+    /// where it stays: it is large.
+    pub fn begin<'p>(&'p self, plan: &'p [Check<'p>], outcome: &mut Outcome) -> Option<Asked<'p>> {
         match self {
-            Self::Memory(memory) => Deciding::Done(memory.decide(plan)),
+            Self::Memory(memory) => {
+                memory.decide_into(plan, outcome);
+                None
+            }
             Self::Redis(session) => match session.recall(plan) {
-                Recalled::Refused(verdict) => Deciding::Done(Outcome::refused(verdict)),
-                Recalled::Due => Deciding::Asked(Box::pin(session.decide_due(plan))),
-                Recalled::Nothing => Deciding::Asked(Box::pin(session.decide(plan))),
+                Recalled::Refused(verdict) => {
+                    *outcome = Outcome::refused(verdict);
+                    None
+                }
+                Recalled::Due => Some(Box::pin(session.decide_due(plan))),
+                Recalled::Nothing => Some(Box::pin(session.decide(plan))),
             },
         }
     }

@@ -28,6 +28,13 @@ pub enum Outcome {
     },
 }
 
+impl Default for Outcome {
+    /// Makes the outcome of a plan that is empty.
+    fn default() -> Self {
+        Self::refused(Verdict::default())
+    }
+}
+
 impl Outcome {
     /// Returns the outcome of a plan that is refused and spends nothing.
     pub(super) fn refused(verdict: Verdict) -> Self {

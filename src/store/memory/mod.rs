@@ -102,25 +102,25 @@ impl MemoryStore {
     }
 
     pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        // Both are written where they stay: they are large.
-        let mut outcome = Outcome::Decided {
-            verdict: Verdict::default(),
-            charge: Charge::default(),
-            is_degraded: false,
-        };
-        if let Outcome::Decided {
-            verdict, charge, ..
-        } = &mut outcome
-            && let Err(Full) = self.decide_into(plan, verdict, charge)
-        {
-            return Outcome::Unavailable {
-                retry: RETRY_WHEN_FULL,
-            };
-        }
+        let mut outcome = Outcome::default();
+        self.decide_into(plan, &mut outcome);
         outcome
     }
 
-    fn decide_into(
+    /// As [`decide`](Self::decide); `outcome` is a new one, and is where it stays: it is large.
+    pub(super) fn decide_into(&self, plan: &[Check<'_>], outcome: &mut Outcome) {
+        if let Outcome::Decided {
+            verdict, charge, ..
+        } = outcome
+            && let Err(Full) = self.try_decide(plan, verdict, charge)
+        {
+            *outcome = Outcome::Unavailable {
+                retry: RETRY_WHEN_FULL,
+            };
+        }
+    }
+
+    fn try_decide(
         &self,
         plan: &[Check<'_>],
         verdict: &mut Verdict,
