@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use tollgate::proxy::upstream::http1::{BodyFraming, BodyReader, HeadReader};
+use tollgate::proxy::upstream::http1::{BodyFraming, BodyReader, HeadReader, KnownLines};
 
 use super::fields::{is_of_one_hop, tokens};
 
@@ -62,6 +62,7 @@ enum End {
 #[derive(Default)]
 struct Readers {
     head: HeadReader,
+    lines: KnownLines,
     body: Option<BodyReader>,
 }
 
@@ -88,14 +89,15 @@ impl Readers {
     /// Reads a piece; returns whether the response is whole, and none if it is refused.
     fn take(&mut self, method: &Method, piece: &mut Bytes, reading: &mut Reading) -> Option<bool> {
         if self.body.is_none() {
-            let head = self.head.read(piece, method, &mut HeaderMap::new());
+            let mut headers = HeaderMap::new();
+            let head = (self.head).read(piece, method, &mut headers, &mut self.lines);
             let Some(head) = head.ok()? else {
                 return Some(false);
             };
             self.body = Some(BodyReader::new(head.framing));
             reading.head = Some(Head {
-                status: head.response.status().as_u16(),
-                fields: fields(head.response.headers()),
+                status: head.status.as_u16(),
+                fields: fields(&headers),
                 framing: head.framing,
                 is_last: head.is_last,
             });

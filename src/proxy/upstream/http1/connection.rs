@@ -1,6 +1,6 @@
 //! One connection to an origin, used for one request at a time; closed when dropped.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::due::Due;
+use super::known_lines::KnownLines;
 use crate::proxy::deadline::Deadline;
 use crate::proxy::read_buffer::ReadBuffer;
 
@@ -55,12 +56,15 @@ pub(super) enum Written {
     Failed,
 }
 
-/// Buffers that the connections of one worker use in turn, so that none has any while it waits.
+/// Buffers that the connections of one worker use in turn, so that none has any while it waits, and what
+/// they have learned.
 #[derive(Debug, Default)]
 pub struct Buffers {
     read: ReadBuffer,
     /// Where requests are encoded; empty.
     write: RefCell<Vec<u8>>,
+    /// Field lines of responses.
+    lines: RefCell<KnownLines>,
 }
 
 /// A buffer to write from that has grown larger than this is not kept. Uploads do not make it larger.
@@ -142,6 +146,11 @@ impl<T: Transport> Wire<T> {
             return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
         Poll::Ready(Ok(bytes.freeze()))
+    }
+
+    /// Returns the field lines that came before.
+    pub(super) fn lines(&self) -> RefMut<'_, KnownLines> {
+        self.buffers.lines.borrow_mut()
     }
 
     /// As [`Transport::acknowledge`].

@@ -86,7 +86,7 @@ impl<T: Transport> Connection<T> {
         let upload = (self.0.written() == Written::Some)
             .then(|| upload(&self.0, request.sending.take_rest()));
         let receiving = Receiving::new(self, &head, unread, upload);
-        Ok(head.response.map(|()| receiving))
+        Ok(head.response(&mut request.head.headers, receiving))
     }
 }
 
@@ -126,7 +126,8 @@ impl<T: Transport, B: UploadBody> RoundTrip<'_, T, B> {
             let RequestHead {
                 method, headers, ..
             } = &mut self.request.head;
-            match self.reader.read(&mut bytes, method, headers) {
+            let lines = &mut self.wire.lines();
+            match self.reader.read(&mut bytes, method, headers, lines) {
                 Ok(None) => {}
                 Ok(Some(head)) => return Poll::Ready(Ok((head, bytes))),
                 Err(bad) => return Poll::Ready(Err(ExchangeError::BadHead(bad))),

@@ -1,16 +1,16 @@
 //! The head of a response (RFC 9112, sections 2, 4 and 5), and what it says of the body and of the
 //! connection.
 
-use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
-use httparse::ParserConfig;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::ext::ReasonPhrase;
+use memchr::memchr;
 use smallvec::SmallVec;
 
+use super::known_lines::KnownLines;
 use super::section::{BadSection, Section};
 use super::{BodyFraming, FIELDS_MAX};
 use crate::request::hop_by_hop::{self, KEEP_ALIVE};
@@ -26,11 +26,13 @@ pub struct HeadReader {
     upgrade: Option<HeaderValue>,
 }
 
-/// A response without its body.
+/// The head of a response, without its fields.
 #[derive(Debug)]
 pub struct ResponseHead {
-    /// Status, reason, and the fields that do not concern this connection alone.
-    pub response: Response<()>,
+    /// The status.
+    pub status: StatusCode,
+    /// The reason, if it is not the usual one.
+    reason: Option<ReasonPhrase>,
     /// Where its body ends.
     pub framing: BodyFraming,
     /// Whether the connection can carry no further request.
@@ -39,12 +41,16 @@ pub struct ResponseHead {
     pub keep_alive: Option<Duration>,
 }
 
-/// What fields say of the body's end and of the connection.
+/// What a status line says, and what fields say of the body's end and of the connection.
 #[derive(Debug, Default)]
 struct Stated {
+    status: StatusCode,
+    /// The reason, if it is not the usual one.
+    reason: Option<ReasonPhrase>,
+    is_http10: bool,
     codings: FieldValues,
     lengths: FieldValues,
-    /// The values of Connection.
+    /// The values of Connection but `keep-alive`.
     options: FieldValues,
     keep_alive: Option<Duration>,
     upgrade: Option<HeaderValue>,
@@ -76,6 +82,9 @@ pub enum BadHead {
     Upgrade,
 }
 
+/// The reason of an origin that says none.
+const NO_REASON: ReasonPhrase = ReasonPhrase::from_static(b"");
+
 /// Most bytes of a head.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
@@ -98,26 +107,27 @@ impl HeadReader {
     }
 
     /// Takes the head of the response to a `method` request from `bytes`; none if more must come
-    /// first. What is left in `bytes` then is the beginning of the body. The room of `headers`, which
-    /// are cleared, is used for the response's.
+    /// first. What is left in `bytes` then is the beginning of the body. The response's fields that do not
+    /// concern this connection alone are left in `headers`, which are cleared before.
     pub fn read(
         &mut self,
         bytes: &mut Bytes,
         method: &Method,
         headers: &mut HeaderMap,
+        lines: &mut KnownLines,
     ) -> Result<Option<ResponseHead>, BadHead> {
-        while let Some((response, stated, head_bytes)) = self.take(bytes, headers)? {
-            match response.status() {
-                StatusCode::SWITCHING_PROTOCOLS => return self.switch(response, &stated).map(Some),
+        let mut stated = Stated::default();
+        while let Some(head_bytes) = self.take(bytes, headers, lines, &mut stated)? {
+            match stated.status {
+                StatusCode::SWITCHING_PROTOCOLS => return self.switch(stated).map(Some),
                 status if status.is_informational() => {
-                    *headers = response.into_parts().0.headers;
                     self.interim += 1;
                     self.interim_bytes += head_bytes;
                     if self.interim > INTERIM_MAX || self.interim_bytes > INTERIM_BYTES_MAX {
                         return Err(BadHead::Interim);
                     }
                 }
-                _ => return stated.head(response, method).map(Some),
+                _ => return stated.head(headers, method).map(Some),
             }
         }
         let begun = self.section.partial().iter();
@@ -127,28 +137,31 @@ impl HeadReader {
         is_http.then_some(None).ok_or(BadHead::Malformed)
     }
 
-    /// Takes a head, interim or not; none if it is not whole.
+    /// Takes a head, interim or not, and returns its length; none if it is not whole.
     fn take(
         &mut self,
         bytes: &mut Bytes,
         headers: &mut HeaderMap,
-    ) -> Result<Option<(Response<()>, Stated, usize)>, BadHead> {
-        // Most heads come in one piece, and the parser finds their end by itself. A bad one is refused when
-        // it is whole, however it comes.
+        lines: &mut KnownLines,
+        stated: &mut Stated,
+    ) -> Result<Option<usize>, BadHead> {
+        // Most heads come in one piece. A bad one is refused when it is whole, however it comes.
         if self.section.partial().is_empty()
-            && let Ok(Some((response, stated, end))) = parse(bytes, headers)
+            && let Ok(Some(end)) = parse(bytes, headers, lines, stated)
         {
             bytes.advance(end);
-            return Ok(Some((response, stated, end)));
+            return Ok(Some(end));
         }
         match self.section.take(bytes, HEAD_BYTES_MAX)? {
-            Some(head) => parse(&head, headers)?.ok_or(BadHead::Malformed).map(Some),
+            Some(head) => (parse(&head, headers, lines, stated)?)
+                .ok_or(BadHead::Malformed)
+                .map(Some),
             None => Ok(None),
         }
     }
 
     /// Takes a 101 that names the protocol that was asked for. What follows it is no HTTP.
-    fn switch(&self, response: Response<()>, stated: &Stated) -> Result<ResponseHead, BadHead> {
+    fn switch(&self, stated: Stated) -> Result<ResponseHead, BadHead> {
         let is_same = |(asked, named): (&HeaderValue, &HeaderValue)| {
             asked.as_bytes().eq_ignore_ascii_case(named.as_bytes())
         };
@@ -161,7 +174,8 @@ impl HeadReader {
             return Err(BadHead::Upgrade);
         }
         Ok(ResponseHead {
-            response,
+            status: stated.status,
+            reason: stated.reason,
             framing: BodyFraming::None,
             is_last: true,
             keep_alive: None,
@@ -169,78 +183,105 @@ impl HeadReader {
     }
 }
 
-/// Reads the head that `bytes` begin with, into the room of `headers`, and says where it ends; none if it
-/// is not whole.
+/// Reads the head that `bytes` begin with, and says where it ends; none if it is not whole. What concerns
+/// the client is left in `headers`.
 fn parse(
     bytes: &Bytes,
     headers: &mut HeaderMap,
-) -> Result<Option<(Response<()>, Stated, usize)>, BadHead> {
+    lines: &mut KnownLines,
+    stated: &mut Stated,
+) -> Result<Option<usize>, BadHead> {
     if !bytes.starts_with(BEGINNING) {
         return Ok(None);
     }
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut parsed = httparse::Response::new(&mut []);
-    let config = ParserConfig::default();
-    let end = match config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut fields) {
-        Ok(httparse::Status::Complete(end)) => end,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooLarge),
-        Err(_) => return Err(BadHead::Malformed),
+    headers.clear();
+    let mut rest = &bytes[..];
+    let Some(status) = take_line(&mut rest)? else {
+        return Ok(None);
     };
+    *stated = Stated::default();
+    stated.read_status(status).ok_or(BadHead::Malformed)?;
+    for count in 0.. {
+        let Some(line) = take_line(&mut rest)? else {
+            return Ok(None);
+        };
+        if line.is_empty() {
+            break;
+        }
+        if count == FIELDS_MAX {
+            return Err(BadHead::TooLarge);
+        }
+        let field = lines.read(line, bytes)?;
+        if !field.is_ours {
+            headers.append(field.name, field.value);
+            continue;
+        }
+        stated.note(&field.name, &field.value);
+        if field.name == CONTENT_LENGTH {
+            headers.append(field.name, field.value);
+        }
+    }
+    let end = bytes.len() - rest.len();
     if end > HEAD_BYTES_MAX {
         return Err(BadHead::TooLarge);
     }
-    let head = &bytes[..end];
-    // Where each line but the first begins, the empty one too. The parser takes a line feed alone for the
-    // end of a line.
-    let names = parsed
-        .headers
-        .iter()
-        .map(|field| field.name.as_ptr().addr());
-    let lines = names.map(|at| at - head.as_ptr().addr()).chain([end - 2]);
-    if !lines
-        .chain([end])
-        .all(|line| head[..line].ends_with(b"\r\n"))
-    {
-        return Err(BadHead::Malformed);
-    }
-    let mut response = Response::new(());
-    let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
-    *response.status_mut() = status.ok_or(BadHead::Malformed)?;
-    if parsed.version == Some(0) {
-        *response.version_mut() = Version::HTTP_10;
-    }
-    let usual = response.status().canonical_reason();
-    if let Some(reason) = parsed.reason.filter(|reason| Some(*reason) != usual)
-        && let Ok(reason) = ReasonPhrase::try_from(reason.as_bytes())
-    {
-        response.extensions_mut().insert(reason);
-    }
-    headers.clear();
-    headers.reserve(parsed.headers.len());
-    let mut stated = Stated::default();
-    for field in parsed.headers.iter() {
-        let name = HeaderName::from_bytes(field.name.as_bytes());
-        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
-        let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(BadHead::Malformed);
-        };
-        stated.note(&name, &value);
-        if !hop_by_hop::is_hop_by_hop(&name) {
-            headers.append(name, value);
-        }
-    }
     hop_by_hop::remove_named(headers, &stated.options);
-    *response.headers_mut() = std::mem::take(headers);
-    Ok(Some((response, stated, end)))
+    Ok(Some(end))
+}
+
+/// Takes a line, without the CRLF that ends it; none if it has not ended.
+fn take_line<'b>(rest: &mut &'b [u8]) -> Result<Option<&'b [u8]>, BadHead> {
+    let Some(end) = memchr(b'\n', rest) else {
+        return Ok(None);
+    };
+    let (line, next) = rest.split_at(end);
+    *rest = &next[1..];
+    line.strip_suffix(b"\r").ok_or(BadHead::Malformed).map(Some)
+}
+
+impl ResponseHead {
+    /// Makes the response with these fields, which are taken.
+    pub(super) fn response<B>(self, headers: &mut HeaderMap, body: B) -> Response<B> {
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        std::mem::swap(response.headers_mut(), headers);
+        if let Some(reason) = self.reason {
+            response.extensions_mut().insert(reason);
+        }
+        response
+    }
 }
 
 impl Stated {
+    /// Reads a status line (RFC 9112, section 4); none if it is not one of HTTP/1.0 or 1.1.
+    fn read_status(&mut self, line: &[u8]) -> Option<()> {
+        let [minor @ b'0'..=b'1', b' ', a, b, c, reason @ ..] = line.strip_prefix(BEGINNING)?
+        else {
+            return None;
+        };
+        let status = StatusCode::from_bytes(&[*a, *b, *c]).ok()?;
+        let reason = match reason {
+            [b' ', reason @ ..] => reason,
+            [] => reason,
+            _ => return None,
+        };
+        if status.canonical_reason().map(str::as_bytes) != Some(reason) {
+            let said = ReasonPhrase::try_from(reason).ok()?;
+            // If it is not ASCII, its encoding is not known.
+            let is_told = said.as_bytes().is_ascii();
+            self.reason = Some(said).filter(|_| is_told).or(Some(NO_REASON));
+        }
+        (self.status, self.is_http10) = (status, *minor == b'0');
+        Some(())
+    }
+
     /// Notes what a field says.
     fn note(&mut self, name: &HeaderName, value: &HeaderValue) {
         match *name {
             CONTENT_LENGTH => self.lengths.push(value.clone()),
             TRANSFER_ENCODING => self.codings.push(value.clone()),
+            // What many origins say in every answer of HTTP/1.1, and no field's name.
+            CONNECTION if value == "keep-alive" => {}
             CONNECTION => self.options.push(value.clone()),
             UPGRADE => self.upgrade = Some(value.clone()),
             _ if *name == KEEP_ALIVE => self.keep_alive = hop_by_hop::keep_alive_timeout(value),
@@ -249,15 +290,15 @@ impl Stated {
     }
 
     /// Says what the head of the response to a `method` request means.
-    fn head(self, mut response: Response<()>, method: &Method) -> Result<ResponseHead, BadHead> {
-        let (status, version) = (response.status(), response.version());
-        let stated = self.framing(version)?;
+    fn head(self, headers: &mut HeaderMap, method: &Method) -> Result<ResponseHead, BadHead> {
+        let status = self.status;
+        let stated = self.framing()?;
         if let BodyFraming::Length(bytes) = stated
             && matches!(self.lengths[0].as_bytes(), [b'0', _, ..])
         {
             // Some read a number with a leading zero as octal.
             let length = HeaderValue::from(bytes);
-            response.headers_mut().insert(CONTENT_LENGTH, length);
+            headers.insert(CONTENT_LENGTH, length);
         }
         let framing = match status {
             _ if *method == Method::HEAD => BodyFraming::None,
@@ -267,20 +308,18 @@ impl Stated {
         let mut is_followed = false;
         if status == StatusCode::NO_CONTENT {
             // RFC 9110, section 8.6, forbids it to state a body. One may follow if it does.
-            response.headers_mut().remove(CONTENT_LENGTH);
+            headers.remove(CONTENT_LENGTH);
             is_followed = !matches!(stated, BodyFraming::UntilClose | BodyFraming::Length(0));
         }
-        let says_close = match &self.options[..] {
-            [only] if only == "keep-alive" => false,
-            options => hop_by_hop::names(options).any(|it| it.eq_ignore_ascii_case("close")),
-        };
-        *response.version_mut() = Version::HTTP_11;
+        let says_close =
+            hop_by_hop::names(&self.options).any(|it| it.eq_ignore_ascii_case("close"));
         Ok(ResponseHead {
-            is_last: version != Version::HTTP_11
+            is_last: self.is_http10
                 || framing == BodyFraming::UntilClose
                 || is_followed
                 || says_close,
-            response,
+            status,
+            reason: self.reason,
             framing,
             keep_alive: self.keep_alive,
         })
@@ -288,12 +327,10 @@ impl Stated {
 
     /// Returns what the fields say of a body's end. A sender that says it twice, or in an unknown
     /// way, is refused, because others could see the end in another place.
-    fn framing(&self, version: Version) -> Result<BodyFraming, BadHead> {
+    fn framing(&self) -> Result<BodyFraming, BadHead> {
         match (&self.codings[..], &self.lengths[..]) {
             ([], []) => Ok(BodyFraming::UntilClose),
-            ([coding], []) if version == Version::HTTP_11 && is_chunked(coding) => {
-                Ok(BodyFraming::Chunked)
-            }
+            ([coding], []) if !self.is_http10 && is_chunked(coding) => Ok(BodyFraming::Chunked),
             ([], [length]) => parse_length(length).map(BodyFraming::Length),
             _ => Err(BadHead::Framing),
         }
