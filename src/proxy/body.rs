@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
@@ -30,8 +31,8 @@ pub(crate) enum Content {
     Refusal(Full<Bytes>),
     /// A built-in answer's.
     Builtin(BuiltinBody<RequestBody>),
-    /// An origin's.
-    Upstream(Box<UpstreamBody>),
+    /// An origin's, in what is left of its response when the head has been taken.
+    Upstream(Box<Response<UpstreamBody>>),
     /// A connection to an origin, after a 101, until a tunnel takes it.
     Switched(Box<Switched>),
     /// What an origin sends through a tunnel over HTTP/2.
@@ -111,7 +112,7 @@ impl Body for ResponseBody {
                 .map(|frame| frame.map_err(|never| match never {})),
             Content::Builtin(body) => ready!(Pin::new(body).poll_frame(cx))
                 .map(|frame| frame.map_err(ResponseBodyError::Client)),
-            Content::Upstream(upstream) => match Pin::new(&mut **upstream).poll_frame(cx) {
+            Content::Upstream(upstream) => match Pin::new(upstream.body_mut()).poll_frame(cx) {
                 Poll::Ready(Some(Ok(mut frame))) => {
                     if let Some(trailers) = frame.trailers_mut() {
                         hop_by_hop::strip_answer_trailers(trailers);
@@ -158,7 +159,7 @@ impl Body for ResponseBody {
         match &self.content {
             Content::Refusal(full) => full.is_end_stream(),
             Content::Builtin(body) => body.is_end_stream(),
-            Content::Upstream(body) => body.is_end_stream(),
+            Content::Upstream(response) => response.body().is_end_stream(),
             Content::Tunnel(tunnel) => tunnel.is_over(),
             Content::Switched(_) => true,
         }
@@ -168,7 +169,7 @@ impl Body for ResponseBody {
         match &self.content {
             Content::Refusal(full) => full.size_hint(),
             Content::Builtin(body) => body.size_hint(),
-            Content::Upstream(body) => body.size_hint(),
+            Content::Upstream(response) => response.body().size_hint(),
             Content::Tunnel(_) | Content::Switched(_) => SizeHint::default(),
         }
     }

@@ -12,8 +12,8 @@ use super::forwarded::is_over_tls;
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{
-    self, CommonFields, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer, UpstreamFailure,
-    builtin,
+    self, CommonFields, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer, UpstreamBody,
+    UpstreamFailure, builtin,
 };
 use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
@@ -121,18 +121,16 @@ impl Journey<'_> {
         let sent = upstream::send(pools, upstream, &mut request, &terms, meter, attempts);
         let response = client.unless_gone(Box::pin(sent)).await;
         match response {
-            Some(Ok(response)) => {
+            Some(Ok(UpstreamAnswer::Body(response))) => {
                 if response.status().is_success() && self.is_tunnel() {
                     // Over HTTP/2, it would mean that the tunnel is open.
                     return Err(Refusal::bad_response().into());
                 }
-                Ok(response.map(|received| match received {
-                    UpstreamAnswer::Body(body) => {
-                        self.exchange.request().answer();
-                        Content::Upstream(body)
-                    }
-                    UpstreamAnswer::Switched(switched) => Content::Switched(Box::new(switched)),
-                }))
+                self.exchange.request().answer();
+                Ok(streaming(response))
+            }
+            Some(Ok(UpstreamAnswer::Switched(response))) => {
+                Ok(response.map(|switched| Content::Switched(Box::new(switched))))
             }
             Some(Err(failure)) => Err(self.failed(failure)),
             None => Err(Stop::Gone),
@@ -162,6 +160,18 @@ impl Journey<'_> {
 }
 
 /// Returns where a client finds over TLS what it asked for in clear.
+/// Makes an answer of an origin's response, which stays where it is, but for its head.
+fn streaming(mut response: Box<Response<UpstreamBody>>) -> Response<Content> {
+    let status = response.status();
+    let headers = std::mem::take(response.headers_mut());
+    let extensions = std::mem::take(response.extensions_mut());
+    let mut answer = Response::new(Content::Upstream(response));
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    *answer.extensions_mut() = extensions;
+    answer
+}
+
 fn over_https(head: &Parts, target: &Uri, is_tls: bool) -> Result<HeaderValue, Refusal> {
     if is_over_tls(&head.headers, is_tls) {
         // It would be sent to where it comes from.

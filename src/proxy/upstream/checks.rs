@@ -19,7 +19,7 @@ use super::error::ForwardError;
 use super::http1::Outgoing;
 use super::origin::{ConnectError, Offer, Origin};
 use super::pool::Pools;
-use super::{Attempts, HostField, Meter, Terms};
+use super::{Attempts, HostField, Meter, Terms, UpstreamAnswer};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, WorkerIndex};
 use crate::proxy::deadline::Sweep;
@@ -144,7 +144,10 @@ impl Checker {
             .exchange(connected, &mut Outgoing::from(request))
             .await;
         let answer = answered.map_err(|failed| CheckError::Forward(failed.error))?;
-        let status = answer.status();
+        let status = match answer {
+            UpstreamAnswer::Body(response) => response.status(),
+            UpstreamAnswer::Switched(response) => response.status(),
+        };
         if health.status.iter().any(|range| range.has(status)) {
             return Ok(());
         }

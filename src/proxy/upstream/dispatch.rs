@@ -54,7 +54,7 @@ impl Dispatch<'_> {
     pub(super) async fn send<B: UploadBody>(
         &self,
         request: &mut Outgoing<B>,
-    ) -> Result<Response<UpstreamAnswer>, UpstreamFailure> {
+    ) -> Result<UpstreamAnswer, UpstreamFailure> {
         let mut tried = Tried::new();
         let mut last: Option<UpstreamFailure> = None;
         loop {
@@ -143,7 +143,7 @@ impl Dispatch<'_> {
         origin: &Rc<Origin>,
         tried: &[Rc<Origin>],
         request: &mut Outgoing<B>,
-    ) -> Result<Response<UpstreamAnswer>, Failed> {
+    ) -> Result<UpstreamAnswer, Failed> {
         let now = self.pools.clock.now();
         (self.attempts).begin(origins, origin, self.meter.worker, now);
         if origin.has_idle() {
@@ -236,7 +236,7 @@ impl Dispatch<'_> {
         &self,
         Connected { origin, link, .. }: Connected,
         request: &mut Outgoing<B>,
-    ) -> Result<Response<UpstreamAnswer>, Failed> {
+    ) -> Result<UpstreamAnswer, Failed> {
         let host = match (self.terms.host, request.host()) {
             (HostField::Client, Some(host)) => host.clone(),
             _ => origin.host.clone(),
@@ -267,16 +267,15 @@ impl Dispatch<'_> {
                 response.map(Received::Http2)
             }
         };
-        let (head, received) = response.into_parts();
-        // Boxed, because it is large, and an answer is passed on from hand to hand.
-        let mut body = Box::new(UpstreamBody::new(received, self.terms.body_timeout));
-        let begun = poll_fn(|cx| Poll::Ready(body.read_first(cx))).await;
+        let body = |received| UpstreamBody::new(received, self.terms.body_timeout);
+        let mut response = Box::new(response.map(body));
+        let begun = poll_fn(|cx| Poll::Ready(response.body_mut().read_first(cx))).await;
         begun.map_err(|error| Failed {
             error: ForwardError::BadResponse(BadResponse::Body(error)),
             repeat: Repeat::Never,
             blame: Blame::Endpoint,
         })?;
-        Ok(Response::from_parts(head, UpstreamAnswer::Body(body)))
+        Ok(UpstreamAnswer::Body(response))
     }
 }
 
@@ -302,15 +301,15 @@ impl From<http2::ExchangeError> for Failed {
 
 /// Takes the connection of a 101. An origin that switches before it has read the whole head does not
 /// speak HTTP properly.
-fn switched(response: Response<Receiving<Stream>>) -> Result<Response<UpstreamAnswer>, Failed> {
+fn switched(response: Response<Receiving<Stream>>) -> Result<UpstreamAnswer, Failed> {
     let (head, receiving) = response.into_parts();
     let (io, unread) = receiving.into_switched().ok_or(Failed {
         error: ForwardError::BadResponse(BadHead::Upgrade.into()),
         repeat: Repeat::Never,
         blame: Blame::Endpoint,
     })?;
-    let switched = UpstreamAnswer::Switched(Rewound { unread, io });
-    Ok(Response::from_parts(head, switched))
+    let response = Response::from_parts(head, Rewound { unread, io });
+    Ok(UpstreamAnswer::Switched(Box::new(response)))
 }
 
 /// Lets the tasks that are ready run first, up to the same point: so their requests are written

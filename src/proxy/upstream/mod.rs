@@ -84,12 +84,12 @@ pub enum HostField {
     Endpoint,
 }
 
-/// What follows the head of a response.
+/// A response. Boxed, because it is large, and passed on from hand to hand.
 pub enum UpstreamAnswer {
-    /// Its body.
-    Body(Box<UpstreamBody>),
-    /// After a 101, bytes of the protocol that the request asked for.
-    Switched(Switched),
+    /// With its body.
+    Body(Box<Response<UpstreamBody>>),
+    /// After a 101, with bytes of the protocol that the request asked for.
+    Switched(Box<Response<Switched>>),
 }
 
 /// A connection to an origin that speaks HTTP no more.
@@ -110,7 +110,7 @@ pub async fn send<B: UploadBody>(
     terms: &Terms,
     meter: Meter<'_>,
     attempts: &Attempts,
-) -> Result<Response<UpstreamAnswer>, UpstreamFailure> {
+) -> Result<UpstreamAnswer, UpstreamFailure> {
     if terms.is_upgrade {
         request.ask_to_switch();
     }

@@ -120,11 +120,9 @@ impl Gateway {
         };
         let request = &mut Outgoing::from(request);
         let sent = upstream::send(&self.pools, state, request, terms, meter, &attempts).await;
-        sent.map(|response| {
-            response.map(|received| match received {
-                UpstreamAnswer::Body(body) => *body,
-                UpstreamAnswer::Switched(_) => unreachable!("tests ask for no other protocol"),
-            })
+        sent.map(|answer| match answer {
+            UpstreamAnswer::Body(response) => *response,
+            UpstreamAnswer::Switched(_) => unreachable!("tests ask for no other protocol"),
         })
     }
 
