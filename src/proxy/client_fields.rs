@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::forwarded::{self, Sender};
 use super::journey::Journey;
@@ -36,7 +36,7 @@ impl Journey<'_> {
     }
 
     /// Tells the upstream whose request it is, and that it came through a gateway: in its fields, or
-    /// in those that are returned.
+    /// in those that are returned, beside which the request's id is to be told.
     pub(super) fn annotate_request(
         &self,
         route: &Route,
@@ -44,11 +44,6 @@ impl Journey<'_> {
         client: IpAddr,
     ) -> Option<Rc<CommonFields>> {
         let snapshot = &self.live.snapshot;
-        if let Some((name, id)) =
-            (snapshot.general.request_id.as_ref()).zip(self.exchange.id.as_ref())
-        {
-            headers.insert(name, id.clone());
-        }
         let sender = self.sender(client);
         let is_http = matches!(
             snapshot.upstreams[route.upstream].kind,
@@ -61,10 +56,19 @@ impl Journey<'_> {
             .then(|| forwarded::common(headers, &sender, &mut latest))
             .flatten();
         if common.is_none() {
+            if let Some((name, id)) = self.request_id() {
+                headers.insert(name, id);
+            }
             forwarded::annotate(headers, &sender);
             cdn_loop::add(headers);
         }
         common
+    }
+
+    /// Returns the request's id, and the field that tells it.
+    pub(super) fn request_id(&self) -> Option<(HeaderName, HeaderValue)> {
+        let name = self.live.snapshot.general.request_id.clone();
+        name.zip(self.exchange.id.clone())
     }
 
     /// Returns who sent the request, and how.

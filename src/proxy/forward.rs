@@ -116,7 +116,8 @@ impl Journey<'_> {
             std::mem::take(&mut head.headers),
         );
         let mut request = Outgoing::new(method, target::outgoing(target, path), headers, body);
-        request.set_common(common);
+        let id = common.is_some().then(|| self.request_id()).flatten();
+        request.set_common(common, id);
         let pools = &worker.pools;
         let sent = upstream::send(pools, upstream, &mut request, &terms, meter, attempts);
         let response = client.unless_gone(Box::pin(sent)).await;
@@ -159,7 +160,6 @@ impl Journey<'_> {
     }
 }
 
-/// Returns where a client finds over TLS what it asked for in clear.
 /// Makes an answer of an origin's response, which stays where it is, but for its head.
 fn streaming(mut response: Box<Response<UpstreamBody>>) -> Response<Content> {
     let status = response.status();
@@ -172,6 +172,7 @@ fn streaming(mut response: Box<Response<UpstreamBody>>) -> Response<Content> {
     answer
 }
 
+/// Returns where a client finds over TLS what it asked for in clear.
 fn over_https(head: &Parts, target: &Uri, is_tls: bool) -> Result<HeaderValue, Refusal> {
     if is_over_tls(&head.headers, is_tls) {
         // It would be sent to where it comes from.

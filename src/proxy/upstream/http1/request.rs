@@ -43,6 +43,8 @@ pub(in crate::proxy::upstream) struct RequestHead {
     pub(in crate::proxy::upstream) headers: HeaderMap,
     /// Fields that follow these, which have none of those names.
     pub(in crate::proxy::upstream) common: Option<Rc<CommonFields>>,
+    /// A field that comes before those.
+    pub(in crate::proxy::upstream) id: Option<(HeaderName, HeaderValue)>,
     pub(in crate::proxy::upstream) framing: BodyFraming,
     /// Whether it asks for another protocol, by its field Upgrade.
     is_upgrade: bool,
@@ -65,14 +67,20 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
                 target,
                 headers,
                 common: None,
+                id: None,
                 framing,
             },
         }
     }
 
-    /// Sets the fields that follow the others, whose names those do not have.
-    pub fn set_common(&mut self, common: Option<Rc<CommonFields>>) {
-        self.head.common = common;
+    /// Sets the fields that follow the others, whose names those do not have: `common`, and before them the
+    /// request's `id`.
+    pub fn set_common(
+        &mut self,
+        common: Option<Rc<CommonFields>>,
+        id: Option<(HeaderName, HeaderValue)>,
+    ) {
+        (self.head.common, self.head.id) = (common, id);
     }
 
     /// Returns the protocol that is asked for.
@@ -159,13 +167,16 @@ impl RequestHead {
         }
         out.extend_from_slice(b" HTTP/1.1\r\n");
         encode_field(&HOST, host, out);
+        let mut te = None;
         for (name, value) in &self.headers {
-            if !matches!(
-                *name,
-                HOST | CONTENT_LENGTH | TRANSFER_ENCODING | CONNECTION | TE
-            ) {
-                encode_field(name, value, out);
+            match *name {
+                HOST | CONTENT_LENGTH | TRANSFER_ENCODING | CONNECTION => {}
+                TE => te = te.or(Some(value)),
+                _ => encode_field(name, value, out),
             }
+        }
+        if let Some((name, id)) = &self.id {
+            encode_field(name, id, out);
         }
         if let Some(common) = &self.common {
             out.extend_from_slice(&common.lines);
@@ -178,7 +189,7 @@ impl RequestHead {
             out.extend_from_slice(b"connection: close\r\n");
         } else if self.is_upgrade {
             out.extend_from_slice(b"connection: upgrade\r\n");
-        } else if let Some(te) = self.headers.get(TE) {
+        } else if let Some(te) = te {
             // It concerns this connection alone, and says so (RFC 9110, section 10.1.4).
             encode_field(&TE, te, out);
             out.extend_from_slice(b"connection: te\r\n");

@@ -29,7 +29,8 @@ pub(super) fn head(head: &RequestHead, host: &HeaderValue, scheme: &Scheme) -> R
             headers.append(name.clone(), value.clone());
         }
     }
-    for (name, value) in head.common.iter().flat_map(|common| common.iter()) {
+    let common = head.common.iter().flat_map(|common| common.iter());
+    for (name, value) in head.id.iter().chain(common) {
         headers.append(name.clone(), value.clone());
     }
     if let BodyFraming::Length(bytes) = head.framing {
