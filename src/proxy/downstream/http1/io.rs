@@ -69,6 +69,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if matches!(self.preface, Preface::None) {
+            return Pin::new(&mut self.transport).poll_read(cx, buf);
+        }
+        self.poll_receive_first(cx, buf)
+    }
+
+    /// Reads the first bytes of a connection.
+    #[cold]
+    fn poll_receive_first(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match &mut self.preface {
             Preface::None => Pin::new(&mut self.transport).poll_read(cx, buf),
             Preface::Found(_) => Poll::Ready(Ok(())),

@@ -86,30 +86,10 @@ impl Socket {
 
     /// Reads what is there; returns the number of bytes, 0 at the end.
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        if self.is_readiness_hidden.get() {
-            let turn = ready!(coop::poll_proceed(cx));
-            let room = filled_at_once(buf.remaining());
-            let read = io::Read::read(
-                &mut &*SockRef::from(&self.stream),
-                buf.initialize_unfilled_to(room),
-            );
-            let is_emptied = match &read {
-                Ok(bytes) => (1..room).contains(bytes),
-                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-            };
-            if is_emptied {
-                // The runtime reports what comes after this.
-                self.is_readiness_hidden.set(false);
-            }
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(bytes) => {
-                    turn.made_progress();
-                    buf.advance(bytes);
-                    return Poll::Ready(Ok(bytes));
-                }
-            }
+        if self.is_readiness_hidden.get()
+            && let Some(read) = ready!(self.poll_receive_hidden(cx, buf))
+        {
+            return Poll::Ready(read);
         }
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
@@ -128,12 +108,53 @@ impl Socket {
         }
     }
 
+    /// Reads what the runtime was told is not there; none if it is not.
+    #[cold]
+    fn poll_receive_hidden(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<Option<io::Result<usize>>> {
+        let turn = ready!(coop::poll_proceed(cx));
+        let room = filled_at_once(buf.remaining());
+        let read = io::Read::read(
+            &mut &*SockRef::from(&self.stream),
+            buf.initialize_unfilled_to(room),
+        );
+        let is_emptied = match &read {
+            Ok(bytes) => (1..room).contains(bytes),
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        if is_emptied {
+            // The runtime reports what comes after this.
+            self.is_readiness_hidden.set(false);
+        }
+        Poll::Ready(match read {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(Err(error)),
+            Ok(bytes) => {
+                turn.made_progress();
+                buf.advance(bytes);
+                Some(Ok(bytes))
+            }
+        })
+    }
+
     fn poll_send(
         &self,
         cx: &mut Context<'_>,
         send: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
+            // The runtime knows whether it is worth asking the system.
+            match send(&self.stream) {
+                Ok(bytes) => {
+                    self.write.disarm();
+                    return Poll::Ready(Ok(bytes));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
             if self.stream.poll_write_ready(cx)?.is_pending() {
                 if !self.write.is_armed() {
                     self.write.arm(self.write_timeout.get());
@@ -145,14 +166,6 @@ impl Socket {
                 }
                 self.write.register(cx);
                 return Poll::Pending;
-            }
-            match send(&self.stream) {
-                Ok(bytes) => {
-                    self.write.disarm();
-                    return Poll::Ready(Ok(bytes));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }
