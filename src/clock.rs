@@ -160,7 +160,8 @@ fn wall_us() -> u64 {
 }
 
 fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    let seconds_us = duration.as_secs().saturating_mul(1_000_000);
+    seconds_us.saturating_add(duration.subsec_micros().into())
 }
 
 #[cfg(test)]
