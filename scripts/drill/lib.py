@@ -27,8 +27,10 @@ def binary():
     named = os.environ.get("TOLLGATE")
     if named:
         return named
-    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)
-    return os.path.join(ROOT, "target", "release", "tollgate")
+    # Not quiet: it takes minutes if the source has changed.
+    subprocess.run(["cargo", "build", "--release", "--locked"], cwd=ROOT, check=True)
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    return os.path.join(target, "release", "tollgate")
 
 
 def free_port():
