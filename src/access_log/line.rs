@@ -96,13 +96,18 @@ impl<'b> Line<'b> {
     }
 
     fn key(&mut self, key: &str) {
-        let (before, after): (&[u8], &[u8]) = match self.format {
-            LogFormat::Json => (b",\"", b"\":"),
-            LogFormat::Text => (b" ", b"="),
-        };
-        self.out.extend_from_slice(before);
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(after);
+        match self.format {
+            LogFormat::Json => {
+                self.out.extend_from_slice(b",\"");
+                self.out.extend_from_slice(key.as_bytes());
+                self.out.extend_from_slice(b"\":");
+            }
+            LogFormat::Text => {
+                self.out.push(b' ');
+                self.out.extend_from_slice(key.as_bytes());
+                self.out.push(b'=');
+            }
+        }
     }
 
     /// Writes a value's first `bytes_max` bytes, quoted if the shape requires it.
