@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, EXPECT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, Version};
+use http::{HeaderMap, HeaderValue, Response, Version};
 use http_body::Body as _;
 use http_body_util::Full;
 
@@ -65,59 +65,65 @@ pub(super) struct Journey<'r> {
 ///
 /// # Errors
 /// If there is nobody left to answer.
-pub(crate) async fn run(
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function would have room for its arguments twice"
+)]
+pub(crate) fn run(
     client: Rc<Client>,
     state: RequestState,
-    request: Request<IncomingBody>,
-) -> Result<Response<ResponseBody>, ClientGone> {
-    let guard = state.begin();
-    let live = client.worker.live();
-    let (mut head, incoming) = request.into_parts();
-    let (dialect, version) = (Dialect::of(&head.headers), head.version);
-    let has_body = !incoming.is_end_stream();
-    let is_withheld = has_body && head.headers.contains_key(EXPECT);
-    let may_switch = state.may_switch();
-    let mut body = Some(RequestBody::new(incoming, state, is_withheld));
-    let mut exchange = Exchange::begin(guard, &client, &live, &head);
-    let mut journey = Journey {
-        client: &client,
-        live: &live,
-        limiter: Limiter {
-            snapshot: &live.snapshot,
-            partition_key: &live.partition_key,
-            store: &client.worker.store,
-        },
-        listener: &live.snapshot.listeners[client.listener],
-        exchange: &mut exchange,
-        body: &mut body,
-        route: None,
-        upgrade: may_switch
-            .then(|| upgrade::asked(&head, has_body))
-            .flatten(),
-    };
-    let travelled = journey.travel(&mut head).await;
-    let (route, upgrade) = (journey.route, journey.upgrade);
-    let mut response = match travelled {
-        Ok(response) => {
-            exchange.answered(&response);
-            response
-        }
-        Err(Stop::Gone) => return Err(ClientGone),
-        Err(Stop::Refused(refusal)) => {
-            settle_refusal(&refusal, &mut exchange, body.take()).await;
-            let response = refusal.into_response(dialect, std::mem::take(&mut head.headers));
-            response.map(|body| Content::Refusal(Full::new(body)))
-        }
-    };
-    say_close(&mut response, &exchange, version);
-    let mut scratch = client.worker.scratch.borrow_mut();
-    annotate_answer(response.headers_mut(), route, &exchange, &mut scratch);
-    Ok(match response.into_parts() {
-        (head, Content::Switched(origin)) => {
-            tunnel::open(*origin, head, upgrade, body, &client, exchange)
-        }
-        (head, content) => Response::from_parts(head, ResponseBody::new(content, exchange)),
-    })
+    mut head: Parts,
+    incoming: IncomingBody,
+) -> impl Future<Output = Result<Response<ResponseBody>, ClientGone>> {
+    async move {
+        let guard = state.begin();
+        let live = client.worker.live();
+        let (dialect, version) = (Dialect::of(&head.headers), head.version);
+        let has_body = !incoming.is_end_stream();
+        let is_withheld = has_body && head.headers.contains_key(EXPECT);
+        let may_switch = state.may_switch();
+        let mut body = Some(RequestBody::new(incoming, state, is_withheld));
+        let mut exchange = Exchange::begin(guard, &client, &live, &head);
+        let mut journey = Journey {
+            client: &client,
+            live: &live,
+            limiter: Limiter {
+                snapshot: &live.snapshot,
+                partition_key: &live.partition_key,
+                store: &client.worker.store,
+            },
+            listener: &live.snapshot.listeners[client.listener],
+            exchange: &mut exchange,
+            body: &mut body,
+            route: None,
+            upgrade: may_switch
+                .then(|| upgrade::asked(&head, has_body))
+                .flatten(),
+        };
+        let travelled = journey.travel(&mut head).await;
+        let (route, upgrade) = (journey.route, journey.upgrade);
+        let mut response = match travelled {
+            Ok(response) => {
+                exchange.answered(&response);
+                response
+            }
+            Err(Stop::Gone) => return Err(ClientGone),
+            Err(Stop::Refused(refusal)) => {
+                settle_refusal(&refusal, &mut exchange, body.take()).await;
+                let response = refusal.into_response(dialect, std::mem::take(&mut head.headers));
+                response.map(|body| Content::Refusal(Full::new(body)))
+            }
+        };
+        say_close(&mut response, &exchange, version);
+        let mut scratch = client.worker.scratch.borrow_mut();
+        annotate_answer(response.headers_mut(), route, &exchange, &mut scratch);
+        Ok(match response.into_parts() {
+            (head, Content::Switched(origin)) => {
+                tunnel::open(*origin, head, upgrade, body, &client, exchange)
+            }
+            (head, content) => Response::from_parts(head, ResponseBody::new(content, exchange)),
+        })
+    }
 }
 
 /// Settles what a refused request was charged, and reads its body if that lets its connection go on.

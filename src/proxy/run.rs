@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use http::Request;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -185,7 +186,10 @@ fn serve(
             registration: &registration,
             panics: &panics,
             read_buffer: &read_buffer,
-            answer: |state, request| journey::run(Rc::clone(&client), state, request),
+            answer: |state, request: Request<_>| {
+                let (head, body) = request.into_parts();
+                journey::run(Rc::clone(&client), state, head, body)
+            },
         };
         let ended = serving.serve(socket, io, is_http2).await;
         if let Some((reason, status)) = ended.refused_head {
