@@ -17,7 +17,7 @@ use tollgate::clock::{Clock, Micros};
 use tollgate::config::load;
 use tollgate::limit::Retry;
 use tollgate::limiter::{Decided, Limiter};
-use tollgate::proxy::annotate::{LatestPolicies, annotate};
+use tollgate::proxy::annotate::annotate;
 use tollgate::proxy::forwarded::{self, LatestFields, Sender};
 use tollgate::proxy::refusal::{Dialect, Refusal};
 use tollgate::request::path::normalise;
@@ -143,13 +143,12 @@ fn planning_and_deciding(bencher: Bencher<'_, '_>, path: &str) {
 fn rendering_limits(bencher: Bencher<'_, '_>, path: &str) {
     let world = World::new();
     let decided = world.with_facts(path, |facts| world.decide(facts, &RefCell::default()));
-    let (mut latest, mut buffer) = (LatestPolicies::default(), Vec::new());
+    let mut buffer = Vec::new();
     bencher
         .with_inputs(|| HeaderMap::with_capacity(8))
         .bench_local_values(|mut headers| {
             let infos = decided.infos(&world.snapshot);
-            let style = RateLimitHeaders::Ietf;
-            annotate(&mut headers, style, infos, &mut latest, &mut buffer);
+            annotate(&mut headers, RateLimitHeaders::Ietf, infos, &mut buffer);
             headers
         });
 }

@@ -18,37 +18,25 @@ use http::header::{
 use crate::limiter::{LimitInfo, tightest};
 use crate::snapshot::RateLimitHeaders;
 
-/// The policies that the latest answer on a connection told of: most answers tell of the same.
-#[derive(Debug, Default)]
-pub struct LatestPolicies(Option<HeaderValue>);
-
 /// Sets the limit headers of an answer; sets none if there is nothing to tell.
 ///
-/// `latest` remembers what the connection's latest answer said. `buffer` is scratch space, reused so that
-/// it is allocated once per worker.
+/// `buffer` is scratch space, reused so that it is allocated once per worker.
 pub fn annotate<'s>(
     headers: &mut HeaderMap,
     style: RateLimitHeaders,
     infos: impl Iterator<Item = LimitInfo<'s>> + Clone,
-    latest: &mut LatestPolicies,
     buffer: &mut Vec<u8>,
 ) {
     if matches!(style, RateLimitHeaders::Ietf | RateLimitHeaders::Both) {
-        let policies = list(buffer, |list| {
+        append_list(headers, RATELIMIT_POLICY, buffer, |list| {
             for info in infos.clone() {
                 list.extend_from_slice(b", ");
                 list.extend_from_slice(info.quota.policy_item.as_bytes());
             }
         });
-        if let Some(policies) = policies.and_then(|policies| latest.value(policies)) {
-            headers.append(RATELIMIT_POLICY, policies);
-        }
-        let limits = list(buffer, |list| {
+        append_list(headers, RATELIMIT, buffer, |list| {
             infos.clone().for_each(|info| write_item(&info, list));
         });
-        if let Some(limits) = limits.and_then(value) {
-            headers.append(RATELIMIT, limits);
-        }
     }
     if matches!(style, RateLimitHeaders::X | RateLimitHeaders::Both)
         && let Some(tightest) = tightest(infos)
@@ -113,26 +101,22 @@ fn write_item(info: &LimitInfo<'_>, list: &mut Vec<u8>) {
     }
 }
 
-/// Renders a list whose members `write` puts into the buffer, each after `", "`; none if there is none.
-fn list(buffer: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Option<&[u8]> {
+/// Appends a field whose members `write` puts into the buffer, each after `", "`.
+fn append_list(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    buffer: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
     buffer.clear();
     write(buffer);
-    buffer.get(2..)
-}
-
-/// Makes a list a value. Items are rendered as ASCII when the configuration is compiled. One that is not
-/// ASCII is left out and does not end the request.
-fn value(list: &[u8]) -> Option<HeaderValue> {
-    HeaderValue::from_bytes(list).ok()
-}
-
-impl LatestPolicies {
-    /// Does what [`value`] does, but makes the value that it remembers only once.
-    fn value(&mut self, list: &[u8]) -> Option<HeaderValue> {
-        if self.0.as_ref().is_none_or(|latest| latest != list) {
-            self.0 = value(list);
-        }
-        self.0.clone()
+    let members = buffer.get(2..).unwrap_or_default();
+    // Items are rendered as ASCII when the configuration is compiled. One that is not ASCII is left
+    // out and does not end the request.
+    if !members.is_empty()
+        && let Ok(value) = HeaderValue::from_bytes(members)
+    {
+        headers.append(name, value);
     }
 }
 
@@ -192,8 +176,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT, HeaderValue::from_static(r#""origin";r=5"#));
         headers.insert(X_LIMIT, HeaderValue::from_static("5"));
-        let (infos, mut latest) = (infos.iter().copied(), LatestPolicies::default());
-        annotate(&mut headers, style, infos, &mut latest, &mut Vec::new());
+        annotate(&mut headers, style, infos.iter().copied(), &mut Vec::new());
         let texts = headers.iter().map(|(name, value)| {
             let value = value.to_str().expect("our values are ASCII");
             (name.to_string(), value.to_owned())

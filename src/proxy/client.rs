@@ -5,7 +5,6 @@ use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use super::annotate::LatestPolicies;
 use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
 use super::refusal::LatestRefusal;
@@ -32,8 +31,6 @@ pub(crate) struct Client {
     pub(crate) partition: RefCell<LatestPartition>,
     /// Why the latest request was refused that was over a quota.
     pub(crate) refusal: RefCell<LatestRefusal>,
-    /// Which policies the latest answer told of.
-    pub(crate) policies: RefCell<LatestPolicies>,
 }
 
 impl Client {
@@ -54,7 +51,6 @@ impl Client {
             forwarded: RefCell::default(),
             partition: RefCell::default(),
             refusal: RefCell::default(),
-            policies: RefCell::default(),
         }
     }
 

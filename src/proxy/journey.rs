@@ -157,8 +157,7 @@ fn annotate_answer(
     exchange: &Exchange,
     scratch: &mut Vec<u8>,
 ) {
-    let (client, live) = (&exchange.record.client, &exchange.record.live);
-    let snapshot = &live.snapshot;
+    let snapshot = &exchange.record.live.snapshot;
     if let Some((name, id)) = snapshot
         .general
         .request_id
@@ -171,11 +170,7 @@ fn annotate_answer(
         snapshot.routes[route].response_headers.apply(headers);
     }
     let style = snapshot.general.ratelimit_headers;
-    let (infos, mut latest) = (
-        exchange.decided.infos(snapshot),
-        client.policies.borrow_mut(),
-    );
-    annotate(headers, style, infos, &mut latest, scratch);
+    annotate(headers, style, exchange.decided.infos(snapshot), scratch);
     expose(headers, scratch);
 }
 
