@@ -114,7 +114,7 @@ impl<'b> Line<'b> {
     fn value(&mut self, value: &[u8], bytes_max: usize) {
         let shown = &value[..value.len().min(bytes_max)];
         let is_whole = shown.len() == value.len();
-        let is_plain = shown.iter().all(|byte| is_plain(*byte)) && !shown.is_empty() && is_whole;
+        let is_plain = shown.iter().all(|byte| PLAIN[usize::from(*byte)]) && !shown.is_empty() && is_whole;
         if is_plain && self.format == LogFormat::Text {
             self.out.extend_from_slice(shown);
             return;
@@ -164,10 +164,15 @@ impl<'b> Line<'b> {
     }
 }
 
-/// Says whether a byte means only itself in both shapes.
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=' | b',')
-}
+/// Whether a byte means only itself in both shapes.
+const PLAIN: [bool; 256] = {
+    let (mut plain, mut byte) = ([false; 256], b'!');
+    while byte <= b'~' {
+        plain[byte as usize] = !matches!(byte, b'"' | b'\\' | b'=' | b',');
+        byte += 1;
+    }
+    plain
+};
 
 /// Says whether a character shows as itself: no control, and nothing that breaks or reorders a line.
 fn is_printable(character: char) -> bool {
