@@ -19,6 +19,7 @@
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
+//! cost                what a body tells: numbers at JSON Pointers, read as it passes by, and their weighted sum
 //! ```
 //!
 //! # What a file becomes
@@ -58,6 +59,7 @@
 
 mod chance;
 pub mod clock;
+pub mod cost;
 pub mod fault;
 pub mod logging;
 pub mod metrics;

@@ -13,6 +13,7 @@ use std::path::Path;
 const ROOMS: &[(&str, &[&str])] = &[
     ("chance", &[]),
     ("clock", &[]),
+    ("cost", &[]),
     ("fault", &[]),
     ("logging", &[]),
     ("metrics", &["clock", "fault"]),

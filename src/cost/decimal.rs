@@ -1,0 +1,193 @@
+//! Decimal numbers as JSON writes them, exactly.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use itoa::Buffer;
+use smallvec::SmallVec;
+
+/// Longest number that is read.
+pub const NUMBER_BYTES_MAX: usize = 256;
+
+/// A decimal number that is not negative, with all its digits. What is above 1e40 is held to it, which
+/// is more than any cost, and what is above 0 but below 1e-300 counts as 1e-300.
+#[derive(Clone)]
+pub struct Decimal(Digits);
+
+/// Digits behind a point, two in a byte, the first of them not 0; and how many digits the point must move
+/// to the right. Zero has none, and the lowest point. So the order of point and bytes is that of numbers.
+///
+/// What tokens and prices need fits into 16 bytes: a route may have 32 numbers for each open stream.
+#[derive(Clone)]
+enum Digits {
+    Short { point: i16, bytes: [u8; SHORT] },
+    Long(Box<(i16, Vec<u8>)>),
+}
+
+impl Decimal {
+    /// Reads a number of JSON (RFC 8259, section 6), at most [`NUMBER_BYTES_MAX`] bytes: whether it is
+    /// negative (-0 is not), and its size.
+    pub fn parse(text: &[u8]) -> Option<(bool, Self)> {
+        if text.len() > NUMBER_BYTES_MAX {
+            return None;
+        }
+        let unsigned = text.strip_prefix(b"-");
+        let (whole, rest) = digits(unsigned.unwrap_or(text));
+        let (fraction, rest) = match rest.strip_prefix(b".") {
+            Some(rest) => digits(rest),
+            None => (&b"0"[..], rest),
+        };
+        let exponent = match rest {
+            [] => 0,
+            [b'e' | b'E', rest @ ..] => exponent(rest)?,
+            _ => return None,
+        };
+        let has_leading_zero = whole.len() > 1 && whole[0] == b'0';
+        if whole.is_empty() || has_leading_zero || fraction.is_empty() {
+            return None;
+        }
+        let mut digits = SmallVec::<[u8; 32]>::from_slice(whole);
+        digits.extend_from_slice(fraction);
+        let number = Self::new(small(whole.len()) + exponent, &digits);
+        Some((unsigned.is_some() && !number.is_zero(), number))
+    }
+
+    /// The digit at `10^column`.
+    pub(super) fn digit(&self, column: i32) -> u8 {
+        let (point, bytes) = self.parts();
+        let Ok(at) = usize::try_from(i32::from(point) - 1 - column) else {
+            return 0;
+        };
+        let byte = bytes.get(at / 2).copied().unwrap_or(0);
+        if at.is_multiple_of(2) {
+            byte >> 4
+        } else {
+            byte & 0xF
+        }
+    }
+
+    /// A column below which every digit is 0.
+    pub(super) fn lowest_column(&self) -> i32 {
+        let (point, bytes) = self.parts();
+        let used = bytes.iter().rposition(|byte| *byte != 0);
+        used.map_or(0, |last| i32::from(point) - 2 * small(last + 1))
+    }
+
+    fn is_zero(&self) -> bool {
+        i32::from(self.parts().0) == ZERO_POINT
+    }
+
+    /// Makes the number 0.DIGITS times `10^point`.
+    fn new(mut point: i32, digits: &[u8]) -> Self {
+        let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        point -= small(zeros);
+        let mut digits = &digits[zeros..];
+        while let [rest @ .., b'0'] = digits {
+            digits = rest;
+        }
+        if digits.is_empty() {
+            point = ZERO_POINT;
+        } else if point < POINT_MIN {
+            (point, digits) = (POINT_MIN, b"1");
+        } else if point >= POINT_HELD {
+            (point, digits) = (POINT_HELD, b"1");
+        }
+        let point = i16::try_from(point).expect("within the bounds");
+        let pairs = digits.chunks(2).map(|pair| {
+            let low = pair.get(1).map_or(0, |digit| digit - b'0');
+            ((pair[0] - b'0') << 4) | low
+        });
+        if pairs.len() > SHORT {
+            return Self(Digits::Long(Box::new((point, pairs.collect()))));
+        }
+        let mut bytes = [0; SHORT];
+        bytes
+            .iter_mut()
+            .zip(pairs)
+            .for_each(|(to, pair)| *to = pair);
+        Self(Digits::Short { point, bytes })
+    }
+
+    fn parts(&self) -> (i16, &[u8]) {
+        match &self.0 {
+            Digits::Short { point, bytes } => (*point, bytes),
+            Digits::Long(long) => (long.0, &long.1),
+        }
+    }
+}
+
+impl From<u64> for Decimal {
+    fn from(number: u64) -> Self {
+        let mut buffer = Buffer::new();
+        let digits = buffer.format(number);
+        Self::new(small(digits.len()), digits.as_bytes())
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Decimal {}
+
+impl fmt::Debug for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (point, bytes) = self.parts();
+        f.write_str("0.")?;
+        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write!(f, "e{point}")
+    }
+}
+
+/// A count of digits.
+fn small(count: usize) -> i32 {
+    i32::try_from(count).expect("a number has few digits")
+}
+
+/// The digits that a text begins with, and what is behind them.
+fn digits(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit());
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// An exponent, held to what makes no more difference.
+fn exponent(text: &[u8]) -> Option<i32> {
+    let (sign, text) = match text {
+        [b'-', rest @ ..] => (-1, rest),
+        [b'+', rest @ ..] => (1, rest),
+        _ => (1, text),
+    };
+    let (digits, rest) = digits(text);
+    let add = |sum: i32, digit: &u8| (sum * 10 + i32::from(digit - b'0')).min(EXPONENT_HELD);
+    let size = digits.iter().fold(0, add);
+    (!digits.is_empty() && rest.is_empty()).then_some(sign * size)
+}
+
+/// Bytes of a short number's digits: 26 digits.
+const SHORT: usize = 13;
+
+/// The point of 1e-300, the smallest number but 0.
+const POINT_MIN: i32 = -299;
+
+/// The point of 1e40, the largest number.
+const POINT_HELD: i32 = 41;
+
+/// The point of 0, below all others.
+const ZERO_POINT: i32 = -1000;
+
+/// More than a text's digits can make up for.
+const EXPONENT_HELD: i32 = 100_000;

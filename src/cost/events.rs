@@ -1,0 +1,103 @@
+//! Takes an event stream apart (WHATWG HTML, section 9.2.6) into the data of its events.
+
+use memchr::memchr2;
+
+/// Where an event stream stands.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    line: Line,
+    /// Whether a line has just ended with CR, so that LF would belong to it.
+    is_after_cr: bool,
+    /// Whether the event has a line of data.
+    has_data: bool,
+}
+
+/// What comes of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part<'b> {
+    /// More data of the event.
+    Data(&'b [u8]),
+    /// The event's end.
+    End,
+}
+
+/// Where a line stands.
+#[derive(Clone, Copy, Debug)]
+enum Line {
+    /// So many of its bytes are those of `data`, and it has no other.
+    Name(usize),
+    /// Behind `data:`.
+    Colon,
+    Data,
+    /// A comment, or a field of another name.
+    Other,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self::Name(0)
+    }
+}
+
+impl Events {
+    /// Reads a piece, and hands out what it has of events.
+    pub(super) fn read(&mut self, mut bytes: &[u8], mut each: impl FnMut(Part<'_>)) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            if std::mem::take(&mut self.is_after_cr) && byte == b'\n' {
+                bytes = rest;
+                continue;
+            }
+            if matches!(byte, b'\n' | b'\r') {
+                self.is_after_cr = byte == b'\r';
+                self.end_line(&mut each);
+                bytes = rest;
+                continue;
+            }
+            match self.line {
+                Line::Name(at) => {
+                    self.line = match NAME.get(at) {
+                        Some(expected) if *expected == byte => Line::Name(at + 1),
+                        None if byte == b':' => Line::Colon,
+                        _ => Line::Other,
+                    };
+                    bytes = rest;
+                }
+                Line::Colon => {
+                    self.begin_data(&mut each);
+                    self.line = Line::Data;
+                    if byte == b' ' {
+                        bytes = rest;
+                    }
+                }
+                Line::Data | Line::Other => {
+                    let end = memchr2(b'\n', b'\r', bytes).unwrap_or(bytes.len());
+                    if matches!(self.line, Line::Data) {
+                        each(Part::Data(&bytes[..end]));
+                    }
+                    bytes = &bytes[end..];
+                }
+            }
+        }
+    }
+
+    fn end_line(&mut self, each: &mut impl FnMut(Part<'_>)) {
+        match std::mem::take(&mut self.line) {
+            Line::Name(0) => {
+                self.has_data = false;
+                each(Part::End);
+            }
+            Line::Colon => self.begin_data(each),
+            Line::Name(at) if at == NAME.len() => self.begin_data(each),
+            Line::Name(_) | Line::Data | Line::Other => {}
+        }
+    }
+
+    /// Begins a line of data; the lines of an event are joined by LF.
+    fn begin_data(&mut self, each: &mut impl FnMut(Part<'_>)) {
+        if std::mem::replace(&mut self.has_data, true) {
+            each(Part::Data(b"\n"));
+        }
+    }
+}
+
+const NAME: &[u8] = b"data";

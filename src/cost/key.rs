@@ -1,0 +1,146 @@
+//! Compares the key of an object with those that lead on, as its bytes come.
+
+use super::pointers::{Child, NodeId, bits};
+use super::skip::quote_or_backslash;
+
+/// A key that is being read. Nothing of it is kept but which keys it may still be.
+#[derive(Debug, Default)]
+pub(super) struct KeyMatch {
+    /// The children whose keys begin like it, a bit each.
+    candidates: u64,
+    /// How many bytes of them it has matched, unescaped.
+    matched: usize,
+    escape: Escape,
+    /// The first half of a surrogate pair, if it was just read; otherwise 0.
+    high: u32,
+}
+
+/// How far a piece has brought a key.
+pub(super) enum KeyStep<'b> {
+    /// It has ended; the rest stands behind its quotation mark.
+    Ended(&'b [u8]),
+    /// It is none that leads on; the rest of it is a string to be skipped.
+    Unknown(&'b [u8]),
+    /// The piece has ended within it.
+    More,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Escape {
+    #[default]
+    None,
+    /// Behind the backslash.
+    Begun,
+    /// Behind `\u` and some digits.
+    Hex { digits: u8, unit: u32 },
+}
+
+impl KeyMatch {
+    /// Begins a key in an object with these children.
+    pub(super) fn begin(children: &[Child]) -> Self {
+        // There is one, or it would be skipped, and at most 64: the first and the second key of each pointer.
+        Self {
+            candidates: u64::MAX >> (64 - children.len()),
+            ..Self::default()
+        }
+    }
+
+    /// Reads on behind the opening quotation mark.
+    pub(super) fn read<'b>(&mut self, children: &[Child], mut bytes: &'b [u8]) -> KeyStep<'b> {
+        while self.candidates != 0 {
+            let Some((&byte, rest)) = bytes.split_first() else {
+                return KeyStep::More;
+            };
+            bytes = match (self.escape, byte) {
+                (Escape::None, b'"') => return KeyStep::Ended(rest),
+                (Escape::None, b'\\') => {
+                    self.escape = Escape::Begun;
+                    rest
+                }
+                (Escape::None, _) => {
+                    let end = quote_or_backslash(bytes).unwrap_or(bytes.len());
+                    let (text, rest) = bytes.split_at(end);
+                    self.text(children, text);
+                    rest
+                }
+                (Escape::Begun, b'u') => {
+                    self.escape = Escape::Hex { digits: 0, unit: 0 };
+                    rest
+                }
+                (Escape::Begun, _) => {
+                    self.escape = Escape::None;
+                    self.text(children, unescaped(byte));
+                    rest
+                }
+                (Escape::Hex { digits, unit }, _) => match char::from(byte).to_digit(16) {
+                    Some(digit) => {
+                        self.hex(children, digits + 1, (unit << 4) | digit);
+                        rest
+                    }
+                    None => break,
+                },
+            };
+        }
+        KeyStep::Unknown(bytes)
+    }
+
+    /// Where the key leads that has ended.
+    pub(super) fn node(&self, children: &[Child]) -> Option<NodeId> {
+        let mut matching = bits(self.candidates).map(|number| &children[number]);
+        let child = matching.find(|child| child.key.text.len() == self.matched)?;
+        (self.high == 0).then_some(child.node)
+    }
+
+    fn hex(&mut self, children: &[Child], digits: u8, unit: u32) {
+        if digits < 4 {
+            self.escape = Escape::Hex { digits, unit };
+            return;
+        }
+        self.escape = Escape::None;
+        if self.high == 0 && matches!(unit, 0xD800..0xDC00) {
+            self.high = unit;
+            return;
+        }
+        let code = match (std::mem::take(&mut self.high), unit) {
+            (0, _) => unit,
+            (high, 0xDC00..0xE000) => 0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00),
+            _ => HALF,
+        };
+        match char::from_u32(code) {
+            Some(character) => {
+                self.text(children, character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            // Half a pair is no character, so no key has it.
+            None => self.candidates = 0,
+        }
+    }
+
+    /// Leaves the candidates that go on with `text`.
+    fn text(&mut self, children: &[Child], text: &[u8]) {
+        for number in bits(self.candidates) {
+            let rest = children[number].key.text.as_bytes().get(self.matched..);
+            if self.high != 0 || !rest.is_some_and(|rest| rest.starts_with(text)) {
+                self.candidates &= !(1 << number);
+            }
+        }
+        self.matched += text.len();
+    }
+}
+
+/// A code that is no character.
+const HALF: u32 = 0xD800;
+
+/// What a backslash and a byte stand for; other escapes are no JSON, and stand for what no key has.
+fn unescaped(byte: u8) -> &'static [u8] {
+    match byte {
+        b'"' => b"\"",
+        b'\\' => b"\\",
+        b'/' => b"/",
+        b'b' => b"\x08",
+        b'f' => b"\x0C",
+        b'n' => b"\n",
+        b'r' => b"\r",
+        b't' => b"\t",
+        _ => b"\xFF",
+    }
+}

@@ -1,0 +1,112 @@
+//! The cost that the numbers of a body make together.
+
+use std::ops::RangeInclusive;
+
+use smallvec::SmallVec;
+
+use super::decimal::Decimal;
+use super::weight::{DECIMALS, Weight};
+
+/// Terms that are added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// What is added; a route has few.
+    pub terms: Vec<Term>,
+}
+
+/// A number times a weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Where it is told, by the caller's count; the largest that is told counts.
+    pub sources: Vec<usize>,
+    /// What it is multiplied by.
+    pub times: Weight,
+    /// What counts if none of them is told although the body ended well.
+    pub or: Option<Decimal>,
+}
+
+/// What a term without a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Its `or`: the body has ended well, so it will never be told.
+    Or,
+    /// Nothing: it could have been told.
+    Untold,
+}
+
+/// What the terms make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// The sum of the terms that are known, rounded up, within the bounds.
+    pub units: u64,
+    /// Whether every term is known.
+    pub is_whole: bool,
+    /// Whether the sum was above the bounds.
+    pub is_held: bool,
+}
+
+impl Sum {
+    /// Adds the terms up, exactly, and rounds up once.
+    pub fn cost<'n>(
+        &'n self,
+        number: impl Fn(usize) -> Option<&'n Decimal>,
+        missing: Missing,
+        bounds: &RangeInclusive<u64>,
+    ) -> Cost {
+        let known = self.terms.iter().filter_map(|term| {
+            let told = term
+                .sources
+                .iter()
+                .filter_map(|source| number(*source))
+                .max();
+            let or = term.or.as_ref().filter(|_| missing == Missing::Or);
+            Some((term.times, told.or(or)?))
+        });
+        let known: SmallVec<[_; 8]> = known.collect();
+        let sum = rounded_up(&known);
+        Cost {
+            units: u64::try_from(sum)
+                .unwrap_or(u64::MAX)
+                .clamp(*bounds.start(), *bounds.end()),
+            is_whole: known.len() == self.terms.len(),
+            is_held: sum > u128::from(*bounds.end()),
+        }
+    }
+}
+
+/// The sum of products, rounded up; 0 if it is negative, and `u128::MAX` if it is more.
+///
+/// It is added as on paper: column by column from the lowest, with a carry. As weights are in billionths,
+/// nine columns of the sum are decimals more.
+fn rounded_up(products: &[(Weight, &Decimal)]) -> u128 {
+    let lowest = products
+        .iter()
+        .map(|(_, number)| number.lowest_column())
+        .min();
+    let (mut carry, mut has_decimals) = (0_i128, false);
+    let (mut units, mut power) = (0_u128, 1_u128);
+    for column in lowest.unwrap_or(0).min(0)..COLUMN_END {
+        let digit = |number: &Decimal| i128::from(number.digit(column));
+        let products = products
+            .iter()
+            .map(|(times, number)| i128::from(times.billionths()) * digit(number));
+        let column_sum = carry + products.sum::<i128>();
+        let digit = column_sum.rem_euclid(10).unsigned_abs();
+        carry = column_sum.div_euclid(10);
+        if column < DECIMALS {
+            has_decimals |= digit != 0;
+        } else {
+            units = units.saturating_add(power.saturating_mul(digit));
+            power = power.saturating_mul(10);
+        }
+    }
+    // Behind the last column only the sign is left: 0 or -1.
+    if carry < 0 {
+        0
+    } else {
+        units.saturating_add(has_decimals.into())
+    }
+}
+
+/// Behind the 41 columns of the largest number, and 23 in which the carry runs out.
+const COLUMN_END: i32 = 64;

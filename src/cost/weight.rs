@@ -1,0 +1,52 @@
+//! What the numbers of a term are multiplied by.
+
+use thiserror::Error;
+
+use super::decimal::Decimal;
+
+/// A factor in billionths, so with up to nine decimals; it may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight(i64);
+
+/// Why a text is no weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BadWeight {
+    /// It is no number as JSON writes it.
+    #[error("is not a decimal number")]
+    NotANumber,
+    /// It is beyond a billion, to either side.
+    #[error("is more than 1000000000")]
+    TooLarge,
+    /// It has more than nine decimals.
+    #[error("has more than 9 decimals")]
+    TooManyDecimals,
+}
+
+impl Weight {
+    /// 1, which changes nothing.
+    pub const ONE: Self = Self(BILLION);
+
+    /// Reads a weight as JSON writes numbers: `15`, `-0.25`, `2.5e-6`.
+    pub fn parse(text: &str) -> Result<Self, BadWeight> {
+        let text = text.as_bytes();
+        let (is_negative, size) = Decimal::parse(text).ok_or(BadWeight::NotANumber)?;
+        if size > Decimal::from(BILLION.unsigned_abs()) {
+            return Err(BadWeight::TooLarge);
+        }
+        if (size.lowest_column()..-DECIMALS).any(|column| size.digit(column) != 0) {
+            return Err(BadWeight::TooManyDecimals);
+        }
+        let columns = (-DECIMALS..=DECIMALS).rev();
+        let billionths = columns.fold(0, |sum, column| sum * 10 + i64::from(size.digit(column)));
+        Ok(Self(if is_negative { -billionths } else { billionths }))
+    }
+
+    pub(super) fn billionths(self) -> i64 {
+        self.0
+    }
+}
+
+/// How many decimals a weight has at most.
+pub(super) const DECIMALS: i32 = 9;
+
+const BILLION: i64 = 1_000_000_000;
