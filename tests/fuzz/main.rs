@@ -63,6 +63,11 @@ fn a_response_is_read_alike_in_any_pieces() {
 }
 
 #[test]
+fn a_body_tells_the_numbers_that_a_full_parser_finds() {
+    run(targets::cost::holds, &lines("cost"), 6_000);
+}
+
+#[test]
 fn a_token_that_nobody_signed_never_verifies() {
     run(targets::token::holds, &lines("token"), 4_000);
 }

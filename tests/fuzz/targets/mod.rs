@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod config;
+pub mod cost;
 pub mod fields;
 pub mod host;
 pub mod log_line;
