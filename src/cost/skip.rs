@@ -78,4 +78,4 @@ fn depth_change(block: &[u8; BLOCK], depth: u64) -> Option<i64> {
 const BLOCK: usize = 32;
 
 /// Bytes of a string that are looked at one by one.
-const NEAR: usize = 16;
+const NEAR: usize = 8;
