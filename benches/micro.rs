@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use mimalloc::MiMalloc;
 use tollgate::clock::{Clock, Micros};
 use tollgate::config::load;
+use tollgate::cost::{BodyFormat, BodyReader, JsonPointer, Pointers, Reading};
 use tollgate::limit::Retry;
 use tollgate::limiter::{Decided, Limiter};
 use tollgate::proxy::annotate::annotate;
@@ -182,6 +183,63 @@ fn rendering_a_refusal(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// What 100 KiB of JSON cost in pieces of 16 KiB, by what the most of them is.
+#[divan::bench(args = ["prose", "escapes", "numbers", "numbers-read", "strings", "brackets"])]
+fn reading_100_kib(bencher: Bencher<'_, '_>, filling: &str) {
+    let filled = |piece: &str| piece.repeat(100 * 1024 / piece.len());
+    let filling = match filling {
+        "prose" => format!("\"{}\"", filled(PROSE)),
+        "escapes" => format!("\"{}\"", filled(r#"\n\"\u00e9"#)),
+        "numbers" => format!("[{}0]", filled("-0.0123456,")),
+        "numbers-read" => format!("0{}", filled(r#","x":12345"#)),
+        "strings" => format!("[{}0]", filled(r#"{"id":"a1","kind":"b"},"#)),
+        _ => format!("[{}0]", filled("[[]],")),
+    };
+    let body = format!(r#"{{"id":"c-1","x":{filling},"usage":{{"total_tokens":1234}}}}"#);
+    let pointers = compiled(&["/usage/total_tokens", "/x"]);
+    bencher.bench_local(|| {
+        read(
+            &pointers,
+            BodyFormat::Json,
+            black_box(body.as_bytes()),
+            16_384,
+        )
+    });
+}
+
+/// What a stream of 10,000 events costs, each read by itself.
+#[divan::bench]
+fn reading_10_000_events(bencher: Bencher<'_, '_>) {
+    let stream = EVENT.repeat(10_000) + USAGE_EVENT;
+    let pointers = compiled(&["/usage/prompt_tokens", "/usage/completion_tokens"]);
+    let format = BodyFormat::EventStream;
+    bencher.bench_local(|| read(&pointers, format, black_box(stream.as_bytes()), EVENT.len()));
+}
+
+fn compiled(pointers: &[&str]) -> Arc<Pointers> {
+    let pointers = pointers
+        .iter()
+        .map(|it| JsonPointer::parse(it).expect("a pointer"));
+    Arc::new(Pointers::new(&pointers.collect::<Vec<_>>()).expect("few pointers"))
+}
+
+fn read(pointers: &Arc<Pointers>, format: BodyFormat, body: &[u8], piece: usize) -> Reading {
+    let mut reader = BodyReader::new(pointers.clone(), format);
+    body.chunks(piece).for_each(|piece| reader.read(piece));
+    let reading = reader.finish();
+    assert!(reading.is_whole);
+    reading
+}
+
+const PROSE: &str = r#"It was the best of times, it was the worst of times, it was \"wisdom\".\n"#;
+const EVENT: &str = r#"data: {"id":"chatcmpl-9x2","object":"chat.completion.chunk","created":1763900000,"model":"m-4o-mini","system_fingerprint":"fp_44709d6fcb","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}
+
+"#;
+const USAGE_EVENT: &str = r#"data: {"id":"chatcmpl-9x2","choices":[],"usage":{"prompt_tokens":19,"completion_tokens":10000}}
+
+data: [DONE]
+
+"#;
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 const SENDER: Sender<'_> = Sender {
     peer: CLIENT,
