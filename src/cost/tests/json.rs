@@ -121,6 +121,7 @@ fn keys_are_unescaped_before_they_are_compared() {
             r#"{"a\"":1,"\"a":1,"\\a":1,"a\\":1,"a\u0000":1}"#,
             "_",
         ),
+        ("/x\u{1f600}", r#"{"\ud83dx\ude00":1}"#, "_"),
         ("/nu", r#"{"\nu":1,"\u006eu":2}"#, "2"),
     ] {
         assert_eq!(read(pointers, Json, body), told(number, true), "{body}");

@@ -23,6 +23,7 @@ fn numbers_compare_by_all_their_digits() {
         "18446744073709551616".to_owned(),
         "123456789012345678901234567890".to_owned(),
         "123456789012345678901234567891".to_owned(),
+        "9e39".to_owned(),
         "1e40".to_owned(),
     ];
     let numbers: Vec<_> = rising.iter().map(|text| decimal(text)).collect();
