@@ -114,7 +114,8 @@ impl<'b> Line<'b> {
     fn value(&mut self, value: &[u8], bytes_max: usize) {
         let shown = &value[..value.len().min(bytes_max)];
         let is_whole = shown.len() == value.len();
-        let is_plain = shown.iter().all(|byte| PLAIN[usize::from(*byte)]) && !shown.is_empty() && is_whole;
+        let is_plain =
+            shown.iter().all(|byte| PLAIN[usize::from(*byte)]) && !shown.is_empty() && is_whole;
         if is_plain && self.format == LogFormat::Text {
             self.out.extend_from_slice(shown);
             return;
