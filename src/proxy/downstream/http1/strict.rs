@@ -46,9 +46,10 @@ pub(crate) struct Strict<I> {
     held: Vec<u8>,
 }
 
-/// A longer body is diverted, and no more is read at once for the parser: it would double the buffer
-/// that it begins with once it is full, and keep the larger one.
-const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
+/// A longer body is diverted, and no more is read at once for the parser. It begins with a buffer of 8
+/// KiB, keeps it while the connection waits, and doubles it once it is full. So that only half of it
+/// ever takes memory, no more than a page is read into it.
+const PARSED_BYTES_MAX: usize = 4 * 1024;
 
 impl<I> Strict<I> {
     /// Reads from `io`; opens `switch` behind a request for another protocol, and reads no further
