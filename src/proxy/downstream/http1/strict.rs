@@ -46,12 +46,9 @@ pub(crate) struct Strict<I> {
     held: Vec<u8>,
 }
 
-/// A longer body is diverted.
-const PARSED_BYTES_MAX: u64 = 8 * 1024 - 1;
-
-/// No more is read at once for the parser. It has a buffer of 8 KiB, which stays with a connection that
-/// waits: the half that is never touched takes no memory.
-const READ_BYTES_MAX: usize = 4 * 1024;
+/// A longer body is diverted, and no more is read at once for the parser: it would double the buffer
+/// that it begins with once it is full, and keep the larger one.
+const PARSED_BYTES_MAX: usize = 8 * 1024 - 1;
 
 impl<I> Strict<I> {
     /// Reads from `io`; opens `switch` behind a request for another protocol, and reads no further
@@ -64,7 +61,7 @@ impl<I> Strict<I> {
     ) -> Self {
         Self {
             io,
-            reader: StrictReader::diverting(PARSED_BYTES_MAX),
+            reader: StrictReader::diverting(PARSED_BYTES_MAX as u64),
             switch,
             diversion,
             buffer,
@@ -121,7 +118,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
             }
         }
         let before = buf.filled().len();
-        let held = self.held.len().min(buf.remaining()).min(READ_BYTES_MAX);
+        let held = self.held.len().min(buf.remaining()).min(PARSED_BYTES_MAX);
         if held > 0 {
             buf.put_slice(&self.held[..held]);
             self.held.drain(..held);
@@ -130,7 +127,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
                 self.held = Vec::new();
             }
         } else {
-            let mut io = (&mut self.io).take(READ_BYTES_MAX as u64);
+            let mut io = (&mut self.io).take(PARSED_BYTES_MAX as u64);
             ready!(Pin::new(&mut io).poll_read(cx, buf))?;
         }
         if self.reader.place == Place::Upgrade {
