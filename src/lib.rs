@@ -19,8 +19,10 @@
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
-//! cost                what a body tells: numbers at JSON Pointers, read as it passes by, and their weighted sum
 //! ```
+//!
+//! What no request meets yet: `cost`, which reads numbers at JSON Pointers from a body that passes by, and
+//! adds them up.
 //!
 //! # What a file becomes
 //!

@@ -171,7 +171,7 @@ impl Remote {
         if self.applied.replace(changes) != changes {
             self.redis.reconfigure(&self.store.settings().redis);
         }
-        // If the server is gone, only this map still holds its name.
+        // If the server is gone, only this list still holds its name.
         (self.servers.borrow_mut()).retain(|(name, _)| Rc::strong_count(name) > 1);
         if !self.redis.is_known() {
             return;
@@ -282,7 +282,7 @@ impl Remote {
     /// Returns a server by its name.
     fn server(&self, name: Rc<str>) -> Rc<HeldServer> {
         let mut servers = self.servers.borrow_mut();
-        // Names are compared by place: a server that is known has one name.
+        // By address: as long as a server is known, all its names are clones of one `Rc`.
         if let Some((_, server)) = (servers.iter()).find(|(known, _)| Rc::ptr_eq(known, &name)) {
             return Rc::clone(server);
         }

@@ -285,6 +285,10 @@ fn head(version: u8, status: u16, headers: &HeaderMap, method: &Method) -> Resul
     let options = tokens(headers, &CONNECTION);
     let states_body = !matches!(stated, BodyFraming::UntilClose | BodyFraming::Length(0));
     let mut kept = headers.clone();
+    if let BodyFraming::Length(length) = stated {
+        // Without leading zeros, which some read as octal.
+        kept.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
     for name in headers.keys() {
         let is_named = options.contains(name.as_str()) && !matches!(*name, HOST | CONTENT_LENGTH);
         let is_forbidden = status == 204 && *name == CONTENT_LENGTH;

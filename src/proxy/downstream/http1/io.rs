@@ -83,7 +83,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &mut self.preface {
-            Preface::None => Pin::new(&mut self.transport).poll_read(cx, buf),
+            Preface::None => self.poll_receive(cx, buf),
             Preface::Found(_) => Poll::Ready(Ok(())),
             Preface::Unread(unread) => {
                 buf.put_slice(&unread.split_to(unread.len().min(buf.remaining())));

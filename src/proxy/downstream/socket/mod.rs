@@ -108,7 +108,7 @@ impl Socket {
         }
     }
 
-    /// Reads what the runtime was told is not there; none if it is not.
+    /// Reads although the runtime was told that nothing is there; none if nothing is.
     #[cold]
     fn poll_receive_hidden(
         &self,
