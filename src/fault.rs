@@ -79,6 +79,8 @@ pub enum Reason {
     LimiterUnavailable,
     /// The listener holds as many requests as it may.
     HeldFull,
+    /// The listener holds as many bytes of request bodies as it may.
+    BodiesFull,
     /// The upstream has as many requests as its `max_requests` allows. That is the gateway's fault: it
     /// refuses by a bound of its own configuration, and no origin was asked.
     UpstreamFull,
@@ -115,7 +117,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -143,6 +145,7 @@ impl Reason {
         Self::ClientGone,
         Self::LimiterUnavailable,
         Self::HeldFull,
+        Self::BodiesFull,
         Self::UpstreamFull,
         Self::ShutDown,
         Self::Loop,
@@ -185,6 +188,7 @@ impl Reason {
             Self::ClientGone => "client_gone",
             Self::LimiterUnavailable => "limiter_unavailable",
             Self::HeldFull => "held_full",
+            Self::BodiesFull => "bodies_full",
             Self::UpstreamFull => "upstream_full",
             Self::ShutDown => "shut_down",
             Self::Loop => "loop",
@@ -229,6 +233,7 @@ impl Reason {
             | Self::ClientGone => Fault::Client,
             Self::LimiterUnavailable
             | Self::HeldFull
+            | Self::BodiesFull
             | Self::UpstreamFull
             | Self::ShutDown
             | Self::Loop => Fault::Gateway,

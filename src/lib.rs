@@ -18,11 +18,9 @@
 //!   7 annotate        proxy::annotate: RateLimit fields; request::hop_by_hop: what stays on one connection
 //!   8 record          proxy::record: one access_log line, one set of metrics, when the answer has ended
 //! proxy::tunnel       after a 101: bytes of another protocol, between client and origin, untouched
+//! proxy::reading      bodies that tell a cost: the request's before 3, the answer's as it passes; cost adds up
 //! proxy::refusal      every "no": its status, body, Retry-After, and whether the connection closes
 //! ```
-//!
-//! What no request meets yet: `cost`, which reads numbers at JSON Pointers from a body that passes by, and
-//! adds them up.
 //!
 //! # What a file becomes
 //!

@@ -20,12 +20,13 @@ pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::HeaderName;
 pub use listener::Listener;
-pub use settling::{CostSource, CountedAnswers, StatusRange, ToldCost, UpstreamFault};
+pub use settling::{CostSource, CountedAnswers, HeaderCost, StatusRange, ToldCost, UpstreamFault};
 pub use upstream::{
     Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind, UpstreamTls,
 };
 
 use crate::access_log::AccessLog;
+use crate::cost::{BodyCost, Place, Pointers, Source};
 use crate::limit::Quota;
 use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
@@ -88,6 +89,8 @@ pub struct Route {
     pub policies: Vec<AppliedPolicy>,
     /// What these policies read of a request.
     pub reads: Reads,
+    /// What they read of bodies, if any of them does.
+    pub bodies: Option<Arc<RouteBodies>>,
     /// Index into [`Snapshot::upstreams`].
     pub upstream: usize,
     /// What is done to the path before it is forwarded.
@@ -120,13 +123,26 @@ pub enum EncodedSlash {
     Keep,
 }
 
+/// What the policies of a route read of bodies: all numbers in one pass.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RouteBodies {
+    /// Where numbers stand in requests.
+    pub request: Arc<Pointers>,
+    /// Where numbers stand in answers.
+    pub response: Arc<Pointers>,
+    /// How many bytes of a request are read before it is decided; none: requests are not read.
+    pub held_max: Option<u64>,
+}
+
 /// A policy on a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedPolicy {
     /// Index into [`Snapshot::policies`].
     pub policy: usize,
     /// Units that a request costs here: the route's cost, or the policy's.
     pub cost: u64,
+    /// How bodies tell it here, if they do.
+    pub body_cost: Option<Arc<BodyCost<Place>>>,
 }
 
 /// Whose quota, how much, and what happens around it.
@@ -152,6 +168,8 @@ pub struct Policy {
     pub counted_answers: CountedAnswers,
     /// How it refuses.
     pub refusal: RefusalStyle,
+    /// What a unit is called.
+    pub unit: Arc<str>,
     /// What single clients may do instead.
     pub overrides: Option<Arc<Overrides>>,
 }
@@ -218,9 +236,8 @@ impl Policy {
 
     /// Returns the header in which clients tell what their requests cost.
     pub fn request_cost_header(&self) -> Option<&HeaderName> {
-        let told = self.told_cost.as_ref();
-        let told = told.filter(|told| told.source == CostSource::Request);
-        told.map(|told| &told.header)
+        let told = self.told_cost.as_ref()?.header_of(CostSource::Request)?;
+        Some(&told.header)
     }
 
     /// Finds the override that the policy has for a request.
@@ -239,11 +256,16 @@ impl Policy {
         }
     }
 
-    /// Whether an answer can change what a request was charged.
-    pub fn is_settled(&self) -> bool {
+    /// Whether the head of an answer can change what a request was charged.
+    pub fn is_settled_by_head(&self) -> bool {
         let told = self.told_cost.as_ref();
-        told.is_some_and(|told| told.source == CostSource::Response)
-            || !self.counted_answers.is_all()
+        let by_header = told.and_then(|told| told.header_of(CostSource::Response));
+        by_header.is_some() || !self.counted_answers.is_all()
+    }
+
+    /// Returns how bodies tell what requests cost, if they do.
+    pub fn body_cost(&self) -> Option<&BodyCost<Source>> {
+        self.told_cost.as_ref()?.body()
     }
 
     /// Returns how many quotas a request is decided by at most; candidates are tried where no override
@@ -296,6 +318,9 @@ pub struct PolicyQuota {
     /// Its item of `RateLimit-Policy`: `"per-client";q=100;w=60`.
     pub policy_item: Box<str>,
 }
+
+/// What a unit is called where the file does not say it.
+pub const REQUESTS: &str = "requests";
 
 /// Which limit headers answers carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,8 +16,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("cost", &[]),
     ("fault", &[]),
     ("logging", &[]),
-    ("metrics", &["clock", "fault"]),
-    ("access_log", &["clock", "fault", "logging", "metrics"]),
+    ("metrics", &["clock", "cost", "fault"]),
+    (
+        "access_log",
+        &["clock", "cost", "fault", "logging", "metrics"],
+    ),
     ("tls", &["fault"]),
     ("limit", &["clock"]),
     ("store::password", &[]),
@@ -83,6 +86,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "access_log",
             "clock",
+            "cost",
             "limit",
             "logging",
             "request",
@@ -95,6 +99,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "access_log",
             "clock",
+            "cost",
             "limit",
             "logging",
             "request",
@@ -106,7 +111,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "limiter",
-        &["clock", "limit", "metrics", "request", "snapshot", "store"],
+        &[
+            "clock", "cost", "limit", "metrics", "request", "snapshot", "store",
+        ],
     ),
     ("proxy::differential", &[]),
     ("proxy::deadline", &["clock"]),
@@ -150,6 +157,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "access_log",
             "chance",
             "clock",
+            "cost",
             "fault",
             "limit",
             "limiter",

@@ -12,6 +12,7 @@ mod line;
 use std::cell::RefCell;
 
 use crate::clock::Timestamp;
+use crate::cost::Unsettled;
 use crate::fault::Reason;
 use crate::logging::{Block, LogFormat, Output};
 use crate::metrics::PolicyOutcome;
@@ -57,8 +58,14 @@ pub struct AccessEntry<'a> {
     pub remaining: Option<u64>,
     /// Units the request was charged, if any policy applied.
     pub cost: Option<u64>,
-    /// Whether the answer should have told the cost and did not.
+    /// Whether a header of the answer should have told the cost and did not.
     pub is_cost_untold: bool,
+    /// Units that were reserved until a body told the cost.
+    pub reserved: Option<u64>,
+    /// Why none did.
+    pub unsettled: Option<Unsettled>,
+    /// Whether it told more than `cost_max`.
+    pub is_cost_capped: bool,
     /// The overrides that matched, in the form that may be shown; empty if none did.
     pub overrides: &'a [u8],
     /// What went wrong, if anything did.
@@ -183,6 +190,11 @@ impl AccessEntry<'_> {
         line.optional_number("cost", self.cost);
         if self.is_cost_untold {
             line.truth("cost_untold");
+        }
+        line.optional_number("reserved", self.reserved);
+        line.optional_text("unsettled", self.unsettled.map(Unsettled::word));
+        if self.is_cost_capped {
+            line.truth("cost_capped");
         }
         if is_request {
             line.number("duration_us", self.duration_us);

@@ -16,6 +16,7 @@ use http::{HeaderName, HeaderValue, Method};
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
+use crate::cost::{Amount, Source};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
@@ -202,11 +203,17 @@ pub struct RawPolicy {
     /// `cost`
     pub cost: CostText,
     /// `reserve`
-    pub reserve: u64,
+    pub reserve: Amount<Source>,
+    /// `reserve_default`
+    pub reserve_default: Option<u64>,
+    /// `reserve_body_max`
+    pub reserve_body_max: u64,
+    /// `cost_unknown`
+    pub cost_unknown: Option<Amount<Source>>,
     /// `cost_min`
-    pub cost_min: u64,
+    pub cost_min: Option<u64>,
     /// `cost_max`
-    pub cost_max: u64,
+    pub cost_max: Option<u64>,
     /// `count`
     pub count: Count,
     /// `count_status`

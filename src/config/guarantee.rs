@@ -2,8 +2,9 @@
 
 use super::spelling;
 use crate::clock::Micros;
+use crate::cost::{Amount, BodyCost, Source};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
-use crate::snapshot::{CostSource, CountedAnswers, ToldCost};
+use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ToldCost};
 
 /// Says how much a quota can let through, and in which stretches of time.
 pub fn guarantee(quota: &Quota) -> String {
@@ -19,6 +20,13 @@ pub fn guarantee(quota: &Quota) -> String {
 
 /// Says what a cost that somebody tells means for the quotas.
 pub fn told_cost(cost: &ToldCost) -> String {
+    match cost {
+        ToldCost::Header(header) => header_cost(header),
+        ToldCost::Body(body) => body_cost(body),
+    }
+}
+
+fn header_cost(cost: &HeaderCost) -> String {
     let (source, least) = (&cost.header, cost.bounds.start());
     let (reserve, most) = (cost.reserve, *cost.bounds.end());
     let bounds = format!("{least} to {most}");
@@ -39,6 +47,32 @@ pub fn told_cost(cost: &ToldCost) -> String {
             )
         }
     }
+}
+
+fn body_cost(cost: &BodyCost<Source>) -> String {
+    let (least, most) = (cost.bounds.start(), *cost.bounds.end());
+    let told = spelling::sum(&cost.cost);
+    let reserve = match &cost.reserve {
+        Amount::Units(units) => format!("{units} reserved"),
+        Amount::Told(sum) => format!(
+            "{} reserved, at least {} if the request does not tell",
+            spelling::sum(sum),
+            cost.reserve_default
+        ),
+    };
+    let overshoot = match most - cost.reserve_min().min(most) {
+        0 => "so nothing overshoots".to_owned(),
+        above => format!("so each request under way can overshoot the quota by {above}"),
+    };
+    let unknown = cost.unknown.as_ref().map(|it| {
+        let least = spelling::amount(it);
+        format!(", and at least {least}")
+    });
+    let unknown = unknown.unwrap_or_default();
+    format!(
+        "costs {least} to {most}: {told}; {reserve}, {overshoot}; an answer that does not tell costs the \
+         reserve{unknown}"
+    )
 }
 
 /// Says which answers count; none if all do.

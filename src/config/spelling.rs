@@ -3,6 +3,8 @@
 //! Everything an operator reads about a value says it as the file would, so that it can be
 //! looked for there. Where a key takes one of a few words, they stand here once, for reading too.
 
+mod cost;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -10,19 +12,16 @@ use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use tracing::Level;
 
+pub use self::cost::{amount, cost, sources, sum};
 use super::file::{AlgorithmName, At, BalanceName, RawEndpoint};
-use super::value::{
-    BLOCKED, CostText, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED,
-};
+use super::value::{BLOCKED, Encryption, GrantText, QuotaText, RefundOn, StoreUrl, UNLIMITED};
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Align, Count, LeavingBucket, Quota};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
-use crate::snapshot::{
-    CostSource, EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange,
-};
+use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
 use crate::store::settings::{Address, Deployment};
 use crate::tls::TlsVersion;
 
@@ -190,15 +189,6 @@ pub fn grant(grant: &GrantText) -> String {
         GrantText::Quota(text) => quota(text),
         GrantText::Unlimited => UNLIMITED.to_owned(),
         GrantText::Blocked => BLOCKED.to_owned(),
-    }
-}
-
-/// Writes `cost`: `5`, `response-header:x-cost`.
-pub fn cost(cost: &CostText) -> String {
-    match cost {
-        CostText::Units(units) => units.to_string(),
-        CostText::Told(CostSource::Request, name) => format!("request-header:{name}"),
-        CostText::Told(CostSource::Response, name) => format!("response-header:{name}"),
     }
 }
 

@@ -19,7 +19,11 @@ use std::io::{self, Read as _};
 
 pub use address::{admin_address, client_address, network, socket_address};
 pub use amount::{bytes_text, ratio, ratio_from_0, size};
-pub use cost::{CostText, RefundOn, cost, refund_on, refusal_status, retry_jitter, status_range};
+pub use cost::{
+    COST_SOURCES, CostText, RESERVE_SOURCES, RefundOn, Sources, TOLD_NUMBERS, UNKNOWN_SOURCES,
+    WEIGHTS, amount, cost, refund_on, refusal_status, retry_jitter, sources, status_range,
+    told_number, weight,
+};
 pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
 pub use field::{answer_field, field_value, own_field, request_field};
 pub use overrides::{BLOCKED, Chooser, GrantText, UNLIMITED, grant};

@@ -35,7 +35,7 @@ pub enum BodyFormat {
 }
 
 /// What was read of a body.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The largest number at each pointer, in their order.
     pub numbers: Box<[Option<Decimal>]>,

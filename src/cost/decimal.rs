@@ -144,6 +144,22 @@ impl PartialEq for Decimal {
 
 impl Eq for Decimal {}
 
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let highest = i32::from(self.parts().0).max(1) - 1;
+        for column in (self.lowest_column().min(0)..=highest).rev() {
+            if column == -1 {
+                f.write_str(".")?;
+            }
+            // The lowest byte may have a digit too many.
+            if column != self.lowest_column() || column >= 0 || self.digit(column) != 0 {
+                write!(f, "{}", self.digit(column))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Debug for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (point, bytes) = self.parts();

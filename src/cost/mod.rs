@@ -7,24 +7,31 @@
 //!
 //! [`Sum`] makes a cost of the numbers: a [`Decimal`] each, times a [`Weight`], rounded up once.
 //!
-//! Not here: which bodies are read, and what an answer costs that did not tell.
+//! [`BodyCost`] is what a policy does with them: it reserves by the request, and settles by the answer, or,
+//! if that did not tell, by the most that can be said of it.
+//!
+//! Not here: which bodies are read, and where the units are counted.
 
 mod body;
+mod body_cost;
 mod decimal;
 mod documents;
 mod events;
 mod key;
 mod pointers;
 mod skip;
+mod source;
 mod sum;
 #[cfg(test)]
 mod tests;
 mod weight;
 
 pub use self::body::{BodyFormat, BodyReader, Reading};
+pub use self::body_cost::{Amount, BodyCost, Settled, Unsettled};
 pub use self::decimal::{Decimal, NUMBER_BYTES_MAX};
 pub use self::pointers::{
     BadPointer, JsonPointer, KEY_BYTES_MAX, KEYS_MAX, POINTERS_MAX, Pointers, TooManyPointers,
 };
+pub use self::source::{Numbers, Place, Source};
 pub use self::sum::{Cost, Missing, Sum, Term};
 pub use self::weight::{BadWeight, Weight};

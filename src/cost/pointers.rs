@@ -1,6 +1,7 @@
 //! JSON Pointers (RFC 6901), and the tree of keys that several of them make together.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use thiserror::Error;
 
@@ -44,7 +45,7 @@ pub struct TooManyPointers;
 /// A pointer counts from the top of a document, and if that is an array, also from the top of each
 /// element. So in `[{"usage": 3}]` both `/usage` and `/0/usage` lead to the 3; the first would also
 /// count the `usage` of a second element, the other would not. As everywhere, the largest counts.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Pointers {
     nodes: Vec<Node>,
     /// The tops of those elements of a top-level array to which a pointer leads by their position.
@@ -58,7 +59,7 @@ pub struct Pointers {
 pub(super) struct NodeId(u32);
 
 /// A key that leads from a node to another.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Child {
     pub(super) key: Key,
     pub(super) node: NodeId,
@@ -72,7 +73,7 @@ pub(super) struct Key {
     position: Option<u32>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Node {
     /// The pointers that end here, a bit each.
     ends: u32,
@@ -91,6 +92,15 @@ impl JsonPointer {
             return Err(BadPointer::TooManyKeys);
         }
         Ok(Self(keys))
+    }
+}
+
+impl fmt::Display for JsonPointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0.iter()).try_for_each(|key| {
+            let text = key.text.replace('~', "~0").replace('/', "~1");
+            write!(f, "/{text}")
+        })
     }
 }
 

@@ -7,18 +7,18 @@ use smallvec::SmallVec;
 use super::decimal::Decimal;
 use super::weight::{DECIMALS, Weight};
 
-/// Terms that are added.
+/// Terms that are added; `S` says where a number is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sum {
+pub struct Sum<S> {
     /// What is added; a route has few.
-    pub terms: Vec<Term>,
+    pub terms: Vec<Term<S>>,
 }
 
 /// A number times a weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Term {
-    /// Where it is told, by the caller's count; the largest that is told counts.
-    pub sources: Vec<usize>,
+pub struct Term<S> {
+    /// Where it is told; the largest that is told counts.
+    pub sources: Vec<S>,
     /// What it is multiplied by.
     pub times: Weight,
     /// What counts if none of them is told although the body ended well.
@@ -42,23 +42,19 @@ pub struct Cost {
     /// Whether every term is known.
     pub is_whole: bool,
     /// Whether the sum was above the bounds.
-    pub is_held: bool,
+    pub is_capped: bool,
 }
 
-impl Sum {
+impl<S> Sum<S> {
     /// Adds the terms up, exactly, and rounds up once.
     pub fn cost<'n>(
         &'n self,
-        number: impl Fn(usize) -> Option<&'n Decimal>,
+        number: impl Fn(&S) -> Option<&'n Decimal>,
         missing: Missing,
         bounds: &RangeInclusive<u64>,
     ) -> Cost {
         let known = self.terms.iter().filter_map(|term| {
-            let told = term
-                .sources
-                .iter()
-                .filter_map(|source| number(*source))
-                .max();
+            let told = term.sources.iter().filter_map(&number).max();
             let or = term.or.as_ref().filter(|_| missing == Missing::Or);
             Some((term.times, told.or(or)?))
         });
@@ -69,7 +65,36 @@ impl Sum {
                 .unwrap_or(u64::MAX)
                 .clamp(*bounds.start(), *bounds.end()),
             is_whole: known.len() == self.terms.len(),
-            is_held: sum > u128::from(*bounds.end()),
+            is_capped: sum > u128::from(*bounds.end()),
+        }
+    }
+}
+
+impl<S> Sum<S> {
+    /// Yields every source of every term.
+    pub fn sources(&self) -> impl Iterator<Item = &S> {
+        self.terms.iter().flat_map(|term| &term.sources)
+    }
+
+    /// Returns the sum whose numbers are told elsewhere.
+    pub(super) fn map<T>(&self, place: &mut impl FnMut(&S) -> T) -> Sum<T> {
+        let term = |term: &Term<S>| Term {
+            sources: term.sources.iter().map(&mut *place).collect(),
+            times: term.times,
+            or: term.or.clone(),
+        };
+        Sum {
+            terms: self.terms.iter().map(term).collect(),
+        }
+    }
+}
+
+impl<S> Default for Term<S> {
+    fn default() -> Self {
+        Self {
+            sources: Vec::new(),
+            times: Weight::ONE,
+            or: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the numbers of a term are multiplied by.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use super::decimal::Decimal;
@@ -41,8 +43,23 @@ impl Weight {
         Ok(Self(if is_negative { -billionths } else { billionths }))
     }
 
+    /// Whether a number makes the sum smaller.
+    pub fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+
     pub(super) fn billionths(self) -> i64 {
         self.0
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_negative() { "-" } else { "" };
+        let size = self.0.unsigned_abs();
+        let (whole, decimals) = (size / BILLION.unsigned_abs(), size % BILLION.unsigned_abs());
+        let text = format!("{sign}{whole}.{decimals:09}");
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 

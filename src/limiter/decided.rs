@@ -6,10 +6,11 @@ use smallvec::SmallVec;
 
 use super::Limiter;
 use crate::clock::Micros;
+use crate::cost::Settled;
 use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, redacted};
-use crate::snapshot::{Override, Policy, PolicyQuota, RefusalStyle, Snapshot};
+use crate::snapshot::{AppliedPolicy, Override, Policy, PolicyQuota, RefusalStyle, Snapshot};
 use crate::store::Charge;
 
 /// What was decided of one request; indices are the snapshot's unless they say otherwise.
@@ -42,8 +43,21 @@ pub struct PolicyDecision {
     pub cost: u64,
     /// Units that came back because of the answer.
     pub refunded: u64,
-    /// Whether the answer should have told the cost and did not.
+    /// Whether a header field of the answer should have told the cost and did not.
     pub is_cost_untold: bool,
+    /// What was reserved, where a body tells the cost.
+    pub reservation: Option<Reservation>,
+}
+
+/// Units that a request reserves until the body of its answer has told what it costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Reservation {
+    /// How many.
+    pub units: u64,
+    /// Whether the head of the answer gave them back.
+    pub(super) is_given_back: bool,
+    /// What became of them, if they were charged.
+    pub settled: Option<Settled>,
 }
 
 /// What one quota decided.
@@ -121,6 +135,20 @@ impl Decided {
         self.told.iter().filter(refuses).map(name)
     }
 
+    /// Says which quota can never hold what the request costs, if one that refused cannot: printable ASCII
+    /// without `"` and `\`.
+    pub fn too_large(&self, snapshot: &Snapshot) -> Option<String> {
+        self.told.iter().find_map(|told| {
+            let decision = &self.policies[told.of];
+            let policy = &snapshot.policies[decision.policy];
+            let capacity = decision.quotas(snapshot)[told.quota].quota.capacity();
+            let verb = decision.reservation.map_or("costs", |_| "reserves");
+            let (cost, unit) = (decision.cost, &policy.unit);
+            let is_cause = decision.outcome == PolicyOutcome::Refused && cost > capacity;
+            is_cause.then(|| format!("{}: {verb} {cost} {unit}, quota {capacity}", policy.name))
+        })
+    }
+
     /// Notes which override matched.
     pub(super) fn note_tier(
         &mut self,
@@ -174,6 +202,15 @@ impl Decided {
 }
 
 impl PolicyDecision {
+    /// Notes that its cost is a reserve, if a body tells the cost here.
+    pub(super) fn reserve(&mut self, applied: &AppliedPolicy) {
+        self.reservation = applied.body_cost.is_some().then_some(Reservation {
+            units: self.cost,
+            is_given_back: false,
+            settled: None,
+        });
+    }
+
     /// Returns the quotas that decided: the policy's own, or those of an override.
     pub(super) fn quotas<'s>(&self, snapshot: &'s Snapshot) -> &'s [PolicyQuota] {
         let policy = &snapshot.policies[self.policy];

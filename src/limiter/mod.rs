@@ -2,7 +2,8 @@
 //!
 //! [`Limiter::decide`] identifies the client, plans what its route's policies ask of the store,
 //! lets the store decide, and returns the result: a [`Decided`]. Once the request is answered,
-//! [`Decided::settle`] gives back or spends what the answer says. It knows no socket, no log and no
+//! [`Decided::settle`] gives back or spends what the head of the answer says, and once that has ended,
+//! [`Decided::settle_bodies`] what the bodies told. It knows no socket, no log and no
 //! response; its caller makes those of the result.
 
 mod decided;
@@ -11,11 +12,12 @@ mod settle;
 
 use std::cell::RefCell;
 
-pub use decided::{Admission, Decided, LimitInfo, PolicyDecision, tightest};
+pub use decided::{Admission, Decided, LimitInfo, PolicyDecision, Reservation, tightest};
 pub use settle::Answer;
 
-use self::plan::Planned;
+use self::plan::{Planned, Reserve};
 use crate::clock::Micros;
+use crate::cost::Numbers;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
 use crate::snapshot::{Route, Snapshot};
@@ -35,16 +37,18 @@ pub struct Limiter<'l> {
 impl Limiter<'_> {
     /// Decides a request of `route`, and notes in `decided` what each policy did.
     ///
-    /// `latest` remembers the partition of the connection's latest request.
+    /// `latest` remembers the partition of the connection's latest request; `numbers` is what its body told,
+    /// on routes that read bodies.
     pub async fn decide(
         &self,
         route: &Route,
         facts: &Facts<'_>,
         latest: &RefCell<LatestPartition>,
+        numbers: Option<&Numbers>,
         decided: &mut Decided,
     ) -> Admission {
-        let mut planned = Planned::default();
-        if let Err(refused) = self.plan(route, facts, latest, &mut planned, decided) {
+        let (mut planned, reserve) = (Planned::default(), numbers.map(Reserve::Read));
+        if let Err(refused) = self.plan(route, facts, latest, reserve, &mut planned, decided) {
             decided.not_asked();
             return refused;
         }
@@ -55,6 +59,29 @@ impl Limiter<'_> {
             Ok(admission) => admission,
             Err(asked) => planned.admission(&mut asked.await, decided),
         }
+    }
+
+    /// Refuses a request whose body has not been read, if it is known here that whatever the body says, it is
+    /// refused; `numbers` is what its head tells of the body. Otherwise nothing is noted in `decided`.
+    pub fn refuse_unread(
+        &self,
+        route: &Route,
+        facts: &Facts<'_>,
+        latest: &RefCell<LatestPartition>,
+        numbers: &Numbers,
+        decided: &mut Decided,
+    ) -> Option<Admission> {
+        let (mut planned, reserve) = (Planned::default(), Some(Reserve::Unread(numbers)));
+        if let Err(refused) = self.plan(route, facts, latest, reserve, &mut planned, decided) {
+            decided.not_asked();
+            return Some(refused);
+        }
+        let refused = self.store.refuse_at_once(&planned.checks);
+        let refused = refused.map(|mut outcome| planned.admission(&mut outcome, decided));
+        if refused.is_none() {
+            *decided = Decided::default();
+        }
+        refused
     }
 
     /// Decides a plan if nobody has to be asked; otherwise returns what asks.
@@ -114,6 +141,7 @@ impl PolicyDecision {
             cost: 0,
             refunded: 0,
             is_cost_untold: false,
+            reservation: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::Limiter;
 use super::decided::{Admission, Decided, PolicyDecision, ToldDecision};
+use crate::cost::Numbers;
 use crate::limit::plan::Mode;
 use crate::limit::{Answer, Check, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
@@ -30,6 +31,15 @@ struct Owner {
     mode: PolicyMode,
 }
 
+/// What a plan reserves by, where a body tells the cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reserve<'n> {
+    /// What was read of the request.
+    Read(&'n Numbers),
+    /// What its head says: the smallest reserve that its body could make.
+    Unread(&'n Numbers),
+}
+
 impl<'l> Limiter<'l> {
     /// Plans a request; `planned` is a new plan.
     ///
@@ -40,17 +50,16 @@ impl<'l> Limiter<'l> {
         route: &Route,
         facts: &Facts<'_>,
         latest: &RefCell<LatestPartition>,
+        reserve: Option<Reserve<'_>>,
         planned: &mut Planned<'l>,
         decided: &mut Decided,
     ) -> Result<(), Admission> {
         let mut latest = latest.borrow_mut();
         for applied in &route.policies {
-            let index = applied.policy;
-            let policy = &self.snapshot.policies[index];
+            let (index, policy) = (applied.policy, &self.snapshot.policies[applied.policy]);
             let Some(mode) = policy.mode else { continue };
-            let partition = &policy.partition;
-            let identified =
-                latest.partition_id(self.partition_key, partition, policy.missing, facts);
+            let (key, partition) = (self.partition_key, &policy.partition);
+            let identified = latest.partition_id(key, partition, policy.missing, facts);
             let decision = |outcome| PolicyDecision::new(index, outcome);
             let partition_id = match identified {
                 Identified::PartitionId(partition_id) => partition_id,
@@ -92,13 +101,14 @@ impl<'l> Limiter<'l> {
                     continue;
                 }
             };
-            own.cost = match cost(policy, applied, facts.headers) {
+            own.cost = match cost(policy, applied, facts.headers, reserve) {
                 Some(cost) => cost,
                 None if mode == PolicyMode::Enforce => {
                     return Err(Admission::BadCost { policy: index });
                 }
                 None => applied.cost,
             };
+            own.reserve(applied);
             decided.policies.push(own);
             let of = decided.policies.len() - 1;
             planned.add(of, policy, (quotas, candidates), own.cost, partition_id);
@@ -108,9 +118,20 @@ impl<'l> Limiter<'l> {
 }
 
 /// Returns what a request is charged first; none if what the client says of it is no plain decimal.
-fn cost(policy: &Policy, applied: &AppliedPolicy, headers: &HeaderMap) -> Option<u64> {
+fn cost(
+    policy: &Policy,
+    applied: &AppliedPolicy,
+    headers: &HeaderMap,
+    reserve: Option<Reserve<'_>>,
+) -> Option<u64> {
+    if let Some((cost, reserve)) = applied.body_cost.as_ref().zip(reserve) {
+        return Some(match reserve {
+            Reserve::Read(numbers) => cost.reserve(numbers),
+            Reserve::Unread(numbers) => cost.reserve_at_least(numbers),
+        });
+    }
     let told = policy.told_cost.as_ref();
-    let Some(told) = told.filter(|told| told.source == CostSource::Request) else {
+    let Some(told) = told.and_then(|told| told.header_of(CostSource::Request)) else {
         return Some(applied.cost);
     };
     let mut values = headers.get_all(&told.header).iter();

@@ -8,9 +8,10 @@ use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 
 use super::decided::{Decided, PolicyDecision};
+use crate::cost::{Numbers, Settled, Unsettled};
 use crate::limit::Adjustment;
 use crate::metrics::PolicyOutcome;
-use crate::snapshot::{CostSource, Policy, Snapshot, UpstreamFault};
+use crate::snapshot::{CostSource, Policy, Route, Snapshot, UpstreamFault};
 use crate::store::Session;
 
 /// How a request was answered.
@@ -25,9 +26,10 @@ pub struct Answer<'a> {
 }
 
 impl Decided {
-    /// Settles the charge of a request that is answered, and changes what the client is told accordingly.
+    /// Settles the charge of a request that is answered, as far as the head of the answer says, and changes
+    /// what the client is told accordingly.
     pub fn settle(&mut self, snapshot: &Snapshot, store: &Session, answer: &Answer<'_>) {
-        let settles = |one: &PolicyDecision| snapshot.policies[one.policy].is_settled();
+        let settles = |one: &PolicyDecision| snapshot.policies[one.policy].is_settled_by_head();
         let Some(charge) = &self.charge else {
             return;
         };
@@ -50,12 +52,37 @@ impl Decided {
         }
     }
 
+    /// Settles what was reserved for a request of `route` whose answer has ended, as `numbers` and the `end` of
+    /// that answer say.
+    pub fn settle_bodies(
+        &mut self,
+        route: &Route,
+        store: &Session,
+        numbers: &Numbers,
+        end: Result<(), Unsettled>,
+    ) {
+        let Some(mut charge) = self.charge.take() else {
+            return;
+        };
+        let mut adjustments = SmallVec::<[Adjustment; 4]>::new();
+        for (index, decision) in (0..).zip(&mut self.policies) {
+            let is_billed = decision.outcome == PolicyOutcome::Marked;
+            adjustments.push(if charge.is_charged(index) || is_billed {
+                decision.settle_body(route, numbers, end)
+            } else {
+                Adjustment::NONE
+            });
+        }
+        store.settle_later(&mut charge, |policy| adjustments[usize::from(policy)]);
+    }
+
     /// Gives back what a request spent that is not held because there is no place.
     pub fn give_back(&mut self, snapshot: &Snapshot, store: &Session) {
         for decision in &mut self.policies {
             decision.cost = 0;
         }
         self.adjust(snapshot, store, |_| Adjustment::GiveBack(u64::MAX));
+        self.charge = None;
     }
 
     /// Gives back what a request spent that never reached an upstream, because its client left. The place in
@@ -72,36 +99,51 @@ impl Decided {
         }
     }
 
-    /// Adjusts the charge; `adjustment` is told an index into [`Decided::policies`].
+    /// Adjusts the charge, of which the rest still stands; `adjustment` is told an index into
+    /// [`Decided::policies`].
     fn adjust(
         &mut self,
         snapshot: &Snapshot,
         store: &Session,
         adjustment: impl Fn(usize) -> Adjustment,
     ) {
-        let Some(mut charge) = self.charge.take() else {
+        let Some(charge) = &mut self.charge else {
             return;
         };
         for told in &mut self.told {
             let series_id = self.policies[told.of].quotas(snapshot)[told.quota].series_id;
             told.decision = charge.told(series_id, told.decision, adjustment(told.of));
         }
-        store.settle_later(&mut charge, |policy| adjustment(usize::from(policy)));
+        store.settle_later(charge, |policy| adjustment(usize::from(policy)));
     }
 }
 
 impl PolicyDecision {
-    /// Says how this policy's charge is adjusted, and notes it.
-    fn settle(&mut self, policy: &Policy, answer: &Answer<'_>) -> Adjustment {
-        let charged = self.cost;
-        self.cost = if policy.counted_answers.counts(answer.status, answer.fault) {
-            let told = answer
-                .headers
-                .and_then(|headers| self.told_by(policy, headers));
-            told.unwrap_or(charged)
-        } else {
-            0
+    /// Says how this policy's reservation is adjusted, if it made one, and notes it.
+    fn settle_body(
+        &mut self,
+        route: &Route,
+        numbers: &Numbers,
+        end: Result<(), Unsettled>,
+    ) -> Adjustment {
+        let mut applied = route.policies.iter();
+        let applied = applied.find(|applied| applied.policy == self.policy);
+        let cost = applied.and_then(|applied| applied.body_cost.as_ref());
+        let Some((cost, reservation)) = cost.zip(self.reservation.as_mut()) else {
+            return Adjustment::NONE;
         };
+        if reservation.is_given_back {
+            reservation.settled = Some(Settled::default());
+            return Adjustment::NONE;
+        }
+        let settled = cost.settle(numbers, reservation.units, end);
+        reservation.settled = Some(settled);
+        let reserved = std::mem::replace(&mut self.cost, settled.units);
+        self.adjustment(reserved)
+    }
+
+    /// Says how a charge is adjusted to the cost.
+    fn adjustment(&mut self, charged: u64) -> Adjustment {
         let refunded = charged.saturating_sub(self.cost);
         if self.outcome == PolicyOutcome::Admitted {
             self.refunded = refunded;
@@ -113,10 +155,26 @@ impl PolicyDecision {
         }
     }
 
+    /// Says how this policy's charge is adjusted, and notes it.
+    fn settle(&mut self, policy: &Policy, answer: &Answer<'_>) -> Adjustment {
+        let charged = self.cost;
+        self.cost = if policy.counted_answers.counts(answer.status, answer.fault) {
+            let told = answer
+                .headers
+                .and_then(|headers| self.told_by(policy, headers));
+            told.unwrap_or(charged)
+        } else {
+            if let Some(reservation) = &mut self.reservation {
+                reservation.is_given_back = true;
+            }
+            0
+        };
+        self.adjustment(charged)
+    }
+
     /// Reads what the upstream tells of the cost, if it is asked.
     fn told_by(&mut self, policy: &Policy, headers: &HeaderMap) -> Option<u64> {
-        let told = policy.told_cost.as_ref();
-        let told = told.filter(|told| told.source == CostSource::Response)?;
+        let told = policy.told_cost.as_ref()?.header_of(CostSource::Response)?;
         let mut values = headers.get_all(&told.header).iter();
         let cost = match (values.next(), values.next()) {
             (Some(value), None) => told.read(value.as_bytes()),

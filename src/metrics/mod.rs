@@ -29,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 use http::StatusCode;
 use prometheus_client::registry::Registry;
 
+use crate::cost::{Settled, Unsettled};
 use crate::fault::Reason;
 use certificates::Certificates;
 use endpoint::EndpointName;
@@ -148,6 +149,10 @@ struct PolicyShard {
     outcomes: [AtomicU64; PolicyOutcome::ALL.len()],
     refunded_units: AtomicU64,
     untold_costs: AtomicU64,
+    reserved_units: AtomicU64,
+    charged_units: AtomicU64,
+    capped_costs: AtomicU64,
+    unsettled: [AtomicU64; Unsettled::ALL.len()],
 }
 
 #[derive(Debug, Default)]
@@ -293,7 +298,20 @@ impl PolicyMetrics {
         (self.0.of(worker).refunded_units).fetch_add(units, Relaxed);
     }
 
-    /// Counts an answer that did not tell what the request cost.
+    /// Counts a request for which units were reserved, and what became of them.
+    pub fn settled(&self, worker: WorkerIndex, reserved: u64, settled: Settled) {
+        let shard = self.0.of(worker);
+        shard.reserved_units.fetch_add(reserved, Relaxed);
+        shard.charged_units.fetch_add(settled.units, Relaxed);
+        if settled.is_capped {
+            add(&shard.capped_costs);
+        }
+        if let Some(unsettled) = settled.unsettled {
+            add(&shard.unsettled[unsettled as usize]);
+        }
+    }
+
+    /// Counts an answer whose header did not tell what the request cost.
     pub fn untold(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).untold_costs);
     }

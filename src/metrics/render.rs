@@ -10,7 +10,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 
-use super::{MetricSeries, Metrics, PolicyOutcome, STATUS_CLASSES, store};
+use super::{MetricSeries, Metrics, PolicyMetrics, PolicyOutcome, STATUS_CLASSES, store};
+use crate::cost::Unsettled;
 use crate::fault::Reason;
 
 /// The media type of [`Metrics::render`].
@@ -73,7 +74,8 @@ impl MetricSeries {
             let sum = policy.0.sum(|shard| &shard.refunded_units);
             count(&mut family, &[("policy", &**name)], sum)?;
         }
-        let help = "Answers that did not tell what the request cost, by policy.";
+        encode_reservations(encoder, &policies)?;
+        let help = "Answers whose header did not tell what the request cost, by policy.";
         let mut family = counters(encoder, "untold_costs", help)?;
         for (name, policy) in &policies {
             let sum = policy.0.sum(|shard| &shard.untold_costs);
@@ -153,6 +155,44 @@ impl MetricSeries {
     }
 }
 
+fn encode_reservations(
+    encoder: &mut DescriptorEncoder<'_>,
+    policies: &[(Arc<str>, Arc<PolicyMetrics>)],
+) -> Result<(), Error> {
+    let help = "Units that were reserved until a body told the cost, by policy.";
+    let mut family = counters(encoder, "reserved_units", help)?;
+    for (name, policy) in policies {
+        let sum = policy.0.sum(|shard| &shard.reserved_units);
+        count(&mut family, &[("policy", &**name)], sum)?;
+    }
+    let help = "Units that were charged in the end where some were reserved, by policy.";
+    let mut family = counters(encoder, "charged_units", help)?;
+    for (name, policy) in policies {
+        let sum = policy.0.sum(|shard| &shard.charged_units);
+        count(&mut family, &[("policy", &**name)], sum)?;
+    }
+    let help = "Answers whose body told more than cost_max, by policy.";
+    let mut family = counters(encoder, "capped_costs", help)?;
+    for (name, policy) in policies {
+        let sum = policy.0.sum(|shard| &shard.capped_costs);
+        count(&mut family, &[("policy", &**name)], sum)?;
+    }
+    let help = "Answers that did not tell what the request cost, by policy and reason.";
+    let mut family = counters(encoder, "unsettled", help)?;
+    for (name, policy) in policies {
+        // Most policies reserve nothing.
+        if policy.0.sum(|shard| &shard.reserved_units) == 0 {
+            continue;
+        }
+        for unsettled in Unsettled::ALL {
+            let labels = [("policy", &**name), ("reason", unsettled.word())];
+            let sum = policy.0.sum(|shard| &shard.unsettled[unsettled as usize]);
+            count(&mut family, &labels, sum)?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn counters<'e>(
     encoder: &'e mut DescriptorEncoder<'_>,
     name: &'e str,
@@ -225,6 +265,7 @@ mod tests {
     use super::super::{EndpointMetrics, Reload, WorkerIndex};
     use super::*;
     use crate::clock::Micros;
+    use crate::cost::Settled;
     use crate::fault::{EndpointFailure, TlsFailure};
     use crate::metrics::{BreakerState, RedisUsage, Usage};
     use http::StatusCode;
@@ -246,6 +287,7 @@ mod tests {
         handles.unrouted.unanswered(first);
         handles.policies[0].decided(first, PolicyOutcome::Admitted);
         handles.policies[0].decided(second, PolicyOutcome::Refused);
+        handles.policies[0].settled(second, 20, CUT);
         handles.upstreams[0].opened(first);
         handles.upstreams[0].reused(first);
         handles.upstreams[0].retried(second);
@@ -302,6 +344,12 @@ mod tests {
         insta::assert_snapshot!(metrics.render());
         drop(unused);
     }
+
+    const CUT: Settled = Settled {
+        units: 30,
+        is_capped: true,
+        unsettled: Some(Unsettled::Cut),
+    };
 
     fn fill_endpoint(endpoint: &EndpointMetrics, metrics: &Metrics) {
         let (first, second) = (metrics.worker(0), metrics.worker(1));

@@ -23,6 +23,8 @@ pub(crate) struct ResponseBody {
     exchange: Option<Box<Exchange>>,
     /// Whether it ended or broke off by itself.
     is_over: bool,
+    /// Whether it ended.
+    has_ended: bool,
 }
 
 /// What an answer's body streams from.
@@ -51,6 +53,14 @@ pub(crate) enum ResponseBodyError {
 }
 
 impl Content {
+    /// Whether its end can be told from a connection that broke.
+    pub(crate) fn is_end_told(&self) -> bool {
+        match self {
+            Self::Upstream(response) => response.body().is_end_told(),
+            _ => true,
+        }
+    }
+
     /// Whether it is made of the request's body, so that neither ends before the other.
     pub(crate) fn is_echo(&self) -> bool {
         matches!(self, Self::Builtin(BuiltinBody::Echo(_)))
@@ -85,6 +95,7 @@ impl ResponseBody {
             content,
             exchange: Some(exchange),
             is_over: false,
+            has_ended: false,
         }
     }
 
@@ -94,6 +105,7 @@ impl ResponseBody {
             content: Content::Refusal(Full::default()),
             exchange: None,
             is_over: true,
+            has_ended: true,
         }
     }
 }
@@ -140,17 +152,24 @@ impl Body for ResponseBody {
         match &frame {
             Some(Ok(frame)) => {
                 body.is_over = frame.is_trailers();
-                let bytes = frame.data_ref().map_or(0, Bytes::len);
-                exchange.record.sent(bytes);
+                body.has_ended = body.is_over;
+                let data = frame.data_ref();
+                exchange.record.sent(data.map_or(0, Bytes::len));
+                if let Some(reading) = &mut exchange.reading {
+                    data.inspect(|data| reading.passed(data));
+                }
             }
             Some(Err(error)) => {
                 body.is_over = true;
                 if let ResponseBodyError::Upstream(error) = error {
                     exchange.attempts.broke_off(error);
+                    if let Some(reading) = &mut exchange.reading {
+                        reading.cut();
+                    }
                 }
                 exchange.record.broke_off(error.reason());
             }
-            None => body.is_over = true,
+            None => (body.is_over, body.has_ended) = (true, true),
         }
         Poll::Ready(frame)
     }
@@ -177,10 +196,16 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        if !self.is_over
-            && !self.is_end_stream()
-            && let Some(exchange) = &mut self.exchange
-        {
+        // Nobody asks for more where no more can come.
+        self.has_ended |= !self.is_over && self.is_end_stream();
+        let Some(exchange) = &mut self.exchange else {
+            return;
+        };
+        match &mut exchange.reading {
+            Some(reading) if self.has_ended => reading.ended(),
+            _ => {}
+        }
+        if !self.is_over && !self.has_ended {
             exchange.record.left_unsent();
         }
     }

@@ -5,8 +5,10 @@ use std::rc::Rc;
 use http::request::Parts;
 use http::{HeaderValue, Response};
 
+use super::body::Content;
 use super::client::Client;
 use super::downstream::request::{RequestGuard, RequestState};
+use super::reading::BodyReading;
 use super::record::Record;
 use super::refusal::Refusal;
 use super::upstream::Attempts;
@@ -27,6 +29,8 @@ pub(crate) struct Exchange {
     pub(crate) id: Option<HeaderValue>,
     /// What the limiter decided, and the charge that may be given back.
     pub(crate) decided: Decided,
+    /// What is read of its bodies, if they tell what it costs.
+    pub(super) reading: Option<Box<BodyReading>>,
     /// What is recorded of it.
     pub(crate) record: Record,
 }
@@ -46,12 +50,18 @@ impl Exchange {
             request,
             id: None,
             decided: Decided::default(),
+            reading: None,
             record: Record::begin(client, live, &head.method, &head.uri),
         })
     }
 
     /// Notes the upstream's answer, and settles what the request was charged.
-    pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
+    pub(super) fn answered(&mut self, response: &Response<Content>) {
+        if let Some(reading) = &mut self.reading
+            && let Some(bodies) = self.record.route().and_then(|it| it.bodies.as_ref())
+        {
+            reading.answered(bodies, self.record.method(), response);
+        }
         let answer = Answer {
             status: response.status(),
             fault: UpstreamFault::Other,
@@ -62,6 +72,9 @@ impl Exchange {
 
     /// Notes that the gateway answers in the upstream's place, and settles what the request was charged.
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
+        if let Some(reading) = &mut self.reading {
+            reading.unanswered();
+        }
         let answer = Answer {
             status: refusal.status(),
             fault: upstream_fault(refusal.reason()),
@@ -87,6 +100,13 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.is_answered && !self.attempts.is_sent() {
             self.decided.abandon(&self.record.client.worker.store);
+        }
+        if let Some(reading) = self.reading.take()
+            && let Some(route) = self.record.route()
+        {
+            let (numbers, end) = reading.finish();
+            let store = &self.record.client.worker.store;
+            self.decided.settle_bodies(route, store, &numbers, end);
         }
         let (decided, id) = (&self.decided, self.id.as_ref());
         self.record.finish(decided, &self.attempts, id);

@@ -22,10 +22,12 @@ use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::forwarded;
 use super::hold::{Held, hold};
+use super::reading::ask_for_readable;
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::shared::Live;
 use super::tunnel;
 use crate::clock::Micros;
+use crate::limit::Retry;
 use crate::limiter::{Admission, Limiter};
 use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
@@ -226,6 +228,9 @@ impl Journey<'_> {
         self.decide(route, &facts).await?;
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         route.reads.join_lines(&mut head.headers);
+        if route.bodies.is_some() {
+            ask_for_readable(&mut head.headers);
+        }
         let common = self.annotate_request(route, &mut head.headers, address);
         self.tell_upstream(&mut head.headers);
         (self.forward(route, head, &target, &forwarded, hash, common)).await
@@ -240,43 +245,64 @@ impl Journey<'_> {
 
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
     async fn decide(&mut self, route: &Route, facts: &Facts<'_>) -> Result<(), Stop> {
+        self.exchange.record.identified(route, facts);
+        if let Some(bodies) = &route.bodies {
+            self.read_request(route, bodies, facts).await?;
+        }
+        let Self {
+            client, exchange, ..
+        } = self;
+        let (request, limiter) = (exchange.request().clone(), self.limiter);
+        let numbers = exchange.reading.as_ref().map(|it| &it.numbers);
+        let decided = &mut exchange.decided;
+        let admission = {
+            let deciding = pin!(limiter.decide(route, facts, &client.partition, numbers, decided));
+            request.unless_gone(deciding).await.ok_or(Stop::Gone)?
+        };
+        tracing::debug!(route = &*route.name, ?admission, "a request is decided");
+        match self.admitted(admission)? {
+            Micros(0) => Ok(()),
+            wait => self.hold(wait).await,
+        }
+    }
+
+    /// Returns how long an admitted request is held first.
+    ///
+    /// # Errors
+    /// What refuses it, if it is not admitted.
+    pub(super) fn admitted(&self, admission: Admission) -> Result<Micros, Refusal> {
+        let snapshot = &self.live.snapshot;
+        let name = |policy: usize| &*snapshot.policies[policy].name;
+        Err(match admission {
+            Admission::Admitted { wait } => return Ok(wait),
+            Admission::Refused { retry } => {
+                let decided = &self.exchange.decided;
+                let style = decided.refusal_style(snapshot);
+                let violated = decided.violated(snapshot);
+                let mut latest = self.client.refusal.borrow_mut();
+                match decided
+                    .too_large(snapshot)
+                    .filter(|_| retry == Retry::Never)
+                {
+                    None => latest.quota_exceeded(retry, violated, style),
+                    Some(too_large) => Refusal::never_fits(violated, style, &too_large),
+                }
+            }
+            Admission::Unavailable { retry } => Refusal::limiter_unavailable(retry),
+            Admission::Unidentified { policy } => Refusal::unidentified(name(policy)),
+            Admission::Blocked { policy } => Refusal::blocked(name(policy)),
+            Admission::BadCost { policy } => Refusal::bad_cost(name(policy)),
+        })
+    }
+
+    /// Holds an admitted request until its turn.
+    async fn hold(&mut self, wait: Micros) -> Result<(), Stop> {
         let Self {
             client,
             live,
             exchange,
             ..
         } = self;
-        exchange.record.identified(route, facts);
-        let (request, limiter) = (exchange.request().clone(), self.limiter);
-        let decided = &mut exchange.decided;
-        let admission = {
-            let deciding = pin!(limiter.decide(route, facts, &client.partition, decided));
-            request.unless_gone(deciding).await.ok_or(Stop::Gone)?
-        };
-        tracing::debug!(route = &*route.name, ?admission, "a request is decided");
-        let wait = match admission {
-            Admission::Admitted { wait: Micros(0) } => return Ok(()),
-            Admission::Admitted { wait } => wait,
-            Admission::Refused { retry } => {
-                let snapshot = &live.snapshot;
-                let style = decided.refusal_style(snapshot);
-                let violated = decided.violated(snapshot);
-                let mut latest = client.refusal.borrow_mut();
-                return Err(latest.quota_exceeded(retry, violated, style).into());
-            }
-            Admission::Unavailable { retry } => {
-                return Err(Refusal::limiter_unavailable(retry).into());
-            }
-            Admission::Unidentified { policy } => {
-                return Err(Refusal::unidentified(&live.snapshot.policies[policy].name).into());
-            }
-            Admission::Blocked { policy } => {
-                return Err(Refusal::blocked(&live.snapshot.policies[policy].name).into());
-            }
-            Admission::BadCost { policy } => {
-                return Err(Refusal::bad_cost(&live.snapshot.policies[policy].name).into());
-            }
-        };
         exchange.record.held();
         // Boxed, so that requests that are not held do not need room for it.
         let held_max = self.listener.max_held;

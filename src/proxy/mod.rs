@@ -20,6 +20,7 @@ mod exchange;
 mod forward;
 pub mod forwarded;
 mod hold;
+mod reading;
 mod record;
 pub mod refusal;
 mod request_id;

@@ -115,6 +115,16 @@ impl Record {
         self.route = Some(route);
     }
 
+    /// Returns the route that was found.
+    pub(super) fn route(&self) -> Option<&Route> {
+        self.route.map(|route| &self.live.snapshot.routes[route])
+    }
+
+    /// Returns the request's method.
+    pub(super) fn method(&self) -> &Method {
+        &self.method
+    }
+
     /// Notes whose quotas the request is to spend, in a form that may be shown.
     pub(crate) fn identified(&mut self, route: &Route, facts: &Facts<'_>) {
         let Some(logged) = &mut self.logged else {
@@ -240,6 +250,11 @@ impl Record {
             if decision.is_cost_untold {
                 metrics.untold(worker.index);
             }
+            if let Some(reservation) = decision.reservation
+                && let Some(settled) = reservation.settled
+            {
+                metrics.settled(worker.index, reservation.units, settled);
+            }
         }
         if let Some(reason) = self.reason {
             worker.shared.metrics.error(worker.index, reason);
@@ -262,6 +277,10 @@ impl Record {
                 policies.push((name, PolicyOutcome::CandidateRefused));
             }
         }
+        let reservations = || {
+            let all = decided.policies.iter().filter_map(|one| one.reservation);
+            all.filter_map(|it| Some((it.units, it.settled?)))
+        };
         let names = snapshot.log.clients;
         let client = (self.client.shown.borrow_mut()).redacted(key, logged.address, names);
         let failure = logged.failure.as_deref();
@@ -285,6 +304,9 @@ impl Record {
             remaining: tightest(decided.infos(snapshot)).map(|info| info.decision.remaining),
             cost: decided.cost(),
             is_cost_untold: decided.policies.iter().any(|one| one.is_cost_untold),
+            reserved: reservations().map(|(reserved, _)| reserved).max(),
+            unsettled: reservations().find_map(|(_, settled)| settled.unsettled),
+            is_cost_capped: reservations().any(|(_, settled)| settled.is_capped),
             overrides: decided.tiers.as_bytes(),
             reason: self.reason,
             endpoint: failed_at.or(visited.as_deref()),
@@ -328,6 +350,9 @@ pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<Statu
         remaining: None,
         cost: None,
         is_cost_untold: false,
+        reserved: None,
+        unsettled: None,
+        is_cost_capped: false,
         overrides: b"",
         reason: Some(reason),
         endpoint: None,

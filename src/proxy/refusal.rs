@@ -147,6 +147,15 @@ impl Refusal {
         LatestRefusal::default().quota_exceeded(retry, violated, style)
     }
 
+    /// A quota can never hold what the request costs; `detail` says so.
+    pub fn never_fits<'q>(
+        violated: impl Iterator<Item = &'q str> + Clone,
+        style: Option<&RefusalStyle>,
+        detail: &str,
+    ) -> Self {
+        over_quota::never_fits(violated, style, detail)
+    }
+
     /// A policy requires a part of the partition that the request lacks; the answer names the
     /// policy.
     pub fn unidentified(policy: &str) -> Self {
@@ -175,6 +184,11 @@ impl Refusal {
     /// The listener holds as many requests of leaky-bucket policies as it may.
     pub fn held_full() -> Self {
         Self::constant(&HELD_FULL)
+    }
+
+    /// The listener holds as many bytes of request bodies as it may.
+    pub fn bodies_full() -> Self {
+        Self::constant(&BODIES_FULL)
     }
 
     /// The upstream has as many requests as its `max_requests` allows.
@@ -310,6 +324,11 @@ static LIMITER_UNAVAILABLE: Page =
 
 static HELD_FULL: Page =
     reduced_capacity!(HeldFull, "Too many requests are waiting for their turn.");
+
+static BODIES_FULL: Page = reduced_capacity!(
+    BodiesFull,
+    "Too much content is being read before it is decided."
+);
 
 static UPSTREAM_FULL: Page = reduced_capacity!(
     UpstreamFull,

@@ -4,9 +4,20 @@ use std::ops::RangeInclusive;
 
 use http::{HeaderName, StatusCode};
 
-/// Where a cost is told, and within which bounds it is believed.
+use crate::cost::{BodyCost, Source};
+
+/// Who tells what a request costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldCost {
+pub enum ToldCost {
+    /// A header field.
+    Header(HeaderCost),
+    /// The body of the answer.
+    Body(BodyCost<Source>),
+}
+
+/// A header field that tells a cost, and within which bounds it is believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderCost {
     /// Who tells.
     pub source: CostSource,
     /// The field that says it, as a plain decimal.
@@ -17,7 +28,7 @@ pub struct ToldCost {
     pub bounds: RangeInclusive<u64>,
 }
 
-/// Who tells what a request costs.
+/// In whose header fields a cost is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostSource {
     /// The client, with the request.
@@ -59,6 +70,24 @@ pub enum UpstreamFault {
     Other,
 }
 
+impl ToldCost {
+    /// Returns the field of such a message that tells it.
+    pub fn header_of(&self, source: CostSource) -> Option<&HeaderCost> {
+        match self {
+            Self::Header(header) if header.source == source => Some(header),
+            Self::Header(_) | Self::Body(_) => None,
+        }
+    }
+
+    /// Returns how bodies tell it.
+    pub fn body(&self) -> Option<&BodyCost<Source>> {
+        match self {
+            Self::Header(_) => None,
+            Self::Body(body) => Some(body),
+        }
+    }
+}
+
 impl CountedAnswers {
     /// Whether every answer counts.
     pub fn is_all(&self) -> bool {
@@ -85,7 +114,7 @@ impl StatusRange {
     }
 }
 
-impl ToldCost {
+impl HeaderCost {
     /// Reads what a field tells: digits without a sign, a fraction or a leading zero, held to the bounds.
     pub fn read(&self, value: &[u8]) -> Option<u64> {
         let is_plain = !value.is_empty()
@@ -106,7 +135,7 @@ mod tests {
 
     #[test]
     fn only_a_plain_decimal_tells_a_cost() {
-        let cost = ToldCost {
+        let cost = HeaderCost {
             source: CostSource::Request,
             header: HeaderName::from_static("x-cost"),
             reserve: 1,

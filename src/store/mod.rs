@@ -88,6 +88,17 @@ impl Session {
         }
     }
 
+    /// Refuses a plan that is known here to be refused, without asking anybody; none if it may be admitted.
+    pub fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<Outcome> {
+        match self {
+            Self::Memory(memory) => memory.refuse(plan),
+            Self::Redis(session) => match session.recall(plan) {
+                Recalled::Refused(verdict) => Some(Outcome::refused(verdict)),
+                Recalled::Due | Recalled::Nothing => None,
+            },
+        }
+    }
+
     /// Says what each check of a plan would be answered, and spends nothing.
     pub async fn peek(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
         match self {

@@ -5,6 +5,7 @@
 mod support;
 
 mod answers;
+mod bodies;
 mod candidates;
 mod cookbook;
 mod costs;

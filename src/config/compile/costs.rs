@@ -7,43 +7,161 @@ use crate::config::file::{RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
 use crate::config::value::{CostText, RefundOn};
-use crate::snapshot::{CountedAnswers, RefusalPage, RefusalStyle, ToldCost};
+use crate::cost::{Amount, BodyCost, Source};
+use crate::snapshot::{CountedAnswers, HeaderCost, RefusalPage, RefusalStyle, ToldCost};
 
 /// Compiles a cost that somebody tells; none if the file says a number.
 pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option<ToldCost> {
+    check_keys(table, report);
     let policy = &table.value;
-    let (reserve, least, most) = (policy.reserve, policy.cost_min, policy.cost_max);
-    let CostText::Told(source, header) = &policy.cost else {
-        if !table.is_incomplete(POLICY.about.title) {
-            for key in ["reserve", "cost_min", "cost_max"] {
-                let Some(place) = table.place(key) else {
-                    continue;
-                };
-                let message = format!("`{key}` does not go with a `cost` that is a number");
-                let expected = "a key of costs that a header tells";
-                (report.mistake(place, message, expected))
-                    .hint("remove it, or set `cost = \"response-header:NAME\"`");
-            }
-        }
-        return None;
+    let (least, most) = bounds_unless_said(&policy.cost)?;
+    let (least, most) = (
+        policy.cost_min.unwrap_or(least),
+        policy.cost_max.unwrap_or(most),
+    );
+    let units = |amount: &Amount<Source>| match amount {
+        Amount::Units(units) => Some(*units),
+        Amount::Told(_) => None,
     };
-    let mut is_above = |key: &'static str, units: u64| {
+    let unknown = policy.cost_unknown.as_ref();
+    for (key, units) in [
+        ("cost_min", Some(least)),
+        ("reserve", units(&policy.reserve)),
+        ("reserve_default", policy.reserve_default),
+        ("cost_unknown", unknown.and_then(units)),
+    ] {
         let places = [table.place(key), table.place("cost_max")];
-        if units > most
+        if let Some(units) = units.filter(|units| *units > most)
             && let Some(place) = places.into_iter().flatten().next()
         {
             let message = format!("`{key}` of {units} is more than `cost_max` of {most}");
             report.mistake(place, message, format!("at most {most}"));
         }
+    }
+    let bounds = least.min(most)..=most;
+    match &policy.cost {
+        CostText::Units(_) => None,
+        CostText::Told(source, header) => Some(ToldCost::Header(HeaderCost {
+            source: *source,
+            header: header.clone(),
+            reserve: units(&policy.reserve).unwrap_or_default(),
+            bounds,
+        })),
+        CostText::Body(sum) => Some(ToldCost::Body(BodyCost {
+            cost: sum.clone(),
+            bounds,
+            reserve: policy.reserve.clone(),
+            reserve_default: policy.reserve_default.unwrap_or_default(),
+            unknown: policy.cost_unknown.clone(),
+        })),
+    }
+}
+
+/// What a cost is held to if the file does not say it; none of a number.
+fn bounds_unless_said(cost: &CostText) -> Option<(u64, u64)> {
+    match cost {
+        CostText::Units(_) => None,
+        CostText::Told(..) => Some((1, 1000)),
+        CostText::Body(_) => Some((0, 10_000_000)),
+    }
+}
+
+/// Refuses keys that the policy's `cost` or `reserve` has no use for, and lists of terms without one.
+fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
+    if table.is_incomplete(POLICY.about.title) {
+        return;
+    }
+    let policy = &table.value;
+    let cost = match &policy.cost {
+        CostText::Body(sum) => Some(sum),
+        _ => None,
     };
-    is_above("cost_min", least);
-    is_above("reserve", reserve);
-    Some(ToldCost {
-        source: *source,
-        header: header.clone(),
-        reserve,
-        bounds: least.min(most)..=most,
-    })
+    let unknown = policy.cost_unknown.as_ref().and_then(Amount::told);
+    for (key, sum) in [
+        ("cost", cost),
+        ("reserve", policy.reserve.told()),
+        ("cost_unknown", unknown),
+    ] {
+        if sum.is_some_and(|sum| sum.terms.is_empty()) {
+            let message = format!("the list of terms of `{key}` is empty");
+            let hint = "add `{ from = … }`, or write a number";
+            refuse((table, key), message, "at least one term", hint, report);
+        }
+    }
+    let keys = ["reserve", "cost_min", "cost_max"];
+    let of_bodies = ["reserve_default", "reserve_body_max", "cost_unknown"];
+    match &policy.cost {
+        CostText::Units(_) => {
+            for key in keys.into_iter().chain(of_bodies) {
+                let message = format!("`{key}` does not go with a `cost` that is a number");
+                let hint = "remove it, or set `cost = \"response-header:NAME\"`";
+                let expected = "a key of costs that are told";
+                refuse((table, key), message, expected, hint, report);
+            }
+        }
+        CostText::Told(..) => {
+            let hint = "remove it, or set `cost = \"response-json:POINTER\"`";
+            for key in of_bodies {
+                let message = format!("`{key}` does not go with a `cost` that a header tells");
+                let expected = "a key of costs that a body tells";
+                refuse((table, key), message, expected, hint, report);
+            }
+            if policy.reserve.told().is_some() {
+                let message =
+                    "a `reserve` that a body tells does not go with a `cost` that a header tells";
+                refuse(
+                    (table, "reserve"),
+                    message.to_owned(),
+                    "a number",
+                    hint,
+                    report,
+                );
+            }
+        }
+        CostText::Body(_) => check_reserve(table, report),
+    }
+}
+
+/// Refuses a reserve without its default, and keys that one has no use for that is a number.
+fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
+    let policy = &table.value;
+    if policy.reserve.told().is_some() {
+        if policy.reserve_default.is_none() {
+            let message = "a `reserve` that a body tells needs a `reserve_default`".to_owned();
+            let expected = "a table with `reserve_default`";
+            let hint = "add `reserve_default = 4096`: what is reserved if the body does not tell";
+            refuse((table, "reserve"), message, expected, hint, report);
+        }
+        return;
+    }
+    for key in ["reserve_default", "reserve_body_max"] {
+        let message = format!("`{key}` does not go with a `reserve` that is a number");
+        let expected = "a key of reserves that a body tells";
+        let hint = "remove it, or set `reserve = \"request-json:POINTER\"`";
+        refuse((table, key), message, expected, hint, report);
+    }
+    let of_requests =
+        |source: &Source| matches!(source, Source::RequestJson(_) | Source::RequestBytes);
+    let unknown = policy.cost_unknown.as_ref().and_then(Amount::told);
+    if unknown.is_some_and(|sum| sum.sources().any(of_requests)) {
+        let message = "`cost_unknown` reads requests, and `reserve` does not".to_owned();
+        let expected = "a number or `response-bytes`";
+        let hint = "requests are read only if `reserve` is made of terms";
+        refuse((table, "cost_unknown"), message, expected, hint, report);
+    }
+}
+
+/// Says what is wrong with a key, if the file has it.
+fn refuse(
+    (table, key): (&Table<RawPolicy>, &str),
+    message: String,
+    expected: &str,
+    hint: &str,
+    report: &mut Report,
+) {
+    if let Some(place) = table.place(key) {
+        report.mistake(place, message, expected).hint(hint);
+    }
 }
 
 /// Compiles `count_status` and `refund_on`.

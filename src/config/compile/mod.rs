@@ -5,6 +5,7 @@
 //! against it: an absent key may be the wrong one. The store is asked for series only
 //! once nothing is wrong, so a bad file leaves no trace there.
 
+mod bodies;
 mod costs;
 mod jwt;
 mod listeners;

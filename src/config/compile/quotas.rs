@@ -15,7 +15,7 @@ use crate::config::value::{GrantText, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::quota::COUNT_MAX;
 use crate::limit::{Algorithm, Quota};
-use crate::snapshot::{Grant, PolicyQuota};
+use crate::snapshot::{Grant, PolicyQuota, REQUESTS};
 
 /// How the quotas of a policy, or of one of its overrides, are counted, and where that is said.
 pub(super) struct Counting<'f> {
@@ -140,7 +140,7 @@ fn quotas(
         let item = item(name, (texts.len() > 1).then_some(&text.window_text));
         PolicyQuota {
             series_id: SeriesId(0),
-            policy_item: policy_item(&item, &quota),
+            policy_item: policy_item(&item, &quota, &counting.policy.policy.unit),
             item,
             quota,
         }
@@ -257,11 +257,16 @@ fn item(name: &str, window_text: Option<&str>) -> Box<str> {
     }
 }
 
-/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up.
-fn policy_item(item: &str, quota: &Quota) -> Box<str> {
+/// Renders a quota's item of `RateLimit-Policy`; `w` is whole seconds rounded up. Units are requests if
+/// `qu` does not say otherwise, and their name needs no escapes.
+fn policy_item(item: &str, quota: &Quota, unit: &str) -> Box<str> {
     let limit = quota.limit.min(INTEGER_MAX);
     let window_s = quota.window.0.div_ceil(1_000_000);
-    format!("{item};q={limit};w={window_s}").into()
+    let unit = match unit {
+        REQUESTS => String::new(),
+        unit => format!(";qu=\"{unit}\""),
+    };
+    format!("{item};q={limit}{unit};w={window_s}").into()
 }
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
@@ -290,12 +295,12 @@ mod tests {
             series_reach: 0,
         };
         assert_eq!(
-            &*policy_item("\"a\"", &quota(100, 60_000_000)),
+            &*policy_item("\"a\"", &quota(100, 60_000_000), REQUESTS),
             "\"a\";q=100;w=60"
         );
         assert_eq!(
-            &*policy_item("\"a\"", &quota(1 << 52, 1_500_000)),
-            "\"a\";q=999999999999999;w=2"
+            &*policy_item("\"a\"", &quota(1 << 52, 1_500_000), "tokens"),
+            "\"a\";q=999999999999999;qu=\"tokens\";w=2"
         );
     }
 }

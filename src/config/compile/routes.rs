@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
+use super::bodies::BodiesRead;
 use super::names::{Names, PolicyUse};
 use super::paths::path_change;
 use crate::config::file::{At, File, RawRoute, RawUpstream, Table};
@@ -16,7 +17,7 @@ use crate::config::value::CostText;
 use crate::limit::plan::CHECKS_MAX;
 use crate::request::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule};
 use crate::request::{Choice, Part};
-use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, Route};
+use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, Route, RouteBodies, ToldCost};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
 pub(super) fn compile(file: &File, policies: &[Policy], report: &mut Report) -> Routing {
@@ -112,12 +113,13 @@ impl Compiler<'_, '_> {
         if let (Some(upstream), Some(path)) = (upstream, path) {
             self.check_hash(table, path, &self.file.upstreams[upstream]);
         }
-        let policies = self.applied(table, path);
+        let (policies, bodies) = self.applied(table, path);
         let upstream = upstream?;
         let unless_said = &self.file.upstreams[upstream].value;
         Some(Route {
             name: Arc::clone(&table.name),
             policies,
+            bodies,
             upstream,
             path_change,
             response_timeout: (route.response_timeout).unwrap_or(unless_said.response_timeout),
@@ -151,7 +153,7 @@ impl Compiler<'_, '_> {
         &mut self,
         table: &Table<RawRoute>,
         path: Option<&PathPattern>,
-    ) -> Vec<AppliedPolicy> {
+    ) -> (Vec<AppliedPolicy>, Option<Arc<RouteBodies>>) {
         let (route, file) = (&table.value, self.file);
         let mut uses = Vec::new();
         if route.default_policies {
@@ -180,14 +182,26 @@ impl Compiler<'_, '_> {
                 self.check_params(table, path, use_);
             }
         }
-        let applied = uses.iter().map(|use_| AppliedPolicy {
-            policy: use_.policy,
-            cost: match policy(use_).cost {
-                CostText::Units(units) => route.cost.unwrap_or(units),
-                CostText::Told(..) => policy(use_).reserve,
-            },
+        let mut bodies = BodiesRead::default();
+        let applied = uses.iter().map(|use_| {
+            let compiled = &self.policies[use_.policy];
+            let body_cost = compiled.body_cost().map(|cost| {
+                let held_max = policy(use_).reserve_body_max;
+                Arc::new(bodies.place(cost, held_max))
+            });
+            AppliedPolicy {
+                policy: use_.policy,
+                cost: match (policy(use_).cost.clone(), &compiled.told_cost) {
+                    (CostText::Units(units), _) => route.cost.unwrap_or(units),
+                    (_, Some(ToldCost::Header(told))) => told.reserve,
+                    (_, Some(ToldCost::Body(told))) => told.reserve_min(),
+                    (_, None) => 1,
+                },
+                body_cost,
+            }
         });
-        applied.collect()
+        let applied = applied.collect();
+        (applied, bodies.compile(table, self.report))
     }
 
     /// A partition's `path:PARAM` must be in the path, unless an alternative to it can be there.

@@ -36,6 +36,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         found.extend(priced_by_clients(policy));
         found.extend(refused_by_others(policy));
         found.extend(never_matched(file, policy));
+        found.extend(larger_than_share(policy, snapshot.store.nodes_min));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
@@ -124,14 +125,32 @@ fn promoted_by_clients(policy: &Policy) -> Option<String> {
 
 /// Who tells the cost of its own requests pays what it likes.
 fn priced_by_clients(policy: &Policy) -> Option<String> {
-    let told = policy.told_cost.as_ref();
-    let told = told.filter(|told| told.source == CostSource::Request)?;
+    let told = policy.told_cost.as_ref()?.header_of(CostSource::Request)?;
     let (name, header) = (&policy.name, &told.header);
     let (least, most) = (told.bounds.start(), told.bounds.end());
     Some(format!(
         "policy `{name}`: clients choose what a request costs, from {least} to {most}, unless something \
          before the gateway sets `{header}`"
     ))
+}
+
+/// An answer that costs more than a quota, or than a node's share of it while Redis is away, overshoots it
+/// alone; a reserve as large is refused.
+fn larger_than_share(policy: &Policy, nodes: u32) -> Option<String> {
+    let most = *policy.body_cost()?.bounds.end();
+    let limits = policy.grant.quotas().iter().map(|part| part.quota.limit);
+    let share = limits.min()? / u64::from(nodes.max(1));
+    let whose = match nodes {
+        0 | 1 => "its quota".to_owned(),
+        nodes => format!("one of {nodes} nodes' share of its quota"),
+    };
+    (most > share).then(|| {
+        format!(
+            "policy `{}`: an answer may cost up to {most}, more than {whose}, {share}: `cost_max` bounds what one \
+             answer can cost",
+            policy.name
+        )
+    })
 }
 
 /// Where clients share a quota that counts refused requests, one that goes on asking keeps all out.

@@ -222,18 +222,24 @@ pub(super) fn number_or_text<V: PartialEq + 'static>(
     scalar(Form::NumberOrText(example), parse, spell)
 }
 
+/// A number that may have decimals and parses itself; `expected` says what it may be.
+pub(super) fn decimal<V: PartialEq + Display + 'static>(
+    expected: &'static str,
+    parse: impl Fn(&str) -> Result<V, Wrong> + Send + Sync + 'static,
+) -> Kind<V> {
+    scalar(Form::Fraction(expected), parse, ToString::to_string)
+}
+
 /// A share of a whole: a fraction above 0 and up to 1.
 pub(super) fn share() -> Kind<f64> {
     let bounds = ["above 0", "1"].map(str::to_owned);
-    let form = Form::Fraction("a number above 0 and up to 1");
-    scalar(form, value::ratio, ToString::to_string).within(bounds)
+    decimal("a number above 0 and up to 1", value::ratio).within(bounds)
 }
 
 /// A share of a whole that may be none: a fraction from 0 to 1.
 pub(super) fn share_from_0() -> Kind<f64> {
-    let form = Form::Fraction("a number from 0 to 1");
     let bounds = ["0", "1"].map(str::to_owned);
-    scalar(form, value::ratio_from_0, ToString::to_string).within(bounds)
+    decimal("a number from 0 to 1", value::ratio_from_0).within(bounds)
 }
 
 /// A duration within `range`.

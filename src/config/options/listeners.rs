@@ -51,6 +51,9 @@ pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
         .key("max_held", number(0..=CONNECTIONS_MAX).or(1_000))
         .sets(|it| &mut it.listener.max_held)
         .doc("Most requests that leaky-bucket policies hold at once.")
+        .key("max_held_bytes", size(0..=1 << 40).or(64 << 20))
+        .sets(|it| &mut it.listener.max_held_bytes)
+        .doc("Most bytes of request bodies that are read before they are decided, at once.")
         .key("handshake_timeout", seconds(10))
         .sets(|it| &mut it.listener.handshake_timeout)
         .doc("Until a TLS handshake is complete.")
@@ -74,7 +77,6 @@ pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
         .sets(|it| &mut it.listener.max_body_bytes)
         .doc("Most bytes of a request's body; without it, any number.")
         .table("tls", tls())
-        .not_yet("max_held_bytes")
 });
 
 /// `[listeners.NAME.tls]`
@@ -134,6 +136,7 @@ impl Default for Listener {
             max_connections: 0,
             max_connections_per_client: None,
             max_held: 0,
+            max_held_bytes: 0,
             handshake_timeout: Duration::ZERO,
             header_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,

@@ -8,6 +8,7 @@
 //!
 //! A new key is an entry here, a field of the snapshot, and what uses it.
 
+mod costs;
 mod general;
 mod jwt;
 mod kind;

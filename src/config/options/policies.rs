@@ -1,23 +1,22 @@
 //! `[policies.NAME]`.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
 
-use super::kind::{free_text, list, list_or_one, number, number_or_text, text, word};
+use super::kind::{free_text, list, list_or_one, number, number_or_text, size, text, word};
 use super::overrides::{grants, overrides, overrides_file};
-use super::{Effect, Keys};
+use super::{Effect, Keys, costs};
 use crate::config::file::{AlgorithmName, RawPolicy};
 use crate::config::spelling;
 use crate::config::value::{
-    CostText, cost, field_value, part_choice, quota, refund_on, refusal_status, retry_jitter,
-    status_range,
+    field_value, name, part_choice, quota, refund_on, refusal_status, retry_jitter, status_range,
 };
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
 use crate::limit::{Align, Count, LeavingBucket};
 use crate::request::{Choice, Missing, Part, Partition};
-use crate::snapshot::{Jitter, PolicyMode};
+use crate::snapshot::{Jitter, PolicyMode, REQUESTS};
 
 /// `[policies.NAME]`
 pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
@@ -28,8 +27,14 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
     let leaving = word(spelling::LEAVING, &[]).or(LeavingBucket::Weighted);
     let on_failure = word(spelling::ON_STORE_FAILURE, &[]).or(OnStoreFailure::Local);
     let a_quota = |example| text(example, quota, spelling::quota);
-    let cost = number_or_text("1", cost, spelling::cost).or(CostText::Units(1));
     let units = || number(0..=COST_MAX);
+    let most = number(1..=COST_MAX);
+    let unit = text(
+        "tokens",
+        |text| name(text).map(Arc::from),
+        |unit: &Arc<str>| unit.to_string(),
+    );
+    let held = size(1..=BODY_HELD_MAX).or(1 << 20);
     let statuses = number_or_text("401", status_range, spelling::status_range);
     let refunds = number_or_text("5xx", refund_on, spelling::refund_on);
     let (afresh, kept) = (Effect::CountersAfresh, Effect::CountersKept);
@@ -68,18 +73,33 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .key("missing", word(spelling::MISSING, &[]).or(Missing::Share))
         .sets(|it| &mut it.policy.missing)
         .doc("A request without one of them:")
-        .key("cost", cost)
+        .key("cost", costs::cost())
         .sets(|it| &mut it.cost)
-        .doc("Units that a request spends; 0 only looks. A route's own comes first.")
-        .key("reserve", units().or(1))
+        .doc("Units that a request spends; 0 only looks. A route's own number comes first.")
+        .key("reserve", costs::reserve())
         .sets(|it| &mut it.reserve)
-        .doc("Of a cost that a header tells: what is charged until it does.")
-        .key("cost_min", units().or(1))
+        .doc("Of a cost that is told: what is charged until it is.")
+        .key("reserve_default", units().or_none("none"))
+        .sets(|it| &mut it.reserve_default)
+        .doc("Of a reserve that a body tells: what it is at least if the body does not.")
+        .key("reserve_body_max", held)
+        .sets(|it| &mut it.reserve_body_max)
+        .doc("Of a reserve that a body tells: most bytes that are read before the decision.")
+        .key("cost_unknown", costs::unknown())
+        .sets(|it| &mut it.cost_unknown)
+        .doc("Of a cost that a body tells: what an answer costs at least that does not tell.")
+        .key("cost_min", units().or_none("1, or 0 if a body tells"))
         .sets(|it| &mut it.cost_min)
-        .doc("Of a cost that a header tells: what a request costs at least.")
-        .key("cost_max", number(1..=COST_MAX).or(1000))
+        .doc("Of a cost that is told: what a request costs at least.")
+        .key(
+            "cost_max",
+            most.or_none("1000, or 10000000 if a body tells"),
+        )
         .sets(|it| &mut it.cost_max)
-        .doc("Of a cost that a header tells: what a request costs at most.")
+        .doc("Of a cost that is told: what a request costs at most.")
+        .key("unit", unit.or(Arc::from(REQUESTS)))
+        .sets(|it| &mut it.policy.unit)
+        .doc("What a unit is called in answers and in the RateLimit-Policy field.")
         .key("count", word(spelling::COUNTS, &[]).or(Count::Admitted))
         .sets(|it| &mut it.count)
         .doc("Requests that count:")
@@ -117,7 +137,7 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .sets(|it| &mut it.overrides_file)
         .doc("A CSV file of more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("time_zone anchor_day penalty reserve_default reserve_body_max cost_unknown")
+        .not_yet("time_zone anchor_day penalty")
 });
 
 /// `[policies.NAME.refusal]`
@@ -139,6 +159,9 @@ fn refusal() -> Keys<RawPolicy> {
         .sets(|it| &mut it.policy.refusal.retry_jitter)
         .doc("How much longer Retry-After is by chance, at most: a time, or a share of the wait.")
 }
+
+/// Most bytes of a body that may be held before the decision.
+const BODY_HELD_MAX: u64 = 1 << 30;
 
 /// Most buckets of a sliding window.
 pub const BUCKETS_MAX: u32 = 100;

@@ -61,6 +61,11 @@ impl<'t> Scalar<'t, '_> {
         self.node.span()
     }
 
+    /// Whether it is a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.node.get_ref(), DeValue::Array(_))
+    }
+
     /// Reads a value of this form, whose text parses itself.
     pub fn read<T>(mut self, form: &Form, parse: impl Fn(&str) -> Result<T, Wrong>) -> Option<T> {
         let raw = self.raw();

@@ -6,6 +6,7 @@ use http::{HeaderName, StatusCode};
 
 use super::{Wrong, header_name};
 use crate::clock::Micros;
+use crate::cost::{Amount, BadWeight, Decimal, JsonPointer, Source, Sum, Term, Weight};
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::{CostSource, Jitter, StatusRange};
 
@@ -16,6 +17,17 @@ pub enum CostText {
     Units(u64),
     /// `request-header:NAME` or `response-header:NAME`.
     Told(CostSource, HeaderName),
+    /// Terms of `response-json:POINTER`.
+    Body(Sum<Source>),
+}
+
+/// What a number may be told by, as a key takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources {
+    /// Their words.
+    pub words: &'static [&'static str],
+    /// What that is called.
+    pub expected: &'static str,
 }
 
 /// An item of `refund_on`.
@@ -38,29 +50,109 @@ impl Default for CostText {
 /// Parses `cost`.
 pub fn cost(text: &str) -> Result<CostText, Wrong> {
     let text = text.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let units = text.parse().ok().filter(|units| *units <= COST_MAX);
-        let out_of_range =
-            || Wrong::new("is out of range", format!("a number from 0 to {COST_MAX}"));
-        return units.map(CostText::Units).ok_or_else(out_of_range);
+    if is_number(text) {
+        return units(text).map(CostText::Units);
     }
     let wrong = || Wrong::new("is not a cost", COSTS);
     let (source, name) = text.split_once(':').ok_or_else(wrong)?;
     let source = match source.trim() {
         "request-header" => CostSource::Request,
         "response-header" => CostSource::Response,
-        "response-json" | "request-json" => return Err(Wrong::to_come(COSTS)),
+        "response-json" => {
+            return sources(text, COST_SOURCES)
+                .map(one_term)
+                .map(CostText::Body);
+        }
+        "request-json" => {
+            let hint = "the request's own word may be a `reserve`; `cost` is what the answer tells";
+            return Err(wrong().hint(hint));
+        }
         "header" => {
             let hint =
                 "`request-header:NAME` is the client's word, `response-header:NAME` the upstream's";
             return Err(wrong().hint(hint));
         }
         other => {
-            let known = ["request-header", "response-header"];
+            let known = ["request-header", "response-header", "response-json"];
             return Err(wrong().maybe_hint(super::did_you_mean(other, known)));
         }
     };
     Ok(CostText::Told(source, header_name(name.trim())?))
+}
+
+/// Parses a number of units, or the one source of a term.
+pub fn amount(text: &str, allowed: Sources) -> Result<Amount<Source>, Wrong> {
+    let text = text.trim();
+    if is_number(text) {
+        return units(text).map(Amount::Units);
+    }
+    sources(text, allowed).map(one_term).map(Amount::Told)
+}
+
+/// Parses where a term is told: `request-bytes`, or `response-json:/a | /b`, of which the largest counts.
+pub fn sources(text: &str, allowed: Sources) -> Result<Vec<Source>, Wrong> {
+    let wrong = || Wrong::new("is not what tells a cost here", allowed.expected);
+    let (word, pointers) = match text.trim().split_once(':') {
+        Some((word, pointers)) => (word.trim_end(), Some(pointers)),
+        None => (text.trim(), None),
+    };
+    if !allowed.words.contains(&word) {
+        let known = allowed.words.iter().copied();
+        return Err(wrong().maybe_hint(super::did_you_mean(word, known)));
+    }
+    let make = match (word, pointers) {
+        ("request-bytes", None) => return Ok(vec![Source::RequestBytes]),
+        ("response-bytes", None) => return Ok(vec![Source::ResponseBytes]),
+        ("request-json", Some(_)) => Source::RequestJson,
+        ("response-json", Some(_)) => Source::ResponseJson,
+        _ => return Err(wrong()),
+    };
+    let pointers = pointers.unwrap_or_default().split('|').map(|pointer| {
+        let wrong = |why: crate::cost::BadPointer| {
+            let expected = "JSON Pointers such as `/usage/total_tokens`";
+            Wrong::new("has a wrong JSON Pointer", expected).hint(why.to_string())
+        };
+        JsonPointer::parse(pointer.trim()).map(make).map_err(wrong)
+    });
+    pointers.collect()
+}
+
+/// Makes a sum of one term.
+fn one_term(sources: Vec<Source>) -> Sum<Source> {
+    let term = Term {
+        sources,
+        ..Term::default()
+    };
+    Sum { terms: vec![term] }
+}
+
+/// Parses `times`.
+pub fn weight(text: &str) -> Result<Weight, Wrong> {
+    let problem = |bad| match bad {
+        BadWeight::NotANumber => "is not a decimal number",
+        BadWeight::TooLarge => "is out of range",
+        BadWeight::TooManyDecimals => "has too many decimals",
+    };
+    Weight::parse(text).map_err(|bad| Wrong::new(problem(bad), WEIGHTS))
+}
+
+/// Parses `or`.
+pub fn told_number(text: &str) -> Result<Decimal, Wrong> {
+    match Decimal::parse(text.as_bytes()) {
+        Some((false, number)) => Ok(number),
+        Some((true, _)) => Err(Wrong::new("is negative", TOLD_NUMBERS)),
+        None => Err(Wrong::new("is not a decimal number", TOLD_NUMBERS)),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn units(text: &str) -> Result<u64, Wrong> {
+    let units = text.parse().ok().filter(|units| *units <= COST_MAX);
+    let out_of_range = || Wrong::new("is out of range", format!("a number from 0 to {COST_MAX}"));
+    units.ok_or_else(out_of_range)
 }
 
 /// Parses an item of `count_status`: `401`, or a class such as `4xx`.
@@ -137,7 +229,32 @@ pub fn retry_jitter(text: &str) -> Result<Jitter, Wrong> {
     }
 }
 
-const COSTS: &str = "a number, `request-header:NAME` or `response-header:NAME`";
+const COSTS: &str =
+    "a number, `request-header:NAME`, `response-header:NAME` or `response-json:POINTER`";
+
+/// What tells a `cost` in a body.
+pub const COST_SOURCES: Sources = Sources {
+    words: &["response-json"],
+    expected: "`response-json:POINTER`",
+};
+
+/// What tells a `reserve`.
+pub const RESERVE_SOURCES: Sources = Sources {
+    words: &["request-json", "request-bytes"],
+    expected: "a number, `request-json:POINTER` or `request-bytes`",
+};
+
+/// What tells a `cost_unknown`.
+pub const UNKNOWN_SOURCES: Sources = Sources {
+    words: &["request-json", "request-bytes", "response-bytes"],
+    expected: "a number, `request-json:POINTER`, `request-bytes` or `response-bytes`",
+};
+
+/// What `times` may be.
+pub const WEIGHTS: &str = "a number from -1000000000 to 1000000000 with at most 9 decimals";
+
+/// What `or` may be.
+pub const TOLD_NUMBERS: &str = "a number that is not negative";
 const JITTER_MAX: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
@@ -159,12 +276,73 @@ mod tests {
             ("-1", Err("is not a cost")),
             ("header:x-cost", Err("is not a cost")),
             ("response-header:", Err("is not a header's name")),
-            ("response-json:/usage", Err("is not available yet")),
+            ("request-json:/max_tokens", Err("is not a cost")),
+            ("response-json:usage", Err("has a wrong JSON Pointer")),
+            ("response-bytes", Err("is not a cost")),
         ] {
             assert_eq!(cost(text).map_err(|wrong| wrong.problem), parsed, "{text}");
         }
         let hint = cost("response-headr:x").expect_err("misspelt").hint;
         assert_eq!(hint.as_deref(), Some("did you mean `response-header`?"));
+    }
+
+    #[test]
+    fn a_term_is_told_at_pointers_or_by_a_length() {
+        let of = |allowed, text| sources(text, allowed).map_err(|wrong| wrong.problem);
+        let pointer = |text| JsonPointer::parse(text).expect("a pointer");
+        let both = ["/usage/total_tokens", "/a~1b"].map(|it| Source::ResponseJson(pointer(it)));
+        let found = of(COST_SOURCES, "response-json:/usage/total_tokens | /a~1b");
+        assert_eq!(found, Ok(both.to_vec()));
+        let not_here = Err("is not what tells a cost here");
+        for (allowed, text, found) in [
+            (
+                RESERVE_SOURCES,
+                "request-bytes",
+                Ok(vec![Source::RequestBytes]),
+            ),
+            (
+                UNKNOWN_SOURCES,
+                "response-bytes",
+                Ok(vec![Source::ResponseBytes]),
+            ),
+            (RESERVE_SOURCES, "response-bytes", not_here.clone()),
+            (RESERVE_SOURCES, "request-json", not_here.clone()),
+            (RESERVE_SOURCES, "request-bytes:/a", not_here.clone()),
+            (COST_SOURCES, "request-json:/a", not_here),
+            (
+                RESERVE_SOURCES,
+                "request-json:/a | b",
+                Err("has a wrong JSON Pointer"),
+            ),
+        ] {
+            assert_eq!(of(allowed, text), found, "{text}");
+        }
+        let hint = sources("request-jsn:/a", RESERVE_SOURCES)
+            .expect_err("misspelt")
+            .hint;
+        assert_eq!(hint.as_deref(), Some("did you mean `request-json`?"));
+    }
+
+    #[test]
+    fn weights_are_decimals_and_what_stands_for_a_number_is_not_negative() {
+        for (text, problem) in [
+            ("3", None),
+            ("-0.25", None),
+            ("1e-9", None),
+            ("1e-10", Some("has too many decimals")),
+            ("1e10", Some("is out of range")),
+            ("+1", Some("is not a decimal number")),
+            ("0x10", Some("is not a decimal number")),
+            ("inf", Some("is not a decimal number")),
+        ] {
+            let wrong = weight(text).err().map(|wrong| wrong.problem);
+            assert_eq!(wrong, problem, "{text}");
+        }
+        assert_eq!(
+            told_number("12.5").map(|it| it.to_string()),
+            Ok("12.5".to_owned())
+        );
+        assert!(told_number("-1").is_err() && told_number("nan").is_err());
     }
 
     #[test]

@@ -116,18 +116,18 @@ fn terms_are_added_exactly_and_rounded_up_once() {
         let terms = terms.map(|(at, (times, _))| term(at, times)).collect();
         let numbers: Vec<_> = products.iter().map(|(_, number)| decimal(number)).collect();
         let sum = Sum { terms };
-        let cost = sum.cost(|at| Some(&numbers[at]), Missing::Untold, &(0..=u64::MAX));
+        let cost = sum.cost(|at| Some(&numbers[*at]), Missing::Untold, &(0..=u64::MAX));
         let expected = Cost {
             units: expected,
             is_whole: true,
-            is_held: false,
+            is_capped: false,
         };
         assert_eq!(cost, expected, "{products:?}");
     }
 }
 
 #[test]
-fn a_cost_is_held_to_its_bounds() {
+fn a_cost_is_capped_to_its_bounds() {
     let sum = Sum {
         terms: vec![Term {
             sources: vec![0],
@@ -135,7 +135,7 @@ fn a_cost_is_held_to_its_bounds() {
             or: None,
         }],
     };
-    for (number, units, is_held) in [
+    for (number, units, is_capped) in [
         ("0", 5, false),
         ("5.5", 6, false),
         ("100", 100, false),
@@ -147,7 +147,7 @@ fn a_cost_is_held_to_its_bounds() {
         let expected = Cost {
             units,
             is_whole: true,
-            is_held,
+            is_capped,
         };
         assert_eq!(cost, expected, "{number:?}");
     }
@@ -183,11 +183,11 @@ fn a_term_without_a_number_counts_its_or_only_where_the_body_ended_well() {
         ),
     ] {
         let sum = Sum { terms };
-        let cost = sum.cost(|at| numbers[at].as_ref(), missing, &(0..=1000));
+        let cost = sum.cost(|at| numbers[*at].as_ref(), missing, &(0..=1000));
         let expected = Cost {
             units,
             is_whole,
-            is_held: false,
+            is_capped: false,
         };
         assert_eq!(cost, expected, "{sum:?}");
     }

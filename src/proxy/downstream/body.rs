@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::HeaderName;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 
+use super::capacity::HeldBytes;
 use super::request::{IncomingBody, RequestState};
 use crate::request::claims;
 
@@ -26,6 +27,27 @@ pub(crate) struct RequestBody {
     is_withheld: bool,
     /// Fields that its trailers may not have, besides those that no trailers may have.
     decisive: Option<Arc<[HeaderName]>>,
+    /// What has been read of it and comes before the rest.
+    held: Option<Box<Held>>,
+    /// Whether all of it has been read.
+    is_read: bool,
+}
+
+/// What has been read of a body before its request was decided.
+#[derive(Debug)]
+struct Held {
+    data: Bytes,
+    trailers: Option<HeaderMap>,
+    _room: HeldBytes,
+}
+
+/// Why a body could not be held.
+#[derive(Debug)]
+pub(crate) enum HoldError {
+    /// The listener holds as many bytes as it may.
+    Full,
+    /// It broke off.
+    Broken(RequestBodyError),
 }
 
 /// Why a client's body broke off.
@@ -57,6 +79,8 @@ impl RequestBody {
             allowance: u64::MAX,
             is_withheld,
             decisive: None,
+            held: None,
+            is_read: false,
         }
     }
 
@@ -85,6 +109,71 @@ impl RequestBody {
         self.allowance = bytes_max;
     }
 
+    /// Reads it to its end, or until more than `held_max` bytes have come, and keeps what was read for whoever
+    /// reads it next; says whether it ended. `read` sees each piece.
+    pub(crate) async fn hold(
+        &mut self,
+        held_max: u64,
+        mut room: HeldBytes,
+        mut read: impl FnMut(&[u8]),
+    ) -> Result<bool, HoldError> {
+        // It is asked for now.
+        self.is_withheld = false;
+        // Copied together, because a piece keeps all that was read with it.
+        let (mut data, mut trailers) = (BytesMut::new(), None);
+        while data.len() as u64 <= held_max && !self.is_end_stream() {
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await;
+            let Some(frame) = frame else {
+                self.is_read = true;
+                break;
+            };
+            match frame.map_err(HoldError::Broken)?.into_data() {
+                Ok(piece) if room.grow(piece.len()) => {
+                    read(&piece);
+                    data.extend_from_slice(&piece);
+                }
+                Ok(_) => return Err(HoldError::Full),
+                Err(frame) => {
+                    trailers = frame.into_trailers().ok();
+                    self.is_read = true;
+                    break;
+                }
+            }
+        }
+        self.is_read |= self.incoming.is_end_stream();
+        let is_whole = self.is_read && data.len() as u64 <= held_max;
+        if !data.is_empty() || trailers.is_some() {
+            self.held = Some(Box::new(Held {
+                data: data.freeze(),
+                trailers,
+                _room: room,
+            }));
+        }
+        Ok(is_whole)
+    }
+
+    /// Takes out of trailers what they may not have.
+    fn strip(&self, frame: &mut Frame<Bytes>) {
+        if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
+            claims::strip_decisive(trailers, decisive);
+        }
+    }
+
+    /// Takes the next of what has been read.
+    fn take_held(&mut self) -> Option<Frame<Bytes>> {
+        let held = self.held.as_mut()?;
+        let frame = if held.data.is_empty() {
+            held.trailers.take().map(Frame::trailers)
+        } else {
+            let piece = held.data.len().min(HELD_PIECE_BYTES);
+            Some(Frame::data(held.data.split_to(piece)))
+        };
+        if held.data.is_empty() && held.trailers.is_none() {
+            self.held = None;
+        }
+        frame
+    }
+
     /// Reads the rest and throws it away, so that the connection can be used again after an early
     /// answer; but only if the rest is announced, short and on its way. A body that the client
     /// withholds is not read, because that would ask for it.
@@ -110,6 +199,8 @@ impl RequestBody {
     }
 }
 
+/// What was read together goes on in pieces no larger than a connection yields.
+const HELD_PIECE_BYTES: usize = 64 * 1024;
 /// A refused request's body that is announced to be no longer than this is read to its end.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 /// How long the answer to a refused request waits for such a body.
@@ -135,6 +226,13 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        if let Some(mut frame) = self.take_held() {
+            self.strip(&mut frame);
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if self.is_read {
+            return Poll::Ready(None);
+        }
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
             let overdue = self.client.poll_overdue_body(cx);
             return overdue.map(|()| Some(Err(RequestBodyError::TimedOut)));
@@ -151,9 +249,7 @@ impl Body for RequestBody {
             Some(Err(_)) if is_overdue => Some(Err(RequestBodyError::TimedOut)),
             Some(Err(error)) => Some(Err(error)),
             Some(Ok(mut frame)) => {
-                if let (Some(trailers), Some(decisive)) = (frame.trailers_mut(), &self.decisive) {
-                    claims::strip_decisive(trailers, decisive);
-                }
+                self.strip(&mut frame);
                 let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.allowance.checked_sub(bytes) {
                     None => Some(Err(RequestBodyError::TooLarge)),
@@ -171,10 +267,24 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.held.is_none() && (self.is_read || self.incoming.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        let rest = if self.is_read {
+            SizeHint::with_exact(0)
+        } else {
+            self.incoming.size_hint()
+        };
+        let Some(held) = &self.held else {
+            return rest;
+        };
+        match rest.exact() {
+            // What has trailers is not framed by its length.
+            Some(rest) if held.trailers.is_none() => {
+                SizeHint::with_exact(rest + held.data.len() as u64)
+            }
+            _ => SizeHint::default(),
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct ListenerLoad {
     /// Its `max_connections`.
     open_max: AtomicUsize,
     held: AtomicUsize,
+    held_bytes: AtomicUsize,
     freed: Notify,
     /// Those of each client, if they are bounded.
     pub(crate) clients: Arc<ClientConnections>,
@@ -58,6 +59,16 @@ pub(crate) struct ConnectionPermit {
 #[derive(Debug)]
 pub(crate) struct HeldPermit<'l>(&'l ListenerLoad);
 
+/// Room for a request's body among those that a listener holds; freed when dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    capacity: Arc<Capacity>,
+    listener: usize,
+    bytes: usize,
+    /// Most bytes of all of them together.
+    bytes_max: usize,
+}
+
 impl Capacity {
     /// Begins empty; there is no bound on all listeners together yet.
     pub(crate) fn new(listeners: &[Arc<Listener>], metrics: &Metrics) -> Self {
@@ -66,6 +77,7 @@ impl Capacity {
             open: AtomicUsize::new(0),
             open_max: AtomicUsize::new(listener.max_connections),
             held: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
             freed: Notify::new(),
             clients: Arc::default(),
         };
@@ -80,6 +92,16 @@ impl Capacity {
     /// Returns what one listener has open and holds.
     pub(crate) fn listener(&self, index: usize) -> &ListenerLoad {
         &self.listeners[index]
+    }
+
+    /// Begins to hold a body, of which nothing has come yet, among at most `bytes_max` of this listener.
+    pub(crate) fn held_bytes(self: &Arc<Self>, listener: usize, bytes_max: usize) -> HeldBytes {
+        HeldBytes {
+            capacity: Arc::clone(self),
+            listener,
+            bytes: 0,
+            bytes_max,
+        }
     }
 
     /// Applies these listeners' `max_connections` from now on.
@@ -168,6 +190,22 @@ impl Among {
             Self::Listener(index) => index == listener,
             Self::All => true,
         }
+    }
+}
+
+impl HeldBytes {
+    /// Takes room for more bytes; says whether there is any.
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let held = &self.capacity.listeners[self.listener].held_bytes;
+        self.bytes += bytes;
+        held.fetch_add(bytes, Relaxed) + bytes <= self.bytes_max
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        let held = &self.capacity.listeners[self.listener].held_bytes;
+        held.fetch_sub(self.bytes, Relaxed);
     }
 }
 

@@ -50,17 +50,32 @@ impl LatestRefusal {
     ) -> Bytes {
         let mut items = violated.clone();
         let (Some(only), None) = (items.next(), items.next()) else {
-            return violations(status, violated);
+            return violations(status, violated, "");
         };
         if let Some((of, item, body)) = &self.0
             && (*of, &**item) == (status, only)
         {
             return body.clone();
         }
-        let body = violations(status, violated);
+        let body = violations(status, violated, "");
         self.0 = Some((status, only.into(), body.clone()));
         body
     }
+}
+
+/// Refuses what a quota can never hold.
+pub(super) fn never_fits<'q>(
+    violated: impl Iterator<Item = &'q str> + Clone,
+    style: Option<&RefusalStyle>,
+    detail: &str,
+) -> Refusal {
+    let status = style.map_or(StatusCode::TOO_MANY_REQUESTS, |style| style.status);
+    let refusal = Refusal::quota_exceeded(Retry::Never, violated.clone(), style);
+    let body = match style.and_then(|style| style.page.as_ref()) {
+        Some(_) => refusal.body,
+        None => violations(status, violated, detail),
+    };
+    Refusal { body, ..refusal }
 }
 
 /// Makes a wait longer by chance.
@@ -71,16 +86,27 @@ fn later(retry: Micros, jitter: Jitter) -> Micros {
     }
 }
 
-/// Renders the body of a refusal that names the violated policies.
-fn violations<'q>(status: StatusCode, violated: impl Iterator<Item = &'q str> + Clone) -> Bytes {
+/// Renders the body of a refusal that names the violated policies; `detail` is printable ASCII without `"`
+/// and `\`.
+fn violations<'q>(
+    status: StatusCode,
+    violated: impl Iterator<Item = &'q str> + Clone,
+    detail: &str,
+) -> Bytes {
     let list_bytes: usize = violated.clone().map(|item| item.len() + 1).sum();
     // Exactly as large as the body, so that it becomes `Bytes` without another allocation.
     let commas = list_bytes.min(1);
     let start = QUOTA_EXCEEDED.body;
-    let bytes = start.len() + 3 + BODY_LIST.len() + list_bytes - commas + BODY_END.len();
+    let list = BODY_LIST.len() + list_bytes - commas;
+    let detail = (!detail.is_empty()).then_some([DETAIL, detail, DETAIL_END]);
+    let detail_bytes: usize = detail.iter().flatten().map(|part| part.len()).sum();
+    let bytes = start.len() + 3 + detail_bytes + list + BODY_END.len();
     let mut body = Vec::with_capacity(bytes);
     body.extend_from_slice(start.as_bytes());
     body.extend_from_slice(status.as_str().as_bytes());
+    for part in detail.iter().flatten() {
+        body.extend_from_slice(part.as_bytes());
+    }
     body.extend_from_slice(BODY_LIST.as_bytes());
     for (index, item) in violated.enumerate() {
         if index > 0 {
@@ -109,7 +135,11 @@ static QUOTA_EXCEEDED: Page = Page {
     }),
 };
 
-/// What stands between the status and the violated policies.
+/// What stands around the detail, if there is one.
+const DETAIL: &str = r#","detail":""#;
+const DETAIL_END: &str = "\"";
+
+/// What stands before the violated policies.
 const BODY_LIST: &str = r#","violated-policies":["#;
 const BODY_END: &str = "]}\n";
 

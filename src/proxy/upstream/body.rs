@@ -34,17 +34,28 @@ pub struct UpstreamBody {
     is_flush_due: bool,
     /// How long the origin may send nothing; none: any time.
     timeout: Option<Duration>,
+    /// Whether its end can be told from a connection that broke.
+    is_end_told: bool,
 }
 
 impl UpstreamBody {
     /// Wraps a body.
     pub(super) fn new(received: Received, timeout: Option<Duration>) -> Self {
         Self {
+            is_end_told: match &received {
+                Received::Http1(receiving, _) => receiving.is_end_told(),
+                Received::Http2(_) => true,
+            },
             received,
             next: None,
             is_flush_due: false,
             timeout,
         }
+    }
+
+    /// Whether its end can be told from a connection that broke.
+    pub(crate) fn is_end_told(&self) -> bool {
+        self.is_end_told
     }
 
     /// Reads what has come with the head, without waiting. So a body that is already broken is an error

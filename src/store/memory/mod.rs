@@ -44,8 +44,8 @@ use super::charge::{Charge, SettledEntry};
 use super::outcome::Outcome;
 use super::series::Series;
 use crate::clock::{Clock, Micros};
-use crate::limit::plan::{self, OnStoreFailure, SeriesId};
-use crate::limit::{Adjustment, Check, Decision, PartitionId, Verdict};
+use crate::limit::plan::{self, Mode, OnStoreFailure, SeriesId};
+use crate::limit::{Adjustment, Check, Count, Decision, PartitionId, Verdict};
 use crate::metrics::Usage;
 
 /// Counters in this process's memory, shared by its workers.
@@ -141,6 +141,29 @@ impl MemoryStore {
         plan::decide(&mut locked_shards, plan, verdict);
         locked_shards.close(plan, &verdict.answers, charge);
         Ok(())
+    }
+
+    /// Refuses a plan that has no room; none if it may have. A plan that counts refused requests is not
+    /// judged before it is known what they cost.
+    pub(super) fn refuse(&self, plan: &[Check<'_>]) -> Option<Outcome> {
+        if plan.iter().any(|check| check.quota.count == Count::All) {
+            return None;
+        }
+        let mut peeks = plan.iter().zip(self.peek(plan));
+        if !peeks.any(|(check, decision)| check.mode == Mode::Enforce && !decision.admit) {
+            return None;
+        }
+        let mut outcome = self.decide(plan);
+        if let Outcome::Decided {
+            verdict, charge, ..
+        } = &mut outcome
+            && verdict.admit
+        {
+            // There has come room since then.
+            self.settle(&charge.settle(|_| Adjustment::GiveBack(u64::MAX)));
+            return None;
+        }
+        Some(outcome)
     }
 
     /// Returns what each check would be answered. If there is no room for its partition, that is what

@@ -53,6 +53,11 @@ impl BodyReader {
         matches!(self.0, Rest::Nothing)
     }
 
+    /// Whether something other than the connection's end ends it.
+    pub fn is_end_told(&self) -> bool {
+        !matches!(self.0, Rest::UntilClose)
+    }
+
     /// Returns how much is still to come.
     pub fn size_hint(&self) -> SizeHint {
         match self.0 {

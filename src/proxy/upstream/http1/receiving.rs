@@ -68,6 +68,11 @@ impl<T: Transport> Receiving<T> {
         self.reader.is_end()
     }
 
+    /// Whether something other than the connection's end ends it.
+    pub fn is_end_told(&self) -> bool {
+        self.reader.is_end_told()
+    }
+
     /// Returns how much is still to come.
     pub fn size_hint(&self) -> SizeHint {
         self.reader.size_hint()

@@ -1,0 +1,124 @@
+//! The keys of `[policies.NAME]` that take a number of units, or terms that bodies tell.
+
+use std::sync::LazyLock;
+
+use super::Keys;
+use super::kind::{Kind, decimal, number_or_text, text};
+use crate::config::file::At;
+use crate::config::read::{OneItem, Scalar};
+use crate::config::spelling;
+use crate::config::value::{
+    COST_SOURCES, CostText, RESERVE_SOURCES, Sources, TOLD_NUMBERS, UNKNOWN_SOURCES, WEIGHTS,
+    Wrong, amount, sources, told_number, weight,
+};
+use crate::cost::{Amount, Source, Sum, Term, Weight};
+
+/// `cost`
+pub(super) fn cost() -> Kind<CostText> {
+    let plain = number_or_text("1", crate::config::value::cost, spelling::cost);
+    let kind = or_terms(
+        plain,
+        &COST_TERM,
+        COST_SOURCES,
+        CostText::Body,
+        spelling::cost,
+    );
+    kind.or(CostText::Units(1))
+}
+
+/// `reserve`
+pub(super) fn reserve() -> Kind<Amount<Source>> {
+    let plain = number_or_text("1", |text| amount(text, RESERVE_SOURCES), spelling::amount);
+    let kind = or_terms(
+        plain,
+        &RESERVE_TERM,
+        RESERVE_SOURCES,
+        Amount::Told,
+        spelling::amount,
+    );
+    kind.or(Amount::Units(1))
+}
+
+/// `cost_unknown`
+pub(super) fn unknown() -> Kind<Option<Amount<Source>>> {
+    let plain = number_or_text(
+        "1000",
+        |text| amount(text, UNKNOWN_SOURCES),
+        spelling::amount,
+    );
+    let kind = or_terms(
+        plain,
+        &UNKNOWN_TERM,
+        UNKNOWN_SOURCES,
+        Amount::Told,
+        spelling::amount,
+    );
+    kind.or_none("the reserve")
+}
+
+/// What `plain` reads, or a term or a list of terms, each what tells it or a table of `keys`.
+fn or_terms<V: PartialEq + Send + Sync + 'static>(
+    plain: Kind<V>,
+    keys: &'static LazyLock<Keys<Term<Source>>>,
+    allowed: Sources,
+    make: fn(Sum<Source>) -> V,
+    spell: fn(&V) -> String,
+) -> Kind<V> {
+    let example = plain.example.clone();
+    let read = move |mut scalar: Scalar<'_, '_>| {
+        if let Some(term) = scalar.table(keys) {
+            return Some(make(Sum { terms: vec![term] }));
+        }
+        if !scalar.is_list() {
+            return plain.read(scalar);
+        }
+        let such_as = format!("[{{ from = \"{}…\", times = 3 }}]", allowed.words[0]);
+        let terms = scalar.items(&such_as, OneItem::InList, |mut item| {
+            item.table(keys).or_else(|| named(allowed).read(item))
+        })?;
+        let terms = terms.into_iter().map(|At { value, .. }| value).collect();
+        Some(make(Sum { terms }))
+    };
+    Kind::new(&example, read, spell)
+}
+
+/// A term that only says what tells it.
+fn named(allowed: Sources) -> Kind<Term<Source>> {
+    let parse = move |text: &str| {
+        let sources = sources(text, allowed)?;
+        Ok::<_, Wrong>(Term {
+            sources,
+            ..Term::default()
+        })
+    };
+    text(allowed.words[0], parse, |term| {
+        spelling::sources(&term.sources)
+    })
+}
+
+/// A term of `cost`.
+static COST_TERM: LazyLock<Keys<Term<Source>>> =
+    LazyLock::new(|| term("response-json:/usage/total_tokens", COST_SOURCES));
+
+/// A term of `reserve`.
+static RESERVE_TERM: LazyLock<Keys<Term<Source>>> =
+    LazyLock::new(|| term("request-json:/max_tokens", RESERVE_SOURCES));
+
+/// A term of `cost_unknown`.
+static UNKNOWN_TERM: LazyLock<Keys<Term<Source>>> =
+    LazyLock::new(|| term("response-bytes", UNKNOWN_SOURCES));
+
+fn term(example: &'static str, allowed: Sources) -> Keys<Term<Source>> {
+    let from = text(
+        example,
+        move |text| sources(text, allowed),
+        |them: &Vec<Source>| spelling::sources(them),
+    );
+    Keys::<Term<Source>>::of("term", "a term")
+        .key("from", from)
+        .sets(|term| &mut term.sources)
+        .key("times", decimal(WEIGHTS, weight).or(Weight::ONE))
+        .sets(|term| &mut term.times)
+        .key("or", decimal(TOLD_NUMBERS, told_number).or_none("untold"))
+        .sets(|term| &mut term.or)
+}

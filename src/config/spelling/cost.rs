@@ -1,0 +1,53 @@
+//! The file's words for costs.
+
+use std::fmt::Write as _;
+
+use crate::config::value::CostText;
+use crate::cost::{Amount, Source, Sum, Term, Weight};
+use crate::snapshot::CostSource;
+
+/// Writes `cost`: `5`, `response-header:x-cost`.
+pub fn cost(cost: &CostText) -> String {
+    match cost {
+        CostText::Units(units) => units.to_string(),
+        CostText::Told(CostSource::Request, name) => format!("request-header:{name}"),
+        CostText::Told(CostSource::Response, name) => format!("response-header:{name}"),
+        CostText::Body(sum) => self::sum(sum),
+    }
+}
+
+/// Writes a number of units, or the terms that make it: `0.25 × request-bytes + request-json:/max_tokens`.
+pub fn amount(amount: &Amount<Source>) -> String {
+    match amount {
+        Amount::Units(units) => units.to_string(),
+        Amount::Told(sum) => self::sum(sum),
+    }
+}
+
+/// Writes terms that are added.
+pub fn sum(sum: &Sum<Source>) -> String {
+    let term = |term: &Term<Source>| {
+        let mut text = sources(&term.sources);
+        if term.times != Weight::ONE {
+            text = format!("{} × {text}", term.times);
+        }
+        if let Some(or) = &term.or {
+            let _ = write!(text, " (or {or})");
+        }
+        text
+    };
+    (sum.terms.iter().map(term)).collect::<Vec<_>>().join(" + ")
+}
+
+/// Writes where a number is told: `response-json:/a | /b`.
+pub fn sources(sources: &[Source]) -> String {
+    let mut text = String::new();
+    for (index, source) in sources.iter().enumerate() {
+        let source = source.to_string();
+        let _ = match (index, source.split_once(':')) {
+            (0, _) | (_, None) => write!(text, "{source}"),
+            (_, Some((_, pointer))) => write!(text, " | {pointer}"),
+        };
+    }
+    text
+}

@@ -1,0 +1,214 @@
+//! What a request costs whose cost bodies tell: a reserve before it is admitted, then what its answer told.
+
+use std::ops::RangeInclusive;
+
+use super::source::{Numbers, Place};
+use super::sum::{Missing, Sum};
+
+/// How a policy counts requests whose cost an answer's body tells; `S` says where a number is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyCost<S> {
+    /// What an answer tells.
+    pub cost: Sum<S>,
+    /// What every cost and reserve that a body tells is held to.
+    pub bounds: RangeInclusive<u64>,
+    /// What is charged until then.
+    pub reserve: Amount<S>,
+    /// What is charged at least if the request did not tell all that makes the reserve.
+    pub reserve_default: u64,
+    /// What an answer costs at least that did not tell; none: the reserve.
+    pub unknown: Option<Amount<S>>,
+}
+
+/// A number of units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Amount<S> {
+    /// The file says it.
+    Units(u64),
+    /// Bodies do.
+    Told(Sum<S>),
+}
+
+/// What a request is charged in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Units.
+    pub units: u64,
+    /// Whether the answer told more than `cost_max`.
+    pub is_capped: bool,
+    /// Why the answer did not tell; none: it did.
+    pub unsettled: Option<Unsettled>,
+}
+
+/// Why an answer does not say what its request cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsettled {
+    /// It is whole and lacks a number.
+    Untold,
+    /// It is whole and no JSON, or breaks off within it.
+    Malformed,
+    /// It broke off, or ended with its connection, which may be too early.
+    Cut,
+    /// The client left before it ended.
+    ClientGone,
+    /// It is compressed.
+    Compressed,
+    /// Its type is neither JSON nor an event stream.
+    ContentType,
+    /// It is a part of one (206).
+    Partial,
+    /// It has no body: the answer to HEAD, 204, 205, 304.
+    NoBody,
+    /// The connection was upgraded.
+    Upgraded,
+    /// The gateway answered in the upstream's place.
+    Unanswered,
+}
+
+impl<S> Default for Amount<S> {
+    fn default() -> Self {
+        Self::Units(0)
+    }
+}
+
+impl<S> BodyCost<S> {
+    /// Returns the same whose numbers are told elsewhere.
+    pub fn map<T>(&self, mut place: impl FnMut(&S) -> T) -> BodyCost<T> {
+        BodyCost {
+            cost: self.cost.map(&mut place),
+            bounds: self.bounds.clone(),
+            reserve: self.reserve.map(&mut place),
+            reserve_default: self.reserve_default,
+            unknown: self.unknown.as_ref().map(|it| it.map(&mut place)),
+        }
+    }
+
+    /// Returns the smallest reserve that any request can have.
+    pub fn reserve_min(&self) -> u64 {
+        match self.reserve {
+            Amount::Units(units) => units,
+            Amount::Told(_) => *self.bounds.start(),
+        }
+    }
+}
+
+impl BodyCost<Place> {
+    /// Says what is charged before the answer tells.
+    pub fn reserve(&self, numbers: &Numbers) -> u64 {
+        let sum = match &self.reserve {
+            Amount::Units(units) => return *units,
+            Amount::Told(sum) => sum,
+        };
+        let needs_json = (sum.sources()).any(|place| matches!(place, Place::RequestJson(_)));
+        let is_whole = numbers.is_request_whole && (!needs_json || numbers.request.is_whole);
+        let missing = if is_whole {
+            Missing::Or
+        } else {
+            Missing::Untold
+        };
+        let cost = sum.cost(|place| numbers.at(*place), missing, &self.bounds);
+        if is_whole && cost.is_whole {
+            cost.units
+        } else {
+            cost.units.max(self.reserve_default)
+        }
+    }
+
+    /// Says what is charged at least, of a request whose body has not been read.
+    pub fn reserve_at_least(&self, numbers: &Numbers) -> u64 {
+        match &self.reserve {
+            Amount::Units(units) => *units,
+            Amount::Told(sum) if sum.terms.iter().any(|term| term.times.is_negative()) => {
+                *self.bounds.start()
+            }
+            Amount::Told(sum) => {
+                let known = sum.cost(|place| numbers.at(*place), Missing::Untold, &self.bounds);
+                known.units
+            }
+        }
+    }
+
+    /// Says what is charged in the end, if `reserved` was and the answer ended like this.
+    pub fn settle(&self, numbers: &Numbers, reserved: u64, end: Result<(), Unsettled>) -> Settled {
+        let told = |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds);
+        let unsettled = match end {
+            Ok(()) => {
+                let cost = told(Missing::Or);
+                if cost.is_whole {
+                    return Settled {
+                        units: cost.units,
+                        is_capped: cost.is_capped,
+                        unsettled: None,
+                    };
+                }
+                Unsettled::Untold
+            }
+            Err(unsettled) => unsettled,
+        };
+        let so_far = told(Missing::Untold);
+        let unknown = match &self.unknown {
+            // The gateway's own answers keep the charge.
+            _ if unsettled == Unsettled::Unanswered => 0,
+            None => 0,
+            Some(Amount::Units(units)) => *units,
+            Some(Amount::Told(sum)) => {
+                let unknown = sum.cost(|place| numbers.at(*place), Missing::Or, &self.bounds);
+                unknown.units
+            }
+        };
+        Settled {
+            units: so_far.units.max(reserved).max(unknown),
+            is_capped: so_far.is_capped,
+            unsettled: Some(unsettled),
+        }
+    }
+}
+
+impl<S> Amount<S> {
+    fn map<T>(&self, place: &mut impl FnMut(&S) -> T) -> Amount<T> {
+        match self {
+            Self::Units(units) => Amount::Units(*units),
+            Self::Told(sum) => Amount::Told(sum.map(place)),
+        }
+    }
+
+    /// Returns the sum that bodies tell; none if the file says a number.
+    pub fn told(&self) -> Option<&Sum<S>> {
+        match self {
+            Self::Units(_) => None,
+            Self::Told(sum) => Some(sum),
+        }
+    }
+}
+
+impl Unsettled {
+    /// Every reason, in the order of their indices.
+    pub const ALL: [Self; 10] = [
+        Self::Untold,
+        Self::Malformed,
+        Self::Cut,
+        Self::ClientGone,
+        Self::Compressed,
+        Self::ContentType,
+        Self::Partial,
+        Self::NoBody,
+        Self::Upgraded,
+        Self::Unanswered,
+    ];
+
+    /// Returns the reason's word in log and metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Untold => "untold",
+            Self::Malformed => "malformed",
+            Self::Cut => "cut",
+            Self::ClientGone => "client_gone",
+            Self::Compressed => "compressed",
+            Self::ContentType => "content_type",
+            Self::Partial => "partial",
+            Self::NoBody => "no_body",
+            Self::Upgraded => "upgraded",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}

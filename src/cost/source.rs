@@ -1,0 +1,71 @@
+//! Where numbers are told, and those that have been.
+
+use std::fmt;
+
+use super::body::Reading;
+use super::decimal::Decimal;
+use super::pointers::JsonPointer;
+
+/// Where a number is told, as the file says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the JSON of a request.
+    RequestJson(JsonPointer),
+    /// The length of a request's body.
+    RequestBytes,
+    /// In the JSON of an answer.
+    ResponseJson(JsonPointer),
+    /// The length of an answer's body.
+    ResponseBytes,
+}
+
+/// The same on a route, whose pointers have numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// This one of the pointers into requests.
+    RequestJson(usize),
+    /// The length of a request's body.
+    RequestBytes,
+    /// This one of the pointers into answers.
+    ResponseJson(usize),
+    /// The length of an answer's body.
+    ResponseBytes,
+}
+
+/// What the bodies of a request and of its answer have told so far.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    /// What was read of the request.
+    pub request: Reading,
+    /// The length of its body: announced, or what was read of it.
+    pub request_bytes: Option<Decimal>,
+    /// Whether that is the whole body, and not compressed.
+    pub is_request_whole: bool,
+    /// What was read of the answer.
+    pub response: Reading,
+    /// The length of its body so far.
+    pub response_bytes: Option<Decimal>,
+}
+
+impl Numbers {
+    /// Returns the number that is told at a place.
+    pub fn at(&self, place: Place) -> Option<&Decimal> {
+        match place {
+            Place::RequestJson(at) => self.request.numbers.get(at)?.as_ref(),
+            Place::ResponseJson(at) => self.response.numbers.get(at)?.as_ref(),
+            Place::RequestBytes => self.request_bytes.as_ref(),
+            Place::ResponseBytes => self.response_bytes.as_ref(),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RequestJson(pointer) => write!(f, "request-json:{pointer}"),
+            Self::RequestBytes => f.write_str("request-bytes"),
+            Self::ResponseJson(pointer) => write!(f, "response-json:{pointer}"),
+            Self::ResponseBytes => f.write_str("response-bytes"),
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Costs that bodies tell: reserved by the request, settled by its answer, never silently free.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::stores::on_each_store;
+use crate::support::client::first_answered;
+use crate::support::ratelimit::remaining;
+use crate::support::{After, Client, Config, Gate, Origin, eventually};
+
+/// What an origin does with a request.
+#[derive(Clone)]
+struct Reply {
+    bytes: Vec<u8>,
+    after: After,
+}
+
+const TOLD: &str = r#"{"id":"a","usage":{"total_tokens":25}}"#;
+
+/// The policy of most tests: it reserves 10 and has 1000000.
+const POLICY: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
+                      cost = 'response-json:/usage/total_tokens'\nreserve = 10\ncost_max = 100000";
+
+/// An origin that gives each target its reply, and `/zero` a usage of 0.
+fn origin(replies: &[(String, Reply)]) -> Origin {
+    let mut replies: HashMap<_, _> = replies.iter().cloned().collect();
+    let zero = json(r#"{"usage":{"total_tokens":0}}"#);
+    replies.insert("/zero".to_owned(), zero);
+    Origin::scripted(move |exchange| {
+        exchange.read_body()?;
+        let target = exchange.head.start.split(' ').nth(1).unwrap_or_default();
+        let reply = replies[target].clone();
+        exchange.wire.write(&reply.bytes)?;
+        Ok(reply.after)
+    })
+}
+
+fn raw(head: &str, body: &str) -> Reply {
+    Reply {
+        bytes: format!("HTTP/1.1 {head}\r\n\r\n{body}").into_bytes(),
+        after: After::Keep,
+    }
+}
+
+fn cut(mut reply: Reply) -> Reply {
+    reply.after = After::Close;
+    reply
+}
+
+fn of_type(content_type: &str, body: &str) -> Reply {
+    let length = body.len();
+    let head = format!("200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}");
+    raw(&head, body)
+}
+
+fn json(body: &str) -> Reply {
+    of_type("application/json", body)
+}
+
+fn chunked(content_type: &str, chunks: &[&str]) -> Reply {
+    let mut body = String::new();
+    for chunk in chunks.iter().chain(&[""]) {
+        write!(body, "{:x}\r\n{chunk}\r\n", chunk.len()).expect("memory takes every byte");
+    }
+    let head = format!("200 OK\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked");
+    raw(&head, &body)
+}
+
+/// Says how much of `POLICY` is left while nothing is under way.
+fn left(client: &mut Client) -> i64 {
+    let answer = client.get("/zero", "");
+    assert_eq!(answer.status, 200);
+    remaining(&answer, "p") + 10
+}
+
+/// Answers that tell what they cost.
+fn told() -> Vec<(&'static str, Reply, i64)> {
+    let stream = "text/event-stream";
+    let event = "data: {\"usage\":{\"total_tokens\":40}}\n\n";
+    let done = "data: [DONE]\n\n";
+    let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
+    vec![
+        ("a document", json(TOLD), 25),
+        (
+            "its type has parameters",
+            of_type("application/JSON; charset=utf-8", TOLD),
+            25,
+        ),
+        ("a problem", of_type("application/problem+json", TOLD), 25),
+        (
+            "in chunks",
+            chunked("application/json", &[&TOLD[..9], &TOLD[9..30], &TOLD[30..]]),
+            25,
+        ),
+        (
+            "the largest of two",
+            json(r#"{"usage":{"total_tokens":7,"total_tokens":3}}"#),
+            7,
+        ),
+        (
+            "an array",
+            json(r#"[{"usage":{"total_tokens":7}},{"usage":{"total_tokens":31}}]"#),
+            31,
+        ),
+        (
+            "lines",
+            of_type(
+                "application/x-ndjson",
+                "{\"usage\":{\"total_tokens\":1}}\n{}\n",
+            ),
+            1,
+        ),
+        ("a stream", chunked(stream, &[begun, event, done]), 40),
+        (
+            "a last event without its blank line",
+            chunked(stream, &[begun, event.trim_end()]),
+            40,
+        ),
+        (
+            "above the maximum",
+            json(r#"{"usage":{"total_tokens":1e30}}"#),
+            100_000,
+        ),
+        (
+            "rounded up",
+            json(r#"{"usage":{"total_tokens":2.0001}}"#),
+            3,
+        ),
+    ]
+}
+
+/// Whole answers that do not.
+fn untold() -> Vec<(&'static str, Reply, i64)> {
+    let stream = "text/event-stream";
+    let done = "data: [DONE]\n\n";
+    let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
+    let length = TOLD.len();
+    vec![
+        ("nothing", json(r#"{"usage":{}}"#), 10),
+        ("null", json(r#"{"usage":{"total_tokens":null}}"#), 10),
+        ("a text", json(r#"{"usage":{"total_tokens":"5"}}"#), 10),
+        (
+            "less than nothing",
+            json(r#"{"usage":{"total_tokens":-5}}"#),
+            10,
+        ),
+        (
+            "a decoy in a string",
+            json(r#"{"a":"{\"usage\":{\"total_tokens\":1}}"}"#),
+            10,
+        ),
+        (
+            "a decoy within",
+            json(r#"{"a":{"usage":{"total_tokens":1}}}"#),
+            10,
+        ),
+        ("a decoy in another type", of_type("text/plain", TOLD), 10),
+        (
+            "no type",
+            raw(&format!("200 OK\r\nContent-Length: {length}"), TOLD),
+            10,
+        ),
+        ("no JSON", json("<html>"), 10),
+        ("no content", raw("204 No Content", ""), 10),
+        (
+            "a stream without usage",
+            chunked(stream, &[begun, done]),
+            10,
+        ),
+    ]
+}
+
+/// Answers that cannot be read, or not to their end.
+fn unreadable() -> Vec<(&'static str, Reply, i64)> {
+    let with = |fields: &str, body: &str| {
+        raw(
+            &format!("200 OK\r\nContent-Type: application/json\r\n{fields}"),
+            body,
+        )
+    };
+    let length = TOLD.len();
+    vec![
+        (
+            "compressed",
+            with(
+                &format!("Content-Encoding: gzip\r\nContent-Length: {length}"),
+                TOLD,
+            ),
+            10,
+        ),
+        (
+            "not compressed",
+            with(
+                &format!("Content-Encoding: identity\r\nContent-Length: {length}"),
+                TOLD,
+            ),
+            25,
+        ),
+        (
+            "a part",
+            raw(
+                &format!(
+                    "206 Partial Content\r\nContent-Type: application/json\r\nContent-Length: {length}"
+                ),
+                TOLD,
+            ),
+            10,
+        ),
+        (
+            "cut before it tells",
+            cut(with("Content-Length: 100", "{\"usage\":")),
+            10,
+        ),
+        (
+            "cut when it has told",
+            cut(with("Transfer-Encoding: chunked", "26\r\n")),
+            10,
+        ),
+        (
+            "cut behind less than the reserve",
+            cut(raw(
+                "200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked",
+                "22\r\ndata: {\"usage\":{\"total_tokens\":4}}\n\n\r\n",
+            )),
+            10,
+        ),
+        (
+            "cut behind more",
+            cut(raw(
+                "200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked",
+                "23\r\ndata: {\"usage\":{\"total_tokens\":40}}\n\n\r\n",
+            )),
+            40,
+        ),
+        (
+            "ended by its connection",
+            cut(raw(
+                "200 OK\r\nContent-Type: application/json\r\nConnection: close",
+                r#"{"usage":{"total_tokens":4}}"#,
+            )),
+            10,
+        ),
+        (
+            "an error",
+            raw(
+                "500 No\r\nContent-Type: application/json\r\nContent-Length: 2",
+                "{}",
+            ),
+            10,
+        ),
+    ]
+}
+
+#[test]
+fn an_answer_costs_what_it_tells_and_otherwise_the_most_that_can_be_said() {
+    let table = [told(), untold(), unreadable()].concat();
+    let replies = (0..).zip(&table);
+    let replies: Vec<_> = replies
+        .map(|(at, (_, reply, _))| (format!("/{at}"), reply.clone()))
+        .collect();
+    on_each_store(|start| {
+        let origin = origin(&replies);
+        let running = start(Config::limited(origin.url(), POLICY).one_worker());
+        let mut client = Client::connect(running.public);
+        let mut before = left(&mut client);
+        for (at, (what, _, cost)) in table.iter().enumerate() {
+            let mut asking = Client::connect(running.public);
+            asking.send(format!("GET /{at} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+            let mut answer = asking.head().expect(what);
+            assert_eq!(
+                remaining(&answer, "p"),
+                before - 10,
+                "{what}: the reserve is told"
+            );
+            // Some are cut.
+            let _ = asking.finish(&mut answer);
+            let spent = eventually(what, || {
+                let spent = before - left(&mut client);
+                (spent == *cost).then_some(spent)
+            });
+            before -= spent;
+        }
+    });
+}
+
+/// A policy that reserves what the request says.
+const RESERVING: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
+     cost = 'response-json:/usage/total_tokens'\nunit = 'tokens'\ncost_max = 5000000\n\
+     reserve = [{ from = 'request-json:/max_tokens | /max_completion_tokens', or = 100 }, \
+     { from = 'request-bytes', times = 0.5 }]\nreserve_default = 5000\nreserve_body_max = '4KiB'";
+
+#[test]
+fn a_request_reserves_what_it_says_and_otherwise_the_default() {
+    let json = "Content-Type: application/json\r\n";
+    let gzip = "Content-Encoding: gzip\r\n";
+    let padding = " ".repeat(5000);
+    let late = format!("{{{padding}\"max_tokens\":9}}");
+    let first = format!("{{\"max_tokens\":7000,{padding}\"a\":1}}");
+    let digits = format!("{{\"max_tokens\":{}}}", "9".repeat(1000));
+    let nested = "[".repeat(3000);
+    let table = [
+        ("what it says", json, r#"{"max_tokens":1000}"#, 1010),
+        (
+            "the other name",
+            json,
+            r#"{"max_completion_tokens":1000}"#,
+            1015,
+        ),
+        (
+            "the larger of both",
+            json,
+            r#"{"max_tokens":1,"max_completion_tokens":2000}"#,
+            2023,
+        ),
+        (
+            "the larger of two",
+            json,
+            r#"{"max_tokens":2000,"max_tokens":1}"#,
+            2017,
+        ),
+        (
+            "whatever its type",
+            "Content-Type: text/plain\r\n",
+            r#"{"max_tokens":1000}"#,
+            1010,
+        ),
+        ("a decimal", json, r#"{"max_tokens":1e3}"#, 1009),
+        ("rounded up once", json, r#"{"max_tokens":10.25}"#, 21),
+        ("nothing", json, "{}", 101),
+        ("not within", json, r#"{"a":{"max_tokens":9000}}"#, 113),
+        ("less than nothing", json, r#"{"max_tokens":-5}"#, 109),
+        ("no number", json, r#"{"max_tokens":"9"}"#, 109),
+        ("too many digits", json, &*digits, 608),
+        ("not JSON", json, "max_tokens=1", 5000),
+        ("broken off", json, r#"{"max_tokens":6000,"#, 6010),
+        ("nested without end", json, &*nested, 5000),
+        ("empty", json, "", 5000),
+        ("compressed", gzip, r#"{"max_tokens":6000}"#, 5000),
+        ("told behind the end", json, &*late, 5000),
+        ("told before the end", json, &*first, 9513),
+    ];
+    on_each_store(|start| {
+        let origin = origin(&[]);
+        let running = start(Config::limited(origin.url(), RESERVING).one_worker());
+        let mut client = Client::connect(running.public);
+        for (what, fields, body, reserved) in table {
+            let answer = client.post("/zero", fields, body);
+            assert_eq!(answer.status, 200, "{what}");
+            assert_eq!(1_000_000 - remaining(&answer, "p"), reserved, "{what}");
+            let seen = origin.requests().pop().expect("a request");
+            assert_eq!(String::from_utf8_lossy(&seen.body), body, "{what}");
+            assert_eq!(seen.head.fields("accept-encoding"), ["identity"], "{what}");
+        }
+        let chunks = "5\r\n{\"max\r\n10\r\n_tokens\":1000,\"a\r\n4\r\n\":1}\r\n0\r\n\r\n";
+        let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\nRange: bytes=0-1\r\n";
+        let interim = client.ask(format!("{head}Expect: 100-continue\r\n\r\n"));
+        assert_eq!(interim.status, 100, "the body is needed to decide");
+        let answer = client.ask(chunks);
+        assert_eq!(1_000_000 - remaining(&answer, "p"), 1013);
+        assert!(
+            origin
+                .requests()
+                .pop()
+                .expect("a request")
+                .head
+                .fields("range")
+                .is_empty()
+        );
+    });
+}
+
+#[test]
+fn a_reserve_that_no_quota_can_hold_is_refused_with_the_reason() {
+    on_each_store(|start| {
+        let origin = origin(&[]);
+        let policy = RESERVING.replace("1000000 per hour", "10000 per hour");
+        let running = start(Config::limited(origin.url(), &policy));
+        let mut client = Client::connect(running.public);
+        let answer = client.post("/zero", "", r#"{"max_tokens":31989}"#);
+        assert_eq!(answer.status, 429);
+        assert_eq!(answer.field("retry-after"), None);
+        let detail = "p: reserves 31999 tokens, quota 10000";
+        assert_eq!(answer.problem()["detail"], detail);
+        assert!(origin.requests().is_empty());
+        let policy = answer.field("ratelimit-policy").expect("a policy");
+        assert_eq!(policy, "\"p\";q=10000;qu=\"tokens\";w=3600");
+    });
+}
+
+#[test]
+fn of_fifty_requests_at_once_a_budget_for_ten_admits_ten() {
+    on_each_store(|start| {
+        let gate = Gate::default();
+        let origin = Origin::scripted({
+            let gate = gate.clone();
+            move |exchange| {
+                exchange.read_body()?;
+                gate.wait();
+                let answer = json(r#"{"usage":{"total_tokens":1}}"#);
+                exchange.wire.write(&answer.bytes)?;
+                Ok(After::Keep)
+            }
+        });
+        let policy = RESERVING.replace("1000000 per hour", "10100 per hour");
+        let running = start(Config::limited(origin.url(), &policy));
+        let mut clients: Vec<_> = (0..50).map(|_| Client::connect(running.public)).collect();
+        let body = r#"{"max_tokens":1000}"#;
+        for client in &mut clients {
+            let length = body.len();
+            client.send(format!(
+                "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+        }
+        for _ in 0..40 {
+            let first = first_answered(&mut clients);
+            assert_eq!(clients.swap_remove(first).answer().status, 429);
+        }
+        gate.open();
+        for mut client in clients {
+            assert_eq!(client.answer().status, 200);
+        }
+    });
+}
+
+#[test]
+fn bodies_are_held_within_bounds() {
+    let origin = origin(&[]);
+    let config = Config::limited(origin.url(), RESERVING).listener("max_held_bytes = '8KiB'");
+    let running = crate::support::start(&config.one_worker());
+    let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3000\r\n\r\n";
+    let begun = "a".repeat(2990);
+    let mut waiting: Vec<_> = (0..2).map(|_| Client::connect(running.public)).collect();
+    for client in &mut waiting {
+        client.send(format!("{head}{begun}"));
+    }
+    // One that does not fit beside them.
+    let mut third = Client::connect(running.public);
+    let full = eventually("the others are held", || {
+        let answer = third.post("/zero", "", &"a".repeat(3000));
+        (answer.status == 503).then_some(answer)
+    });
+    assert!(
+        full.problem()["detail"]
+            .as_str()
+            .is_some_and(|it| it.contains("being read"))
+    );
+    // One that leaves spends nothing and gives its room back.
+    drop(waiting.pop());
+    let admitted = eventually("there is room again", || {
+        let answer = Client::connect(running.public).post("/zero", "", &"a".repeat(3000));
+        (answer.status == 200).then_some(answer)
+    });
+    assert_eq!(1_000_000 - remaining(&admitted, "p"), 5000);
+    waiting[0].send("a".repeat(10));
+    assert_eq!(waiting[0].answer().status, 200);
+}
