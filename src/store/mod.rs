@@ -77,7 +77,7 @@ impl Session {
                 memory.decide_into(plan, outcome);
                 None
             }
-            Self::Redis(session) => match session.recall(plan) {
+            Self::Redis(session) => match session.recall(plan, true) {
                 Recalled::Refused(verdict) => {
                     *outcome = Outcome::refused(verdict);
                     None
@@ -92,7 +92,7 @@ impl Session {
     pub fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<Outcome> {
         match self {
             Self::Memory(memory) => memory.refuse(plan),
-            Self::Redis(session) => match session.recall(plan) {
+            Self::Redis(session) => match session.recall(plan, false) {
                 Recalled::Refused(verdict) => Some(Outcome::refused(verdict)),
                 Recalled::Due | Recalled::Nothing => None,
             },

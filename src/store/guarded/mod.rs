@@ -60,10 +60,10 @@ impl GuardedSession {
         }
     }
 
-    /// Says what is remembered of a plan.
-    pub(super) fn recall(&self, plan: &[Check<'_>]) -> Recalled {
+    /// Says what is remembered of a plan; `can_ask` says whether the caller asks if that is due.
+    pub(super) fn recall(&self, plan: &[Check<'_>], can_ask: bool) -> Recalled {
         let store = self.remote.store();
-        let recalled = store.refusals.recall(plan, || store.clock.now());
+        let recalled = (store.refusals).recall(plan, can_ask, || store.clock.now());
         if let Recalled::Refused(_) = recalled {
             self.remote.counters().remembered();
         }

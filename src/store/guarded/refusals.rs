@@ -104,8 +104,13 @@ impl Refusals {
         }
     }
 
-    /// Says whether a plan must still be refused. If nobody has asked for a while, the caller is to ask.
-    pub(super) fn recall(&self, plan: &[Check<'_>], now: impl FnOnce() -> Timestamp) -> Recalled {
+    /// Says whether a plan must still be refused. If nobody has asked for a while, a caller that can is to ask.
+    pub(super) fn recall(
+        &self,
+        plan: &[Check<'_>],
+        can_ask: bool,
+        now: impl FnOnce() -> Timestamp,
+    ) -> Recalled {
         if self.len.load(Relaxed) == 0 || plan.iter().any(counts_refused) {
             return Recalled::Nothing;
         }
@@ -115,17 +120,14 @@ impl Refusals {
         for (place, check) in checks.filter(|(_, check)| !tries_candidate(plan, check)) {
             self.with(check, |entry| {
                 if now < entry.over {
-                    let found = if entry.is_repeated(now) {
-                        &mut refused
-                    } else {
-                        &mut due
-                    };
+                    let is_repeated = entry.is_repeated(now);
+                    let found = if is_repeated { &mut refused } else { &mut due };
                     found.push((place, entry.aged(check, now)));
                 }
             });
         }
         match (refused.is_empty(), due.is_empty()) {
-            (true, true) => return Recalled::Nothing,
+            (true, is_none) if is_none || !can_ask => return Recalled::Nothing,
             (true, false) if self.claim(plan, &due, now) => return Recalled::Due,
             _ => {}
         }
@@ -296,8 +298,7 @@ impl Refusals {
         self.len.fetch_sub(dropped, Relaxed);
     }
 
-    /// Hashes which quota it is, and whose. Nobody outside knows the key of the hash, so nobody can
-    /// choose partitions whose hashes collide.
+    /// Nobody outside knows the key of the hash, so nobody can choose partitions whose hashes collide.
     fn hash(&self, series_id: SeriesId, partition_id: PartitionId) -> u64 {
         self.hasher.hash_one((series_id, partition_id))
     }
@@ -389,8 +390,7 @@ fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {
 const SHARDS: usize = 64;
 /// Shards that one sweep passes over; all are swept within 0.8 s.
 const SHARDS_PER_SWEEP: usize = 8;
-/// Most refusals that are remembered; with the tables they take 32 MB at most. One that does not fit is
-/// not remembered.
+/// Most refusals that are remembered, in 32 MB with their tables; further ones are not.
 const ENTRIES_MAX: usize = 1 << 16;
 /// A refusal is remembered for this part (0.8 %) less than it says, in case the server's clock runs
 /// faster than this node's, which is corrected by at most 0.5 %.

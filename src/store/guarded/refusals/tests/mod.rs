@@ -76,14 +76,14 @@ const AT_ONCE: Interval = Interval {
 
 /// What a plan is answered from memory; nothing if the caller is to ask.
 fn find(refusals: &Refusals, plan: &[Check<'_>], after: Micros) -> Option<Verdict> {
-    match refusals.recall(plan, || START + after) {
+    match refusals.recall(plan, true, || START + after) {
         Recalled::Refused(verdict) => Some(verdict),
         Recalled::Due | Recalled::Nothing => None,
     }
 }
 
 fn is_due(refusals: &Refusals, plan: &[Check<'_>], after: Micros) -> bool {
-    matches!(refusals.recall(plan, || START + after), Recalled::Due)
+    matches!(refusals.recall(plan, true, || START + after), Recalled::Due)
 }
 
 const LATER: Retry = Retry::After(Micros(5_000_000));
@@ -184,7 +184,7 @@ fn refusal_ends_before_its_retry() {
     remember(&refusals, &plan, &[after(500_000)], CAP);
     assert!(find(&refusals, &plan, Micros(496_000)).is_some());
     assert!(matches!(
-        refusals.recall(&plan, || START + Micros(500_000)),
+        refusals.recall(&plan, true, || START + Micros(500_000)),
         Recalled::Nothing
     ));
 }
@@ -381,4 +381,15 @@ fn flood_of_refused_clients_is_remembered_within_the_bound() {
     assert_eq!(refusals.len(), ENTRIES_MAX as u64);
     sweep(Micros(2 * CAP.0));
     assert_eq!(refusals.len(), 0);
+}
+
+#[test]
+fn whoever_cannot_ask_leaves_that_to_the_next() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 1)];
+    remember(&refusals, &plan, &[LATER], CAP);
+    let unable = |after| refusals.recall(&plan, false, || START + after);
+    assert!(matches!(unable(Micros(0)), Recalled::Refused(_)));
+    assert!(matches!(unable(CAP), Recalled::Nothing));
+    assert!(is_due(&refusals, &plan, CAP));
 }

@@ -107,7 +107,7 @@ proptest! {
                 })
                 .collect();
             let sent = guarded.clock.now();
-            let recalled = guarded.refusals.recall(&plan, || sent);
+            let recalled = guarded.refusals.recall(&plan, true, || sent);
             if let Recalled::Refused(_) = recalled {
                 let peeks = guarded.store.peek(&plan);
                 let refuses = |(check, peek): (&Check<'_>, &Decision)| {
