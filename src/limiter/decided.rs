@@ -135,17 +135,17 @@ impl Decided {
         self.told.iter().filter(refuses).map(name)
     }
 
-    /// Says which quota can never hold what the request costs, if one that refused cannot: printable ASCII
+    /// Says which quota can never hold what the request reserves, if one that refused cannot: printable ASCII
     /// without `"` and `\`.
     pub fn too_large(&self, snapshot: &Snapshot) -> Option<String> {
         self.told.iter().find_map(|told| {
             let decision = &self.policies[told.of];
-            let policy = &snapshot.policies[decision.policy];
+            let reserved = decision.reservation?.units;
             let capacity = decision.quotas(snapshot)[told.quota].quota.capacity();
-            let verb = decision.reservation.map_or("costs", |_| "reserves");
-            let (cost, unit) = (decision.cost, &policy.unit);
-            let is_cause = decision.outcome == PolicyOutcome::Refused && cost > capacity;
-            is_cause.then(|| format!("{}: {verb} {cost} {unit}, quota {capacity}", policy.name))
+            let policy = &snapshot.policies[decision.policy];
+            let (name, unit) = (&policy.name, &policy.unit);
+            let is_cause = decision.outcome == PolicyOutcome::Refused && reserved > capacity;
+            is_cause.then(|| format!("{name}: reserves {reserved} {unit}, quota {capacity}"))
         })
     }
 

@@ -147,7 +147,7 @@ impl Refusal {
         LatestRefusal::default().quota_exceeded(retry, violated, style)
     }
 
-    /// A quota can never hold what the request costs; `detail` says so.
+    /// A quota can never hold what the request reserves; `detail` says so.
     pub fn never_fits<'q>(
         violated: impl Iterator<Item = &'q str> + Clone,
         style: Option<&RefusalStyle>,
