@@ -206,7 +206,7 @@ fn policy(out: &mut String, policy: &Policy) {
     }
     let costs = policy.told_cost.as_ref().map(guarantee::told_cost);
     let answers = guarantee::counted_answers(&policy.counted_answers);
-    for text in costs.into_iter().chain(answers) {
+    for text in costs.into_iter().flatten().chain(answers) {
         let _ = writeln!(out, "    {text}");
     }
     let quotas: Vec<_> = policy

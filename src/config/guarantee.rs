@@ -18,10 +18,10 @@ pub fn guarantee(quota: &Quota) -> String {
     text
 }
 
-/// Says what a cost that somebody tells means for the quotas.
-pub fn told_cost(cost: &ToldCost) -> String {
+/// Says what a cost that somebody tells means for the quotas, in lines.
+pub fn told_cost(cost: &ToldCost) -> Vec<String> {
     match cost {
-        ToldCost::Header(header) => header_cost(header),
+        ToldCost::Header(header) => vec![header_cost(header)],
         ToldCost::Body(body) => body_cost(body),
     }
 }
@@ -49,30 +49,32 @@ fn header_cost(cost: &HeaderCost) -> String {
     }
 }
 
-fn body_cost(cost: &BodyCost<Source>) -> String {
+fn body_cost(cost: &BodyCost<Source>) -> Vec<String> {
     let (least, most) = (cost.bounds.start(), *cost.bounds.end());
     let told = spelling::sum(&cost.cost);
-    let reserve = match &cost.reserve {
-        Amount::Units(units) => format!("{units} reserved"),
-        Amount::Told(sum) => format!(
-            "{} reserved, at least {} if the request does not tell",
-            spelling::sum(sum),
+    let reserve = spelling::amount(&cost.reserve);
+    let otherwise = match &cost.reserve {
+        Amount::Units(_) => String::new(),
+        Amount::Told(_) => format!(
+            ", at least {} if the request does not tell",
             cost.reserve_default
         ),
     };
     let overshoot = match most - cost.reserve_min().min(most) {
-        0 => "so nothing overshoots".to_owned(),
-        above => format!("so each request under way can overshoot the quota by {above}"),
+        0 => "nothing overshoots the quota".to_owned(),
+        above => format!("each request under way can overshoot the quota by {above}"),
     };
     let unknown = cost.unknown.as_ref().map(|it| {
         let least = spelling::amount(it);
-        format!(", and at least {least}")
+        format!(", at least {least}")
     });
     let unknown = unknown.unwrap_or_default();
-    format!(
-        "costs {least} to {most}: {told}; {reserve}, {overshoot}; an answer that does not tell costs the \
-         reserve{unknown}"
-    )
+    vec![
+        format!("costs {least} to {most}: {told}"),
+        format!("reserves {reserve}{otherwise}"),
+        format!("an answer that does not tell costs what was reserved{unknown}"),
+        overshoot,
+    ]
 }
 
 /// Says which answers count; none if all do.

@@ -1,5 +1,7 @@
 //! Costs that bodies tell: reserved by the request, settled by its answer, never silently free.
 
+mod conversations;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -28,8 +30,7 @@ fn origin(replies: &[(String, Reply)]) -> Origin {
     replies.insert("/zero".to_owned(), zero);
     Origin::scripted(move |exchange| {
         exchange.read_body()?;
-        let target = exchange.head.start.split(' ').nth(1).unwrap_or_default();
-        let reply = replies[target].clone();
+        let reply = replies[exchange.target()].clone();
         exchange.wire.write(&reply.bytes)?;
         Ok(reply.after)
     })

@@ -8,7 +8,7 @@ use crate::support::{After, Client, Config, Origin, Refusing, Unreachable, event
 fn telling() -> Origin {
     Origin::scripted(|exchange| {
         exchange.read_body()?;
-        let target = exchange.head.start.split(' ').nth(1).unwrap_or_default();
+        let target = exchange.target();
         let target = target.replace("%20", " ");
         let mut parts = target.trim_start_matches('/').splitn(2, '/');
         let status = parts.next().unwrap_or("200").to_owned();

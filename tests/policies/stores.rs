@@ -35,8 +35,8 @@ impl Store {
     }
 }
 
-/// Returns `[store]` with keys that nothing else has.
-fn redis() -> String {
+/// Returns `[store]` of a Redis, with keys that nothing else has.
+pub fn redis() -> String {
     static SERVER: OnceLock<Server> = OnceLock::new();
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let server = SERVER.get_or_init(|| {

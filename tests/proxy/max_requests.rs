@@ -18,7 +18,7 @@ impl Full {
         let waiting = gate.clone();
         let origin = Origin::scripted(move |exchange| {
             exchange.read_body()?;
-            match exchange.head.start.split(' ').nth(1).unwrap_or_default() {
+            match exchange.target() {
                 "/begun" => {
                     exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")?;
                     waiting.wait();

@@ -67,7 +67,7 @@ impl Origins {
             let seen = Arc::clone(&seen);
             Origin::scripted(move |exchange| {
                 exchange.read_body()?;
-                let target = exchange.head.start.split(' ').nth(1).unwrap_or_default();
+                let target = exchange.target();
                 let is_first = seen
                     .lock()
                     .expect("nothing panics")

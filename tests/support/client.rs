@@ -154,6 +154,12 @@ impl Client {
         read
     }
 
+    /// Reads on until that text has come.
+    #[track_caller]
+    pub fn until(&mut self, text: &str) {
+        self.wire.read_until(text.as_bytes()).expect(text);
+    }
+
     /// Waits for the gateway to close and returns what it sent before that.
     pub fn rest(&mut self) -> Vec<u8> {
         let rest = self.wire.read_to_end();

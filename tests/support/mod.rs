@@ -7,6 +7,7 @@ pub mod client;
 pub mod fleet;
 pub mod garden;
 pub mod gateway;
+pub mod http2;
 pub mod issuer;
 pub mod origin;
 pub mod process;

@@ -207,6 +207,11 @@ impl Recorded {
 }
 
 impl Exchange<'_> {
+    /// Returns the request line's target.
+    pub fn target(&self) -> &str {
+        self.head.start.split(' ').nth(1).unwrap_or_default()
+    }
+
     /// Reads the body to its end and records it.
     pub fn read_body(&mut self) -> Result<()> {
         let mut body = Body::default();

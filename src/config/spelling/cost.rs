@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::config::value::CostText;
-use crate::cost::{Amount, Source, Sum, Term, Weight};
+use crate::cost::{Amount, Source, Sum};
 use crate::snapshot::CostSource;
 
 /// Writes `cost`: `5`, `response-header:x-cost`.
@@ -24,19 +24,26 @@ pub fn amount(amount: &Amount<Source>) -> String {
     }
 }
 
-/// Writes terms that are added.
+/// Writes terms that are added: `3 × response-json:/read - 0.5 × response-json:/cached (or 0)`.
 pub fn sum(sum: &Sum<Source>) -> String {
-    let term = |term: &Term<Source>| {
-        let mut text = sources(&term.sources);
-        if term.times != Weight::ONE {
-            text = format!("{} × {text}", term.times);
+    let mut text = String::new();
+    for (index, term) in sum.terms.iter().enumerate() {
+        let times = term.times.to_string();
+        let (sign, times) = match (index, times.strip_prefix('-')) {
+            (0, _) => ("", &*times),
+            (_, Some(times)) => (" - ", times),
+            (_, None) => (" + ", &*times),
+        };
+        text.push_str(sign);
+        if times != "1" {
+            let _ = write!(text, "{times} × ");
         }
+        text.push_str(&sources(&term.sources));
         if let Some(or) = &term.or {
             let _ = write!(text, " (or {or})");
         }
-        text
-    };
-    (sum.terms.iter().map(term)).collect::<Vec<_>>().join(" + ")
+    }
+    text
 }
 
 /// Writes where a number is told: `response-json:/a | /b`.

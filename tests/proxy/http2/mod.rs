@@ -2,7 +2,6 @@
 //!
 //! `tests/edge` asks with clients that share no code with the gateway.
 
-mod client;
 mod connections;
 mod frames;
 mod streams;

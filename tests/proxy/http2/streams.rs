@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::client::{Http2, Stream, request};
 use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, GET, HEADERS, PING, RST_STREAM, get};
+use crate::support::http2::{Http2, Stream, request};
 use crate::support::{After, secs};
 use crate::support::{Config, Gate, Origin, Stepped, Unreachable, start};
 

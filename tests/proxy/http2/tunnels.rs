@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use h2::Reason;
 use http::Method;
 
-use super::client::{Http2, Stream};
+use crate::support::http2::{Http2, Stream};
 use crate::support::wire::Wire;
 use crate::support::{After, Config, Flow, Origin, PATIENCE, Stepped, secs, start};
 

@@ -246,7 +246,7 @@ impl Fault {
 
 /// Answers with the target that was asked for.
 fn echo(exchange: &mut Exchange) -> Result<After> {
-    let target = exchange.head.start.split(' ').nth(1).unwrap_or_default();
+    let target = exchange.target();
     let length = target.len();
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{target}");
     exchange.write(answer)?;

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, Response};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use crate::support::{PATIENCE, eventually};
+use super::{PATIENCE, eventually};
 
 /// A connection, which a thread of its own reads and writes.
 pub struct Http2 {

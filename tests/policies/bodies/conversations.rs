@@ -1,0 +1,313 @@
+//! Many conversations at once: what is counted in the end is what was told, and the most that can be said elsewhere.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::thread;
+
+use http::Method;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+
+use crate::stores::redis;
+use crate::support::client::first_answered;
+use crate::support::http2::{self, Http2};
+use crate::support::ratelimit::remaining;
+use crate::support::{After, Client, Config, Exchange, Fleet, Gate, Origin, eventually, start};
+
+/// Larger than all of a test spends, in one window that is longer than any test.
+const QUOTA: i64 = 2_000_000_000;
+
+const POLICY: &str = "algorithm = 'fixed-window'\npartition = []\ncost_max = 5000\n\
+     cost = 'response-json:/usage/total_tokens'\nreserve = 'request-json:/max_tokens'\n\
+     reserve_default = 300\nrefund_on = ['5xx']";
+
+/// What becomes of one request.
+#[derive(Clone, Copy, Debug)]
+struct Conversation {
+    over_http2: bool,
+    reserve: i64,
+    /// What the answer tells, if it does.
+    told: i64,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Turn {
+    Document,
+    Stream,
+    /// A stream that does not tell.
+    Silent,
+    Compressed,
+    NoContent,
+    Failed,
+    /// The origin breaks off after it has told.
+    Cut,
+    /// The client leaves after it was told.
+    Left,
+    /// The client leaves before its answer begins.
+    LeftUnanswered,
+    /// The client leaves before its request is whole.
+    LeftAsking,
+}
+
+impl Conversation {
+    /// Returns what it must cost.
+    fn cost(self) -> i64 {
+        match self.turn {
+            Turn::Document | Turn::Stream => self.told,
+            Turn::Silent | Turn::Compressed | Turn::NoContent | Turn::LeftUnanswered => {
+                self.reserve
+            }
+            Turn::Failed | Turn::LeftAsking => 0,
+            Turn::Cut | Turn::Left => self.told.max(self.reserve),
+        }
+    }
+
+    /// Returns the request's body, which tells the origin what to do.
+    fn asks(self) -> String {
+        let turn = format!("{:?}", self.turn);
+        json!({ "turn": turn, "told": self.told, "max_tokens": self.reserve }).to_string()
+    }
+
+    fn take_place(self, gateway: SocketAddr, origin: &Origin) {
+        if self.over_http2 {
+            self.take_place_over_http2(gateway, origin);
+        } else {
+            self.take_place_over_http1(gateway, origin);
+        }
+    }
+
+    fn take_place_over_http1(self, gateway: SocketAddr, origin: &Origin) {
+        let mut client = Client::connect(gateway);
+        let body = self.asks();
+        let length = body.len();
+        let head = format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n");
+        match self.turn {
+            Turn::LeftAsking => client.send(format!("{head}{}", &body[..5])),
+            Turn::LeftUnanswered => {
+                client.send(format!("{head}{body}"));
+                self.wait_until_asked(origin);
+            }
+            Turn::Left => {
+                client.send(format!("{head}{body}"));
+                client.head().expect("the answer has begun");
+                client.until("\n\n");
+            }
+            Turn::Cut => {
+                client.send(format!("{head}{body}"));
+                assert!(client.try_answer().is_err());
+            }
+            _ => {
+                client.ask(format!("{head}{body}"));
+            }
+        }
+    }
+
+    fn take_place_over_http2(self, gateway: SocketAddr, origin: &Origin) {
+        let mut client = Http2::connect(gateway, 65_535);
+        let mut stream = client.begin(http2::request(Method::POST, "/"), false);
+        let body = self.asks();
+        if self.turn == Turn::LeftAsking {
+            stream.send(&body.as_bytes()[..5]);
+            return stream.cancel();
+        }
+        stream.send(body.as_bytes());
+        stream.finish();
+        match self.turn {
+            Turn::LeftUnanswered => {
+                self.wait_until_asked(origin);
+                stream.cancel();
+            }
+            Turn::Left => {
+                stream.head().expect("the answer has begun");
+                stream.take(1).expect("an event");
+                stream.cancel();
+            }
+            Turn::Cut => {
+                stream.head().expect("the answer has begun");
+                stream.rest().expect_err("it broke off");
+            }
+            _ => {
+                stream.head().expect("an answer");
+                stream.rest().expect("a whole answer");
+            }
+        }
+    }
+
+    /// Waits until the origin has the whole request, which `told` tells from the others that are not answered.
+    fn wait_until_asked(self, origin: &Origin) {
+        let body = self.asks();
+        eventually("the origin is asked", || {
+            let requests = origin.requests();
+            let is_asked = requests.iter().any(|it| it.body == body.as_bytes());
+            is_asked.then_some(())
+        });
+    }
+}
+
+/// An origin that does what the request says.
+fn origin() -> Origin {
+    Origin::scripted(|exchange| {
+        exchange.read_body()?;
+        let asked: Value = serde_json::from_slice(&exchange.body())?;
+        let told = json!({ "usage": { "total_tokens": asked["told"] } }).to_string();
+        let turn = asked["turn"].as_str().unwrap_or_default().to_owned();
+        let event = format!("data: {told}\n\n");
+        match &*turn {
+            "Document" => answer(exchange, "200 OK", "application/json", &told)?,
+            "Stream" => {
+                let events = format!("data: {{\"usage\":null}}\n\n{event}data: [DONE]\n\n");
+                answer(exchange, "200 OK", "text/event-stream", &events)?;
+            }
+            "Silent" => answer(exchange, "200 OK", "text/event-stream", "data: {}\n\n")?,
+            "Compressed" => {
+                let field = "application/json\r\nContent-Encoding: br";
+                answer(exchange, "200 OK", field, &told)?;
+            }
+            "NoContent" => exchange.write("HTTP/1.1 204 No Content\r\n\r\n")?,
+            "Failed" => answer(exchange, "500 No", "application/json", &told)?,
+            "LeftUnanswered" => {
+                exchange.until_closed();
+                return Ok(After::Close);
+            }
+            "Left" | "Cut" => {
+                let length = event.len();
+                exchange.write(format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                     Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n"
+                ))?;
+                if turn == "Left" {
+                    exchange.until_closed();
+                }
+                return Ok(After::Close);
+            }
+            _ => unreachable!("{turn}"),
+        }
+        Ok(After::Keep)
+    })
+}
+
+/// Writes an answer in chunks of a few bytes.
+fn answer(
+    exchange: &mut Exchange,
+    status: &str,
+    content_type: &str,
+    body: &str,
+) -> std::io::Result<()> {
+    let mut bytes = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    for chunk in body.as_bytes().chunks(7).map(String::from_utf8_lossy) {
+        write!(bytes, "{:x}\r\n{chunk}\r\n", chunk.len()).expect("memory takes every byte");
+    }
+    exchange.write(bytes + "0\r\n\r\n")
+}
+
+/// Returns as many conversations, always the same.
+fn conversations(count: usize) -> Vec<Conversation> {
+    let turn = prop::sample::select(vec![
+        Turn::Document,
+        Turn::Stream,
+        Turn::Silent,
+        Turn::Compressed,
+        Turn::NoContent,
+        Turn::Failed,
+        Turn::Cut,
+        Turn::Left,
+        Turn::LeftUnanswered,
+        Turn::LeftAsking,
+    ]);
+    let one = (any::<bool>(), 0..2000_i64, turn);
+    let mut runner = TestRunner::deterministic();
+    let conversations = (0..).take(count).map(|told| {
+        let (over_http2, reserve, turn) = one.new_tree(&mut runner).expect("a value").current();
+        Conversation {
+            over_http2,
+            reserve,
+            told,
+            turn,
+        }
+    });
+    conversations.collect()
+}
+
+/// Returns what is left of the quota, by a request that reserves and costs nothing.
+fn left(gateway: SocketAddr) -> i64 {
+    let zero = r#"{"turn":"Document","told":0,"max_tokens":0}"#;
+    remaining(&Client::connect(gateway).post("/", "", zero), "p")
+}
+
+fn config(origin: &Origin, quota: i64) -> Config {
+    let policy = format!("quota = '{quota} per 366 days'\n{POLICY}");
+    Config::limited(origin.url(), &policy)
+}
+
+/// Holds all conversations through those gateways, eight at a time, and compares what they cost.
+fn converse(gateways: &[SocketAddr], origin: &Origin) {
+    let conversations = conversations(1000);
+    thread::scope(|scope| {
+        for part in 0..8 {
+            let part = conversations.iter().enumerate().skip(part).step_by(8);
+            scope.spawn(move || {
+                for (at, conversation) in part {
+                    conversation.take_place(gateways[at % gateways.len()], origin);
+                }
+            });
+        }
+    });
+    let cost: i64 = conversations.iter().map(|it| it.cost()).sum();
+    eventually(&format!("all cost {cost}"), || {
+        (QUOTA - left(gateways[0]) == cost).then_some(())
+    });
+}
+
+#[test]
+fn a_thousand_conversations_cost_what_they_told_to_the_unit() {
+    let origin = origin();
+    let running = start(&config(&origin, QUOTA));
+    converse(&[running.public], &origin);
+}
+
+#[test]
+fn a_thousand_conversations_with_a_fleet_cost_what_they_told_to_the_unit() {
+    let origin = origin();
+    let fleet = Fleet::of(3, &config(&origin, QUOTA).with(&redis()));
+    converse(&fleet.addresses(), &origin);
+}
+
+#[test]
+fn of_fifty_requests_at_once_to_a_fleet_a_budget_for_ten_admits_ten() {
+    let gate = Gate::default();
+    let origin = Origin::scripted({
+        let gate = gate.clone();
+        move |exchange| {
+            exchange.read_body()?;
+            gate.wait();
+            let told = r#"{"usage":{"total_tokens":1}}"#;
+            answer(exchange, "200 OK", "application/json", told)?;
+            Ok(After::Keep)
+        }
+    });
+    let fleet = Fleet::of(3, &config(&origin, 10_999).with(&redis()));
+    let clients = fleet.addresses().into_iter().cycle().take(50);
+    let mut clients: Vec<_> = clients.map(Client::connect).collect();
+    let body = r#"{"max_tokens":1000}"#;
+    let length = body.len();
+    for client in &mut clients {
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+    }
+    for _ in 0..40 {
+        let first = first_answered(&mut clients);
+        assert_eq!(clients.swap_remove(first).answer().status, 429);
+    }
+    gate.open();
+    for mut client in clients {
+        assert_eq!(client.answer().status, 200);
+    }
+    let all_but = |spent: i64| (left(fleet.addresses()[0]) == 10_999 - spent).then_some(());
+    eventually("ten have cost one each", || all_but(10));
+}

@@ -1,0 +1,290 @@
+//! Recipes for limits in tokens and in money, in front of an origin that answers in the shapes of the providers.
+
+use serde_json::json;
+
+use super::providers::{TOTAL, model, provider};
+use super::{on_each_store_text, with_issuer};
+use crate::support::ratelimit::remaining;
+use crate::support::{Answer, Client, Origin, Running};
+
+/// One of the recipes, and how its clients speak.
+struct Recipe<'a> {
+    name: &'a str,
+    endpoint: &'a str,
+    /// The variable with the provider's key, and the field that the upstream finds it in.
+    secret: (&'a str, &'a str),
+    /// The field that says who a client is.
+    client: &'a str,
+    policy: &'a str,
+}
+
+/// A request, what it reserves and what it costs.
+type Call<'a> = (&'a str, &'a str, i64, i64);
+
+impl Recipe<'_> {
+    fn text(&self, origin: &Origin) -> String {
+        let text = super::recipe(self.name, origin).replace(self.endpoint, &origin.url());
+        text.replace(&format!("${{{}}}", self.secret.0), "the-real-key")
+    }
+
+    /// Sends the calls one after the other on one connection, and looks at what is left of the quota.
+    fn serves(&self, running: &Running, origin: &Origin, quota: i64, calls: &[Call]) {
+        let mut client = Client::connect(running.public);
+        let mut left = quota;
+        for (target, body, reserved, cost) in calls {
+            let answer = client.post(target, self.client, body);
+            let status = if body.contains("fail") { 400 } else { 200 };
+            assert_eq!(answer.status, status, "{target} {body}");
+            let told = remaining(&answer, self.policy);
+            assert_eq!(left - told, *reserved, "{target} {body}");
+            let (status, content_type, whole) = model(target, body.as_bytes());
+            assert_eq!(answer.text(), whole);
+            assert_eq!(answer.field("content-type"), Some(content_type), "{status}");
+            left -= cost;
+            let seen = origin.requests().pop().expect("it was forwarded");
+            let (_, field) = self.secret;
+            let key = seen.head.fields(field).join(" ");
+            assert_eq!(key.trim_start_matches("Bearer "), "the-real-key");
+            let host = origin.url().replace("http://", "");
+            assert_eq!(seen.head.fields("host"), [&*host]);
+        }
+    }
+
+    /// What is not to be served is refused: another method or path, and whoever has no key.
+    fn refuses_strangers(&self, running: &Running, target: &str) {
+        let mut client = Client::connect(running.public);
+        assert_eq!(client.get(target, self.client).status, 404);
+        assert_eq!(client.post("/v1/files", self.client, "{}").status, 404);
+        let (field, _) = self.client.split_once(": ").expect("a field");
+        let stranger = format!("{field}: Bearer another\r\n");
+        for (fields, status) in [("", 401), (&*stranger, 403)] {
+            let answer = Client::connect(running.public).post(target, fields, "{}");
+            assert_eq!(answer.status, status, "{fields}");
+        }
+    }
+}
+
+/// Returns the refusal of a request that reserves all that its team has once something of it is spent.
+fn refusal(running: &Running, recipe: &Recipe, target: &str, body: &str) -> Answer {
+    let team = recipe.client.replace("team-a-7f3a9c", "team-b-51d0e2");
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.post(target, &team, body).status, 200);
+    let answer = client.post(target, &team, body);
+    assert_eq!(answer.status, 429);
+    assert_eq!(answer.field("content-type"), Some("application/json"));
+    answer
+}
+
+/// A quarter of the body's bytes, rounded up.
+fn quarter(body: &str) -> i64 {
+    i64::try_from(body.len().div_ceil(4)).expect("a short body")
+}
+
+#[test]
+fn openai_chat_completions() {
+    let recipe = Recipe {
+        name: "openai-chat",
+        endpoint: "https://api.openai.com",
+        secret: ("OPENAI_API_KEY", "authorization"),
+        client: "Authorization: Bearer team-a-7f3a9c\r\n",
+        policy: "tokens",
+    };
+    let target = "/v1/chat/completions";
+    let origin = provider();
+    let whole = r#"{"model":"gpt","messages":[],"max_tokens":1000}"#;
+    let with_usage =
+        r#"{"max_completion_tokens":2000,"stream":true,"stream_options":{"include_usage":true}}"#;
+    let without_usage = r#"{"max_completion_tokens":2000,"stream":true}"#;
+    let failing = r#"{"max_tokens":1000,"fail":1}"#;
+    on_each_store_text(&recipe.text(&origin), |running| {
+        let silent = 2000 + quarter(without_usage);
+        let calls = [
+            (target, whole, 1000 + quarter(whole), TOTAL),
+            (target, "{}", 4097, TOTAL),
+            (target, with_usage, 2000 + quarter(with_usage), TOTAL),
+            (target, without_usage, silent, silent),
+            (target, failing, 0, 0),
+            (target, "no JSON", 250_000, TOTAL),
+        ];
+        recipe.serves(running, &origin, 1_000_000, &calls);
+        recipe.refuses_strangers(running, target);
+        let answer = refusal(running, &recipe, target, r#"{"max_tokens":1000000}"#);
+        assert_eq!(answer.json()["error"]["code"], "rate_limit_exceeded");
+    });
+}
+
+#[test]
+fn openai_responses_api() {
+    let recipe = Recipe {
+        name: "openai-responses",
+        endpoint: "https://api.openai.com",
+        secret: ("OPENAI_API_KEY", "authorization"),
+        client: "Authorization: Bearer team-a-7f3a9c\r\n",
+        policy: "tokens",
+    };
+    let target = "/v1/responses";
+    let origin = provider();
+    let stream = r#"{"max_output_tokens":2000,"stream":true}"#;
+    on_each_store_text(&recipe.text(&origin), |running| {
+        let calls = [
+            (target, r#"{"max_output_tokens":9}"#, 15, TOTAL),
+            (target, stream, 2000 + quarter(stream), TOTAL),
+            (target, "{}", 4097, TOTAL),
+        ];
+        recipe.serves(running, &origin, 1_000_000, &calls);
+        recipe.refuses_strangers(running, target);
+        let answer = refusal(running, &recipe, target, r#"{"max_output_tokens":1e7}"#);
+        assert_eq!(answer.json()["error"]["code"], "rate_limit_exceeded");
+    });
+}
+
+#[test]
+fn anthropic_messages() {
+    let recipe = Recipe {
+        name: "anthropic",
+        endpoint: "https://api.anthropic.com",
+        secret: ("ANTHROPIC_API_KEY", "x-api-key"),
+        client: "X-Api-Key: team-a-7f3a9c\r\n",
+        policy: "tokens",
+    };
+    let target = "/v1/messages";
+    let origin = provider();
+    let stream = r#"{"max_tokens":2000,"stream":true}"#;
+    on_each_store_text(&recipe.text(&origin), |running| {
+        let calls = [
+            (target, r#"{"max_tokens":1000}"#, 1005, TOTAL),
+            (target, stream, 2000 + quarter(stream), TOTAL),
+            // The provider requires it, so what has none cannot be told.
+            (target, "{}", 250_000, TOTAL),
+        ];
+        recipe.serves(running, &origin, 1_000_000, &calls);
+        recipe.refuses_strangers(running, target);
+        let answer = refusal(running, &recipe, target, r#"{"max_tokens":1000000}"#);
+        assert_eq!(answer.json()["error"]["type"], "rate_limit_error");
+    });
+}
+
+#[test]
+fn gemini_generate_content() {
+    let recipe = Recipe {
+        name: "gemini",
+        endpoint: "https://generativelanguage.googleapis.com",
+        secret: ("GEMINI_API_KEY", "x-goog-api-key"),
+        client: "X-Goog-Api-Key: team-a-7f3a9c\r\n",
+        policy: "tokens",
+    };
+    let call = |method: &str| format!("/v1beta/models/gemini-2.5-pro:{method}");
+    let [whole, array, events] = [
+        "generateContent",
+        "streamGenerateContent",
+        "streamGenerateContent?alt=sse",
+    ]
+    .map(call);
+    let origin = provider();
+    let camel = r#"{"generationConfig":{"maxOutputTokens":1000}}"#;
+    // Google's servers take both spellings.
+    let snake = r#"{"generation_config":{"max_output_tokens":2000}}"#;
+    on_each_store_text(&recipe.text(&origin), |running| {
+        let calls = [
+            (&*whole, camel, 1000 + quarter(camel), TOTAL),
+            (&*array, snake, 2000 + quarter(snake), TOTAL),
+            (&*events, "{}", 8193, TOTAL),
+        ];
+        recipe.serves(running, &origin, 1_000_000, &calls);
+        recipe.refuses_strangers(running, &whole);
+        let too_much = r#"{"generationConfig":{"maxOutputTokens":1000000}}"#;
+        let answer = refusal(running, &recipe, &whole, too_much);
+        assert_eq!(answer.json()["error"]["status"], "RESOURCE_EXHAUSTED");
+    });
+}
+
+#[test]
+fn prices_per_model() {
+    let recipe = Recipe {
+        name: "model-prices",
+        endpoint: "https://example.openai.azure.com",
+        secret: ("AZURE_OPENAI_API_KEY", "api-key"),
+        client: "Api-Key: team-a-7f3a9c\r\n",
+        policy: "gpt-5",
+    };
+    let mini = Recipe {
+        policy: "gpt-5-mini",
+        ..recipe
+    };
+    let call = |model: &str| format!("/openai/deployments/{model}/chat/completions");
+    let (large, small) = (call("gpt-5"), call("gpt-5-mini"));
+    let origin = provider();
+    on_each_store_text(&recipe.text(&origin), |running| {
+        // 120 × 1.25 − 80 × 1.125 + 300 × 10, and 14 bytes × 0.3125 + 500 × 10.
+        let calls = [
+            (&*large, r#"{"max_tokens":500}"#, 5006, 3060),
+            (&*large, "{}", 40_961, 3060),
+        ];
+        recipe.serves(running, &origin, 50_000_000, &calls);
+        // A fifth of that, and a budget of its own.
+        let calls = [
+            (&*small, r#"{"max_tokens":500}"#, 1002, 612),
+            (&*small, "{}", 8193, 612),
+        ];
+        mini.serves(running, &origin, 20_000_000, &calls);
+        recipe.refuses_strangers(running, &large);
+    });
+}
+
+/// Returns a recipe whose clients have tokens instead of keys.
+fn with_tokens<'a>(name: &'a str, policy: &'a str) -> Recipe<'a> {
+    Recipe {
+        name,
+        endpoint: "https://api.openai.com",
+        secret: ("OPENAI_API_KEY", "authorization"),
+        client: "",
+        policy,
+    }
+}
+
+#[test]
+fn requests_and_tokens_and_a_budget() {
+    let origin = provider();
+    let text = with_tokens("token-plans", "tokens").text(&origin);
+    with_issuer(&text, |running, token| {
+        let mut client = Client::connect(running.public);
+        let mut left = |user: &str, plan: &str, body: &str| {
+            let token = token(json!({ "sub": user, "plan": plan, "aud": "llm" }));
+            let fields = format!("Authorization: Bearer {token}\r\n");
+            let answer = client.post("/v1/chat/completions", &fields, body);
+            let policies = ["requests", "tokens:1m", "tokens:30d"];
+            (
+                answer.status,
+                policies.map(|policy| remaining(&answer, policy)),
+            )
+        };
+        let body = r#"{"max_tokens":994}"#;
+        assert_eq!(left("u", "free", body), (200, [19, 39_001, 999_001]));
+        assert_eq!(left("u", "free", body), (200, [18, 38_581, 998_581]));
+        // What one of them refuses costs the others nothing.
+        let too_much = r#"{"max_tokens":39500}"#;
+        assert_eq!(left("u", "free", too_much), (429, [18, 39_160, 999_160]));
+        assert_eq!(left("u", "free", body), (200, [17, 38_161, 998_161]));
+        assert_eq!(left("v", "pro", body), (200, [199, 399_001, 49_999_001]));
+    });
+}
+
+#[test]
+fn users_within_the_budget_of_their_tenant() {
+    let origin = provider();
+    let text = with_tokens("token-tenants", "tenant").text(&origin);
+    with_issuer(&text, |running, token| {
+        let mut client = Client::connect(running.public);
+        let mut left = |tenant: &str, user: &str| {
+            let token = token(json!({ "tenant": tenant, "sub": user, "aud": "llm" }));
+            let fields = format!("Authorization: Bearer {token}\r\n");
+            let answer = client.post("/v1/chat/completions", &fields, "{}");
+            assert_eq!(answer.status, 200);
+            ["tenant", "user"].map(|policy| remaining(&answer, policy))
+        };
+        assert_eq!(left("t", "u"), [19_900_000, 900_000]);
+        assert_eq!(left("t", "v"), [19_900_000 - TOTAL, 900_000]);
+        assert_eq!(left("t", "u"), [19_900_000 - 2 * TOTAL, 900_000 - TOTAL]);
+        assert_eq!(left("s", "u"), [19_900_000, 900_000]);
+    });
+}
