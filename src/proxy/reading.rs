@@ -85,7 +85,8 @@ impl Journey<'_> {
         let capacity = &self.client.worker.shared.capacity;
         let place = capacity.held_bytes(self.client.listener, self.listener.max_held_bytes);
         let holding = body.hold(held_max, place, read);
-        let held = tokio::time::timeout(self.listener.body_timeout, holding).await;
+        let deadline = self.client.worker.sweep.deadline();
+        let held = deadline.within(self.listener.body_timeout, holding).await;
         let is_whole = match held {
             Ok(Ok(is_whole)) => is_whole,
             Ok(Err(HoldError::Full)) => return Err(Refusal::bodies_full().into()),

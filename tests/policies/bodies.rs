@@ -1,14 +1,17 @@
 //! Costs that bodies tell: reserved by the request, settled by its answer, never silently free.
 
+mod attacks;
 mod conversations;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use serde_json::json as value;
+
 use super::stores::on_each_store;
 use crate::support::client::first_answered;
 use crate::support::ratelimit::remaining;
-use crate::support::{After, Client, Config, Gate, Origin, eventually};
+use crate::support::{After, Client, Config, Gate, Origin, Process, eventually, get};
 
 /// What an origin does with a request.
 #[derive(Clone)]
@@ -123,9 +126,24 @@ fn told() -> Vec<(&'static str, Reply, i64)> {
             100_000,
         ),
         (
+            "a vast exponent",
+            json(r#"{"usage":{"total_tokens":1e99999999999999999999}}"#),
+            100_000,
+        ),
+        (
+            "an exponent",
+            json(r#"{"usage":{"total_tokens":2.5E+1}}"#),
+            25,
+        ),
+        (
             "rounded up",
             json(r#"{"usage":{"total_tokens":2.0001}}"#),
             3,
+        ),
+        (
+            "its key is escaped",
+            json(r#"{"usage":{"total_tokens":25}}"#),
+            25,
         ),
     ]
 }
@@ -143,6 +161,14 @@ fn untold() -> Vec<(&'static str, Reply, i64)> {
         (
             "less than nothing",
             json(r#"{"usage":{"total_tokens":-5}}"#),
+            10,
+        ),
+        (
+            "ten thousand digits",
+            json(&format!(
+                r#"{{"usage":{{"total_tokens":{}}}}}"#,
+                "9".repeat(10_000)
+            )),
             10,
         ),
         (
@@ -252,16 +278,15 @@ fn unreadable() -> Vec<(&'static str, Reply, i64)> {
     ]
 }
 
-#[test]
-fn an_answer_costs_what_it_tells_and_otherwise_the_most_that_can_be_said() {
-    let table = [told(), untold(), unreadable()].concat();
-    let replies = (0..).zip(&table);
+/// Asks for each reply in turn, and looks at what it cost under a policy that reserves 10.
+fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
+    let replies = (0..).zip(table);
     let replies: Vec<_> = replies
         .map(|(at, (_, reply, _))| (format!("/{at}"), reply.clone()))
         .collect();
     on_each_store(|start| {
         let origin = origin(&replies);
-        let running = start(Config::limited(origin.url(), POLICY).one_worker());
+        let running = start(Config::limited(origin.url(), policy).one_worker());
         let mut client = Client::connect(running.public);
         let mut before = left(&mut client);
         for (at, (what, _, cost)) in table.iter().enumerate() {
@@ -275,13 +300,15 @@ fn an_answer_costs_what_it_tells_and_otherwise_the_most_that_can_be_said() {
             );
             // Some are cut.
             let _ = asking.finish(&mut answer);
-            let spent = eventually(what, || {
-                let spent = before - left(&mut client);
-                (spent == *cost).then_some(spent)
-            });
-            before -= spent;
+            eventually(what, || (before - left(&mut client) == *cost).then_some(()));
+            before -= cost;
         }
     });
+}
+
+#[test]
+fn an_answer_costs_what_it_tells_and_otherwise_the_most_that_can_be_said() {
+    costs(POLICY, &[told(), untold(), unreadable()].concat());
 }
 
 /// A policy that reserves what the request says.
@@ -421,6 +448,69 @@ fn of_fifty_requests_at_once_a_budget_for_ten_admits_ten() {
             assert_eq!(client.answer().status, 200);
         }
     });
+}
+
+#[test]
+fn a_request_that_is_refused_whatever_it_says_is_refused_unread() {
+    on_each_store(|start| {
+        let origin = origin(&[]);
+        let policy = RESERVING.replace("1000000 per hour", "1000 per hour");
+        let policy = policy.replace("reserve_default = 5000", "reserve_default = 900");
+        let policy = format!("{policy}\nmode = 'enforce'\ncost_min = 200");
+        let running = start(Config::limited(origin.url(), &policy).one_worker());
+        let mut client = Client::connect(running.public);
+        let body = r#"{"max_tokens":10}"#;
+        for _ in 0..5 {
+            assert_eq!(client.post("/zero", "", body).status, 200);
+        }
+        assert_eq!(client.post("/zero", "", body).status, 429);
+        // Not even the smallest reserve fits, so nobody asks for the body.
+        let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n";
+        let answer = client.ask(format!("{head}Expect: 100-continue\r\n\r\n"));
+        assert_eq!(answer.status, 429);
+        assert_eq!(origin.requests().len(), 5);
+    });
+}
+
+#[test]
+fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
+    let replies = [
+        ("/told".to_owned(), json(TOLD)),
+        ("/untold".to_owned(), json("{}")),
+        (
+            "/much".to_owned(),
+            json(r#"{"usage":{"total_tokens":1e9}}"#),
+        ),
+    ];
+    let origin = origin(&replies);
+    let process = Process::start(&Config::limited(origin.url(), POLICY).one_worker());
+    let mut client = Client::connect(process.public);
+    for (target, _) in &replies {
+        client.get(target, "");
+    }
+    let records = process.wait_for_records(3);
+    let of = |key| records.iter().map(move |it| it[key].clone());
+    let of = |key| of(key).collect::<Vec<_>>();
+    assert_eq!(of("reserved"), [10, 10, 10]);
+    assert_eq!(of("cost"), [25, 10, 100_000]);
+    assert_eq!(
+        of("unsettled"),
+        [value!(null), value!("untold"), value!(null)]
+    );
+    assert_eq!(
+        of("cost_capped"),
+        [value!(null), value!(null), value!(true)]
+    );
+    let metrics = get(process.admin, "/metrics", "").text();
+    for line in [
+        r#"tollgate_reserved_units_total{policy="p"} 30"#,
+        r#"tollgate_charged_units_total{policy="p"} 100035"#,
+        r#"tollgate_capped_costs_total{policy="p"} 1"#,
+        r#"tollgate_unsettled_total{policy="p",reason="untold"} 1"#,
+        r#"tollgate_unsettled_total{policy="p",reason="cut"} 0"#,
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
+    }
 }
 
 #[test]

@@ -122,6 +122,26 @@ fn local_policy_takes_the_fleet_to_be_as_large_as_the_file_says_at_least() {
 }
 
 #[test]
+fn reserve_above_the_share_of_a_gateway_waits_for_redis() {
+    let redis = Server::start();
+    let policy = "quota = '40 per minute'\nalgorithm = 'fixed-window'\nreserve = 15\n\
+                  cost = 'response-json:/units'";
+    let running = start(&over(
+        redis.address(),
+        policy,
+        &format!("{TOUCHY}\nnodes_min = 4"),
+    ));
+    connected(&running);
+    assert_eq!(ask(&running).status, 200);
+    redis.kill();
+    let answer = ask(&running);
+    assert_eq!(
+        (answer.status, answer.field("retry-after")),
+        (429, Some("2"))
+    );
+}
+
+#[test]
 fn open_policy_admits_and_says_nothing_while_redis_is_away() {
     let redis = Server::start();
     let policy = format!("{TEN}\non_store_failure = 'open'");

@@ -239,9 +239,9 @@ fn left(gateway: SocketAddr) -> i64 {
     remaining(&Client::connect(gateway).post("/", "", zero), "p")
 }
 
-fn config(origin: &Origin, quota: i64) -> Config {
+fn config(endpoint: &str, quota: i64) -> Config {
     let policy = format!("quota = '{quota} per 366 days'\n{POLICY}");
-    Config::limited(origin.url(), &policy)
+    Config::limited(endpoint, &policy)
 }
 
 /// Holds all conversations through those gateways, eight at a time, and compares what they cost.
@@ -266,14 +266,24 @@ fn converse(gateways: &[SocketAddr], origin: &Origin) {
 #[test]
 fn a_thousand_conversations_cost_what_they_told_to_the_unit() {
     let origin = origin();
-    let running = start(&config(&origin, QUOTA));
+    let running = start(&config(&origin.url(), QUOTA));
+    converse(&[running.public], &origin);
+}
+
+#[test]
+fn a_thousand_conversations_over_http2_to_the_upstream_cost_what_they_told_to_the_unit() {
+    let origin = origin();
+    // It speaks HTTP/2 on its listener, and passes everything on.
+    let upstream = start(&Config::to(origin.url()).route("/*", ""));
+    let endpoint = format!("h2c://{}", upstream.public);
+    let running = start(&config(&endpoint, QUOTA));
     converse(&[running.public], &origin);
 }
 
 #[test]
 fn a_thousand_conversations_with_a_fleet_cost_what_they_told_to_the_unit() {
     let origin = origin();
-    let fleet = Fleet::of(3, &config(&origin, QUOTA).with(&redis()));
+    let fleet = Fleet::of(3, &config(&origin.url(), QUOTA).with(&redis()));
     converse(&fleet.addresses(), &origin);
 }
 
@@ -290,7 +300,7 @@ fn of_fifty_requests_at_once_to_a_fleet_a_budget_for_ten_admits_ten() {
             Ok(After::Keep)
         }
     });
-    let fleet = Fleet::of(3, &config(&origin, 10_999).with(&redis()));
+    let fleet = Fleet::of(3, &config(&origin.url(), 10_999).with(&redis()));
     let clients = fleet.addresses().into_iter().cycle().take(50);
     let mut clients: Vec<_> = clients.map(Client::connect).collect();
     let body = r#"{"max_tokens":1000}"#;
