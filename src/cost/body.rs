@@ -39,10 +39,10 @@ pub enum BodyFormat {
 pub struct Reading {
     /// The largest number at each pointer, in their order.
     pub numbers: Box<[Option<Decimal>]>,
-    /// Whether the body had a document, and each that it began was also completed. Otherwise it was cut or is no
-    /// JSON, and might have told more: a broken document is not read any further, but what it told
-    /// counts, and so does the next one's. In an event stream only objects can break: what begins
-    /// otherwise (`[DONE]`) need not be JSON.
+    /// Whether the body had a document, and ended with one that was complete. Otherwise it was cut or is no JSON,
+    /// and might have told more: a broken document is not read any further, but what it told counts, and so
+    /// does the next one's. Of JSON each document must be complete. An event of a stream is, whatever it holds,
+    /// once it has ended; the last one need not if it begins no object (`[DONE]`).
     pub is_whole: bool,
 }
 
@@ -89,7 +89,10 @@ impl BodyReader {
     pub fn finish(mut self) -> Reading {
         self.is_broken |= match self.framing {
             Framing::Json => !self.documents.end(&self.pointers),
-            Framing::EventStream(_) => end_event(&mut self.documents, &self.pointers),
+            Framing::EventStream(_) => {
+                let has_object = self.documents.has_object();
+                !self.documents.end(&self.pointers) && has_object
+            }
         };
         Reading {
             is_whole: self.documents.has_whole() && !self.is_broken,
@@ -118,16 +121,17 @@ impl BodyReader {
                 Part::Data(bytes) => {
                     documents.read(pointers, bytes);
                 }
-                Part::End => *is_broken |= end_event(documents, pointers),
+                Part::End => documents.end_event(pointers),
+                Part::Event(object @ [b'{', ..]) if !pointers.may_tell(object) => {
+                    documents.pass_object();
+                }
+                Part::Event(data) => {
+                    documents.read(pointers, data);
+                    documents.end_event(pointers);
+                }
             }),
         }
     }
-}
-
-/// Ends an event; returns whether it broke an object off.
-fn end_event(documents: &mut Documents, pointers: &Pointers) -> bool {
-    let has_object = documents.has_object();
-    !documents.end(pointers) && has_object
 }
 
 /// What may stand before a text in UTF-8.

@@ -31,6 +31,12 @@ impl Decimal {
         if text.len() > NUMBER_BYTES_MAX {
             return None;
         }
+        if let [b'1'..=b'9', rest @ ..] = text
+            && text.len() <= 2 * SHORT
+            && rest.iter().all(u8::is_ascii_digit)
+        {
+            return Some((false, Self::short(small(text.len()), text)));
+        }
         let unsigned = text.strip_prefix(b"-");
         let (whole, rest) = digits(unsigned.unwrap_or(text));
         let (fraction, rest) = match rest.strip_prefix(b".") {
@@ -92,19 +98,20 @@ impl Decimal {
         } else if point >= POINT_HELD {
             (point, digits) = (POINT_HELD, b"1");
         }
-        let point = i16::try_from(point).expect("within the bounds");
-        let pairs = digits.chunks(2).map(|pair| {
-            let low = pair.get(1).map_or(0, |digit| digit - b'0');
-            ((pair[0] - b'0') << 4) | low
-        });
-        if pairs.len() > SHORT {
-            return Self(Digits::Long(Box::new((point, pairs.collect()))));
+        if digits.len() <= 2 * SHORT {
+            return Self::short(point, digits);
         }
+        let bytes = digits.chunks(2).map(pair).collect();
+        Self(Digits::Long(Box::new((small_point(point), bytes))))
+    }
+
+    /// Makes a number of few digits.
+    fn short(point: i32, digits: &[u8]) -> Self {
         let mut bytes = [0; SHORT];
-        bytes
-            .iter_mut()
-            .zip(pairs)
-            .for_each(|(to, pair)| *to = pair);
+        for (byte, digits) in bytes.iter_mut().zip(digits.chunks(2)) {
+            *byte = pair(digits);
+        }
+        let point = small_point(point);
         Self(Digits::Short { point, bytes })
     }
 
@@ -167,6 +174,16 @@ impl fmt::Debug for Decimal {
         bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         write!(f, "e{point}")
     }
+}
+
+/// Two digits in a byte; the second is 0 if there is none.
+fn pair(digits: &[u8]) -> u8 {
+    let low = digits.get(1).map_or(0, |digit| digit - b'0');
+    ((digits[0] - b'0') << 4) | low
+}
+
+fn small_point(point: i32) -> i16 {
+    i16::try_from(point).expect("within the bounds")
 }
 
 /// A count of digits.

@@ -87,6 +87,7 @@ impl Documents {
                 Next::InScalar => self.scalar(pointers, bytes),
                 Next::InString { is_escaped, is } => self.string(bytes, is_escaped, is),
                 Next::InSkipped => self.skipped(bytes),
+                Next::KeyOrEnd | Next::Key => self.member(pointers, bytes),
                 Next::Broken => break,
                 _ => self.token(pointers, bytes),
             };
@@ -107,6 +108,17 @@ impl Documents {
         self.scalar.clear();
         self.has_object = false;
         is_sound
+    }
+
+    /// Ends an event, which is whole whatever it held if it has begun an object.
+    pub(super) fn end_event(&mut self, pointers: &Pointers) {
+        self.has_whole |= self.has_object;
+        self.end(pointers);
+    }
+
+    /// Notes an object in which no pointer leads anywhere.
+    pub(super) fn pass_object(&mut self) {
+        self.has_whole = true;
     }
 
     /// Whether an object has begun since the last [`end`](Self::end).
@@ -156,32 +168,16 @@ impl Documents {
 
     /// Begins a value.
     fn value<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
-        let Some(node) = self.node else {
-            self.skip(0);
-            return bytes;
-        };
-        let has_children = !pointers.children(node).is_empty();
-        match bytes[0] {
-            b'{' => {
-                self.has_object = true;
-                if has_children {
-                    self.levels.push(Level::Object(node));
-                    self.next = Next::KeyOrEnd;
-                } else {
-                    self.skip(1);
-                }
+        self.has_object |= bytes[0] == b'{';
+        match (bytes[0], self.node) {
+            (b'{', Some(node)) if !pointers.children(node).is_empty() => {
+                self.levels.push(Level::Object(node));
+                self.next = Next::KeyOrEnd;
             }
-            b'[' => self.element(pointers, node, 0),
-            b'"' => {
-                self.next = Next::InString {
-                    is_escaped: false,
-                    is: StringIs::Value,
-                }
-            }
-            b'-' | b'0'..=b'9' | b'f' | b'n' | b't' => {
-                self.next = Next::InScalar;
-                return bytes;
-            }
+            (b'[', Some(node)) => self.element(pointers, node, 0),
+            (b'{' | b'[', _) => self.skip(),
+            (b'"', _) => return self.string(&bytes[1..], false, StringIs::Value),
+            (b'-' | b'0'..=b'9' | b'f' | b'n' | b't', _) => return self.scalar(pointers, bytes),
             _ => self.next = Next::Broken,
         }
         &bytes[1..]
@@ -192,7 +188,7 @@ impl Documents {
         if self.levels.is_empty() {
             self.node = Some(pointers.element_top(position));
         } else if pointers.is_past(array, position) {
-            self.skip(1);
+            self.skip();
             return;
         } else {
             self.node = pointers.element(array, position);
@@ -202,6 +198,20 @@ impl Documents {
             0 => Next::ElementOrEnd,
             _ => Next::Value,
         };
+    }
+
+    /// Reads a key to behind its colon, if both stand in the piece as they are mostly written; otherwise a token.
+    fn member<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
+        if let [b'"', rest @ ..] = bytes
+            && let Some(end) = skip::quote_or_backslash(rest)
+            && let [b'"', b':', value @ ..] = &rest[end..]
+            && let Some(Level::Object(node)) = self.levels.last()
+        {
+            self.node = pointers.child(*node, &rest[..end]);
+            self.next = Next::Value;
+            return value;
+        }
+        self.token(pointers, bytes)
     }
 
     fn key<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
@@ -240,20 +250,19 @@ impl Documents {
         rest
     }
 
-    fn skip(&mut self, depth: u64) {
-        self.skipped_depth = depth;
+    /// Skips the rest of a container.
+    fn skip(&mut self) {
+        self.skipped_depth = 1;
         self.next = Next::InSkipped;
     }
 
     fn skipped<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        match skip::value(bytes, &mut self.skipped_depth) {
+        match skip::container(bytes, &mut self.skipped_depth) {
             Skipped::More => &[],
-            Skipped::ToString(at) => {
-                self.next = Next::InString {
-                    is_escaped: false,
-                    is: StringIs::PartOfSkipped,
-                };
-                &bytes[at..]
+            Skipped::InString { is_escaped } => {
+                let is = StringIs::PartOfSkipped;
+                self.next = Next::InString { is_escaped, is };
+                &[]
             }
             Skipped::ToEnd(at) => {
                 self.end_value();
@@ -277,6 +286,8 @@ impl Documents {
         if end.is_some() {
             let scalar = std::mem::take(&mut self.scalar);
             self.end_scalar(pointers, &scalar);
+        } else {
+            self.next = Next::InScalar;
         }
         rest
     }

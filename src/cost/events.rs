@@ -19,6 +19,8 @@ pub(super) enum Part<'b> {
     Data(&'b [u8]),
     /// The event's end.
     End,
+    /// All data of an event, and its end.
+    Event(&'b [u8]),
 }
 
 /// Where a line stands.
@@ -54,6 +56,13 @@ impl Events {
                 continue;
             }
             match self.line {
+                Line::Name(0)
+                    if !self.has_data
+                        && let Some((data, rest)) = whole_event(bytes) =>
+                {
+                    each(Part::Event(data));
+                    bytes = rest;
+                }
                 Line::Name(at) => {
                     self.line = match NAME.get(at) {
                         Some(expected) if *expected == byte => Line::Name(at + 1),
@@ -98,6 +107,17 @@ impl Events {
             each(Part::Data(b"\n"));
         }
     }
+}
+
+/// Takes an event that stands in a piece as most do: one line of data, and a blank line.
+fn whole_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = bytes.strip_prefix(b"data:")?;
+    let line = line.strip_prefix(b" ").unwrap_or(line);
+    let (data, end) = line.split_at(memchr2(b'\n', b'\r', line)?);
+    let rest = [&b"\n\n"[..], b"\r\n\r\n"]
+        .into_iter()
+        .find_map(|it| end.strip_prefix(it));
+    Some((data, rest?))
 }
 
 const NAME: &[u8] = b"data";

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use memchr::memmem::Finder;
 use thiserror::Error;
 
 /// Most pointers of a route; a node has a bit for each.
@@ -48,6 +49,10 @@ pub struct TooManyPointers;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pointers {
     nodes: Vec<Node>,
+    /// A key of each pointer, without which a text does not tell its number; none if a pointer has none.
+    needed: Option<Vec<Word>>,
+    /// What else a key may be written with.
+    escape: Word,
     /// The tops of those elements of a top-level array to which a pointer leads by their position.
     elements: Vec<(u32, NodeId)>,
     count: usize,
@@ -72,6 +77,10 @@ pub(super) struct Key {
     /// The position in an array that it also names.
     position: Option<u32>,
 }
+
+/// A text that is looked for.
+#[derive(Debug)]
+struct Word(Finder<'static>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Node {
@@ -113,6 +122,8 @@ impl Pointers {
         let longest = pointers.iter().map(|it| it.0.len()).max();
         let mut this = Self {
             nodes: vec![Node::default()],
+            needed: needed(pointers),
+            escape: Word::new("\\u"),
             elements: Vec::new(),
             count: pointers.len(),
             // A top-level array is one more.
@@ -168,6 +179,22 @@ impl Pointers {
         children.all(|child| child.key.position.is_none_or(|it| it < position))
     }
 
+    /// Whether a document may have a number at a pointer, by the words in its text.
+    pub(super) fn may_tell(&self, document: &[u8]) -> bool {
+        let has = |word: &Word| word.0.find(document).is_some();
+        let Some(needed) = &self.needed else {
+            return true;
+        };
+        needed.iter().any(has) || has(&self.escape)
+    }
+
+    /// Where a key leads, unescaped.
+    pub(super) fn child(&self, node: NodeId, key: &[u8]) -> Option<NodeId> {
+        let mut children = self.children(node).iter();
+        let child = children.find(|child| child.key.text.as_bytes() == key)?;
+        Some(child.node)
+    }
+
     pub(super) fn children(&self, node: NodeId) -> &[Child] {
         &self.node(node).children
     }
@@ -206,6 +233,20 @@ impl Pointers {
     }
 }
 
+impl Word {
+    fn new(text: &str) -> Self {
+        Self(Finder::new(text).into_owned())
+    }
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.needle() == other.0.needle()
+    }
+}
+
+impl Eq for Word {}
+
 impl Key {
     fn parse(escaped: &str) -> Result<Self, BadPointer> {
         let mut parts = escaped.split('~');
@@ -229,6 +270,18 @@ impl Key {
             text: text.into(),
         })
     }
+}
+
+/// Chooses a key of each pointer that is written in one way only, but for `\u` escapes.
+fn needed(pointers: &[JsonPointer]) -> Option<Vec<Word>> {
+    let is_plain = |key: &&Key| {
+        let is_escaped = |byte: u8| byte < b' ' || matches!(byte, b'"' | b'\\' | b'/');
+        key.position.is_none() && !key.text.is_empty() && !key.text.bytes().any(is_escaped)
+    };
+    let keys: Option<BTreeSet<_>> = (pointers.iter())
+        .map(|pointer| Some(&*pointer.0.iter().rfind(is_plain)?.text))
+        .collect();
+    Some(keys?.into_iter().map(Word::new).collect())
 }
 
 /// The numbers of the bits that are set.

@@ -2,41 +2,54 @@
 
 use memchr::memchr2;
 
-/// How far a value has been skipped.
+/// How far a container has been skipped.
 pub(super) enum Skipped {
     /// The piece has ended within it.
     More,
-    /// To behind the opening quotation mark of a string.
-    ToString(usize),
+    /// The piece has ended within a string of it, behind a backslash or not.
+    InString { is_escaped: bool },
     /// To its end.
     ToEnd(usize),
 }
 
-/// Skips the rest of a value in which `depth` containers are open. A container ends behind its last
-/// bracket, anything else before a comma or a bracket. Only strings and brackets are looked at.
-pub(super) fn value(bytes: &[u8], depth: &mut u64) -> Skipped {
+/// Skips the rest of a container, of which `depth` are open. Only strings and brackets are looked at.
+pub(super) fn container(bytes: &[u8], depth: &mut u64) -> Skipped {
     let mut at = 0;
-    while at < bytes.len() {
-        let block = bytes[at..].first_chunk();
-        if let Some(change) = block.and_then(|block| depth_change(block, *depth)) {
-            *depth = depth.saturating_add_signed(change);
-            at += BLOCK;
-            continue;
-        }
-        let end = bytes.len().min(at + BLOCK);
-        while at < end {
-            match (bytes[at], *depth) {
-                (b'"', _) => return Skipped::ToString(at + 1),
-                (b'[' | b'{', _) => *depth += 1,
-                (b']' | b'}' | b',', 0) => return Skipped::ToEnd(at),
-                (b']' | b'}', 1) => return Skipped::ToEnd(at + 1),
-                (b']' | b'}', _) => *depth -= 1,
-                _ => {}
+    // From where on a block is looked at: behind a string there is often another.
+    let mut block_at = 0;
+    loop {
+        if at >= block_at {
+            while let Some(block) = bytes[at..].first_chunk()
+                && let Some(change) = depth_change(block, *depth)
+            {
+                *depth = depth.saturating_add_signed(change);
+                at += BLOCK;
             }
-            at += 1;
+            block_at = at + BLOCK;
+        }
+        let near = &bytes[at..bytes.len().min(block_at)];
+        let Some(found) = near.iter().position(|byte| ENDS_RUN[usize::from(*byte)]) else {
+            at += near.len();
+            if at == bytes.len() {
+                return Skipped::More;
+            }
+            continue;
+        };
+        at += found + 1;
+        match (bytes[at - 1], *depth) {
+            (b'"', _) => {
+                let mut is_escaped = false;
+                let Some(rest) = string(&bytes[at..], &mut is_escaped) else {
+                    return Skipped::InString { is_escaped };
+                };
+                at = bytes.len() - rest.len();
+                block_at = at + BLOCK;
+            }
+            (b'[' | b'{', _) => *depth += 1,
+            (_, 1) => return Skipped::ToEnd(at),
+            _ => *depth -= 1,
         }
     }
-    Skipped::More
 }
 
 /// Returns what is behind the closing quotation mark of a string; none if the piece ends before.
@@ -78,4 +91,16 @@ fn depth_change(block: &[u8; BLOCK], depth: u64) -> Option<i64> {
 const BLOCK: usize = 32;
 
 /// Bytes of a string that are looked at one by one.
-const NEAR: usize = 8;
+const NEAR: usize = 16;
+
+/// The bytes that say something of a container that is skipped.
+const ENDS_RUN: [bool; 256] = {
+    let mut table = [false; 256];
+    let ends = b"\"[]{}";
+    let mut at = 0;
+    while at < ends.len() {
+        table[ends[at] as usize] = true;
+        at += 1;
+    }
+    table
+};

@@ -24,6 +24,7 @@ fn events_are_taken_apart_whatever_ends_their_lines() {
         "data: {\"a\":3}||data: [DONE] {\"a\":9}||",
         "data: ping||data: {\"a\":3}||data: ||",
         "data: [{\"a\":3},{\"a\":1}]||",
+        "data: {\"\\u0061\":3}||data: {\"b\":4}||",
         "data: {\"a\":-9}||data: {\"a\":\"9\"}||data: {\"a\":3}||data: {\"a\":null}||",
     ] {
         for ending in ["\n", "\r", "\r\n"] {
@@ -51,12 +52,14 @@ fn lines_of_data_are_joined_by_a_line_feed() {
 #[test]
 fn a_broken_event_ends_with_itself() {
     for (body, numbers, is_whole) in [
-        ("data: {\"a\":1\n\ndata: {\"a\":2}\n\n", "2", false),
-        ("data: {\"a\":5,\n\ndata: {\"a\":2}\n\n", "5", false),
-        ("data: {\"a\":2}\n\ndata: {\"a\":x}\n\n", "2", false),
+        ("data: {\"a\":1\n\ndata: {\"a\":2}\n\n", "2", true),
+        ("data: {\"a\":5,\n\ndata: {\"a\":2}\n\n", "5", true),
+        ("data: {\"a\":2}\n\ndata: {\"a\":x}\n\n", "2", true),
+        ("data: {\"b\":\n\n", "_", true),
         ("data: {\"a\":2}\n\ndata: {\"a", "2", false),
         ("data: {\"a\":2}\n\ndata: {\"a\":77", "2", false),
-        ("data: {\"a\":2} x\n\n", "2", false),
+        ("data: {\"a\":2} x\n\n", "2", true),
+        ("data: {\"a\":2} x", "2", false),
         ("data: [\n\ndata: \"\n\ndata: {\"a\":2}\n\n", "2", true),
         ("data: {\"a\":2}\n\ndata: [DO", "2", true),
         ("data: [DONE]\n\n", "_", false),
