@@ -91,7 +91,8 @@ async fn time(origin: &Rc<Origin>, folder: &Path, rounds: usize) {
         for (index, route) in ROUTES.iter().enumerate() {
             let cpu = gateway.cpu();
             let mut taken = origin.take_events(&format!("{route}/events")).await;
-            costs[index].push((gateway.cpu() - cpu).as_secs_f64() * 1e6 / EVENTS as f64);
+            costs[index]
+                .push((gateway.cpu().as_secs_f64() - cpu.as_secs_f64()) * 1e6 / EVENTS as f64);
             taken.sort_unstable();
             latencies[index].push(taken[EVENTS / 2]);
             latencies[index].push(taken[EVENTS / 100 * 99]);
@@ -123,7 +124,7 @@ async fn documents(gateway: &Process, path: &str) -> f64 {
         client.ask(path).await;
         client.take_until(b"\"total_tokens\":420}}]").await;
     }
-    (gateway.cpu() - cpu).as_secs_f64() * 1e6 / DOCUMENTS as f64
+    (gateway.cpu().as_secs_f64() - cpu.as_secs_f64()) * 1e6 / DOCUMENTS as f64
 }
 
 /// Measures and prints what open streams take of a gateway's memory.

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::decimal::Decimal;
 use super::source::{Numbers, Place};
 use super::sum::{Missing, Sum};
 
@@ -16,6 +17,8 @@ pub struct BodyCost<S> {
     pub reserve: Amount<S>,
     /// What is charged at least if the request did not tell all that makes the reserve.
     pub reserve_default: u64,
+    /// Longest request that can tell all of it, in bytes.
+    pub reserve_body_max: u64,
     /// What an answer costs at least that did not tell; none: the reserve.
     pub unknown: Option<Amount<S>>,
 }
@@ -79,6 +82,7 @@ impl<S> BodyCost<S> {
             bounds: self.bounds.clone(),
             reserve: self.reserve.map(&mut place),
             reserve_default: self.reserve_default,
+            reserve_body_max: self.reserve_body_max,
             unknown: self.unknown.as_ref().map(|it| it.map(&mut place)),
         }
     }
@@ -100,7 +104,10 @@ impl BodyCost<Place> {
             Amount::Told(sum) => sum,
         };
         let needs_json = (sum.sources()).any(|place| matches!(place, Place::RequestJson(_)));
-        let is_whole = numbers.is_request_whole && (!needs_json || numbers.request.is_whole);
+        let is_short = (numbers.request_bytes.as_ref())
+            .is_none_or(|bytes| *bytes <= Decimal::from(self.reserve_body_max));
+        let is_whole =
+            numbers.is_request_whole && is_short && (!needs_json || numbers.request.is_whole);
         let missing = if is_whole {
             Missing::Or
         } else {
@@ -143,12 +150,18 @@ impl BodyCost<Place> {
                 }
                 Unsettled::Untold
             }
+            // The gateway's own answers keep the charge.
+            Err(unsettled @ Unsettled::Unanswered) => {
+                return Settled {
+                    units: reserved,
+                    is_capped: false,
+                    unsettled: Some(unsettled),
+                };
+            }
             Err(unsettled) => unsettled,
         };
         let so_far = told(Missing::Untold);
         let unknown = match &self.unknown {
-            // The gateway's own answers keep the charge.
-            _ if unsettled == Unsettled::Unanswered => 0,
             None => 0,
             Some(Amount::Units(units)) => *units,
             Some(Amount::Told(sum)) => {

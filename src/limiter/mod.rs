@@ -62,7 +62,8 @@ impl Limiter<'_> {
     }
 
     /// Refuses a request whose body has not been read, if it is known here that whatever the body says, it is
-    /// refused; `numbers` is what its head tells of the body. Otherwise nothing is noted in `decided`.
+    /// refused; `numbers` is what its head tells of the body. Otherwise nothing is noted in `decided`, and it
+    /// returns whether anything is to be reserved.
     pub fn refuse_unread(
         &self,
         route: &Route,
@@ -70,18 +71,17 @@ impl Limiter<'_> {
         latest: &RefCell<LatestPartition>,
         numbers: &Numbers,
         decided: &mut Decided,
-    ) -> Option<Admission> {
+    ) -> Result<bool, Admission> {
         let (mut planned, reserve) = (Planned::default(), Some(Reserve::Unread(numbers)));
         if let Err(refused) = self.plan(route, facts, latest, reserve, &mut planned, decided) {
             decided.not_asked();
-            return Some(refused);
+            return Err(refused);
         }
-        let refused = self.store.refuse_at_once(&planned.checks);
-        let refused = refused.map(|mut outcome| planned.admission(&mut outcome, decided));
-        if refused.is_none() {
-            *decided = Decided::default();
+        if let Some(mut outcome) = self.store.refuse_at_once(&planned.checks) {
+            return Err(planned.admission(&mut outcome, decided));
         }
-        refused
+        *decided = Decided::default();
+        Ok(!planned.checks.is_empty())
     }
 
     /// Decides a plan if nobody has to be asked; otherwise returns what asks.

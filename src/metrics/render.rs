@@ -180,13 +180,13 @@ fn encode_reservations(
     let help = "Answers that did not tell what the request cost, by policy and reason.";
     let mut family = counters(encoder, "unsettled", help)?;
     for (name, policy) in policies {
+        let sums = Unsettled::ALL.map(|it| policy.0.sum(|shard| &shard.unsettled[it as usize]));
         // Most policies reserve nothing.
-        if policy.0.sum(|shard| &shard.reserved_units) == 0 {
+        if policy.0.sum(|shard| &shard.reserved_units) == 0 && sums == [0; Unsettled::ALL.len()] {
             continue;
         }
-        for unsettled in Unsettled::ALL {
+        for (unsettled, sum) in Unsettled::ALL.into_iter().zip(sums) {
             let labels = [("policy", &**name), ("reason", unsettled.word())];
-            let sum = policy.0.sum(|shard| &shard.unsettled[unsettled as usize]);
             count(&mut family, &labels, sum)?;
         }
     }

@@ -202,7 +202,7 @@ impl Drop for ResponseBody {
             return;
         };
         match &mut exchange.reading {
-            Some(reading) if self.has_ended => reading.ended(),
+            Some(reading) if self.has_ended => reading.ended(self.content.is_end_told()),
             _ => {}
         }
         if !self.is_over && !self.has_ended {

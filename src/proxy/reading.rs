@@ -24,8 +24,6 @@ pub(crate) struct BodyReading {
     /// Reads the answer, if it can be read.
     reader: Option<BodyReader>,
     answer_bytes: u64,
-    /// Whether the end of the answer can be told from a broken connection.
-    is_end_told: bool,
     /// How the answer ended, as far as is known.
     end: Result<(), Unsettled>,
 }
@@ -45,12 +43,17 @@ impl Journey<'_> {
             numbers.request_bytes = announced.map(Decimal::from);
             let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
             let latest = &self.client.partition;
-            let refused = limiter.refuse_unread(route, facts, latest, &numbers, decided);
-            if let Some(refused) = refused {
-                self.admitted(refused)?;
-            }
+            let is_needed = match limiter.refuse_unread(route, facts, latest, &numbers, decided) {
+                Ok(is_needed) => is_needed,
+                Err(refused) => {
+                    self.admitted(refused)?;
+                    true
+                }
+            };
             let is_compressed = is_compressed(facts.headers);
             let is_read = match announced {
+                // An override or a missing part leaves nothing to be reserved.
+                _ if !is_needed => false,
                 Some(bytes) if bodies.request.count() == 0 => bytes <= held_max,
                 // Boxed, so that requests that are not held do not need room for it.
                 _ => {
@@ -123,7 +126,6 @@ impl BodyReading {
             numbers,
             reader: None,
             answer_bytes: 0,
-            is_end_told: false,
             end: Err(Unsettled::ClientGone),
         }
     }
@@ -144,7 +146,6 @@ impl BodyReading {
             Ok(format) => {
                 let pointers = Arc::clone(&bodies.response);
                 self.reader = Some(BodyReader::new(pointers, format));
-                self.is_end_told = response.body().is_end_told();
             }
             Err(unsettled) => self.end = Err(unsettled),
         }
@@ -158,11 +159,16 @@ impl BodyReading {
         }
     }
 
-    /// Notes that the answer has ended.
-    pub(super) fn ended(&mut self) {
+    /// Notes that the answer has ended, and whether that can be told from a broken connection.
+    pub(super) fn ended(&mut self, is_end_told: bool) {
         if self.reader.is_some() {
-            self.end = self.is_end_told.then_some(()).ok_or(Unsettled::Cut);
+            self.end = is_end_told.then_some(()).ok_or(Unsettled::Cut);
         }
+    }
+
+    /// Notes what passed to the client after an upgrade.
+    pub(super) fn carried(&mut self, bytes: u64) {
+        self.answer_bytes += bytes;
     }
 
     /// Notes that the upstream broke the answer off.

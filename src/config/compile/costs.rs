@@ -52,6 +52,7 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
             bounds,
             reserve: policy.reserve.clone(),
             reserve_default: policy.reserve_default.unwrap_or_default(),
+            reserve_body_max: policy.reserve_body_max,
             unknown: policy.cost_unknown.clone(),
         })),
     }

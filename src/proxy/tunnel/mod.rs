@@ -152,6 +152,9 @@ async fn carry(
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
+        if let Some(reading) = &mut self.exchange.reading {
+            reading.carried(self.down.bytes);
+        }
         let record = &mut self.exchange.record;
         record.carried(self.down.bytes);
         match self.ended {

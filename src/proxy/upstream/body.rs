@@ -55,7 +55,10 @@ impl UpstreamBody {
 
     /// Whether its end can be told from a connection that broke.
     pub(crate) fn is_end_told(&self) -> bool {
-        self.is_end_told
+        match &self.received {
+            Received::Http1(..) => self.is_end_told,
+            Received::Http2(receiving) => receiving.is_end_told(),
+        }
     }
 
     /// Reads what has come with the head, without waiting. So a body that is already broken is an error

@@ -45,7 +45,7 @@ use super::outcome::Outcome;
 use super::series::Series;
 use crate::clock::{Clock, Micros};
 use crate::limit::plan::{self, Mode, OnStoreFailure, SeriesId};
-use crate::limit::{Adjustment, Check, Count, Decision, PartitionId, Verdict};
+use crate::limit::{Adjustment, Algorithm, Check, Count, Decision, PartitionId, Verdict};
 use crate::metrics::Usage;
 
 /// Counters in this process's memory, shared by its workers.
@@ -143,10 +143,15 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Refuses a plan that has no room; none if it may have. A plan that counts refused requests is not
-    /// judged before it is known what they cost.
+    /// Refuses a plan that has no room; none if it may have. A plan that counts refused requests, or in candidates,
+    /// is not judged before it is known what they cost; nor is a log, which may be long and would be copied.
     pub(super) fn refuse(&self, plan: &[Check<'_>]) -> Option<Outcome> {
-        if plan.iter().any(|check| check.quota.count == Count::All) {
+        let is_left = |check: &Check<'_>| {
+            check.quota.count == Count::All
+                || check.mode == Mode::Candidate
+                || check.quota.algorithm == Algorithm::SlidingLog
+        };
+        if plan.iter().any(is_left) {
             return None;
         }
         let mut peeks = plan.iter().zip(self.peek(plan));

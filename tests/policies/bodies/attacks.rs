@@ -232,7 +232,11 @@ fn what_is_given_back_by_status_goes_before_what_the_body_tells() {
         }
     });
     let dead = Refusing::new();
-    for (more, cost) in [("", 10), ("refund_on = ['connect']", 0)] {
+    for (more, cost) in [
+        ("", 10),
+        ("cost_min = 50\ncost_unknown = 90", 10),
+        ("refund_on = ['connect']", 0),
+    ] {
         let policy = format!("{POLICY}\n{more}");
         let running = start(&Config::limited(dead.url(), &policy).one_worker());
         let first = get(running.public, "/", "");
@@ -305,6 +309,20 @@ fn requests_that_are_forms_or_endless_reserve_what_cannot_be_read() {
     assert!(1_000_000 - remaining(&answer, "p") >= 5000);
     let seen = origin.requests().pop().expect("a request");
     assert_eq!(seen.body.len(), 64 << 16);
+}
+
+#[test]
+fn a_request_that_reserves_nothing_is_not_held() {
+    let origin = origin(&[]);
+    let policy = format!(
+        "{RESERVING}\noverrides_by = 'header:x-plan'\noverrides = {{ free = 'unlimited' }}"
+    );
+    let running = start(&config(&origin, &policy).listener("max_held_bytes = '1KiB'"));
+    let mut client = Client::connect(running.public);
+    let body = "a".repeat(3000);
+    assert_eq!(client.post("/zero", "", &body).status, 503);
+    let mut client = Client::connect(running.public);
+    assert_eq!(client.post("/zero", "X-Plan: free\r\n", &body).status, 200);
 }
 
 #[test]

@@ -295,8 +295,11 @@ fn of_fifty_requests_at_once_to_a_fleet_a_budget_for_ten_admits_ten() {
         move |exchange| {
             exchange.read_body()?;
             gate.wait();
-            let told = r#"{"usage":{"total_tokens":1}}"#;
-            answer(exchange, "200 OK", "application/json", told)?;
+            // Whoever only looks at what is left tells the answer.
+            let asked: Value = serde_json::from_slice(&exchange.body())?;
+            let units = asked["told"].as_i64().unwrap_or(1);
+            let told = json!({ "usage": { "total_tokens": units } }).to_string();
+            answer(exchange, "200 OK", "application/json", &told)?;
             Ok(After::Keep)
         }
     });

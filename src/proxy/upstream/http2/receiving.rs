@@ -35,6 +35,8 @@ pub struct Receiving {
     /// The rest of the request, if the response began before it was sent.
     upload: Option<Upload>,
     due: Rc<Due>,
+    /// Whether a reset ended it that is no error.
+    is_ended_by_reset: bool,
 }
 
 impl Receiving {
@@ -50,6 +52,7 @@ impl Receiving {
             length,
             upload,
             due,
+            is_ended_by_reset: false,
         };
         receiving.end_with_stream();
         receiving
@@ -58,6 +61,11 @@ impl Receiving {
     /// Whether the body has ended.
     pub fn is_end(&self) -> bool {
         self.stream.is_none()
+    }
+
+    /// Whether its end is that of its stream, or of its announced length.
+    pub fn is_end_told(&self) -> bool {
+        !self.is_ended_by_reset || matches!(self.length, BodyLength::Known(_))
     }
 
     /// Returns how much is still to come.
@@ -135,10 +143,11 @@ impl Receiving {
                 // by sending a RST_STREAM with an error code of NO_ERROR after sending a complete
                 // response" (RFC 9113, section 8.1).
                 Err(error) if error.is_remote() && error.reason() == Some(Reason::NO_ERROR) => {
-                    return Poll::Ready(match self.length {
-                        BodyLength::Known(1..) => Err(BadBody::Incomplete.into()),
-                        _ => Ok(None),
-                    });
+                    if let BodyLength::Known(1..) = self.length {
+                        return Poll::Ready(Err(BadBody::Incomplete.into()));
+                    }
+                    self.is_ended_by_reset = true;
+                    return Poll::Ready(Ok(None));
                 }
                 Err(error) => return Poll::Ready(Err(broken(error))),
             };
