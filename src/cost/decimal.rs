@@ -14,12 +14,14 @@ pub const NUMBER_BYTES_MAX: usize = 256;
 #[derive(Clone)]
 pub struct Decimal(Digits);
 
-/// Digits behind a point, two in a byte, the first of them not 0; and how many digits the point must move
-/// to the right. Zero has none, and the lowest point. So the order of point and bytes is that of numbers.
+/// A whole number, as most are; or digits behind a point, two in a byte, the first of them not 0, and how many
+/// digits the point must move to the right. Zero has none of them, and the lowest point. So the order of point
+/// and bytes is that of numbers.
 ///
 /// What tokens and prices need fits into 16 bytes: a route may have 32 numbers for each open stream.
 #[derive(Clone)]
 enum Digits {
+    Whole(u64),
     Short { point: i16, bytes: [u8; SHORT] },
     Long(Box<(i16, Vec<u8>)>),
 }
@@ -31,11 +33,8 @@ impl Decimal {
         if text.len() > NUMBER_BYTES_MAX {
             return None;
         }
-        if let [b'1'..=b'9', rest @ ..] = text
-            && text.len() <= 2 * SHORT
-            && rest.iter().all(u8::is_ascii_digit)
-        {
-            return Some((false, Self::short(small(text.len()), text)));
+        if let Some(number) = whole(text) {
+            return Some((false, Self::from(number)));
         }
         let unsigned = text.strip_prefix(b"-");
         let (whole, rest) = digits(unsigned.unwrap_or(text));
@@ -58,29 +57,39 @@ impl Decimal {
         Some((unsigned.is_some() && !number.is_zero(), number))
     }
 
+    /// The number, if it is kept as a whole one.
+    pub(super) fn whole(&self) -> Option<u64> {
+        match self.0 {
+            Digits::Whole(number) => Some(number),
+            Digits::Short { .. } | Digits::Long(_) => None,
+        }
+    }
+
     /// The digit at `10^column`.
     pub(super) fn digit(&self, column: i32) -> u8 {
-        let (point, bytes) = self.parts();
-        let Ok(at) = usize::try_from(i32::from(point) - 1 - column) else {
-            return 0;
-        };
-        let byte = bytes.get(at / 2).copied().unwrap_or(0);
-        if at.is_multiple_of(2) {
-            byte >> 4
-        } else {
-            byte & 0xF
-        }
+        self.with_parts(|point, bytes| {
+            let Ok(at) = usize::try_from(i32::from(point) - 1 - column) else {
+                return 0;
+            };
+            let byte = bytes.get(at / 2).copied().unwrap_or(0);
+            if at.is_multiple_of(2) {
+                byte >> 4
+            } else {
+                byte & 0xF
+            }
+        })
     }
 
     /// A column below which every digit is 0.
     pub(super) fn lowest_column(&self) -> i32 {
-        let (point, bytes) = self.parts();
-        let used = bytes.iter().rposition(|byte| *byte != 0);
-        used.map_or(0, |last| i32::from(point) - 2 * small(last + 1))
+        self.with_parts(|point, bytes| {
+            let used = bytes.iter().rposition(|byte| *byte != 0);
+            used.map_or(0, |last| i32::from(point) - 2 * small(last + 1))
+        })
     }
 
     fn is_zero(&self) -> bool {
-        i32::from(self.parts().0) == ZERO_POINT
+        self.with_parts(|point, _| i32::from(point) == ZERO_POINT)
     }
 
     /// Makes the number 0.DIGITS times `10^point`.
@@ -115,25 +124,34 @@ impl Decimal {
         Self(Digits::Short { point, bytes })
     }
 
-    fn parts(&self) -> (i16, &[u8]) {
+    /// Calls `call` with the point and the digits.
+    fn with_parts<R>(&self, call: impl FnOnce(i16, &[u8]) -> R) -> R {
         match &self.0 {
-            Digits::Short { point, bytes } => (*point, bytes),
-            Digits::Long(long) => (long.0, &long.1),
+            Digits::Whole(number) => {
+                let mut buffer = Buffer::new();
+                let digits = buffer.format(*number);
+                Self::new(small(digits.len()), digits.as_bytes()).with_parts(call)
+            }
+            Digits::Short { point, bytes } => call(*point, bytes),
+            Digits::Long(long) => call(long.0, &long.1),
         }
     }
 }
 
 impl From<u64> for Decimal {
     fn from(number: u64) -> Self {
-        let mut buffer = Buffer::new();
-        let digits = buffer.format(number);
-        Self::new(small(digits.len()), digits.as_bytes())
+        Self(Digits::Whole(number))
     }
 }
 
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.parts().cmp(&other.parts())
+        match (self.whole(), other.whole()) {
+            (Some(one), Some(other)) => one.cmp(&other),
+            _ => self.with_parts(|point, bytes| {
+                other.with_parts(|other, others| (point, bytes).cmp(&(other, others)))
+            }),
+        }
     }
 }
 
@@ -153,7 +171,7 @@ impl Eq for Decimal {}
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let highest = i32::from(self.parts().0).max(1) - 1;
+        let highest = self.with_parts(|point, _| i32::from(point).max(1) - 1);
         for column in (self.lowest_column().min(0)..=highest).rev() {
             if column == -1 {
                 f.write_str(".")?;
@@ -169,11 +187,22 @@ impl fmt::Display for Decimal {
 
 impl fmt::Debug for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (point, bytes) = self.parts();
-        f.write_str("0.")?;
-        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, "e{point}")
+        self.with_parts(|point, bytes| {
+            f.write_str("0.")?;
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+            write!(f, "e{point}")
+        })
     }
+}
+
+/// Reads digits alone that are few enough for a word, without a leading zero.
+fn whole(text: &[u8]) -> Option<u64> {
+    let is_plain = matches!(text, [b'1'..=b'9', ..] | b"0") && text.len() <= WHOLE_DIGITS_MAX;
+    let add = |sum: u64, byte: &u8| {
+        let digit = u64::from(byte.wrapping_sub(b'0'));
+        (digit < 10).then(|| sum * 10 + digit)
+    };
+    is_plain.then(|| text.iter().try_fold(0, add)).flatten()
 }
 
 /// Two digits in a byte; the second is 0 if there is none.
@@ -209,6 +238,9 @@ fn exponent(text: &[u8]) -> Option<i32> {
     let size = digits.iter().fold(0, add);
     (!digits.is_empty() && rest.is_empty()).then_some(sign * size)
 }
+
+/// Most digits of which every number fits into 64 bits.
+const WHOLE_DIGITS_MAX: usize = 19;
 
 /// Bytes of a short number's digits: 26 digits.
 const SHORT: usize = 13;

@@ -18,6 +18,8 @@ pub(super) struct Documents {
     /// Where the value leads that is read or comes next.
     node: Option<NodeId>,
     key: KeyMatch,
+    /// Whether the piece ended behind a backslash in a string.
+    is_escaped: bool,
     /// A number or literal that is cut by the end of a piece, and at most one byte more than can be read.
     scalar: Vec<u8>,
     /// How many containers are open that no pointer leads into.
@@ -40,10 +42,7 @@ enum Next {
     CommaOrEnd,
     InKey,
     InScalar,
-    InString {
-        is_escaped: bool,
-        is: StringIs,
-    },
+    InString(StringIs),
     InSkipped,
     /// Nothing, until the next document begins.
     Broken,
@@ -71,6 +70,7 @@ impl Documents {
             levels: Vec::with_capacity(pointers.levels()),
             node: Some(Pointers::TOP),
             key: KeyMatch::default(),
+            is_escaped: false,
             scalar: Vec::new(),
             skipped_depth: 0,
             numbers: vec![None; pointers.count()].into(),
@@ -81,17 +81,37 @@ impl Documents {
 
     /// Reads a piece; returns what is left of it because the document is broken.
     pub(super) fn read<'b>(&mut self, pointers: &Pointers, mut bytes: &'b [u8]) -> &'b [u8] {
-        while !bytes.is_empty() {
-            bytes = match self.next {
+        // Where it is stays in registers from token to token.
+        let mut next = self.next;
+        while let Some((&byte, rest)) = bytes.split_first() {
+            (next, bytes) = match next {
+                Next::Document | Next::Value => self.value(pointers, next, bytes),
+                Next::CommaOrEnd => match byte {
+                    b',' => (self.comma(pointers), rest),
+                    b']' | b'}' => (self.end_container(byte), rest),
+                    _ => other(next, bytes),
+                },
+                Next::KeyOrEnd | Next::Key => match byte {
+                    b'"' => self.member(pointers, rest),
+                    b'}' if next == Next::KeyOrEnd => (self.end_container(byte), rest),
+                    _ => other(next, bytes),
+                },
+                Next::ElementOrEnd => match byte {
+                    b']' => (self.end_container(byte), rest),
+                    _ => self.value(pointers, next, bytes),
+                },
+                Next::Colon => match byte {
+                    b':' => (Next::Value, rest),
+                    _ => other(next, bytes),
+                },
                 Next::InKey => self.key(pointers, bytes),
                 Next::InScalar => self.scalar(pointers, bytes),
-                Next::InString { is_escaped, is } => self.string(bytes, is_escaped, is),
+                Next::InString(is) => self.string(bytes, is),
                 Next::InSkipped => self.skipped(bytes),
-                Next::KeyOrEnd | Next::Key => self.member(pointers, bytes),
                 Next::Broken => break,
-                _ => self.token(pointers, bytes),
             };
         }
+        self.next = next;
         bytes
     }
 
@@ -103,7 +123,9 @@ impl Documents {
             self.read(pointers, b" ");
         }
         let is_sound = self.next == Next::Document;
-        self.begin_document();
+        self.next = Next::Document;
+        self.node = Some(Pointers::TOP);
+        self.is_escaped = false;
         self.levels.clear();
         self.scalar.clear();
         self.has_object = false;
@@ -136,85 +158,88 @@ impl Documents {
         self.numbers
     }
 
-    fn token<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
-        let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-        let Some(at) = bytes.iter().position(|byte| !is_space(byte)) else {
-            return &[];
-        };
-        let (byte, rest) = (bytes[at], &bytes[at + 1..]);
-        match (self.next, byte, self.levels.last().copied()) {
-            (Next::ElementOrEnd | Next::CommaOrEnd, b']', Some(Level::Array(..)))
-            | (Next::KeyOrEnd | Next::CommaOrEnd, b'}', Some(Level::Object(_))) => {
-                self.levels.pop();
-                self.end_value();
+    fn comma(&mut self, pointers: &Pointers) -> Next {
+        match self.levels.last_mut() {
+            Some(Level::Array(node, position)) => {
+                *position = position.saturating_add(1);
+                let (node, position) = (*node, *position);
+                self.element(pointers, node, position, Next::Value)
             }
-            (Next::Document | Next::Value | Next::ElementOrEnd, ..) => {
-                return self.value(pointers, &bytes[at..]);
-            }
-            (Next::KeyOrEnd | Next::Key, b'"', Some(Level::Object(node))) => {
-                self.key = KeyMatch::begin(pointers.children(node));
-                self.next = Next::InKey;
-            }
-            (Next::Colon, b':', _) => self.next = Next::Value,
-            (Next::CommaOrEnd, b',', Some(Level::Object(_))) => self.next = Next::Key,
-            (Next::CommaOrEnd, b',', Some(Level::Array(node, at))) => {
-                self.levels.pop();
-                self.element(pointers, node, at.saturating_add(1));
-            }
-            _ => self.next = Next::Broken,
+            _ => Next::Key,
         }
-        rest
+    }
+
+    fn end_container(&mut self, byte: u8) -> Next {
+        match (byte, self.levels.pop()) {
+            (b']', Some(Level::Array(..))) | (b'}', Some(Level::Object(_))) => self.end_value(),
+            _ => Next::Broken,
+        }
     }
 
     /// Begins a value.
-    fn value<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
-        self.has_object |= bytes[0] == b'{';
-        match (bytes[0], self.node) {
-            (b'{', Some(node)) if !pointers.children(node).is_empty() => {
+    fn value<'b>(&mut self, pointers: &Pointers, next: Next, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        let (byte, rest) = (bytes[0], &bytes[1..]);
+        let next = match (byte, self.node) {
+            (b'{', Some(node)) if pointers.has_children(node) => {
+                self.has_object = true;
                 self.levels.push(Level::Object(node));
-                self.next = Next::KeyOrEnd;
+                Next::KeyOrEnd
             }
-            (b'[', Some(node)) => self.element(pointers, node, 0),
-            (b'{' | b'[', _) => self.skip(),
-            (b'"', _) => return self.string(&bytes[1..], false, StringIs::Value),
+            (b'[', Some(node)) => {
+                self.levels.push(Level::Array(node, 0));
+                self.element(pointers, node, 0, Next::ElementOrEnd)
+            }
+            (b'{' | b'[', _) => {
+                self.has_object |= byte == b'{';
+                self.skip()
+            }
+            (b'"', _) => return self.string(rest, StringIs::Value),
             (b'-' | b'0'..=b'9' | b'f' | b'n' | b't', _) => return self.scalar(pointers, bytes),
-            _ => self.next = Next::Broken,
-        }
-        &bytes[1..]
+            _ => return other(next, bytes),
+        };
+        (next, rest)
     }
 
-    /// Comes to an element of the array that stands behind the levels.
-    fn element(&mut self, pointers: &Pointers, array: NodeId, position: u32) {
-        if self.levels.is_empty() {
+    /// Comes to an element of the innermost array, or behind the last that leads anywhere.
+    fn element(&mut self, pointers: &Pointers, array: NodeId, position: u32, next: Next) -> Next {
+        if self.levels.len() == 1 {
             self.node = Some(pointers.element_top(position));
         } else if pointers.is_past(array, position) {
-            self.skip();
-            return;
+            self.levels.pop();
+            return self.skip();
         } else {
             self.node = pointers.element(array, position);
         }
-        self.levels.push(Level::Array(array, position));
-        self.next = match position {
-            0 => Next::ElementOrEnd,
-            _ => Next::Value,
+        next
+    }
+
+    /// Reads a key behind its opening quotation mark: to behind its colon, if both stand in the piece as they
+    /// are mostly written.
+    fn member<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        let Some(Level::Object(node)) = self.levels.last() else {
+            unreachable!("keys are in objects");
         };
-    }
-
-    /// Reads a key to behind its colon, if both stand in the piece as they are mostly written; otherwise a token.
-    fn member<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
-        if let [b'"', rest @ ..] = bytes
-            && let Some(end) = skip::quote_or_backslash(rest)
-            && let [b'"', b':', value @ ..] = &rest[end..]
-            && let Some(Level::Object(node)) = self.levels.last()
-        {
-            self.node = pointers.child(*node, &rest[..end]);
-            self.next = Next::Value;
-            return value;
+        let children = pointers.children(*node);
+        let mut known = children.iter().filter(|it| !it.key.is_always_escaped);
+        let found = known.find_map(|child| {
+            let rest = bytes.strip_prefix(child.key.text.as_bytes())?;
+            Some((child.node, rest.strip_prefix(b"\":")?))
+        });
+        if let Some((node, value)) = found {
+            self.node = Some(node);
+            return (Next::Value, value);
         }
-        self.token(pointers, bytes)
+        if let Some(end) = skip::quote_or_backslash(bytes)
+            && let [b'"', b':', value @ ..] = &bytes[end..]
+        {
+            self.node = None;
+            return (Next::Value, value);
+        }
+        self.key = KeyMatch::begin(children);
+        (Next::InKey, bytes)
     }
 
-    fn key<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
+    fn key<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         let Some(Level::Object(node)) = self.levels.last() else {
             unreachable!("keys are in objects");
         };
@@ -222,100 +247,90 @@ impl Documents {
         match self.key.read(children, bytes) {
             KeyStep::Ended(rest) => {
                 self.node = self.key.node(children);
-                self.next = Next::Colon;
-                rest
+                (Next::Colon, rest)
             }
             KeyStep::Unknown(rest) => {
                 self.node = None;
-                self.next = Next::InString {
-                    is_escaped: false,
-                    is: StringIs::Key,
-                };
-                rest
+                (Next::InString(StringIs::Key), rest)
             }
-            KeyStep::More => &[],
+            KeyStep::More => (Next::InKey, &[]),
         }
     }
 
-    fn string<'b>(&mut self, bytes: &'b [u8], mut is_escaped: bool, is: StringIs) -> &'b [u8] {
+    fn string<'b>(&mut self, bytes: &'b [u8], is: StringIs) -> (Next, &'b [u8]) {
+        let mut is_escaped = std::mem::take(&mut self.is_escaped);
         let Some(rest) = skip::string(bytes, &mut is_escaped) else {
-            self.next = Next::InString { is_escaped, is };
-            return &[];
+            self.is_escaped = is_escaped;
+            return (Next::InString(is), &[]);
         };
-        match is {
-            StringIs::Key => self.next = Next::Colon,
+        let next = match is {
+            StringIs::Key => Next::Colon,
             StringIs::Value => self.end_value(),
-            StringIs::PartOfSkipped => self.next = Next::InSkipped,
-        }
-        rest
+            StringIs::PartOfSkipped => Next::InSkipped,
+        };
+        (next, rest)
     }
 
     /// Skips the rest of a container.
-    fn skip(&mut self) {
+    fn skip(&mut self) -> Next {
         self.skipped_depth = 1;
-        self.next = Next::InSkipped;
+        Next::InSkipped
     }
 
-    fn skipped<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+    fn skipped<'b>(&mut self, bytes: &'b [u8]) -> (Next, &'b [u8]) {
         match skip::container(bytes, &mut self.skipped_depth) {
-            Skipped::More => &[],
+            Skipped::More => (Next::InSkipped, &[]),
             Skipped::InString { is_escaped } => {
-                let is = StringIs::PartOfSkipped;
-                self.next = Next::InString { is_escaped, is };
-                &[]
+                self.is_escaped = is_escaped;
+                (Next::InString(StringIs::PartOfSkipped), &[])
             }
-            Skipped::ToEnd(at) => {
-                self.end_value();
-                &bytes[at..]
-            }
+            Skipped::ToEnd(at) => (self.end_value(), &bytes[at..]),
         }
     }
 
-    fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> &'b [u8] {
-        let is_of_scalar =
-            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-        let end = bytes.iter().position(|byte| !is_of_scalar(byte));
+    fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        let end = bytes.iter().position(|byte| !is_of_scalar(*byte));
         let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-        if end.is_some() && self.scalar.is_empty() {
-            self.end_scalar(pointers, piece);
-            return rest;
-        }
+        let next = if end.is_some() && self.scalar.is_empty() {
+            self.end_scalar(pointers, piece)
+        } else {
+            self.cut_scalar(pointers, piece, end.is_some())
+        };
+        (next, rest)
+    }
+
+    /// Reads a scalar whose begin or end is in another piece.
+    fn cut_scalar(&mut self, pointers: &Pointers, piece: &[u8], has_end: bool) -> Next {
         let room = NUMBER_BYTES_MAX + 1 - self.scalar.len();
         self.scalar
             .extend_from_slice(&piece[..piece.len().min(room)]);
-        if end.is_some() {
-            let scalar = std::mem::take(&mut self.scalar);
-            self.end_scalar(pointers, &scalar);
-        } else {
-            self.next = Next::InScalar;
+        if !has_end {
+            return Next::InScalar;
         }
-        rest
+        let scalar = std::mem::take(&mut self.scalar);
+        self.end_scalar(pointers, &scalar)
     }
 
-    fn end_scalar(&mut self, pointers: &Pointers, scalar: &[u8]) {
+    fn end_scalar(&mut self, pointers: &Pointers, scalar: &[u8]) -> Next {
         let is_sound = match scalar {
             [b'a'..=b'z', ..] => matches!(scalar, b"null" | b"true" | b"false"),
-            _ => scalar.len() > NUMBER_BYTES_MAX || self.number(pointers, scalar),
+            _ if !pointers.is_end(self.node) || scalar.len() > NUMBER_BYTES_MAX => true,
+            _ => self.number(pointers, scalar),
         };
         if is_sound {
-            self.end_value();
+            self.end_value()
         } else {
-            self.next = Next::Broken;
+            Next::Broken
         }
     }
 
-    /// Notes a number if a pointer ends at it; returns false if it is none.
+    /// Notes a number at which a pointer ends; returns false if it is none.
     fn number(&mut self, pointers: &Pointers, text: &[u8]) -> bool {
-        let Some(node) = self.node else { return true };
-        let mut ending = pointers.ending_at(node).peekable();
-        if ending.peek().is_none() {
-            return true;
-        }
         let Some((is_negative, number)) = Decimal::parse(text) else {
             return false;
         };
-        if !is_negative {
-            for pointer in ending {
+        if let Some(node) = self.node.filter(|_| !is_negative) {
+            for pointer in pointers.ending_at(node) {
                 let largest = &mut self.numbers[pointer];
                 if largest.as_ref() < Some(&number) {
                     *largest = Some(number.clone());
@@ -325,17 +340,38 @@ impl Documents {
         true
     }
 
-    fn end_value(&mut self) {
+    fn end_value(&mut self) -> Next {
         if self.levels.is_empty() {
             self.has_whole = true;
-            self.begin_document();
+            self.node = Some(Pointers::TOP);
+            Next::Document
         } else {
-            self.next = Next::CommaOrEnd;
+            Next::CommaOrEnd
         }
     }
+}
 
-    fn begin_document(&mut self) {
-        self.node = Some(Pointers::TOP);
-        self.next = Next::Document;
+/// Goes on behind white space, which few tokens have before them; anything else breaks the document.
+fn other(next: Next, bytes: &[u8]) -> (Next, &[u8]) {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+    match bytes.iter().position(|byte| !is_space(byte)) {
+        Some(0) => (Next::Broken, &bytes[1..]),
+        Some(at) => (next, &bytes[at..]),
+        None => (next, &[]),
     }
 }
+
+fn is_of_scalar(byte: u8) -> bool {
+    OF_SCALAR[usize::from(byte)]
+}
+
+/// The bytes of numbers and literals.
+const OF_SCALAR: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < u8::MAX {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        byte += 1;
+    }
+    table
+};

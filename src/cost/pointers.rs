@@ -74,6 +74,8 @@ pub(super) struct Child {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) text: Box<str>,
+    /// Whether no text can have it as it is, because it has a quotation mark or backslash.
+    pub(super) is_always_escaped: bool,
     /// The position in an array that it also names.
     position: Option<u32>,
 }
@@ -188,13 +190,6 @@ impl Pointers {
         needed.iter().any(has) || has(&self.escape)
     }
 
-    /// Where a key leads, unescaped.
-    pub(super) fn child(&self, node: NodeId, key: &[u8]) -> Option<NodeId> {
-        let mut children = self.children(node).iter();
-        let child = children.find(|child| child.key.text.as_bytes() == key)?;
-        Some(child.node)
-    }
-
     pub(super) fn children(&self, node: NodeId) -> &[Child] {
         &self.node(node).children
     }
@@ -202,6 +197,15 @@ impl Pointers {
     /// The numbers of the pointers that end at a node.
     pub(super) fn ending_at(&self, node: NodeId) -> impl Iterator<Item = usize> + use<> {
         bits(self.node(node).ends.into())
+    }
+
+    pub(super) fn has_children(&self, node: NodeId) -> bool {
+        !self.node(node).children.is_empty()
+    }
+
+    /// Whether a pointer ends at a node.
+    pub(super) fn is_end(&self, node: Option<NodeId>) -> bool {
+        node.is_some_and(|node| self.node(node).ends != 0)
     }
 
     fn node(&self, NodeId(number): NodeId) -> &Node {
@@ -266,6 +270,7 @@ impl Key {
         // RFC 6901, section 4: no leading zeros, and no sign.
         let is_position = text == "0" || text.starts_with(|it: char| matches!(it, '1'..='9'));
         Ok(Self {
+            is_always_escaped: text.contains(['"', '\\']),
             position: text.parse().ok().filter(|_| is_position),
             text: text.into(),
         })

@@ -2,6 +2,8 @@
 
 use memchr::memchr2;
 
+use super::pointers::bits;
+
 /// How far a container has been skipped.
 pub(super) enum Skipped {
     /// The piece has ended within it.
@@ -15,41 +17,36 @@ pub(super) enum Skipped {
 /// Skips the rest of a container, of which `depth` are open. Only strings and brackets are looked at.
 pub(super) fn container(bytes: &[u8], depth: &mut u64) -> Skipped {
     let mut at = 0;
-    // From where on a block is looked at: behind a string there is often another.
-    let mut block_at = 0;
-    loop {
-        if at >= block_at {
-            while let Some(block) = bytes[at..].first_chunk()
-                && let Some(change) = depth_change(block, *depth)
-            {
-                *depth = depth.saturating_add_signed(change);
-                at += BLOCK;
-            }
-            block_at = at + BLOCK;
+    while let Some(&first) = bytes.get(at) {
+        // Many are empty.
+        if matches!(first, b']' | b'}') && *depth == 1 {
+            return Skipped::ToEnd(at + 1);
         }
-        let near = &bytes[at..bytes.len().min(block_at)];
-        let Some(found) = near.iter().position(|byte| ENDS_RUN[usize::from(*byte)]) else {
-            at += near.len();
-            if at == bytes.len() {
-                return Skipped::More;
+        let block = Block::of(&bytes[at..]);
+        if u64::from(block.closes.count_ones()) < *depth {
+            *depth += u64::from(block.opens.count_ones());
+            *depth -= u64::from(block.closes.count_ones());
+        } else {
+            for bracket in bits(block.opens | block.closes) {
+                if block.opens >> bracket & 1 != 0 {
+                    *depth += 1;
+                } else if *depth == 1 {
+                    return Skipped::ToEnd(at + bracket + 1);
+                } else {
+                    *depth -= 1;
+                }
             }
-            continue;
-        };
-        at += found + 1;
-        match (bytes[at - 1], *depth) {
-            (b'"', _) => {
-                let mut is_escaped = false;
-                let Some(rest) = string(&bytes[at..], &mut is_escaped) else {
-                    return Skipped::InString { is_escaped };
-                };
-                at = bytes.len() - rest.len();
-                block_at = at + BLOCK;
-            }
-            (b'[' | b'{', _) => *depth += 1,
-            (_, 1) => return Skipped::ToEnd(at),
-            _ => *depth -= 1,
+        }
+        at += block.length;
+        if block.ends_in_string {
+            let mut is_escaped = false;
+            let Some(rest) = string(&bytes[at..], &mut is_escaped) else {
+                return Skipped::InString { is_escaped };
+            };
+            at = bytes.len() - rest.len();
         }
     }
+    Skipped::More
 }
 
 /// Returns what is behind the closing quotation mark of a string; none if the piece ends before.
@@ -77,30 +74,68 @@ pub(super) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
     found.or_else(|| Some(memchr2(b'"', b'\\', far)? + near.len()))
 }
 
-/// By how much a block changes the depth, all bytes at once; none if it has to be looked at one by
-/// one, because it has a string, or may have the value's end.
-fn depth_change(block: &[u8; BLOCK], depth: u64) -> Option<i64> {
-    let count = |is: fn(u8) -> bool| block.iter().map(|byte| u8::from(is(*byte))).sum::<u8>();
-    // Square and curly brackets differ in this bit.
-    let (opens, closes) = (count(|it| it | 0x20 == b'{'), count(|it| it | 0x20 == b'}'));
-    let is_plain = count(|it| it == b'"') == 0 && depth > u64::from(closes);
-    is_plain.then(|| i64::from(opens) - i64::from(closes))
+/// What bytes outside of strings do, all that are looked at together.
+struct Block {
+    /// Where containers open and close, a bit each.
+    opens: u64,
+    closes: u64,
+    /// How many bytes have been looked at: up to the first backslash, where a string goes on by itself.
+    length: usize,
+    ends_in_string: bool,
 }
 
-/// Bytes that are looked at together.
-const BLOCK: usize = 32;
+impl Block {
+    /// Looks at the first bytes of a text that begins outside of a string.
+    fn of(bytes: &[u8]) -> Self {
+        let mut padded = [0; BLOCK];
+        let block = bytes.first_chunk().unwrap_or_else(|| {
+            padded[..bytes.len()].copy_from_slice(bytes);
+            &padded
+        });
+        let (mut quotes, mut backslashes, mut opens, mut closes) = (0, 0, 0, 0);
+        for (at, word) in block.as_chunks().0.iter().enumerate() {
+            let word = u64::from_le_bytes(*word);
+            // Square and curly brackets differ in one bit.
+            let curly = word | (LOW_BITS << 5);
+            quotes |= equal(word, b'"') << (8 * at);
+            backslashes |= equal(word, b'\\') << (8 * at);
+            opens |= equal(curly, b'{') << (8 * at);
+            closes |= equal(curly, b'}') << (8 * at);
+        }
+        // The bits below the first backslash.
+        let plain = backslashes.wrapping_sub(1) & !backslashes;
+        // Each bit becomes the parity of itself and of those below.
+        let mut in_string = quotes & plain;
+        for shift in [1, 2, 4, 8, 16, 32] {
+            in_string ^= in_string << shift;
+        }
+        let ends_in_string = in_string >> 63 != 0;
+        // A backslash outside of a string is no JSON; it is passed over.
+        let length = backslashes.trailing_zeros() as usize + usize::from(!ends_in_string);
+        Self {
+            opens: opens & plain & !in_string,
+            closes: closes & plain & !in_string,
+            length: length.min(bytes.len()).min(BLOCK),
+            ends_in_string,
+        }
+    }
+}
+
+/// Says which bytes of a word are this one: a bit each.
+fn equal(word: u64, byte: u8) -> u64 {
+    let difference = word ^ (LOW_BITS * u64::from(byte));
+    let low_bits = LOW_BITS * 0x7F;
+    // The highest bit of each byte is set if another is, or it was: so if the byte differs.
+    let differs = ((difference & low_bits) + low_bits) | difference;
+    // Gathers the highest bits of all bytes in the highest byte.
+    ((!differs >> 7) & LOW_BITS).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+/// Bytes that are looked at together: a bit of a word for each.
+const BLOCK: usize = 64;
+
+/// The lowest bit of each byte of a word.
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
 /// Bytes of a string that are looked at one by one.
 const NEAR: usize = 16;
-
-/// The bytes that say something of a container that is skipped.
-const ENDS_RUN: [bool; 256] = {
-    let mut table = [false; 256];
-    let ends = b"\"[]{}";
-    let mut at = 0;
-    while at < ends.len() {
-        table[ends[at] as usize] = true;
-        at += 1;
-    }
-    table
-};

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use smallvec::SmallVec;
 
 use super::decimal::Decimal;
-use super::weight::{DECIMALS, Weight};
+use super::weight::{BILLION, DECIMALS, Weight};
 
 /// Terms that are added; `S` says where a number is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,10 +100,27 @@ impl<S> Default for Term<S> {
 }
 
 /// The sum of products, rounded up; 0 if it is negative, and `u128::MAX` if it is more.
-///
-/// It is added as on paper: column by column from the lowest, with a carry. As weights are in billionths,
-/// nine columns of the sum are decimals more.
 fn rounded_up(products: &[(Weight, &Decimal)]) -> u128 {
+    match billionths(products) {
+        Some(sum) => sum
+            .max(0)
+            .unsigned_abs()
+            .div_ceil(BILLION.unsigned_abs().into()),
+        None => rounded_up_by_columns(products),
+    }
+}
+
+/// The sum in billionths, if the numbers are whole and it is small enough.
+fn billionths(products: &[(Weight, &Decimal)]) -> Option<i128> {
+    products.iter().try_fold(0_i128, |sum, (times, number)| {
+        let product = i128::from(times.billionths()) * i128::from(number.whole()?);
+        sum.checked_add(product)
+    })
+}
+
+/// The same of any numbers, added as on paper: column by column from the lowest, with a carry. As weights are in
+/// billionths, nine columns of the sum are decimals more.
+fn rounded_up_by_columns(products: &[(Weight, &Decimal)]) -> u128 {
     let lowest = products
         .iter()
         .map(|(_, number)| number.lowest_column())

@@ -66,4 +66,4 @@ impl fmt::Display for Weight {
 /// How many decimals a weight has at most.
 pub(super) const DECIMALS: i32 = 9;
 
-const BILLION: i64 = 1_000_000_000;
+pub(super) const BILLION: i64 = 1_000_000_000;
