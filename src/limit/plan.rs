@@ -88,7 +88,7 @@ pub struct Answer {
 
 /// Where [`decide`] finds the states of a plan's quotas.
 ///
-/// Both calls are made once per check, every `peek` before the first `commit`.
+/// Each check is committed once, behind every `peek`, which may be repeated.
 pub trait Ledger {
     /// Brings the check's state to the ledger's time, and returns the time to decide at and whether its
     /// cost fits.

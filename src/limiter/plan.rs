@@ -18,7 +18,21 @@ use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, Poli
 #[derive(Debug, Default)]
 pub(super) struct Planned<'s> {
     pub(super) checks: Plan<'s>,
+    /// Whether what is reserved is told by the request's body.
+    pub(super) body: BodyRequirement,
     owners: SmallVec<[Owner; 4]>,
+}
+
+/// Whether a request's body must be read before the request is decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BodyRequirement {
+    /// Nothing that is reserved depends on it.
+    #[default]
+    None,
+    /// Only policies that never refuse reserve by it: it may be left unread.
+    Optional,
+    /// A policy that enforces its quotas reserves by it.
+    Required,
 }
 
 /// What a check belongs to.
@@ -86,7 +100,7 @@ impl<'l> Limiter<'l> {
                 }
             }
             let quotas = match policy.grant_of(own.matched) {
-                Grant::Quotas(quotas) => quotas,
+                Grant::Quotas(quotas) => (&**quotas, candidates),
                 Grant::Unlimited => {
                     own.outcome = PolicyOutcome::Unlimited;
                     decided.policies.push(own);
@@ -111,9 +125,21 @@ impl<'l> Limiter<'l> {
             own.reserve(applied);
             decided.policies.push(own);
             let of = decided.policies.len() - 1;
-            planned.add(of, policy, (quotas, candidates), own.cost, partition_id);
+            planned.add(of, (policy, applied), quotas, own.cost, partition_id);
         }
         Ok(())
+    }
+}
+
+impl BodyRequirement {
+    /// What a policy of this mode requires.
+    fn of(applied: &AppliedPolicy, mode: PolicyMode) -> Self {
+        let cost = applied.body_cost.as_ref();
+        match (cost.and_then(|cost| cost.reserve.told()), mode) {
+            (None, _) => Self::None,
+            (Some(_), PolicyMode::Enforce) => Self::Required,
+            (Some(_), PolicyMode::Shadow | PolicyMode::Mark) => Self::Optional,
+        }
     }
 }
 
@@ -147,12 +173,13 @@ impl<'s> Planned<'s> {
     fn add(
         &mut self,
         of: usize,
-        policy: &'s Policy,
+        (policy, applied): (&'s Policy, &AppliedPolicy),
         (quotas, candidates): (&'s [PolicyQuota], &'s [PolicyQuota]),
         cost: u64,
         partition_id: PartitionId,
     ) {
         let policy_mode = policy.mode.unwrap_or_default();
+        self.body = self.body.max(BodyRequirement::of(applied, policy_mode));
         let mode = match policy_mode {
             PolicyMode::Enforce => Mode::Enforce,
             PolicyMode::Shadow | PolicyMode::Mark => Mode::Shadow,

@@ -298,11 +298,16 @@ impl PolicyMetrics {
         (self.0.of(worker).refunded_units).fetch_add(units, Relaxed);
     }
 
-    /// Counts a request for which units were reserved, and what became of them.
-    pub fn settled(&self, worker: WorkerIndex, reserved: u64, settled: Settled) {
+    /// Counts units that were reserved, and those that were charged in the end.
+    pub fn charged(&self, worker: WorkerIndex, reserved: u64, charged: u64) {
         let shard = self.0.of(worker);
         shard.reserved_units.fetch_add(reserved, Relaxed);
-        shard.charged_units.fetch_add(settled.units, Relaxed);
+        shard.charged_units.fetch_add(charged, Relaxed);
+    }
+
+    /// Counts an answer whose body should have told what the request cost.
+    pub fn settled(&self, worker: WorkerIndex, settled: Settled) {
+        let shard = self.0.of(worker);
         if settled.is_capped {
             add(&shard.capped_costs);
         }

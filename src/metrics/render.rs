@@ -287,7 +287,8 @@ mod tests {
         handles.unrouted.unanswered(first);
         handles.policies[0].decided(first, PolicyOutcome::Admitted);
         handles.policies[0].decided(second, PolicyOutcome::Refused);
-        handles.policies[0].settled(second, 20, CUT);
+        handles.policies[0].charged(second, 20, CUT.units);
+        handles.policies[0].settled(second, CUT);
         handles.upstreams[0].opened(first);
         handles.upstreams[0].reused(first);
         handles.upstreams[0].retried(second);

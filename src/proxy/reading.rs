@@ -15,6 +15,7 @@ use super::downstream::body::{HoldError, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
 use crate::cost::{BodyFormat, BodyReader, Decimal, Numbers, Unsettled};
+use crate::limiter::BodyRequirement;
 use crate::request::Facts;
 use crate::snapshot::{Route, RouteBodies};
 
@@ -43,21 +44,31 @@ impl Journey<'_> {
             numbers.request_bytes = announced.map(Decimal::from);
             let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
             let latest = &self.client.partition;
-            let is_needed = match limiter.refuse_unread(route, facts, latest, &numbers, decided) {
-                Ok(is_needed) => is_needed,
+            let unread = limiter.refuse_unread(route, facts, latest, &numbers, decided);
+            let requirement = match unread {
+                Ok(requirement) => requirement,
                 Err(refused) => {
                     self.admitted(refused)?;
-                    true
+                    BodyRequirement::Required
                 }
             };
             let is_compressed = is_compressed(facts.headers);
             let is_read = match announced {
-                // An override or a missing part leaves nothing to be reserved.
-                _ if !is_needed => false,
+                _ if requirement == BodyRequirement::None => false,
                 Some(bytes) if bodies.request.count() == 0 => bytes <= held_max,
                 // Boxed, so that requests that are not held do not need room for it.
                 _ => {
-                    Box::pin(self.hold_body(bodies, held_max, is_compressed, &mut numbers)).await?
+                    let held =
+                        Box::pin(self.hold_body(bodies, held_max, is_compressed, &mut numbers));
+                    match held.await {
+                        // Nobody is refused because of a policy that refuses nobody.
+                        Err(HoldError::Full | HoldError::Late)
+                            if requirement == BodyRequirement::Optional =>
+                        {
+                            false
+                        }
+                        held => held.map_err(Stop::from)?,
+                    }
                 }
             };
             numbers.is_request_whole = is_read && !is_compressed;
@@ -73,7 +84,7 @@ impl Journey<'_> {
         held_max: u64,
         is_compressed: bool,
         numbers: &mut Numbers,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, HoldError> {
         let Some(body) = self.body.as_mut() else {
             return Ok(true);
         };
@@ -86,29 +97,30 @@ impl Journey<'_> {
             }
         };
         let capacity = &self.client.worker.shared.capacity;
-        let place = capacity.held_bytes(self.client.listener, self.listener.max_held_bytes);
-        let holding = body.hold(held_max, place, read);
+        let room = capacity.held_bytes(self.client.listener, self.listener.max_held_bytes);
         let deadline = self.client.worker.sweep.deadline();
-        let held = deadline.within(self.listener.body_timeout, holding).await;
-        let is_whole = match held {
-            Ok(Ok(is_whole)) => is_whole,
-            Ok(Err(HoldError::Full)) => return Err(Refusal::bodies_full().into()),
-            Ok(Err(HoldError::Broken(RequestBodyError::Aborted))) => return Err(Stop::Gone),
-            Ok(Err(HoldError::Broken(RequestBodyError::TooLarge))) => {
-                return Err(Refusal::body_too_large().into());
-            }
-            Ok(Err(HoldError::Broken(RequestBodyError::Malformed))) => {
-                return Err(Refusal::bad_framing().into());
-            }
-            Ok(Err(HoldError::Broken(RequestBodyError::TimedOut))) | Err(_) => {
-                return Err(Refusal::request_body_timeout().into());
-            }
-        };
+        let within = (&*deadline, self.listener.body_timeout);
+        let held = body.hold(held_max, room, within, read).await;
         numbers.request = reader.finish();
         numbers
             .request_bytes
             .get_or_insert_with(|| Decimal::from(seen));
-        Ok(is_whole)
+        held
+    }
+}
+
+impl From<HoldError> for Stop {
+    fn from(error: HoldError) -> Self {
+        let refusal = match error {
+            HoldError::Broken(RequestBodyError::Aborted) => return Self::Gone,
+            HoldError::Broken(RequestBodyError::TooLarge) => Refusal::body_too_large(),
+            HoldError::Broken(RequestBodyError::Malformed) => Refusal::bad_framing(),
+            HoldError::Broken(RequestBodyError::TimedOut) | HoldError::Late => {
+                Refusal::request_body_timeout()
+            }
+            HoldError::Full => Refusal::bodies_full(),
+        };
+        Self::Refused(refusal)
     }
 }
 

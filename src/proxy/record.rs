@@ -253,7 +253,11 @@ impl Record {
             if let Some(reservation) = decision.reservation
                 && let Some(settled) = reservation.settled
             {
-                metrics.settled(worker.index, reservation.units, settled);
+                metrics.settled(worker.index, settled);
+                // What exceeds a plan is billed by its cost, but charged to no quota.
+                if decision.outcome != PolicyOutcome::Marked {
+                    metrics.charged(worker.index, reservation.units, settled.units);
+                }
             }
         }
         if let Some(reason) = self.reason {

@@ -142,7 +142,7 @@ fn told() -> Vec<(&'static str, Reply, i64)> {
         ),
         (
             "its key is escaped",
-            json(r#"{"usage":{"total_tokens":25}}"#),
+            json("{\"\\u0075sage\":{\"total\\u005ftokens\":25}}"),
             25,
         ),
     ]
@@ -450,26 +450,54 @@ fn of_fifty_requests_at_once_a_budget_for_ten_admits_ten() {
     });
 }
 
+/// `RESERVING` with room for five requests of `SMALL`.
+fn five_small(more: &str) -> String {
+    let policy = RESERVING.replace("1000000 per hour", "1000 per hour");
+    let policy = policy.replace("reserve_default = 5000", "reserve_default = 900");
+    format!("{policy}\ncost_min = 200\n{more}")
+}
+
+const SMALL: &str = r#"{"max_tokens":10}"#;
+
+/// The head of a request whose body waits until it is asked for.
+const WITHHELD: &str =
+    "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 17\r\nExpect: 100-continue\r\n\r\n";
+
 #[test]
 fn a_request_that_is_refused_whatever_it_says_is_refused_unread() {
-    on_each_store(|start| {
-        let origin = origin(&[]);
-        let policy = RESERVING.replace("1000000 per hour", "1000 per hour");
-        let policy = policy.replace("reserve_default = 5000", "reserve_default = 900");
-        let policy = format!("{policy}\nmode = 'enforce'\ncost_min = 200");
-        let running = start(Config::limited(origin.url(), &policy).one_worker());
-        let mut client = Client::connect(running.public);
-        let body = r#"{"max_tokens":10}"#;
-        for _ in 0..5 {
-            assert_eq!(client.post("/zero", "", body).status, 200);
-        }
-        assert_eq!(client.post("/zero", "", body).status, 429);
-        // Not even the smallest reserve fits, so nobody asks for the body.
-        let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100\r\n";
-        let answer = client.ask(format!("{head}Expect: 100-continue\r\n\r\n"));
-        assert_eq!(answer.status, 429);
-        assert_eq!(origin.requests().len(), 5);
-    });
+    for algorithm in ["fixed-window", "sliding-log"] {
+        on_each_store(|start| {
+            let origin = origin(&[]);
+            let policy = five_small("").replace("fixed-window", algorithm);
+            let running = start(Config::limited(origin.url(), &policy).one_worker());
+            let mut client = Client::connect(running.public);
+            for _ in 0..5 {
+                assert_eq!(client.post("/zero", "", SMALL).status, 200);
+            }
+            assert_eq!(client.post("/zero", "", SMALL).status, 429);
+            // Not even the smallest reserve fits, so nobody asks for the body.
+            assert_eq!(client.ask(WITHHELD).status, 429);
+            assert_eq!(origin.requests().len(), 5);
+        });
+    }
+}
+
+#[test]
+fn a_refusal_that_is_counted_by_what_the_request_says_reads_it() {
+    for more in ["candidate = '2000 per hour'", "count = 'all'"] {
+        on_each_store(|start| {
+            let origin = origin(&[]);
+            let running = start(Config::limited(origin.url(), &five_small(more)).one_worker());
+            let mut client = Client::connect(running.public);
+            for _ in 0..5 {
+                assert_eq!(client.post("/zero", "", SMALL).status, 200);
+            }
+            for _ in 0..2 {
+                assert_eq!(client.ask(WITHHELD).status, 100, "{more}");
+                assert_eq!(client.ask(SMALL).status, 429, "{more}");
+            }
+        });
+    }
 }
 
 #[test]

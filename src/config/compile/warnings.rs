@@ -1,13 +1,16 @@
 //! What is valid but probably not what was meant: `check`, the start and each reload say it, and go on.
 
+use std::sync::Arc;
+
 use ipnet::Ipv6Net;
 
 use super::{jwt, store, upstreams};
 use crate::config::file::File;
 use crate::config::spelling;
+use crate::config::value::bytes_text;
 use crate::limit::Count;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
-use crate::snapshot::{CostSource, Listener, Policy, PolicyMode, Route, Snapshot};
+use crate::snapshot::{CostSource, Grant, Listener, Policy, PolicyMode, Route, Snapshot};
 
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
@@ -37,6 +40,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         found.extend(refused_by_others(policy));
         found.extend(never_matched(file, policy));
         found.extend(larger_than_share(policy, snapshot.store.nodes_min));
+        found.extend(never_held(policy, &snapshot.listeners));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
@@ -138,17 +142,36 @@ fn priced_by_clients(policy: &Policy) -> Option<String> {
 /// alone; a reserve as large is refused.
 fn larger_than_share(policy: &Policy, nodes: u32) -> Option<String> {
     let most = *policy.body_cost()?.bounds.end();
-    let limits = policy.grant.quotas().iter().map(|part| part.quota.limit);
-    let share = limits.min()? / u64::from(nodes.max(1));
+    let quotas = policy.grants().flat_map(Grant::quotas);
+    let share = quotas.map(|it| it.quota.limit).min()? / u64::from(nodes.max(1));
     let whose = match nodes {
-        0 | 1 => "its quota".to_owned(),
-        nodes => format!("one of {nodes} nodes' share of its quota"),
+        0 | 1 => "its smallest quota".to_owned(),
+        nodes => format!("one of {nodes} nodes' share of its smallest quota"),
     };
     (most > share).then(|| {
         format!(
             "policy `{}`: an answer may cost up to {most}, more than {whose}, {share}: `cost_max` bounds what one \
              answer can cost",
             policy.name
+        )
+    })
+}
+
+/// A request is refused that is longer than all that may be held at once.
+fn never_held(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
+    let cost = policy
+        .body_cost()
+        .filter(|cost| cost.reserve.told().is_some())?;
+    let holds_less = |it: &&Arc<Listener>| (it.max_held_bytes as u64) < cost.reserve_body_max;
+    let listener = listeners.iter().find(holds_less)?;
+    (policy.mode == Some(PolicyMode::Enforce)).then(|| {
+        format!(
+            "policy `{}` reads up to {} of a request, and listener `{}` holds {} at most (`max_held_bytes`): what \
+             is longer is answered 503",
+            policy.name,
+            bytes_text(cost.reserve_body_max),
+            listener.name,
+            bytes_text(listener.max_held_bytes as u64)
         )
     })
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 
 use super::capacity::HeldBytes;
 use super::request::{IncomingBody, RequestState};
+use crate::proxy::deadline::Deadline;
 use crate::request::claims;
 
 /// The body of a client's request.
@@ -38,14 +39,22 @@ pub(crate) struct RequestBody {
 struct Held {
     data: Bytes,
     trailers: Option<HeaderMap>,
-    _room: HeldBytes,
 }
 
-/// Why a body could not be held.
+/// Memory for what is read, and its room, which is free when the memory is.
+#[derive(Debug)]
+struct HeldBuffer {
+    bytes: Vec<u8>,
+    room: HeldBytes,
+}
+
+/// Why a body is not held to its end.
 #[derive(Debug)]
 pub(crate) enum HoldError {
     /// The listener holds as many bytes as it may.
     Full,
+    /// It did not end in time.
+    Late,
     /// It broke off.
     Broken(RequestBodyError),
 }
@@ -109,47 +118,58 @@ impl RequestBody {
         self.allowance = bytes_max;
     }
 
-    /// Reads it to its end, or until more than `held_max` bytes have come, and keeps what was read for whoever
-    /// reads it next; says whether it ended. `read` sees each piece.
+    /// Reads it to its end, or until more than `held_max` bytes have come, within `timeout`; says whether it
+    /// ended. `read` sees each piece. What has come goes to whoever reads it next, even after an error.
     pub(crate) async fn hold(
         &mut self,
         held_max: u64,
-        mut room: HeldBytes,
-        mut read: impl FnMut(&[u8]),
+        room: HeldBytes,
+        (deadline, timeout): (&Deadline, Duration),
+        read: impl FnMut(&[u8]),
     ) -> Result<bool, HoldError> {
         // It is asked for now.
         self.is_withheld = false;
-        // Copied together, because a piece keeps all that was read with it.
-        let (mut data, mut trailers) = (BytesMut::new(), None);
-        while data.len() as u64 <= held_max && !self.is_end_stream() {
+        let bytes = Vec::new();
+        let (mut buffer, mut trailers) = (HeldBuffer { bytes, room }, None);
+        let filling = self.fill(&mut buffer, &mut trailers, held_max, read);
+        let filled = deadline.within(timeout, filling).await;
+        let is_short = buffer.bytes.len() as u64 <= held_max;
+        if !buffer.bytes.is_empty() || trailers.is_some() {
+            let data = Bytes::from_owner(buffer);
+            self.held = Some(Box::new(Held { data, trailers }));
+        }
+        filled.unwrap_or(Err(HoldError::Late))?;
+        Ok(self.is_read && is_short)
+    }
+
+    /// Reads on until it ends, or the buffer has more than `held_max` bytes.
+    async fn fill(
+        &mut self,
+        buffer: &mut HeldBuffer,
+        trailers: &mut Option<HeaderMap>,
+        held_max: u64,
+        mut read: impl FnMut(&[u8]),
+    ) -> Result<(), HoldError> {
+        let announced = self.incoming.size_hint().exact().unwrap_or(held_max);
+        self.is_read = self.incoming.is_end_stream();
+        while !self.is_read && buffer.bytes.len() as u64 <= held_max {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await;
-            let Some(frame) = frame else {
+            let Some(frame) = frame.transpose().map_err(HoldError::Broken)? else {
                 self.is_read = true;
                 break;
             };
-            match frame.map_err(HoldError::Broken)?.into_data() {
-                Ok(piece) if room.grow(piece.len()) => {
+            self.is_read = frame.is_trailers() || self.incoming.is_end_stream();
+            match frame.into_data() {
+                Ok(piece) => {
                     read(&piece);
-                    data.extend_from_slice(&piece);
+                    if !buffer.append(&piece, announced.min(held_max)) {
+                        return Err(HoldError::Full);
+                    }
                 }
-                Ok(_) => return Err(HoldError::Full),
-                Err(frame) => {
-                    trailers = frame.into_trailers().ok();
-                    self.is_read = true;
-                    break;
-                }
+                Err(frame) => *trailers = frame.into_trailers().ok(),
             }
         }
-        self.is_read |= self.incoming.is_end_stream();
-        let is_whole = self.is_read && data.len() as u64 <= held_max;
-        if !data.is_empty() || trailers.is_some() {
-            self.held = Some(Box::new(Held {
-                data: data.freeze(),
-                trailers,
-                _room: room,
-            }));
-        }
-        Ok(is_whole)
+        Ok(())
     }
 
     /// Takes out of trailers what they may not have.
@@ -181,6 +201,7 @@ impl RequestBody {
     /// Over HTTP/2, an answer could come before it. But its stream would then be reset, and some clients
     /// (curl until 8) take that for a failure and show no answer.
     pub(crate) async fn drain(mut self) {
+        self.held = None;
         let bytes = self.size_hint().exact();
         let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
         if self.is_end_stream() || self.is_withheld || !is_short {
@@ -196,6 +217,27 @@ impl RequestBody {
         };
         // What does not come in time is left unread, and the connection closes after the answer.
         drop(tokio::time::timeout(DRAIN_TIMEOUT, reading).await);
+    }
+}
+
+impl HeldBuffer {
+    /// Copies a piece, which would keep all that was read with it, behind what is there; says whether that has
+    /// room. No more than `bytes_max` are expected to come.
+    fn append(&mut self, piece: &[u8], bytes_max: u64) -> bool {
+        let needed = self.bytes.len() + piece.len();
+        if needed > self.bytes.capacity() {
+            let expected = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+            let capacity = (2 * self.bytes.capacity()).min(expected).max(needed);
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(piece);
+        self.room.grow_to(self.bytes.capacity())
+    }
+}
+
+impl AsRef<[u8]> for HeldBuffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -194,11 +194,12 @@ impl Among {
 }
 
 impl HeldBytes {
-    /// Takes room for more bytes; says whether there is any.
-    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+    /// Takes room for `bytes` in all, no fewer than before; says whether there is any.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let held = &self.capacity.listeners[self.listener].held_bytes;
-        self.bytes += bytes;
-        held.fetch_add(bytes, Relaxed) + bytes <= self.bytes_max
+        let more = bytes - self.bytes;
+        self.bytes = bytes;
+        held.fetch_add(more, Relaxed) + more <= self.bytes_max
     }
 }
 

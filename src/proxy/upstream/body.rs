@@ -54,7 +54,7 @@ impl UpstreamBody {
     }
 
     /// Whether its end can be told from a connection that broke.
-    pub(crate) fn is_end_told(&self) -> bool {
+    pub fn is_end_told(&self) -> bool {
         match &self.received {
             Received::Http1(..) => self.is_end_told,
             Received::Http2(receiving) => receiving.is_end_told(),

@@ -44,8 +44,8 @@ use super::charge::{Charge, SettledEntry};
 use super::outcome::Outcome;
 use super::series::Series;
 use crate::clock::{Clock, Micros};
-use crate::limit::plan::{self, Mode, OnStoreFailure, SeriesId};
-use crate::limit::{Adjustment, Algorithm, Check, Count, Decision, PartitionId, Verdict};
+use crate::limit::plan::{self, Ledger as _, Mode, OnStoreFailure, SeriesId};
+use crate::limit::{Adjustment, Check, Count, Decision, PartitionId, Verdict};
 use crate::metrics::Usage;
 
 /// Counters in this process's memory, shared by its workers.
@@ -143,32 +143,28 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Refuses a plan that has no room; none if it may have. A plan that counts refused requests, or in candidates,
-    /// is not judged before it is known what they cost; nor is a log, which may be long and would be copied.
+    /// Refuses a plan that does not fit, and charges nothing; none if it may fit. A plan that counts refused
+    /// requests, or in candidates, is not judged before it is known what they cost.
     pub(super) fn refuse(&self, plan: &[Check<'_>]) -> Option<Outcome> {
-        let is_left = |check: &Check<'_>| {
-            check.quota.count == Count::All
-                || check.mode == Mode::Candidate
-                || check.quota.algorithm == Algorithm::SlidingLog
-        };
-        if plan.iter().any(is_left) {
+        let is_charged_if_refused =
+            |check: &Check<'_>| check.quota.count == Count::All || check.mode == Mode::Candidate;
+        if plan.iter().any(is_charged_if_refused) {
             return None;
         }
-        let mut peeks = plan.iter().zip(self.peek(plan));
-        if !peeks.any(|(check, decision)| check.mode == Mode::Enforce && !decision.admit) {
-            return None;
-        }
-        let mut outcome = self.decide(plan);
-        if let Outcome::Decided {
-            verdict, charge, ..
-        } = &mut outcome
-            && verdict.admit
+        let mut locked_shards = LockedShards::new(&self.shards);
+        locked_shards.lock(&plan.iter().map(|check| check.partition_id));
+        locked_shards.place(plan).ok()?;
+        let checks = plan.iter().enumerate();
+        let does_fit = |(index, check)| locked_shards.peek(index, check).admit;
+        if checks
+            .filter(|(_, check)| check.mode == Mode::Enforce)
+            .all(does_fit)
         {
-            // There has come room since then.
-            self.settle(&charge.settle(|_| Adjustment::GiveBack(u64::MAX)));
             return None;
         }
-        Some(outcome)
+        let mut verdict = Verdict::default();
+        plan::decide(&mut locked_shards, plan, &mut verdict);
+        Some(Outcome::refused(verdict))
     }
 
     /// Returns what each check would be answered. If there is no room for its partition, that is what

@@ -248,7 +248,7 @@ fn what_is_given_back_by_status_goes_before_what_the_body_tells() {
 }
 
 #[test]
-fn a_policy_that_only_looks_settles_as_one_that_refuses() {
+fn a_policy_that_marks_settles_as_one_that_refuses() {
     on_each_store(|start| {
         let length = TOLD.len();
         let told = format!("Content-Type: application/json\r\nContent-Length: {length}");
@@ -287,6 +287,59 @@ fn a_body_that_is_read_before_the_decision_must_be_whole_in_time() {
     assert_eq!(slow.answer().status, 408);
     let answer = Client::connect(running.public).post("/zero", "", "{\"max_tokens\":0}");
     assert_eq!(remaining(&answer, "p"), 1_000_000 - 8, "it spent nothing");
+}
+
+#[test]
+fn a_policy_that_refuses_nobody_reserves_the_default_for_what_cannot_be_held() {
+    for mode in ["shadow", "mark"] {
+        let origin = origin(&[]);
+        let config = Config::to(origin.url())
+            .policy("p", &format!("{RESERVING}\nmode = '{mode}'"))
+            .route("/*", "policies = ['p']")
+            .listener("body_timeout = '30s'\nmax_held_bytes = '1KiB'");
+        let running = Stepped::start(&config);
+        let mut client = Client::connect(running.public);
+        let long = format!("{{\"max_tokens\":9000,\"a\":\"{}\"}}", "a".repeat(3000));
+        let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 17\r\n\r\n";
+        assert_eq!(client.post("/zero", "", &long).status, 200, "{mode}");
+        client.send(format!("{head}{{\"max"));
+        for piece in ["_tok", "ens"] {
+            running.advance(secs(14));
+            client.send(piece);
+            running.settle();
+        }
+        running.advance(secs(3));
+        let answer = client.ask("\":0} ");
+        assert_eq!(answer.status, 200, "{mode}");
+        let bodies: Vec<_> = origin.requests().into_iter().map(|it| it.body).collect();
+        assert_eq!(bodies, [long.as_bytes(), b"{\"max_tokens\":0} "], "{mode}");
+        if mode == "mark" {
+            assert_eq!(remaining(&answer, "p"), 1_000_000 - 5000);
+        }
+    }
+}
+
+#[test]
+fn what_is_marked_is_billed_but_charged_to_no_quota() {
+    let length = TOLD.len();
+    let head = format!("Content-Type: application/json\r\nContent-Length: {length}");
+    let origin = Origin::answering(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{TOLD}"));
+    let policy = POLICY.replace("1000000 per hour", "40 per hour");
+    let process = Process::start(&config(&origin, &format!("{policy}\nmode = 'mark'")));
+    let mut client = Client::connect(process.public);
+    for _ in 0..3 {
+        client.get("/", "");
+    }
+    let records = process.wait_for_records(3);
+    let costs: Vec<_> = records.iter().map(|it| it["cost"].clone()).collect();
+    assert_eq!(costs, [25, 25, 25]);
+    let metrics = get(process.admin, "/metrics", "").text();
+    for line in [
+        r#"tollgate_reserved_units_total{policy="p"} 20"#,
+        r#"tollgate_charged_units_total{policy="p"} 50"#,
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
+    }
 }
 
 #[test]
