@@ -370,12 +370,35 @@ fn a_request_that_reserves_nothing_is_not_held() {
     let policy = format!(
         "{RESERVING}\noverrides_by = 'header:x-plan'\noverrides = {{ free = 'unlimited' }}"
     );
-    let running = start(&config(&origin, &policy).listener("max_held_bytes = '1KiB'"));
+    let config = Config::to(origin.url())
+        .policy("p", &policy)
+        .policy("counted", "quota = '100 per hour'")
+        .route("/*", "policies = ['p', 'counted']")
+        .listener("max_held_bytes = '1KiB'");
+    let running = start(&config);
     let mut client = Client::connect(running.public);
     let body = "a".repeat(3000);
     assert_eq!(client.post("/zero", "", &body).status, 503);
     let mut client = Client::connect(running.public);
     assert_eq!(client.post("/zero", "X-Plan: free\r\n", &body).status, 200);
+}
+
+#[test]
+fn a_megabyte_of_a_request_is_read_and_no_more() {
+    let origin = origin(&[]);
+    let policy = RESERVING.replace("\nreserve_body_max = '4KiB'", "");
+    let policy = policy.replace("times = 0.5", "times = 0");
+    let running = start(&config(&origin, &policy));
+    let mut client = Client::connect(running.public);
+    let (begin, end) = ("{\"a\":\"", "\",\"max_tokens\":9000}");
+    let fits = (1 << 20) - begin.len() - end.len();
+    for (padding, reserved) in [(fits, 9000), (fits + 1, 9000), (fits + (1 << 20), 5000)] {
+        let body = format!("{begin}{}{end}", "a".repeat(padding));
+        let answer = client.post("/zero", "", &body);
+        assert_eq!(1_000_000 - remaining(&answer, "p"), reserved, "{padding}");
+        let seen = origin.requests().pop().expect("a request");
+        assert_eq!(seen.body.len(), body.len());
+    }
 }
 
 #[test]

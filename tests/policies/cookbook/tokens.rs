@@ -229,6 +229,16 @@ fn prices_per_model() {
         mini.serves(running, &origin, 20_000_000, &calls);
         recipe.refuses_strangers(running, &large);
     });
+    let spent = recipe.text(&origin).replace("50000000 per", "4000000 per");
+    on_each_store_text(&spent, |running| {
+        // The most that one request may cost.
+        let much = r#"{"max_tokens":400000}"#;
+        let mut client = Client::connect(running.public);
+        assert_eq!(client.post(&large, recipe.client, much).status, 200);
+        let answer = client.post(&large, recipe.client, much);
+        assert_eq!(answer.status, 429);
+        assert_eq!(answer.json()["error"]["code"], "429");
+    });
 }
 
 /// Returns a recipe whose clients have tokens instead of keys.
@@ -252,6 +262,9 @@ fn requests_and_tokens_and_a_budget() {
             let token = token(json!({ "sub": user, "plan": plan, "aud": "llm" }));
             let fields = format!("Authorization: Bearer {token}\r\n");
             let answer = client.post("/v1/chat/completions", &fields, body);
+            if answer.status == 429 {
+                assert_eq!(answer.json()["error"]["code"], "rate_limit_exceeded");
+            }
             let policies = ["requests", "tokens:1m", "tokens:30d"];
             (
                 answer.status,
@@ -286,5 +299,15 @@ fn users_within_the_budget_of_their_tenant() {
         assert_eq!(left("t", "v"), [19_900_000 - TOTAL, 900_000]);
         assert_eq!(left("t", "u"), [19_900_000 - 2 * TOTAL, 900_000 - TOTAL]);
         assert_eq!(left("s", "u"), [19_900_000, 900_000]);
+    });
+    let spent = text.replace("1000000 per day", "100000 per day");
+    with_issuer(&spent, |running, token| {
+        let token = token(json!({ "tenant": "t", "sub": "u", "aud": "llm" }));
+        let fields = format!("Authorization: Bearer {token}\r\n");
+        let mut client = Client::connect(running.public);
+        let answers = [0, 1].map(|_| client.post("/v1/chat/completions", &fields, "{}"));
+        assert_eq!(answers.each_ref().map(|it| it.status), [200, 429]);
+        let error = answers[1].json()["error"].clone();
+        assert_eq!(error["message"], "Your budget is spent");
     });
 }
