@@ -14,27 +14,50 @@ pub const NUMBER_BYTES_MAX: usize = 256;
 #[derive(Clone)]
 pub struct Decimal(Digits);
 
-/// A whole number, as most are; or digits behind a point, two in a byte, the first of them not 0, and how many
-/// digits the point must move to the right. Zero has none of them, and the lowest point. So the order of point
-/// and bytes is that of numbers.
+/// The first 19 digits behind a point, the first of them not 0, then any others; and how many digits the point must
+/// move to the right. Zero has the lowest point. So the order of point and digits is that of numbers.
 ///
 /// What tokens and prices need fits into 16 bytes: a route may have 32 numbers for each open stream.
 #[derive(Clone)]
 enum Digits {
-    Whole(u64),
-    Short { point: i16, bytes: [u8; SHORT] },
-    Long(Box<(i16, Vec<u8>)>),
+    Short { point: i16, leading: u64 },
+    Long(Box<(i16, u64, Vec<u8>)>),
 }
 
 impl Decimal {
     /// Reads a number of JSON (RFC 8259, section 6), at most [`NUMBER_BYTES_MAX`] bytes: whether it is
     /// negative (-0 is not), and its size.
+    #[inline]
     pub fn parse(text: &[u8]) -> Option<(bool, Self)> {
+        match Self::plain(text) {
+            Some((number, [])) => Some((false, number)),
+            _ => Self::parse_any(text),
+        }
+    }
+
+    /// Reads the digits that a text begins with, and returns what is behind them; none if they are more than most
+    /// numbers have, or begin with 0.
+    #[inline]
+    pub(super) fn plain(text: &[u8]) -> Option<(Self, &[u8])> {
+        let (mut number, mut length) = (0, 0);
+        while let Some(digit @ b'0'..=b'9') = text.get(length) {
+            if length == LEADING {
+                return None;
+            }
+            number = number * 10 + u64::from(digit - b'0');
+            length += 1;
+        }
+        let is_plain = matches!(text, [b'1'..=b'9', ..]);
+        let number = Digits::Short {
+            point: small_point(small(length)),
+            leading: number * POWERS[LEADING - length],
+        };
+        is_plain.then(|| (Self(number), &text[length..]))
+    }
+
+    fn parse_any(text: &[u8]) -> Option<(bool, Self)> {
         if text.len() > NUMBER_BYTES_MAX {
             return None;
-        }
-        if let Some(number) = whole(text) {
-            return Some((false, Self::from(number)));
         }
         let unsigned = text.strip_prefix(b"-");
         let (whole, rest) = digits(unsigned.unwrap_or(text));
@@ -57,39 +80,45 @@ impl Decimal {
         Some((unsigned.is_some() && !number.is_zero(), number))
     }
 
-    /// The number, if it is kept as a whole one.
+    /// The number, if it is a whole one of at most 19 digits.
     pub(super) fn whole(&self) -> Option<u64> {
-        match self.0 {
-            Digits::Whole(number) => Some(number),
-            Digits::Short { .. } | Digits::Long(_) => None,
+        let (point, leading, rest) = self.parts();
+        if self.is_zero() {
+            return Some(0);
         }
+        let decimals = LEADING.checked_sub(usize::try_from(point).ok()?)?;
+        let unit = POWERS[decimals];
+        (rest.is_empty() && leading.is_multiple_of(unit)).then(|| leading / unit)
     }
 
     /// The digit at `10^column`.
     pub(super) fn digit(&self, column: i32) -> u8 {
-        self.with_parts(|point, bytes| {
-            let Ok(at) = usize::try_from(i32::from(point) - 1 - column) else {
-                return 0;
-            };
-            let byte = bytes.get(at / 2).copied().unwrap_or(0);
-            if at.is_multiple_of(2) {
-                byte >> 4
-            } else {
-                byte & 0xF
-            }
-        })
+        let (point, leading, rest) = self.parts();
+        let Ok(at) = usize::try_from(i32::from(point) - 1 - column) else {
+            return 0;
+        };
+        match LEADING.checked_sub(at + 1) {
+            Some(behind) => u8::try_from(leading / POWERS[behind] % 10).expect("a digit"),
+            None => rest.get(at - LEADING).map_or(0, |digit| digit - b'0'),
+        }
     }
 
-    /// A column below which every digit is 0.
+    /// The column of the last digit that is not 0.
     pub(super) fn lowest_column(&self) -> i32 {
-        self.with_parts(|point, bytes| {
-            let used = bytes.iter().rposition(|byte| *byte != 0);
-            used.map_or(0, |last| i32::from(point) - 2 * small(last + 1))
-        })
+        let (point, leading, rest) = self.parts();
+        let zeros = POWERS
+            .iter()
+            .skip(1)
+            .take_while(|it| leading.is_multiple_of(**it));
+        match leading {
+            0 => 0,
+            _ if rest.is_empty() => i32::from(point) - small(LEADING - zeros.count()),
+            _ => i32::from(point) - small(LEADING + rest.len()),
+        }
     }
 
     fn is_zero(&self) -> bool {
-        self.with_parts(|point, _| i32::from(point) == ZERO_POINT)
+        i32::from(self.parts().0) == ZERO_POINT
     }
 
     /// Makes the number 0.DIGITS times `10^point`.
@@ -107,51 +136,42 @@ impl Decimal {
         } else if point >= POINT_HELD {
             (point, digits) = (POINT_HELD, b"1");
         }
-        if digits.len() <= 2 * SHORT {
-            return Self::short(point, digits);
-        }
-        let bytes = digits.chunks(2).map(pair).collect();
-        Self(Digits::Long(Box::new((small_point(point), bytes))))
-    }
-
-    /// Makes a number of few digits.
-    fn short(point: i32, digits: &[u8]) -> Self {
-        let mut bytes = [0; SHORT];
-        for (byte, digits) in bytes.iter_mut().zip(digits.chunks(2)) {
-            *byte = pair(digits);
-        }
         let point = small_point(point);
-        Self(Digits::Short { point, bytes })
+        let (first, rest) = digits.split_at(digits.len().min(LEADING));
+        let number = (first.iter()).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+        let leading = number * POWERS[LEADING - first.len()];
+        Self(match rest {
+            [] => Digits::Short { point, leading },
+            rest => Digits::Long(Box::new((point, leading, rest.to_vec()))),
+        })
     }
 
-    /// Calls `call` with the point and the digits.
-    fn with_parts<R>(&self, call: impl FnOnce(i16, &[u8]) -> R) -> R {
+    fn parts(&self) -> (i16, u64, &[u8]) {
         match &self.0 {
-            Digits::Whole(number) => {
-                let mut buffer = Buffer::new();
-                let digits = buffer.format(*number);
-                Self::new(small(digits.len()), digits.as_bytes()).with_parts(call)
-            }
-            Digits::Short { point, bytes } => call(*point, bytes),
-            Digits::Long(long) => call(long.0, &long.1),
+            Digits::Short { point, leading } => (*point, *leading, &[]),
+            Digits::Long(long) => (long.0, long.1, &long.2),
         }
     }
 }
 
 impl From<u64> for Decimal {
     fn from(number: u64) -> Self {
-        Self(Digits::Whole(number))
+        let mut buffer = Buffer::new();
+        let digits = buffer.format(number);
+        Self::new(small(digits.len()), digits.as_bytes())
     }
 }
 
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
-        match (self.whole(), other.whole()) {
-            (Some(one), Some(other)) => one.cmp(&other),
-            _ => self.with_parts(|point, bytes| {
-                other.with_parts(|other, others| (point, bytes).cmp(&(other, others)))
-            }),
-        }
+        let (point, leading, rest) = self.parts();
+        let (other_point, other_leading, other_rest) = other.parts();
+        let first = (point, leading).cmp(&(other_point, other_leading));
+        first.then_with(|| match (rest, other_rest) {
+            // Comparing nothing is not free.
+            ([], []) => Ordering::Equal,
+            _ => rest.cmp(other_rest),
+        })
     }
 }
 
@@ -171,15 +191,12 @@ impl Eq for Decimal {}
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let highest = self.with_parts(|point, _| i32::from(point).max(1) - 1);
+        let highest = i32::from(self.parts().0).max(1) - 1;
         for column in (self.lowest_column().min(0)..=highest).rev() {
             if column == -1 {
                 f.write_str(".")?;
             }
-            // The lowest byte may have a digit too many.
-            if column != self.lowest_column() || column >= 0 || self.digit(column) != 0 {
-                write!(f, "{}", self.digit(column))?;
-            }
+            write!(f, "{}", self.digit(column))?;
         }
         Ok(())
     }
@@ -187,28 +204,10 @@ impl fmt::Display for Decimal {
 
 impl fmt::Debug for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.with_parts(|point, bytes| {
-            f.write_str("0.")?;
-            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-            write!(f, "e{point}")
-        })
+        let (point, leading, rest) = self.parts();
+        let rest = String::from_utf8_lossy(rest);
+        write!(f, "0.{leading}{rest}e{point}")
     }
-}
-
-/// Reads digits alone that are few enough for a word, without a leading zero.
-fn whole(text: &[u8]) -> Option<u64> {
-    let is_plain = matches!(text, [b'1'..=b'9', ..] | b"0") && text.len() <= WHOLE_DIGITS_MAX;
-    let add = |sum: u64, byte: &u8| {
-        let digit = u64::from(byte.wrapping_sub(b'0'));
-        (digit < 10).then(|| sum * 10 + digit)
-    };
-    is_plain.then(|| text.iter().try_fold(0, add)).flatten()
-}
-
-/// Two digits in a byte; the second is 0 if there is none.
-fn pair(digits: &[u8]) -> u8 {
-    let low = digits.get(1).map_or(0, |digit| digit - b'0');
-    ((digits[0] - b'0') << 4) | low
 }
 
 fn small_point(point: i32) -> i16 {
@@ -240,10 +239,18 @@ fn exponent(text: &[u8]) -> Option<i32> {
 }
 
 /// Most digits of which every number fits into 64 bits.
-const WHOLE_DIGITS_MAX: usize = 19;
+const LEADING: usize = 19;
 
-/// Bytes of a short number's digits: 26 digits.
-const SHORT: usize = 13;
+/// The powers of 10 from 1 on.
+const POWERS: [u64; LEADING + 1] = {
+    let mut powers = [1; LEADING + 1];
+    let mut at = 1;
+    while at <= LEADING {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
+    }
+    powers
+};
 
 /// The point of 1e-300, the smallest number but 0.
 const POINT_MIN: i32 = -299;

@@ -220,10 +220,9 @@ impl Documents {
             unreachable!("keys are in objects");
         };
         let children = pointers.children(*node);
-        let mut known = children.iter().filter(|it| !it.key.is_always_escaped);
-        let found = known.find_map(|child| {
-            let rest = bytes.strip_prefix(child.key.text.as_bytes())?;
-            Some((child.node, rest.strip_prefix(b"\":")?))
+        let found = children.iter().find_map(|child| {
+            let member = child.key.member.as_deref()?;
+            Some((child.node, bytes.strip_prefix(member)?))
         });
         if let Some((node, value)) = found {
             self.node = Some(node);
@@ -289,6 +288,14 @@ impl Documents {
     }
 
     fn scalar<'b>(&mut self, pointers: &Pointers, bytes: &'b [u8]) -> (Next, &'b [u8]) {
+        if self.scalar.is_empty()
+            && pointers.is_end(self.node)
+            && let Some((number, rest @ [behind, ..])) = Decimal::plain(bytes)
+            && !is_of_scalar(*behind)
+        {
+            self.note(pointers, &number);
+            return (self.end_value(), rest);
+        }
         let end = bytes.iter().position(|byte| !is_of_scalar(*byte));
         let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
         let next = if end.is_some() && self.scalar.is_empty() {
@@ -324,20 +331,24 @@ impl Documents {
         }
     }
 
-    /// Notes a number at which a pointer ends; returns false if it is none.
+    /// Reads a number at which a pointer ends; returns false if it is none.
     fn number(&mut self, pointers: &Pointers, text: &[u8]) -> bool {
-        let Some((is_negative, number)) = Decimal::parse(text) else {
-            return false;
-        };
-        if let Some(node) = self.node.filter(|_| !is_negative) {
-            for pointer in pointers.ending_at(node) {
-                let largest = &mut self.numbers[pointer];
-                if largest.as_ref() < Some(&number) {
-                    *largest = Some(number.clone());
-                }
+        let number = Decimal::parse(text);
+        if let Some((false, number)) = &number {
+            self.note(pointers, number);
+        }
+        number.is_some()
+    }
+
+    /// Notes a number that is told here.
+    fn note(&mut self, pointers: &Pointers, number: &Decimal) {
+        let Some(node) = self.node else { return };
+        for pointer in pointers.ending_at(node) {
+            let largest = &mut self.numbers[pointer];
+            if largest.as_ref() < Some(number) {
+                *largest = Some(number.clone());
             }
         }
-        true
     }
 
     fn end_value(&mut self) -> Next {

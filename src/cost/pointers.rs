@@ -74,8 +74,8 @@ pub(super) struct Child {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) text: Box<str>,
-    /// Whether no text can have it as it is, because it has a quotation mark or backslash.
-    pub(super) is_always_escaped: bool,
+    /// How most texts write it, to behind its colon; none if it has to be escaped.
+    pub(super) member: Option<Box<[u8]>>,
     /// The position in an array that it also names.
     position: Option<u32>,
 }
@@ -270,7 +270,7 @@ impl Key {
         // RFC 6901, section 4: no leading zeros, and no sign.
         let is_position = text == "0" || text.starts_with(|it: char| matches!(it, '1'..='9'));
         Ok(Self {
-            is_always_escaped: text.contains(['"', '\\']),
+            member: (!text.contains(['"', '\\'])).then(|| format!("{text}\":").into_bytes().into()),
             position: text.parse().ok().filter(|_| is_position),
             text: text.into(),
         })
