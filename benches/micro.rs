@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use mimalloc::MiMalloc;
 use tollgate::clock::{Clock, Micros};
 use tollgate::config::load;
-use tollgate::cost::{BodyFormat, BodyReader, JsonPointer, Pointers, Reading};
+use tollgate::cost::{BodyFormat, BodyNumbers, JsonPointer, NumberReader, Pointers};
 use tollgate::limit::Retry;
 use tollgate::limiter::{Decided, Limiter};
 use tollgate::proxy::annotate::annotate;
@@ -223,8 +223,8 @@ fn compiled(pointers: &[&str]) -> Arc<Pointers> {
     Arc::new(Pointers::new(&pointers.collect::<Vec<_>>()).expect("few pointers"))
 }
 
-fn read(pointers: &Arc<Pointers>, format: BodyFormat, body: &[u8], piece: usize) -> Reading {
-    let mut reader = BodyReader::new(pointers.clone(), format);
+fn read(pointers: &Arc<Pointers>, format: BodyFormat, body: &[u8], piece: usize) -> BodyNumbers {
+    let mut reader = NumberReader::new(pointers.clone(), format);
     body.chunks(piece).for_each(|piece| reader.read(piece));
     let reading = reader.finish();
     assert!(reading.is_whole);

@@ -26,7 +26,7 @@ pub use upstream::{
 };
 
 use crate::access_log::AccessLog;
-use crate::cost::{BodyCost, Place, Pointers, Source};
+use crate::cost::{BodyCost, NumberIndex, NumberSource, Pointers};
 use crate::limit::Quota;
 use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
@@ -142,7 +142,7 @@ pub struct AppliedPolicy {
     /// Units that a request costs here: the route's cost, or the policy's.
     pub cost: u64,
     /// How bodies tell it here, if they do.
-    pub body_cost: Option<Arc<BodyCost<Place>>>,
+    pub body_cost: Option<Arc<BodyCost<NumberIndex>>>,
 }
 
 /// Whose quota, how much, and what happens around it.
@@ -264,7 +264,7 @@ impl Policy {
     }
 
     /// Returns how bodies tell what requests cost, if they do.
-    pub fn body_cost(&self) -> Option<&BodyCost<Source>> {
+    pub fn body_cost(&self) -> Option<&BodyCost<NumberSource>> {
         self.told_cost.as_ref()?.body()
     }
 

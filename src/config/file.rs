@@ -16,7 +16,7 @@ use http::{HeaderName, HeaderValue, Method};
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
-use crate::cost::{Amount, Source};
+use crate::cost::{Amount, NumberSource};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
@@ -203,13 +203,13 @@ pub struct RawPolicy {
     /// `cost`
     pub cost: CostText,
     /// `reserve`
-    pub reserve: Amount<Source>,
+    pub reserve: Amount<NumberSource>,
     /// `reserve_default`
     pub reserve_default: Option<u64>,
     /// `reserve_body_max`
     pub reserve_body_max: u64,
     /// `cost_unknown`
-    pub cost_unknown: Option<Amount<Source>>,
+    pub cost_unknown: Option<Amount<NumberSource>>,
     /// `cost_min`
     pub cost_min: Option<u64>,
     /// `cost_max`

@@ -2,7 +2,7 @@
 
 use super::spelling;
 use crate::clock::Micros;
-use crate::cost::{Amount, BodyCost, Source};
+use crate::cost::{Amount, BodyCost, NumberSource};
 use crate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
 use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ToldCost};
 
@@ -49,7 +49,7 @@ fn header_cost(cost: &HeaderCost) -> String {
     }
 }
 
-fn body_cost(cost: &BodyCost<Source>) -> Vec<String> {
+fn body_cost(cost: &BodyCost<NumberSource>) -> Vec<String> {
     let (least, most) = (cost.bounds.start(), *cost.bounds.end());
     let told = spelling::sum(&cost.cost);
     let reserve = spelling::amount(&cost.reserve);

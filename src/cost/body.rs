@@ -6,20 +6,20 @@ use memchr::memchr;
 
 use super::decimal::Decimal;
 use super::documents::Documents;
-use super::events::{Events, Part};
+use super::events::{EventPart, Events};
 use super::pointers::Pointers;
 
 /// Finds the numbers at pointers in a body, whatever its length and however it is cut.
 ///
 /// What it holds: a few words, a number of at most [`NUMBER_BYTES_MAX`](super::NUMBER_BYTES_MAX) bytes
 /// if a piece ends within it, and the largest number at each pointer, which takes 16 bytes if it has at
-/// most 26 digits. Null, strings, literals, containers, negative and longer numbers are not told: they
+/// most 19 digits. Null, strings, literals, containers, negative and longer numbers are not told: they
 /// neither count nor undo what was told.
 #[derive(Debug)]
-pub struct BodyReader {
+pub struct NumberReader {
     pointers: Arc<Pointers>,
     documents: Documents,
-    framing: Framing,
+    framing: FormatState,
     bom: usize,
     is_broken: bool,
 }
@@ -36,31 +36,31 @@ pub enum BodyFormat {
 
 /// What was read of a body.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct BodyNumbers {
     /// The largest number at each pointer, in their order.
     pub numbers: Box<[Option<Decimal>]>,
-    /// Whether the body had a document, and ended with one that was complete. Otherwise it was cut or is no JSON,
-    /// and might have told more: a broken document is not read any further, but what it told counts, and so
-    /// does the next one's. Of JSON each document must be complete. An event of a stream is, whatever it holds,
-    /// once it has ended; the last one need not if it begins no object (`[DONE]`).
+    /// Whether the body had a document, and all of them were complete. If not, it was cut or is no JSON, and might
+    /// have told more: a broken document is not read any further, but what it told counts, and the next one is
+    /// read. An event of a stream is complete once it has ended, whatever it holds. The last event may end with
+    /// the body if it begins no object (`[DONE]`).
     pub is_whole: bool,
 }
 
 #[derive(Debug)]
-enum Framing {
+enum FormatState {
     Json,
     EventStream(Events),
 }
 
-impl BodyReader {
+impl NumberReader {
     /// Begins a body.
     pub fn new(pointers: Arc<Pointers>, format: BodyFormat) -> Self {
         Self {
             documents: Documents::new(&pointers),
             pointers,
             framing: match format {
-                BodyFormat::Json => Framing::Json,
-                BodyFormat::EventStream => Framing::EventStream(Events::default()),
+                BodyFormat::Json => FormatState::Json,
+                BodyFormat::EventStream => FormatState::EventStream(Events::default()),
             },
             bom: 0,
             is_broken: false,
@@ -85,16 +85,16 @@ impl BodyReader {
         self.read_on(bytes);
     }
 
-    /// Ends the body, or what came of it.
-    pub fn finish(mut self) -> Reading {
+    /// Ends the body, or the part of it that has come.
+    pub fn finish(mut self) -> BodyNumbers {
         self.is_broken |= match self.framing {
-            Framing::Json => !self.documents.end(&self.pointers),
-            Framing::EventStream(_) => {
+            FormatState::Json => !self.documents.end(&self.pointers),
+            FormatState::EventStream(_) => {
                 let has_object = self.documents.has_object();
                 !self.documents.end(&self.pointers) && has_object
             }
         };
-        Reading {
+        BodyNumbers {
             is_whole: self.documents.has_whole() && !self.is_broken,
             numbers: self.documents.into_numbers(),
         }
@@ -105,7 +105,7 @@ impl BodyReader {
         let (documents, pointers) = (&mut self.documents, &*self.pointers);
         let is_broken = &mut self.is_broken;
         match &mut self.framing {
-            Framing::Json => {
+            FormatState::Json => {
                 while !bytes.is_empty() {
                     bytes = documents.read(pointers, bytes);
                     *is_broken |= !bytes.is_empty();
@@ -117,15 +117,15 @@ impl BodyReader {
                     bytes = &bytes[at + 1..];
                 }
             }
-            Framing::EventStream(events) => events.read(bytes, |part| match part {
-                Part::Data(bytes) => {
+            FormatState::EventStream(events) => events.read(bytes, |part| match part {
+                EventPart::Data(bytes) => {
                     documents.read(pointers, bytes);
                 }
-                Part::End => documents.end_event(pointers),
-                Part::Event(object @ [b'{', ..]) if !pointers.may_tell(object) => {
+                EventPart::End => documents.end_event(pointers),
+                EventPart::Event(object @ [b'{', ..]) if !pointers.may_tell(object) => {
                     documents.pass_object();
                 }
-                Part::Event(data) => {
+                EventPart::Event(data) => {
                     documents.read(pointers, data);
                     documents.end_event(pointers);
                 }

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::decimal::Decimal;
-use super::source::{Numbers, Place};
-use super::sum::{Missing, Sum};
+use super::source::{NumberIndex, Numbers};
+use super::sum::{MissingTerm, Sum};
 
 /// How a policy counts requests whose cost an answer's body tells; `S` says where a number is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,22 +96,22 @@ impl<S> BodyCost<S> {
     }
 }
 
-impl BodyCost<Place> {
+impl BodyCost<NumberIndex> {
     /// Says what is charged before the answer tells.
     pub fn reserve(&self, numbers: &Numbers) -> u64 {
         let sum = match &self.reserve {
             Amount::Units(units) => return *units,
             Amount::Told(sum) => sum,
         };
-        let needs_json = (sum.sources()).any(|place| matches!(place, Place::RequestJson(_)));
+        let needs_json = (sum.sources()).any(|place| matches!(place, NumberIndex::RequestJson(_)));
         let is_short = (numbers.request_bytes.as_ref())
             .is_none_or(|bytes| *bytes <= Decimal::from(self.reserve_body_max));
         let is_whole =
             numbers.is_request_whole && is_short && (!needs_json || numbers.request.is_whole);
         let missing = if is_whole {
-            Missing::Or
+            MissingTerm::Or
         } else {
-            Missing::Untold
+            MissingTerm::Untold
         };
         let cost = sum.cost(|place| numbers.at(*place), missing, &self.bounds);
         if is_whole && cost.is_whole {
@@ -129,7 +129,11 @@ impl BodyCost<Place> {
                 *self.bounds.start()
             }
             Amount::Told(sum) => {
-                let known = sum.cost(|place| numbers.at(*place), Missing::Untold, &self.bounds);
+                let known = sum.cost(
+                    |place| numbers.at(*place),
+                    MissingTerm::Untold,
+                    &self.bounds,
+                );
                 known.units
             }
         }
@@ -140,7 +144,7 @@ impl BodyCost<Place> {
         let told = |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds);
         let unsettled = match end {
             Ok(()) => {
-                let cost = told(Missing::Or);
+                let cost = told(MissingTerm::Or);
                 if cost.is_whole {
                     return Settled {
                         units: cost.units,
@@ -160,12 +164,12 @@ impl BodyCost<Place> {
             }
             Err(unsettled) => unsettled,
         };
-        let so_far = told(Missing::Untold);
+        let so_far = told(MissingTerm::Untold);
         let unknown = match &self.unknown {
             None => 0,
             Some(Amount::Units(units)) => *units,
             Some(Amount::Told(sum)) => {
-                let unknown = sum.cost(|place| numbers.at(*place), Missing::Or, &self.bounds);
+                let unknown = sum.cost(|place| numbers.at(*place), MissingTerm::Or, &self.bounds);
                 unknown.units
             }
         };

@@ -168,7 +168,7 @@ impl Ord for Decimal {
         let (other_point, other_leading, other_rest) = other.parts();
         let first = (point, leading).cmp(&(other_point, other_leading));
         first.then_with(|| match (rest, other_rest) {
-            // Comparing nothing is not free.
+            // To compare two empty slices is a call, and a slow one.
             ([], []) => Ordering::Equal,
             _ => rest.cmp(other_rest),
         })

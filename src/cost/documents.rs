@@ -1,8 +1,8 @@
 //! Walks JSON documents that come in pieces along the tree of pointers.
 //!
 //! It checks as much as it needs to know where it is. In what no pointer leads into it only counts
-//! brackets, and takes one for the other; it looks into no string that is not a key. So what it takes for
-//! broken is no JSON, but not everything that is no JSON is found to be broken.
+//! brackets, and does not tell square from curly; it looks into no string that is not a key. So what it calls
+//! broken is no JSON, but it does not find everything that is no JSON.
 
 use super::decimal::{Decimal, NUMBER_BYTES_MAX};
 use super::key::{KeyMatch, KeyStep};
@@ -37,7 +37,7 @@ enum Next {
     Value,
     ElementOrEnd,
     KeyOrEnd,
-    Key,
+    PointerKey,
     Colon,
     CommaOrEnd,
     InKey,
@@ -51,7 +51,7 @@ enum Next {
 /// What a string is that is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StringIs {
-    Key,
+    PointerKey,
     Value,
     PartOfSkipped,
 }
@@ -91,7 +91,7 @@ impl Documents {
                     b']' | b'}' => (self.end_container(byte), rest),
                     _ => other(next, bytes),
                 },
-                Next::KeyOrEnd | Next::Key => match byte {
+                Next::KeyOrEnd | Next::PointerKey => match byte {
                     b'"' => self.member(pointers, rest),
                     b'}' if next == Next::KeyOrEnd => (self.end_container(byte), rest),
                     _ => other(next, bytes),
@@ -132,7 +132,7 @@ impl Documents {
         is_sound
     }
 
-    /// Ends an event, which is whole whatever it held if it has begun an object.
+    /// Ends an event. One that has begun an object is whole, whatever it held.
     pub(super) fn end_event(&mut self, pointers: &Pointers) {
         self.has_whole |= self.has_object;
         self.end(pointers);
@@ -165,7 +165,7 @@ impl Documents {
                 let (node, position) = (*node, *position);
                 self.element(pointers, node, position, Next::Value)
             }
-            _ => Next::Key,
+            _ => Next::PointerKey,
         }
     }
 
@@ -250,7 +250,7 @@ impl Documents {
             }
             KeyStep::Unknown(rest) => {
                 self.node = None;
-                (Next::InString(StringIs::Key), rest)
+                (Next::InString(StringIs::PointerKey), rest)
             }
             KeyStep::More => (Next::InKey, &[]),
         }
@@ -263,7 +263,7 @@ impl Documents {
             return (Next::InString(is), &[]);
         };
         let next = match is {
-            StringIs::Key => Next::Colon,
+            StringIs::PointerKey => Next::Colon,
             StringIs::Value => self.end_value(),
             StringIs::PartOfSkipped => Next::InSkipped,
         };

@@ -5,16 +5,16 @@ use memchr::memchr2;
 /// Where an event stream stands.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    line: Line,
+    line: LineState,
     /// Whether a line has just ended with CR, so that LF would belong to it.
     is_after_cr: bool,
     /// Whether the event has a line of data.
     has_data: bool,
 }
 
-/// What comes of a stream.
+/// What is found in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'b> {
+pub(super) enum EventPart<'b> {
     /// More data of the event.
     Data(&'b [u8]),
     /// The event's end.
@@ -25,8 +25,8 @@ pub(super) enum Part<'b> {
 
 /// Where a line stands.
 #[derive(Clone, Copy, Debug)]
-enum Line {
-    /// So many of its bytes are those of `data`, and it has no other.
+enum LineState {
+    /// Its bytes so far are the first ones of `data`, this many.
     Name(usize),
     /// Behind `data:`.
     Colon,
@@ -35,7 +35,7 @@ enum Line {
     Other,
 }
 
-impl Default for Line {
+impl Default for LineState {
     fn default() -> Self {
         Self::Name(0)
     }
@@ -43,7 +43,7 @@ impl Default for Line {
 
 impl Events {
     /// Reads a piece, and hands out what it has of events.
-    pub(super) fn read(&mut self, mut bytes: &[u8], mut each: impl FnMut(Part<'_>)) {
+    pub(super) fn read(&mut self, mut bytes: &[u8], mut each: impl FnMut(EventPart<'_>)) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if std::mem::take(&mut self.is_after_cr) && byte == b'\n' {
                 bytes = rest;
@@ -56,32 +56,32 @@ impl Events {
                 continue;
             }
             match self.line {
-                Line::Name(0)
+                LineState::Name(0)
                     if !self.has_data
                         && let Some((data, rest)) = whole_event(bytes) =>
                 {
-                    each(Part::Event(data));
+                    each(EventPart::Event(data));
                     bytes = rest;
                 }
-                Line::Name(at) => {
+                LineState::Name(at) => {
                     self.line = match NAME.get(at) {
-                        Some(expected) if *expected == byte => Line::Name(at + 1),
-                        None if byte == b':' => Line::Colon,
-                        _ => Line::Other,
+                        Some(expected) if *expected == byte => LineState::Name(at + 1),
+                        None if byte == b':' => LineState::Colon,
+                        _ => LineState::Other,
                     };
                     bytes = rest;
                 }
-                Line::Colon => {
+                LineState::Colon => {
                     self.begin_data(&mut each);
-                    self.line = Line::Data;
+                    self.line = LineState::Data;
                     if byte == b' ' {
                         bytes = rest;
                     }
                 }
-                Line::Data | Line::Other => {
+                LineState::Data | LineState::Other => {
                     let end = memchr2(b'\n', b'\r', bytes).unwrap_or(bytes.len());
-                    if matches!(self.line, Line::Data) {
-                        each(Part::Data(&bytes[..end]));
+                    if matches!(self.line, LineState::Data) {
+                        each(EventPart::Data(&bytes[..end]));
                     }
                     bytes = &bytes[end..];
                 }
@@ -89,22 +89,22 @@ impl Events {
         }
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(Part<'_>)) {
+    fn end_line(&mut self, each: &mut impl FnMut(EventPart<'_>)) {
         match std::mem::take(&mut self.line) {
-            Line::Name(0) => {
+            LineState::Name(0) => {
                 self.has_data = false;
-                each(Part::End);
+                each(EventPart::End);
             }
-            Line::Colon => self.begin_data(each),
-            Line::Name(at) if at == NAME.len() => self.begin_data(each),
-            Line::Name(_) | Line::Data | Line::Other => {}
+            LineState::Colon => self.begin_data(each),
+            LineState::Name(at) if at == NAME.len() => self.begin_data(each),
+            LineState::Name(_) | LineState::Data | LineState::Other => {}
         }
     }
 
     /// Begins a line of data; the lines of an event are joined by LF.
-    fn begin_data(&mut self, each: &mut impl FnMut(Part<'_>)) {
+    fn begin_data(&mut self, each: &mut impl FnMut(EventPart<'_>)) {
         if std::mem::replace(&mut self.has_data, true) {
-            each(Part::Data(b"\n"));
+            each(EventPart::Data(b"\n"));
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct KeyMatch {
 pub(super) enum KeyStep<'b> {
     /// It has ended; the rest stands behind its quotation mark.
     Ended(&'b [u8]),
-    /// It is none that leads on; the rest of it is a string to be skipped.
+    /// It leads nowhere; the rest of it is a string to be skipped.
     Unknown(&'b [u8]),
     /// The piece has ended within it.
     More,

@@ -1,14 +1,14 @@
 //! What a body tells of a request's cost: numbers at JSON Pointers, added up exactly.
 //!
-//! [`BodyReader`] sees a body in the pieces in which it passes by, and keeps no text of it: no event, no
+//! [`NumberReader`] sees a body in the pieces in which it passes by, and keeps no text of it: no event, no
 //! string, no tree. All pointers of a route are one tree of keys ([`Pointers`]), and a document is a walk
 //! along that tree, so the reader's state is where it stands there, and one number of each pointer: the
 //! largest so far. What no pointer leads into is skipped by counting brackets ([`skip`]).
 //!
 //! [`Sum`] makes a cost of the numbers: a [`Decimal`] each, times a [`Weight`], rounded up once.
 //!
-//! [`BodyCost`] is what a policy does with them: it reserves by the request, and settles by the answer, or,
-//! if that did not tell, by the most that can be said of it.
+//! [`BodyCost`] is what a policy does with them: it reserves by the request, and settles by the answer. If the
+//! answer did not tell its cost, the largest of all that is known is charged.
 //!
 //! Not here: which bodies are read, and where the units are counted.
 
@@ -26,12 +26,12 @@ mod sum;
 mod tests;
 mod weight;
 
-pub use self::body::{BodyFormat, BodyReader, Reading};
+pub use self::body::{BodyFormat, BodyNumbers, NumberReader};
 pub use self::body_cost::{Amount, BodyCost, Settled, Unsettled};
 pub use self::decimal::{Decimal, NUMBER_BYTES_MAX};
 pub use self::pointers::{
     BadPointer, JsonPointer, KEY_BYTES_MAX, KEYS_MAX, POINTERS_MAX, Pointers, TooManyPointers,
 };
-pub use self::source::{Numbers, Place, Source};
-pub use self::sum::{Cost, Missing, Sum, Term};
+pub use self::source::{NumberIndex, NumberSource, Numbers};
+pub use self::sum::{Cost, MissingTerm, Sum, Term};
 pub use self::weight::{BadWeight, Weight};

@@ -17,7 +17,7 @@ pub const KEY_BYTES_MAX: usize = 256;
 
 /// A pointer by itself: the keys from the top of a document to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonPointer(Vec<Key>);
+pub struct JsonPointer(Vec<PointerKey>);
 
 /// Why a text is no pointer that can be looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -50,9 +50,9 @@ pub struct TooManyPointers;
 pub struct Pointers {
     nodes: Vec<Node>,
     /// A key of each pointer, without which a text does not tell its number; none if a pointer has none.
-    needed: Option<Vec<Word>>,
+    needed: Option<Vec<Needle>>,
     /// What else a key may be written with.
-    escape: Word,
+    escape: Needle,
     /// The tops of those elements of a top-level array to which a pointer leads by their position.
     elements: Vec<(u32, NodeId)>,
     count: usize,
@@ -66,13 +66,13 @@ pub(super) struct NodeId(u32);
 /// A key that leads from a node to another.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Child {
-    pub(super) key: Key,
+    pub(super) key: PointerKey,
     pub(super) node: NodeId,
 }
 
 /// A key of a pointer, unescaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct PointerKey {
     pub(super) text: Box<str>,
     /// How most texts write it, to behind its colon; none if it has to be escaped.
     pub(super) member: Option<Box<[u8]>>,
@@ -82,7 +82,7 @@ pub(super) struct Key {
 
 /// A text that is looked for.
 #[derive(Debug)]
-struct Word(Finder<'static>);
+struct Needle(Finder<'static>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Node {
@@ -98,7 +98,10 @@ impl JsonPointer {
             return Ok(Self(Vec::new()));
         }
         let keys = text.strip_prefix('/').ok_or(BadPointer::NoSlash)?;
-        let keys: Vec<_> = keys.split('/').map(Key::parse).collect::<Result<_, _>>()?;
+        let keys: Vec<_> = keys
+            .split('/')
+            .map(PointerKey::parse)
+            .collect::<Result<_, _>>()?;
         if keys.len() > KEYS_MAX {
             return Err(BadPointer::TooManyKeys);
         }
@@ -125,7 +128,7 @@ impl Pointers {
         let mut this = Self {
             nodes: vec![Node::default()],
             needed: needed(pointers),
-            escape: Word::new("\\u"),
+            escape: Needle::new("\\u"),
             elements: Vec::new(),
             count: pointers.len(),
             // A top-level array is one more.
@@ -183,7 +186,7 @@ impl Pointers {
 
     /// Whether a document may have a number at a pointer, by the words in its text.
     pub(super) fn may_tell(&self, document: &[u8]) -> bool {
-        let has = |word: &Word| word.0.find(document).is_some();
+        let has = |word: &Needle| word.0.find(document).is_some();
         let Some(needed) = &self.needed else {
             return true;
         };
@@ -212,7 +215,7 @@ impl Pointers {
         &self.nodes[number as usize]
     }
 
-    fn insert(&mut self, from: NodeId, keys: &[Key], number: usize) {
+    fn insert(&mut self, from: NodeId, keys: &[PointerKey], number: usize) {
         let mut node = from;
         for key in keys {
             let mut children = self.children(node).iter();
@@ -237,21 +240,21 @@ impl Pointers {
     }
 }
 
-impl Word {
+impl Needle {
     fn new(text: &str) -> Self {
         Self(Finder::new(text).into_owned())
     }
 }
 
-impl PartialEq for Word {
+impl PartialEq for Needle {
     fn eq(&self, other: &Self) -> bool {
         self.0.needle() == other.0.needle()
     }
 }
 
-impl Eq for Word {}
+impl Eq for Needle {}
 
-impl Key {
+impl PointerKey {
     fn parse(escaped: &str) -> Result<Self, BadPointer> {
         let mut parts = escaped.split('~');
         let mut text = parts.next().unwrap_or_default().to_owned();
@@ -278,15 +281,15 @@ impl Key {
 }
 
 /// Chooses a key of each pointer that is written in one way only, but for `\u` escapes.
-fn needed(pointers: &[JsonPointer]) -> Option<Vec<Word>> {
-    let is_plain = |key: &&Key| {
+fn needed(pointers: &[JsonPointer]) -> Option<Vec<Needle>> {
+    let is_plain = |key: &&PointerKey| {
         let is_escaped = |byte: u8| byte < b' ' || matches!(byte, b'"' | b'\\' | b'/');
         key.position.is_none() && !key.text.is_empty() && !key.text.bytes().any(is_escaped)
     };
     let keys: Option<BTreeSet<_>> = (pointers.iter())
         .map(|pointer| Some(&*pointer.0.iter().rfind(is_plain)?.text))
         .collect();
-    Some(keys?.into_iter().map(Word::new).collect())
+    Some(keys?.into_iter().map(Needle::new).collect())
 }
 
 /// The numbers of the bits that are set.

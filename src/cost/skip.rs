@@ -22,7 +22,7 @@ pub(super) fn container(bytes: &[u8], depth: &mut u64) -> Skipped {
         if matches!(first, b']' | b'}') && *depth == 1 {
             return Skipped::ToEnd(at + 1);
         }
-        let block = Block::of(&bytes[at..]);
+        let block = SkippedBlock::of(&bytes[at..]);
         if u64::from(block.closes.count_ones()) < *depth {
             *depth += u64::from(block.opens.count_ones());
             *depth -= u64::from(block.closes.count_ones());
@@ -75,7 +75,7 @@ pub(super) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
 }
 
 /// What bytes outside of strings do, all that are looked at together.
-struct Block {
+struct SkippedBlock {
     /// Where containers open and close, a bit each.
     opens: u64,
     closes: u64,
@@ -84,7 +84,7 @@ struct Block {
     ends_in_string: bool,
 }
 
-impl Block {
+impl SkippedBlock {
     /// Looks at the first bytes of a text that begins outside of a string.
     fn of(bytes: &[u8]) -> Self {
         let mut padded = [0; BLOCK];

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::body::Reading;
+use super::body::BodyNumbers;
 use super::decimal::Decimal;
 use super::pointers::JsonPointer;
 
 /// Where a number is told, as the file says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum NumberSource {
     /// In the JSON of a request.
     RequestJson(JsonPointer),
     /// The length of a request's body.
@@ -21,7 +21,7 @@ pub enum Source {
 
 /// The same on a route, whose pointers have numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NumberIndex {
     /// This one of the pointers into requests.
     RequestJson(usize),
     /// The length of a request's body.
@@ -36,30 +36,30 @@ pub enum Place {
 #[derive(Debug, Default)]
 pub struct Numbers {
     /// What was read of the request.
-    pub request: Reading,
+    pub request: BodyNumbers,
     /// The length of its body: announced, or what was read of it.
     pub request_bytes: Option<Decimal>,
     /// Whether that is the whole body, and not compressed.
     pub is_request_whole: bool,
     /// What was read of the answer.
-    pub response: Reading,
+    pub response: BodyNumbers,
     /// The length of its body so far.
     pub response_bytes: Option<Decimal>,
 }
 
 impl Numbers {
     /// Returns the number that is told at a place.
-    pub fn at(&self, place: Place) -> Option<&Decimal> {
+    pub fn at(&self, place: NumberIndex) -> Option<&Decimal> {
         match place {
-            Place::RequestJson(at) => self.request.numbers.get(at)?.as_ref(),
-            Place::ResponseJson(at) => self.response.numbers.get(at)?.as_ref(),
-            Place::RequestBytes => self.request_bytes.as_ref(),
-            Place::ResponseBytes => self.response_bytes.as_ref(),
+            NumberIndex::RequestJson(at) => self.request.numbers.get(at)?.as_ref(),
+            NumberIndex::ResponseJson(at) => self.response.numbers.get(at)?.as_ref(),
+            NumberIndex::RequestBytes => self.request_bytes.as_ref(),
+            NumberIndex::ResponseBytes => self.response_bytes.as_ref(),
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for NumberSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RequestJson(pointer) => write!(f, "request-json:{pointer}"),

@@ -27,7 +27,7 @@ pub struct Term<S> {
 
 /// What a term without a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingTerm {
     /// Its `or`: the body has ended well, so it will never be told.
     Or,
     /// Nothing: it could have been told.
@@ -50,12 +50,12 @@ impl<S> Sum<S> {
     pub fn cost<'n>(
         &'n self,
         number: impl Fn(&S) -> Option<&'n Decimal>,
-        missing: Missing,
+        missing: MissingTerm,
         bounds: &RangeInclusive<u64>,
     ) -> Cost {
         let known = self.terms.iter().filter_map(|term| {
             let told = term.sources.iter().filter_map(&number).max();
-            let or = term.or.as_ref().filter(|_| missing == Missing::Or);
+            let or = term.or.as_ref().filter(|_| missing == MissingTerm::Or);
             Some((term.times, told.or(or)?))
         });
         let known: SmallVec<[_; 8]> = known.collect();

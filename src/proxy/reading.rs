@@ -14,7 +14,7 @@ use super::body::Content;
 use super::downstream::body::{HoldError, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
-use crate::cost::{BodyFormat, BodyReader, Decimal, Numbers, Unsettled};
+use crate::cost::{BodyFormat, Decimal, NumberReader, Numbers, Unsettled};
 use crate::limiter::BodyRequirement;
 use crate::request::Facts;
 use crate::snapshot::{Route, RouteBodies};
@@ -23,7 +23,7 @@ use crate::snapshot::{Route, RouteBodies};
 pub(crate) struct BodyReading {
     pub(super) numbers: Numbers,
     /// Reads the answer, if it can be read.
-    reader: Option<BodyReader>,
+    reader: Option<NumberReader>,
     answer_bytes: u64,
     /// How the answer ended, as far as is known.
     end: Result<(), Unsettled>,
@@ -88,7 +88,7 @@ impl Journey<'_> {
         let Some(body) = self.body.as_mut() else {
             return Ok(true);
         };
-        let mut reader = BodyReader::new(Arc::clone(&bodies.request), BodyFormat::Json);
+        let mut reader = NumberReader::new(Arc::clone(&bodies.request), BodyFormat::Json);
         let mut seen = 0;
         let read = |data: &[u8]| {
             seen += data.len() as u64;
@@ -157,7 +157,7 @@ impl BodyReading {
         match format(method, response) {
             Ok(format) => {
                 let pointers = Arc::clone(&bodies.response);
-                self.reader = Some(BodyReader::new(pointers, format));
+                self.reader = Some(NumberReader::new(pointers, format));
             }
             Err(unsettled) => self.end = Err(unsettled),
         }

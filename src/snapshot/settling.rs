@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use http::{HeaderName, StatusCode};
 
-use crate::cost::{BodyCost, Source};
+use crate::cost::{BodyCost, NumberSource};
 
 /// Who tells what a request costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum ToldCost {
     /// A header field.
     Header(HeaderCost),
     /// The body of the answer.
-    Body(BodyCost<Source>),
+    Body(BodyCost<NumberSource>),
 }
 
 /// A header field that tells a cost, and within which bounds it is believed.
@@ -80,7 +80,7 @@ impl ToldCost {
     }
 
     /// Returns how bodies tell it.
-    pub fn body(&self) -> Option<&BodyCost<Source>> {
+    pub fn body(&self) -> Option<&BodyCost<NumberSource>> {
         match self {
             Self::Header(_) => None,
             Self::Body(body) => Some(body),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::file::{RawRoute, Table};
 use crate::config::report::Report;
-use crate::cost::{BodyCost, JsonPointer, POINTERS_MAX, Place, Pointers, Source};
+use crate::cost::{BodyCost, JsonPointer, NumberIndex, NumberSource, POINTERS_MAX, Pointers};
 use crate::snapshot::RouteBodies;
 
 /// What is read of a route's bodies, policy by policy.
@@ -18,20 +18,24 @@ pub(super) struct BodiesRead {
 
 impl BodiesRead {
     /// Adds what a policy reads, and says where it finds that; if it reads requests, up to `held_max` bytes.
-    pub(super) fn place(&mut self, cost: &BodyCost<Source>, held_max: u64) -> BodyCost<Place> {
+    pub(super) fn place(
+        &mut self,
+        cost: &BodyCost<NumberSource>,
+        held_max: u64,
+    ) -> BodyCost<NumberIndex> {
         self.is_any = true;
         if cost.reserve.told().is_some() {
             self.held_max = self.held_max.max(Some(held_max));
         }
         cost.map(|source| match source {
-            Source::RequestJson(pointer) => {
-                Place::RequestJson(position(&mut self.request, pointer))
+            NumberSource::RequestJson(pointer) => {
+                NumberIndex::RequestJson(position(&mut self.request, pointer))
             }
-            Source::RequestBytes => Place::RequestBytes,
-            Source::ResponseJson(pointer) => {
-                Place::ResponseJson(position(&mut self.response, pointer))
+            NumberSource::RequestBytes => NumberIndex::RequestBytes,
+            NumberSource::ResponseJson(pointer) => {
+                NumberIndex::ResponseJson(position(&mut self.response, pointer))
             }
-            Source::ResponseBytes => Place::ResponseBytes,
+            NumberSource::ResponseBytes => NumberIndex::ResponseBytes,
         })
     }
 

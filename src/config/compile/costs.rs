@@ -7,7 +7,7 @@ use crate::config::file::{RawPolicy, Table};
 use crate::config::options::POLICY;
 use crate::config::report::Report;
 use crate::config::value::{CostText, RefundOn};
-use crate::cost::{Amount, BodyCost, Source};
+use crate::cost::{Amount, BodyCost, NumberSource};
 use crate::snapshot::{CountedAnswers, HeaderCost, RefusalPage, RefusalStyle, ToldCost};
 
 /// Compiles a cost that somebody tells; none if the file says a number.
@@ -19,7 +19,7 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
         policy.cost_min.unwrap_or(least),
         policy.cost_max.unwrap_or(most),
     );
-    let units = |amount: &Amount<Source>| match amount {
+    let units = |amount: &Amount<NumberSource>| match amount {
         Amount::Units(units) => Some(*units),
         Amount::Told(_) => None,
     };
@@ -141,8 +141,12 @@ fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
         let hint = "remove it, or set `reserve = \"request-json:POINTER\"`";
         refuse((table, key), message, expected, hint, report);
     }
-    let of_requests =
-        |source: &Source| matches!(source, Source::RequestJson(_) | Source::RequestBytes);
+    let of_requests = |source: &NumberSource| {
+        matches!(
+            source,
+            NumberSource::RequestJson(_) | NumberSource::RequestBytes
+        )
+    };
     let unknown = policy.cost_unknown.as_ref().and_then(Amount::told);
     if unknown.is_some_and(|sum| sum.sources().any(of_requests)) {
         let message = "`cost_unknown` reads requests, and `reserve` does not".to_owned();

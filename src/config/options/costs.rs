@@ -11,7 +11,7 @@ use crate::config::value::{
     COST_SOURCES, CostText, RESERVE_SOURCES, Sources, TOLD_NUMBERS, UNKNOWN_SOURCES, WEIGHTS,
     Wrong, amount, sources, told_number, weight,
 };
-use crate::cost::{Amount, Source, Sum, Term, Weight};
+use crate::cost::{Amount, NumberSource, Sum, Term, Weight};
 
 /// `cost`
 pub(super) fn cost() -> Kind<CostText> {
@@ -27,7 +27,7 @@ pub(super) fn cost() -> Kind<CostText> {
 }
 
 /// `reserve`
-pub(super) fn reserve() -> Kind<Amount<Source>> {
+pub(super) fn reserve() -> Kind<Amount<NumberSource>> {
     let plain = number_or_text("1", |text| amount(text, RESERVE_SOURCES), spelling::amount);
     let kind = or_terms(
         plain,
@@ -40,7 +40,7 @@ pub(super) fn reserve() -> Kind<Amount<Source>> {
 }
 
 /// `cost_unknown`
-pub(super) fn unknown() -> Kind<Option<Amount<Source>>> {
+pub(super) fn unknown() -> Kind<Option<Amount<NumberSource>>> {
     let plain = number_or_text(
         "1000",
         |text| amount(text, UNKNOWN_SOURCES),
@@ -59,9 +59,9 @@ pub(super) fn unknown() -> Kind<Option<Amount<Source>>> {
 /// What `plain` reads, or a term or a list of terms, each what tells it or a table of `keys`.
 fn or_terms<V: PartialEq + Send + Sync + 'static>(
     plain: Kind<V>,
-    keys: &'static LazyLock<Keys<Term<Source>>>,
+    keys: &'static LazyLock<Keys<Term<NumberSource>>>,
     allowed: Sources,
-    make: fn(Sum<Source>) -> V,
+    make: fn(Sum<NumberSource>) -> V,
     spell: fn(&V) -> String,
 ) -> Kind<V> {
     let example = plain.example.clone();
@@ -83,7 +83,7 @@ fn or_terms<V: PartialEq + Send + Sync + 'static>(
 }
 
 /// A term that only says what tells it.
-fn named(allowed: Sources) -> Kind<Term<Source>> {
+fn named(allowed: Sources) -> Kind<Term<NumberSource>> {
     let parse = move |text: &str| {
         let sources = sources(text, allowed)?;
         Ok::<_, Wrong>(Term {
@@ -97,24 +97,24 @@ fn named(allowed: Sources) -> Kind<Term<Source>> {
 }
 
 /// A term of `cost`.
-static COST_TERM: LazyLock<Keys<Term<Source>>> =
+static COST_TERM: LazyLock<Keys<Term<NumberSource>>> =
     LazyLock::new(|| term("response-json:/usage/total_tokens", COST_SOURCES));
 
 /// A term of `reserve`.
-static RESERVE_TERM: LazyLock<Keys<Term<Source>>> =
+static RESERVE_TERM: LazyLock<Keys<Term<NumberSource>>> =
     LazyLock::new(|| term("request-json:/max_tokens", RESERVE_SOURCES));
 
 /// A term of `cost_unknown`.
-static UNKNOWN_TERM: LazyLock<Keys<Term<Source>>> =
+static UNKNOWN_TERM: LazyLock<Keys<Term<NumberSource>>> =
     LazyLock::new(|| term("response-bytes", UNKNOWN_SOURCES));
 
-fn term(example: &'static str, allowed: Sources) -> Keys<Term<Source>> {
+fn term(example: &'static str, allowed: Sources) -> Keys<Term<NumberSource>> {
     let from = text(
         example,
         move |text| sources(text, allowed),
-        |them: &Vec<Source>| spelling::sources(them),
+        |them: &Vec<NumberSource>| spelling::sources(them),
     );
-    Keys::<Term<Source>>::of("term", "a term")
+    Keys::<Term<NumberSource>>::of("term", "a term")
         .key("from", from)
         .sets(|term| &mut term.sources)
         .key("times", decimal(WEIGHTS, weight).or(Weight::ONE))

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::config::value::CostText;
-use crate::cost::{Amount, Source, Sum};
+use crate::cost::{Amount, NumberSource, Sum};
 use crate::snapshot::CostSource;
 
 /// Writes `cost`: `5`, `response-header:x-cost`.
@@ -17,7 +17,7 @@ pub fn cost(cost: &CostText) -> String {
 }
 
 /// Writes a number of units, or the terms that make it: `0.25 × request-bytes + request-json:/max_tokens`.
-pub fn amount(amount: &Amount<Source>) -> String {
+pub fn amount(amount: &Amount<NumberSource>) -> String {
     match amount {
         Amount::Units(units) => units.to_string(),
         Amount::Told(sum) => self::sum(sum),
@@ -25,7 +25,7 @@ pub fn amount(amount: &Amount<Source>) -> String {
 }
 
 /// Writes terms that are added: `3 × response-json:/read - 0.5 × response-json:/cached (or 0)`.
-pub fn sum(sum: &Sum<Source>) -> String {
+pub fn sum(sum: &Sum<NumberSource>) -> String {
     let mut text = String::new();
     for (index, term) in sum.terms.iter().enumerate() {
         let times = term.times.to_string();
@@ -47,7 +47,7 @@ pub fn sum(sum: &Sum<Source>) -> String {
 }
 
 /// Writes where a number is told: `response-json:/a | /b`.
-pub fn sources(sources: &[Source]) -> String {
+pub fn sources(sources: &[NumberSource]) -> String {
     let mut text = String::new();
     for (index, source) in sources.iter().enumerate() {
         let source = source.to_string();

@@ -6,7 +6,7 @@ use http::{HeaderName, StatusCode};
 
 use super::{Wrong, header_name};
 use crate::clock::Micros;
-use crate::cost::{Amount, BadWeight, Decimal, JsonPointer, Source, Sum, Term, Weight};
+use crate::cost::{Amount, BadWeight, Decimal, JsonPointer, NumberSource, Sum, Term, Weight};
 use crate::limit::quota::COST_MAX;
 use crate::snapshot::{CostSource, Jitter, StatusRange};
 
@@ -18,7 +18,7 @@ pub enum CostText {
     /// `request-header:NAME` or `response-header:NAME`.
     Told(CostSource, HeaderName),
     /// Terms of `response-json:POINTER`.
-    Body(Sum<Source>),
+    Body(Sum<NumberSource>),
 }
 
 /// What a number may be told by, as a key takes it.
@@ -81,7 +81,7 @@ pub fn cost(text: &str) -> Result<CostText, Wrong> {
 }
 
 /// Parses a number of units, or the one source of a term.
-pub fn amount(text: &str, allowed: Sources) -> Result<Amount<Source>, Wrong> {
+pub fn amount(text: &str, allowed: Sources) -> Result<Amount<NumberSource>, Wrong> {
     let text = text.trim();
     if is_number(text) {
         return units(text).map(Amount::Units);
@@ -90,7 +90,7 @@ pub fn amount(text: &str, allowed: Sources) -> Result<Amount<Source>, Wrong> {
 }
 
 /// Parses where a term is told: `request-bytes`, or `response-json:/a | /b`, of which the largest counts.
-pub fn sources(text: &str, allowed: Sources) -> Result<Vec<Source>, Wrong> {
+pub fn sources(text: &str, allowed: Sources) -> Result<Vec<NumberSource>, Wrong> {
     let wrong = || Wrong::new("is not what tells a cost here", allowed.expected);
     let (word, pointers) = match text.trim().split_once(':') {
         Some((word, pointers)) => (word.trim_end(), Some(pointers)),
@@ -101,10 +101,10 @@ pub fn sources(text: &str, allowed: Sources) -> Result<Vec<Source>, Wrong> {
         return Err(wrong().maybe_hint(super::did_you_mean(word, known)));
     }
     let make = match (word, pointers) {
-        ("request-bytes", None) => return Ok(vec![Source::RequestBytes]),
-        ("response-bytes", None) => return Ok(vec![Source::ResponseBytes]),
-        ("request-json", Some(_)) => Source::RequestJson,
-        ("response-json", Some(_)) => Source::ResponseJson,
+        ("request-bytes", None) => return Ok(vec![NumberSource::RequestBytes]),
+        ("response-bytes", None) => return Ok(vec![NumberSource::ResponseBytes]),
+        ("request-json", Some(_)) => NumberSource::RequestJson,
+        ("response-json", Some(_)) => NumberSource::ResponseJson,
         _ => return Err(wrong()),
     };
     let pointers = pointers.unwrap_or_default().split('|').map(|pointer| {
@@ -118,7 +118,7 @@ pub fn sources(text: &str, allowed: Sources) -> Result<Vec<Source>, Wrong> {
 }
 
 /// Makes a sum of one term.
-fn one_term(sources: Vec<Source>) -> Sum<Source> {
+fn one_term(sources: Vec<NumberSource>) -> Sum<NumberSource> {
     let term = Term {
         sources,
         ..Term::default()
@@ -290,7 +290,8 @@ mod tests {
     fn a_term_is_told_at_pointers_or_by_a_length() {
         let of = |allowed, text| sources(text, allowed).map_err(|wrong| wrong.problem);
         let pointer = |text| JsonPointer::parse(text).expect("a pointer");
-        let both = ["/usage/total_tokens", "/a~1b"].map(|it| Source::ResponseJson(pointer(it)));
+        let both =
+            ["/usage/total_tokens", "/a~1b"].map(|it| NumberSource::ResponseJson(pointer(it)));
         let found = of(COST_SOURCES, "response-json:/usage/total_tokens | /a~1b");
         assert_eq!(found, Ok(both.to_vec()));
         let not_here = Err("is not what tells a cost here");
@@ -298,12 +299,12 @@ mod tests {
             (
                 RESERVE_SOURCES,
                 "request-bytes",
-                Ok(vec![Source::RequestBytes]),
+                Ok(vec![NumberSource::RequestBytes]),
             ),
             (
                 UNKNOWN_SOURCES,
                 "response-bytes",
-                Ok(vec![Source::ResponseBytes]),
+                Ok(vec![NumberSource::ResponseBytes]),
             ),
             (RESERVE_SOURCES, "response-bytes", not_here.clone()),
             (RESERVE_SOURCES, "request-json", not_here.clone()),

@@ -1,12 +1,12 @@
 //! Bodies that are made to cost memory, time or a wrong number.
 
 use super::super::BodyFormat::{self, EventStream, Json};
-use super::super::{BodyReader, Decimal, Reading};
+use super::super::{BodyNumbers, Decimal, NumberReader};
 use super::{compiled, read, told};
 
 /// Reads `head`, `piece` this often, and `tail`.
-fn repeated(format: BodyFormat, head: &str, piece: &str, times: usize, tail: &str) -> Reading {
-    let mut reader = BodyReader::new(compiled("/a /b/c"), format);
+fn repeated(format: BodyFormat, head: &str, piece: &str, times: usize, tail: &str) -> BodyNumbers {
+    let mut reader = NumberReader::new(compiled("/a /b/c"), format);
     reader.read(head.as_bytes());
     (0..times).for_each(|_| reader.read(piece.as_bytes()));
     reader.read(tail.as_bytes());
@@ -83,7 +83,7 @@ fn a_million_open_brackets_are_a_count() {
     let nested = "[".repeat(1000) + &"]".repeat(1000);
     let (opening, closing) = nested.split_at(1000);
     for open in ["[", "{\"b\":[", "{\"b\":{\"c\":{\"d\":"] {
-        let mut reader = BodyReader::new(compiled("/a /b/c"), Json);
+        let mut reader = NumberReader::new(compiled("/a /b/c"), Json);
         reader.read(open.as_bytes());
         (0..1000).for_each(|_| reader.read(opening.as_bytes()));
         (0..1000).for_each(|_| reader.read(closing.as_bytes()));
@@ -110,7 +110,7 @@ fn numbers_beyond_256_bytes_are_untold() {
         "1".repeat(10_000),
         format!("0.{}", "0".repeat(300)),
     ] {
-        let mut reader = BodyReader::new(compiled("/a"), Json);
+        let mut reader = NumberReader::new(compiled("/a"), Json);
         reader.read(format!("{{\"a\":3,\"a\":{digits}}}").as_bytes());
         assert_eq!(reader.finish(), told("3", true), "{} digits", digits.len());
     }
@@ -121,6 +121,6 @@ fn a_reader_of_32_pointers_holds_less_than_a_kibibyte() {
     let number = size_of::<Option<Decimal>>();
     assert_eq!(number, 16);
     // On the heap: a level of 12 bytes for each key of the longest pointer and one more.
-    let held = size_of::<BodyReader>() + 32 * number + 8 * 12;
+    let held = size_of::<NumberReader>() + 32 * number + 8 * 12;
     assert!(held <= 832, "{held} bytes");
 }

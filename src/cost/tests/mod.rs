@@ -11,13 +11,13 @@ mod streams;
 
 use std::sync::Arc;
 
-use super::{BodyFormat, BodyReader, Decimal, JsonPointer, Pointers, Reading};
+use super::{BodyFormat, BodyNumbers, Decimal, JsonPointer, NumberReader, Pointers};
 
 /// What is read of a body, at pointers between spaces (`-` is the empty one).
-fn read(pointers: &str, format: BodyFormat, body: impl AsRef<[u8]>) -> Reading {
+fn read(pointers: &str, format: BodyFormat, body: impl AsRef<[u8]>) -> BodyNumbers {
     let (pointers, body) = (compiled(pointers), body.as_ref());
     let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-        let mut reader = BodyReader::new(pointers.clone(), format);
+        let mut reader = NumberReader::new(pointers.clone(), format);
         pieces.for_each(|piece| reader.read(piece));
         reader.finish()
     };
@@ -37,11 +37,11 @@ fn compiled(pointers: &str) -> Arc<Pointers> {
 }
 
 /// The reading with these numbers, `_` being none, of a body that is whole or not.
-fn told(numbers: &str, is_whole: bool) -> Reading {
+fn told(numbers: &str, is_whole: bool) -> BodyNumbers {
     let numbers = numbers
         .split(' ')
         .map(|it| (it != "_").then(|| decimal(it)));
-    Reading {
+    BodyNumbers {
         numbers: numbers.collect(),
         is_whole,
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::super::BodyFormat::{EventStream, Json};
-use super::super::{BodyFormat, BodyReader, Decimal, Reading};
+use super::super::{BodyFormat, BodyNumbers, Decimal, NumberReader};
 use super::{compiled, decimal};
 
 /// A document, with objects that may have a key twice.
@@ -32,7 +32,7 @@ proptest! {
         let mut text = String::new();
         tree.write(&mut text);
         prop_assert!(serde_json::from_str::<&RawValue>(&text).is_ok(), "{text}");
-        let expected = Reading {
+        let expected = BodyNumbers {
             numbers: pointers.iter().map(|it| tree.largest(it)).collect(),
             is_whole: true,
         };
@@ -54,8 +54,8 @@ proptest! {
     }
 }
 
-fn read(pointers: &str, format: BodyFormat, text: &str, cuts: &[usize]) -> Reading {
-    let mut reader = BodyReader::new(compiled(pointers), format);
+fn read(pointers: &str, format: BodyFormat, text: &str, cuts: &[usize]) -> BodyNumbers {
+    let mut reader = NumberReader::new(compiled(pointers), format);
     let mut from = 0;
     for to in cuts {
         reader.read(&text.as_bytes()[from..*to]);

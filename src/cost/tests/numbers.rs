@@ -1,6 +1,6 @@
 //! Decimals, weights and sums are exact.
 
-use super::super::{BadWeight, Cost, Decimal, Missing, Sum, Term, Weight};
+use super::super::{BadWeight, Cost, Decimal, MissingTerm, Sum, Term, Weight};
 use super::decimal;
 
 #[test]
@@ -116,7 +116,11 @@ fn terms_are_added_exactly_and_rounded_up_once() {
         let terms = terms.map(|(at, (times, _))| term(at, times)).collect();
         let numbers: Vec<_> = products.iter().map(|(_, number)| decimal(number)).collect();
         let sum = Sum { terms };
-        let cost = sum.cost(|at| Some(&numbers[*at]), Missing::Untold, &(0..=u64::MAX));
+        let cost = sum.cost(
+            |at| Some(&numbers[*at]),
+            MissingTerm::Untold,
+            &(0..=u64::MAX),
+        );
         let expected = Cost {
             units: expected,
             is_whole: true,
@@ -143,7 +147,7 @@ fn a_cost_is_capped_to_its_bounds() {
         ("1e999999999", 100, true),
     ] {
         let number = decimal(number);
-        let cost = sum.cost(|_| Some(&number), Missing::Untold, &(5..=100));
+        let cost = sum.cost(|_| Some(&number), MissingTerm::Untold, &(5..=100));
         let expected = Cost {
             units,
             is_whole: true,
@@ -162,22 +166,22 @@ fn a_term_without_a_number_counts_its_or_only_where_the_body_ended_well() {
     };
     let numbers = [Some(decimal("10")), None, Some(decimal("30"))];
     for (terms, missing, units, is_whole) in [
-        (vec![term(&[0], None)], Missing::Untold, 20, true),
-        (vec![term(&[0, 2], None)], Missing::Untold, 60, true),
-        (vec![term(&[1, 0], None)], Missing::Untold, 20, true),
-        (vec![term(&[1], None)], Missing::Or, 0, false),
-        (vec![term(&[1], Some(7))], Missing::Or, 14, true),
-        (vec![term(&[1], Some(7))], Missing::Untold, 0, false),
-        (vec![term(&[0], Some(7))], Missing::Or, 20, true),
+        (vec![term(&[0], None)], MissingTerm::Untold, 20, true),
+        (vec![term(&[0, 2], None)], MissingTerm::Untold, 60, true),
+        (vec![term(&[1, 0], None)], MissingTerm::Untold, 20, true),
+        (vec![term(&[1], None)], MissingTerm::Or, 0, false),
+        (vec![term(&[1], Some(7))], MissingTerm::Or, 14, true),
+        (vec![term(&[1], Some(7))], MissingTerm::Untold, 0, false),
+        (vec![term(&[0], Some(7))], MissingTerm::Or, 20, true),
         (
             vec![term(&[0], None), term(&[1], None)],
-            Missing::Or,
+            MissingTerm::Or,
             20,
             false,
         ),
         (
             vec![term(&[0], None), term(&[1], Some(1))],
-            Missing::Or,
+            MissingTerm::Or,
             22,
             true,
         ),

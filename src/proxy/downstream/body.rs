@@ -29,14 +29,14 @@ pub(crate) struct RequestBody {
     /// Fields that its trailers may not have, besides those that no trailers may have.
     decisive: Option<Arc<[HeaderName]>>,
     /// What has been read of it and comes before the rest.
-    held: Option<Box<Held>>,
+    held: Option<Box<HeldBody>>,
     /// Whether all of it has been read.
     is_read: bool,
 }
 
 /// What has been read of a body before its request was decided.
 #[derive(Debug)]
-struct Held {
+struct HeldBody {
     data: Bytes,
     trailers: Option<HeaderMap>,
 }
@@ -136,7 +136,7 @@ impl RequestBody {
         let is_short = buffer.bytes.len() as u64 <= held_max;
         if !buffer.bytes.is_empty() || trailers.is_some() {
             let data = Bytes::from_owner(buffer);
-            self.held = Some(Box::new(Held { data, trailers }));
+            self.held = Some(Box::new(HeldBody { data, trailers }));
         }
         filled.unwrap_or(Err(HoldError::Late))?;
         Ok(self.is_read && is_short)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use tollgate::cost::{
-    BodyFormat, BodyReader, Decimal, JsonPointer, NUMBER_BYTES_MAX, Pointers, Reading,
+    BodyFormat, BodyNumbers, Decimal, JsonPointer, NUMBER_BYTES_MAX, NumberReader, Pointers,
 };
 
 use super::text;
@@ -30,7 +30,7 @@ pub fn holds(data: &[u8]) {
     };
     let pointers = Arc::new(pointers);
     let read = |pieces: &[&[u8]]| {
-        let mut reader = BodyReader::new(pointers.clone(), format);
+        let mut reader = NumberReader::new(pointers.clone(), format);
         for piece in pieces {
             reader.read(piece);
         }
@@ -55,7 +55,7 @@ pub fn holds(data: &[u8]) {
 }
 
 /// Compares with what a full parser finds in documents; none if it does not take them all.
-fn compare(reading: &Reading, pointers: &[&str], documents: Option<&[&RawValue]>) {
+fn compare(reading: &BodyNumbers, pointers: &[&str], documents: Option<&[&RawValue]>) {
     let all = |pointer: &&str| {
         let found = documents
             .unwrap_or_default()
@@ -74,7 +74,7 @@ fn compare(reading: &Reading, pointers: &[&str], documents: Option<&[&RawValue]>
 }
 
 /// Compares with the data of all events, or, if one is no document, with those that are.
-fn compare_events(reading: &Reading, pointers: &[&str], body: &str) {
+fn compare_events(reading: &BodyNumbers, pointers: &[&str], body: &str) {
     let data = data(body);
     let data: Vec<_> = (data.iter().map(|it| it.trim_matches([' ', '\n', '\t'])))
         .filter(|it| !it.is_empty() && *it != "[DONE]")
