@@ -4,7 +4,7 @@
 //! The gateway runs one worker on core 0; on core 1 this process is the origin and all clients. Both routes are of
 //! one gateway and take turns, so that a slow minute of the machine hits both.
 //!
-//! Needs two cores: `cargo bench --bench told`, with a number of rounds (9) and of open streams (9,800) after `--`; 0
+//! Needs two cores: `cargo bench --bench body_costs`, with a number of rounds (9) and of open streams (9,800) after `--`; 0
 //! leaves either out. Each stream takes two descriptors of either process. `TOLLGATE_BIN` names another build of
 //! Tollgate.
 
