@@ -1,7 +1,9 @@
 //! Costs that bodies tell: reserved by the request, settled by its answer, never silently free.
 
+mod answers;
 mod attacks;
 mod conversations;
+mod holding;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,9 +11,8 @@ use std::fmt::Write as _;
 use serde_json::json as value;
 
 use super::stores::on_each_store;
-use crate::support::client::first_answered;
 use crate::support::ratelimit::remaining;
-use crate::support::{After, Client, Config, Gate, Origin, Process, eventually, get};
+use crate::support::{After, Client, Config, Origin, Process, get};
 
 /// What an origin does with a request.
 #[derive(Clone)]
@@ -75,240 +76,6 @@ fn left(client: &mut Client) -> i64 {
     let answer = client.get("/zero", "");
     assert_eq!(answer.status, 200);
     remaining(&answer, "p") + 10
-}
-
-/// Answers that tell what they cost.
-fn told() -> Vec<(&'static str, Reply, i64)> {
-    let stream = "text/event-stream";
-    let event = "data: {\"usage\":{\"total_tokens\":40}}\n\n";
-    let done = "data: [DONE]\n\n";
-    let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
-    vec![
-        ("a document", json(TOLD), 25),
-        (
-            "its type has parameters",
-            of_type("application/JSON; charset=utf-8", TOLD),
-            25,
-        ),
-        ("a problem", of_type("application/problem+json", TOLD), 25),
-        (
-            "in chunks",
-            chunked("application/json", &[&TOLD[..9], &TOLD[9..30], &TOLD[30..]]),
-            25,
-        ),
-        (
-            "the largest of two",
-            json(r#"{"usage":{"total_tokens":7,"total_tokens":3}}"#),
-            7,
-        ),
-        (
-            "an array",
-            json(r#"[{"usage":{"total_tokens":7}},{"usage":{"total_tokens":31}}]"#),
-            31,
-        ),
-        (
-            "lines",
-            of_type(
-                "application/x-ndjson",
-                "{\"usage\":{\"total_tokens\":1}}\n{}\n",
-            ),
-            1,
-        ),
-        ("a stream", chunked(stream, &[begun, event, done]), 40),
-        (
-            "a last event without its blank line",
-            chunked(stream, &[begun, event.trim_end()]),
-            40,
-        ),
-        (
-            "above the maximum",
-            json(r#"{"usage":{"total_tokens":1e30}}"#),
-            100_000,
-        ),
-        (
-            "a vast exponent",
-            json(r#"{"usage":{"total_tokens":1e99999999999999999999}}"#),
-            100_000,
-        ),
-        (
-            "an exponent",
-            json(r#"{"usage":{"total_tokens":2.5E+1}}"#),
-            25,
-        ),
-        (
-            "rounded up",
-            json(r#"{"usage":{"total_tokens":2.0001}}"#),
-            3,
-        ),
-        (
-            "its key is escaped",
-            json("{\"\\u0075sage\":{\"total\\u005ftokens\":25}}"),
-            25,
-        ),
-    ]
-}
-
-/// Whole answers that do not.
-fn untold() -> Vec<(&'static str, Reply, i64)> {
-    let stream = "text/event-stream";
-    let done = "data: [DONE]\n\n";
-    let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
-    let length = TOLD.len();
-    vec![
-        ("nothing", json(r#"{"usage":{}}"#), 10),
-        ("null", json(r#"{"usage":{"total_tokens":null}}"#), 10),
-        ("a text", json(r#"{"usage":{"total_tokens":"5"}}"#), 10),
-        (
-            "less than nothing",
-            json(r#"{"usage":{"total_tokens":-5}}"#),
-            10,
-        ),
-        (
-            "ten thousand digits",
-            json(&format!(
-                r#"{{"usage":{{"total_tokens":{}}}}}"#,
-                "9".repeat(10_000)
-            )),
-            10,
-        ),
-        (
-            "a decoy in a string",
-            json(r#"{"a":"{\"usage\":{\"total_tokens\":1}}"}"#),
-            10,
-        ),
-        (
-            "a decoy within",
-            json(r#"{"a":{"usage":{"total_tokens":1}}}"#),
-            10,
-        ),
-        ("a decoy in another type", of_type("text/plain", TOLD), 10),
-        (
-            "no type",
-            raw(&format!("200 OK\r\nContent-Length: {length}"), TOLD),
-            10,
-        ),
-        ("no JSON", json("<html>"), 10),
-        ("no content", raw("204 No Content", ""), 10),
-        (
-            "a stream without usage",
-            chunked(stream, &[begun, done]),
-            10,
-        ),
-    ]
-}
-
-/// Answers that cannot be read, or not to their end.
-fn unreadable() -> Vec<(&'static str, Reply, i64)> {
-    let with = |fields: &str, body: &str| {
-        raw(
-            &format!("200 OK\r\nContent-Type: application/json\r\n{fields}"),
-            body,
-        )
-    };
-    let length = TOLD.len();
-    vec![
-        (
-            "compressed",
-            with(
-                &format!("Content-Encoding: gzip\r\nContent-Length: {length}"),
-                TOLD,
-            ),
-            10,
-        ),
-        (
-            "not compressed",
-            with(
-                &format!("Content-Encoding: identity\r\nContent-Length: {length}"),
-                TOLD,
-            ),
-            25,
-        ),
-        (
-            "a part",
-            raw(
-                &format!(
-                    "206 Partial Content\r\nContent-Type: application/json\r\nContent-Length: {length}"
-                ),
-                TOLD,
-            ),
-            10,
-        ),
-        (
-            "cut before it tells",
-            cut(with("Content-Length: 100", "{\"usage\":")),
-            10,
-        ),
-        (
-            "cut when it has told",
-            cut(with("Transfer-Encoding: chunked", "26\r\n")),
-            10,
-        ),
-        (
-            "cut behind less than the reserve",
-            cut(raw(
-                "200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked",
-                "22\r\ndata: {\"usage\":{\"total_tokens\":4}}\n\n\r\n",
-            )),
-            10,
-        ),
-        (
-            "cut behind more",
-            cut(raw(
-                "200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked",
-                "23\r\ndata: {\"usage\":{\"total_tokens\":40}}\n\n\r\n",
-            )),
-            40,
-        ),
-        (
-            "ended by its connection",
-            cut(raw(
-                "200 OK\r\nContent-Type: application/json\r\nConnection: close",
-                r#"{"usage":{"total_tokens":4}}"#,
-            )),
-            10,
-        ),
-        (
-            "an error",
-            raw(
-                "500 No\r\nContent-Type: application/json\r\nContent-Length: 2",
-                "{}",
-            ),
-            10,
-        ),
-    ]
-}
-
-/// Asks for each reply in turn, and looks at what it cost under a policy that reserves 10.
-fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
-    let replies = (0..).zip(table);
-    let replies: Vec<_> = replies
-        .map(|(at, (_, reply, _))| (format!("/{at}"), reply.clone()))
-        .collect();
-    on_each_store(|start| {
-        let origin = origin(&replies);
-        let running = start(Config::limited(origin.url(), policy).one_worker());
-        let mut client = Client::connect(running.public);
-        let mut before = left(&mut client);
-        for (at, (what, _, cost)) in table.iter().enumerate() {
-            let mut asking = Client::connect(running.public);
-            asking.send(format!("GET /{at} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
-            let mut answer = asking.head().expect(what);
-            assert_eq!(
-                remaining(&answer, "p"),
-                before - 10,
-                "{what}: the reserve is told"
-            );
-            // Some are cut.
-            let _ = asking.finish(&mut answer);
-            eventually(what, || (before - left(&mut client) == *cost).then_some(()));
-            before -= cost;
-        }
-    });
-}
-
-#[test]
-fn an_answer_costs_what_it_tells_and_otherwise_the_most_that_can_be_said() {
-    costs(POLICY, &[told(), untold(), unreadable()].concat());
 }
 
 /// A policy that reserves what the request says.
@@ -415,41 +182,6 @@ fn a_reserve_that_no_quota_can_hold_is_refused_with_the_reason() {
     });
 }
 
-#[test]
-fn of_fifty_requests_at_once_a_budget_for_ten_admits_ten() {
-    on_each_store(|start| {
-        let gate = Gate::default();
-        let origin = Origin::scripted({
-            let gate = gate.clone();
-            move |exchange| {
-                exchange.read_body()?;
-                gate.wait();
-                let answer = json(r#"{"usage":{"total_tokens":1}}"#);
-                exchange.wire.write(&answer.bytes)?;
-                Ok(After::Keep)
-            }
-        });
-        let policy = RESERVING.replace("1000000 per hour", "10100 per hour");
-        let running = start(Config::limited(origin.url(), &policy));
-        let mut clients: Vec<_> = (0..50).map(|_| Client::connect(running.public)).collect();
-        let body = r#"{"max_tokens":1000}"#;
-        for client in &mut clients {
-            let length = body.len();
-            client.send(format!(
-                "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{body}"
-            ));
-        }
-        for _ in 0..40 {
-            let first = first_answered(&mut clients);
-            assert_eq!(clients.swap_remove(first).answer().status, 429);
-        }
-        gate.open();
-        for mut client in clients {
-            assert_eq!(client.answer().status, 200);
-        }
-    });
-}
-
 /// `RESERVING` with room for five requests of `SMALL`.
 fn five_small(more: &str) -> String {
     let policy = RESERVING.replace("1000000 per hour", "1000 per hour");
@@ -539,37 +271,4 @@ fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
     ] {
         assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
     }
-}
-
-#[test]
-fn bodies_are_held_within_bounds() {
-    let origin = origin(&[]);
-    let config = Config::limited(origin.url(), RESERVING).listener("max_held_bytes = '8KiB'");
-    let running = crate::support::start(&config.one_worker());
-    let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3000\r\n\r\n";
-    let begun = "a".repeat(2990);
-    let mut waiting: Vec<_> = (0..2).map(|_| Client::connect(running.public)).collect();
-    for client in &mut waiting {
-        client.send(format!("{head}{begun}"));
-    }
-    // One that does not fit beside them.
-    let mut third = Client::connect(running.public);
-    let full = eventually("the others are held", || {
-        let answer = third.post("/zero", "", &"a".repeat(3000));
-        (answer.status == 503).then_some(answer)
-    });
-    assert!(
-        full.problem()["detail"]
-            .as_str()
-            .is_some_and(|it| it.contains("being read"))
-    );
-    // One that leaves spends nothing and gives its room back.
-    drop(waiting.pop());
-    let admitted = eventually("there is room again", || {
-        let answer = Client::connect(running.public).post("/zero", "", &"a".repeat(3000));
-        (answer.status == 200).then_some(answer)
-    });
-    assert_eq!(1_000_000 - remaining(&admitted, "p"), 5000);
-    waiting[0].send("a".repeat(10));
-    assert_eq!(waiting[0].answer().status, 200);
 }

@@ -4,13 +4,14 @@ use std::io::Result;
 
 use http::Method;
 
-use super::{POLICY, RESERVING, TOLD, chunked, costs, cut, json, left, of_type, origin, raw};
+use super::answers::costs;
+use super::{POLICY, RESERVING, TOLD, chunked, cut, json, left, of_type, origin, raw};
 use crate::stores::on_each_store;
 use crate::support::http2::Http2;
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    After, Client, Config, Exchange, Framing, Origin, Process, Recorded, Refusing, Stepped,
-    eventually, get, secs, start,
+    After, Client, Config, Exchange, Framing, Origin, Process, Recorded, Refusing, eventually, get,
+    start,
 };
 
 /// A gateway of one worker, so that what one request settles is seen by the next.
@@ -268,58 +269,6 @@ fn a_policy_that_marks_settles_as_one_that_refuses() {
 }
 
 #[test]
-fn a_body_that_is_read_before_the_decision_must_be_whole_in_time() {
-    let origin = origin(&[]);
-    let config = Config::to(origin.url())
-        .policy("p", RESERVING)
-        .route("/*", "policies = ['p']")
-        .listener("body_timeout = '30s'");
-    let running = Stepped::start(&config);
-    let mut slow = Client::connect(running.public);
-    slow.send("POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 18\r\n\r\n{\"max");
-    for piece in ["_tok", "ens"] {
-        running.advance(secs(14));
-        assert!(slow.is_silent(), "early");
-        slow.send(piece);
-        running.settle();
-    }
-    running.advance(secs(2));
-    assert_eq!(slow.answer().status, 408);
-    let answer = Client::connect(running.public).post("/zero", "", "{\"max_tokens\":0}");
-    assert_eq!(remaining(&answer, "p"), 1_000_000 - 8, "it spent nothing");
-}
-
-#[test]
-fn a_policy_that_refuses_nobody_reserves_the_default_for_what_cannot_be_held() {
-    for mode in ["shadow", "mark"] {
-        let origin = origin(&[]);
-        let config = Config::to(origin.url())
-            .policy("p", &format!("{RESERVING}\nmode = '{mode}'"))
-            .route("/*", "policies = ['p']")
-            .listener("body_timeout = '30s'\nmax_held_bytes = '1KiB'");
-        let running = Stepped::start(&config);
-        let mut client = Client::connect(running.public);
-        let long = format!("{{\"max_tokens\":9000,\"a\":\"{}\"}}", "a".repeat(3000));
-        let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 17\r\n\r\n";
-        assert_eq!(client.post("/zero", "", &long).status, 200, "{mode}");
-        client.send(format!("{head}{{\"max"));
-        for piece in ["_tok", "ens"] {
-            running.advance(secs(14));
-            client.send(piece);
-            running.settle();
-        }
-        running.advance(secs(3));
-        let answer = client.ask("\":0} ");
-        assert_eq!(answer.status, 200, "{mode}");
-        let bodies: Vec<_> = origin.requests().into_iter().map(|it| it.body).collect();
-        assert_eq!(bodies, [long.as_bytes(), b"{\"max_tokens\":0} "], "{mode}");
-        if mode == "mark" {
-            assert_eq!(remaining(&answer, "p"), 1_000_000 - 5000);
-        }
-    }
-}
-
-#[test]
 fn what_is_marked_is_billed_but_charged_to_no_quota() {
     let length = TOLD.len();
     let head = format!("Content-Type: application/json\r\nContent-Length: {length}");
@@ -362,43 +311,6 @@ fn requests_that_are_forms_or_endless_reserve_what_cannot_be_read() {
     assert!(1_000_000 - remaining(&answer, "p") >= 5000);
     let seen = origin.requests().pop().expect("a request");
     assert_eq!(seen.body.len(), 64 << 16);
-}
-
-#[test]
-fn a_request_that_reserves_nothing_is_not_held() {
-    let origin = origin(&[]);
-    let policy = format!(
-        "{RESERVING}\noverrides_by = 'header:x-plan'\noverrides = {{ free = 'unlimited' }}"
-    );
-    let config = Config::to(origin.url())
-        .policy("p", &policy)
-        .policy("counted", "quota = '100 per hour'")
-        .route("/*", "policies = ['p', 'counted']")
-        .listener("max_held_bytes = '1KiB'");
-    let running = start(&config);
-    let mut client = Client::connect(running.public);
-    let body = "a".repeat(3000);
-    assert_eq!(client.post("/zero", "", &body).status, 503);
-    let mut client = Client::connect(running.public);
-    assert_eq!(client.post("/zero", "X-Plan: free\r\n", &body).status, 200);
-}
-
-#[test]
-fn a_megabyte_of_a_request_is_read_and_no_more() {
-    let origin = origin(&[]);
-    let policy = RESERVING.replace("\nreserve_body_max = '4KiB'", "");
-    let policy = policy.replace("times = 0.5", "times = 0");
-    let running = start(&config(&origin, &policy));
-    let mut client = Client::connect(running.public);
-    let (begin, end) = ("{\"a\":\"", "\",\"max_tokens\":9000}");
-    let fits = (1 << 20) - begin.len() - end.len();
-    for (padding, reserved) in [(fits, 9000), (fits + 1, 9000), (fits + (1 << 20), 5000)] {
-        let body = format!("{begin}{}{end}", "a".repeat(padding));
-        let answer = client.post("/zero", "", &body);
-        assert_eq!(1_000_000 - remaining(&answer, "p"), reserved, "{padding}");
-        let seen = origin.requests().pop().expect("a request");
-        assert_eq!(seen.body.len(), body.len());
-    }
 }
 
 #[test]

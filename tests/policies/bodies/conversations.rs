@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::stores::redis;
+use crate::stores::{on_each_store, redis};
 use crate::support::client::first_answered;
 use crate::support::http2::{self, Http2};
 use crate::support::ratelimit::remaining;
@@ -287,15 +287,14 @@ fn a_thousand_conversations_with_a_fleet_cost_what_they_told_to_the_unit() {
     converse(&fleet.addresses(), &origin);
 }
 
-#[test]
-fn of_fifty_requests_at_once_to_a_fleet_a_budget_for_ten_admits_ten() {
+/// An origin that answers when the gate opens: a request costs what it says, or 1.
+fn gated() -> (Gate, Origin) {
     let gate = Gate::default();
     let origin = Origin::scripted({
         let gate = gate.clone();
         move |exchange| {
             exchange.read_body()?;
             gate.wait();
-            // Whoever only looks at what is left tells the answer.
             let asked: Value = serde_json::from_slice(&exchange.body())?;
             let units = asked["told"].as_i64().unwrap_or(1);
             let told = json!({ "usage": { "total_tokens": units } }).to_string();
@@ -303,9 +302,16 @@ fn of_fifty_requests_at_once_to_a_fleet_a_budget_for_ten_admits_ten() {
             Ok(After::Keep)
         }
     });
-    let fleet = Fleet::of(3, &config(&origin.url(), 10_999).with(&redis()));
-    let clients = fleet.addresses().into_iter().cycle().take(50);
-    let mut clients: Vec<_> = clients.map(Client::connect).collect();
+    (gate, origin)
+}
+
+/// Has room for ten requests that reserve 1000 each.
+const TEN: i64 = 10_999;
+
+/// Sends fifty requests at once, of which ten are admitted, and cost 1 each in the end.
+fn ask_fifty_times(gateways: &[SocketAddr], gate: &Gate) {
+    let addresses = gateways.iter().cycle().take(50);
+    let mut clients: Vec<_> = addresses.map(|it| Client::connect(*it)).collect();
     let body = r#"{"max_tokens":1000}"#;
     let length = body.len();
     for client in &mut clients {
@@ -321,6 +327,18 @@ fn of_fifty_requests_at_once_to_a_fleet_a_budget_for_ten_admits_ten() {
     for mut client in clients {
         assert_eq!(client.answer().status, 200);
     }
-    let all_but = |spent: i64| (left(fleet.addresses()[0]) == 10_999 - spent).then_some(());
+    let all_but = |spent: i64| (left(gateways[0]) == TEN - spent).then_some(());
     eventually("ten have cost one each", || all_but(10));
+}
+
+#[test]
+fn of_fifty_requests_at_once_a_budget_for_ten_admits_ten() {
+    on_each_store(|start| {
+        let (gate, origin) = gated();
+        let running = start(config(&origin.url(), TEN));
+        ask_fifty_times(&[running.public], &gate);
+    });
+    let (gate, origin) = gated();
+    let fleet = Fleet::of(3, &config(&origin.url(), TEN).with(&redis()));
+    ask_fifty_times(&fleet.addresses(), &gate);
 }

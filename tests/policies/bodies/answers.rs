@@ -1,0 +1,240 @@
+//! What an answer costs that tells, that does not, and that cannot be read.
+
+use super::{POLICY, Reply, TOLD, chunked, cut, json, left, of_type, origin, raw};
+use crate::stores::on_each_store;
+use crate::support::ratelimit::remaining;
+use crate::support::{Client, Config, eventually};
+
+/// Answers that tell what they cost.
+fn told() -> Vec<(&'static str, Reply, i64)> {
+    let stream = "text/event-stream";
+    let event = "data: {\"usage\":{\"total_tokens\":40}}\n\n";
+    let done = "data: [DONE]\n\n";
+    let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
+    vec![
+        ("a document", json(TOLD), 25),
+        (
+            "its type has parameters",
+            of_type("application/JSON; charset=utf-8", TOLD),
+            25,
+        ),
+        ("a problem", of_type("application/problem+json", TOLD), 25),
+        (
+            "in chunks",
+            chunked("application/json", &[&TOLD[..9], &TOLD[9..30], &TOLD[30..]]),
+            25,
+        ),
+        (
+            "the largest of two",
+            json(r#"{"usage":{"total_tokens":7,"total_tokens":3}}"#),
+            7,
+        ),
+        (
+            "an array",
+            json(r#"[{"usage":{"total_tokens":7}},{"usage":{"total_tokens":31}}]"#),
+            31,
+        ),
+        (
+            "lines",
+            of_type(
+                "application/x-ndjson",
+                "{\"usage\":{\"total_tokens\":1}}\n{}\n",
+            ),
+            1,
+        ),
+        ("a stream", chunked(stream, &[begun, event, done]), 40),
+        (
+            "a last event without its blank line",
+            chunked(stream, &[begun, event.trim_end()]),
+            40,
+        ),
+        (
+            "above the maximum",
+            json(r#"{"usage":{"total_tokens":1e30}}"#),
+            100_000,
+        ),
+        (
+            "a vast exponent",
+            json(r#"{"usage":{"total_tokens":1e99999999999999999999}}"#),
+            100_000,
+        ),
+        (
+            "an exponent",
+            json(r#"{"usage":{"total_tokens":2.5E+1}}"#),
+            25,
+        ),
+        (
+            "rounded up",
+            json(r#"{"usage":{"total_tokens":2.0001}}"#),
+            3,
+        ),
+        (
+            "its key is escaped",
+            json("{\"\\u0075sage\":{\"total\\u005ftokens\":25}}"),
+            25,
+        ),
+    ]
+}
+
+/// Whole answers that do not.
+fn untold() -> Vec<(&'static str, Reply, i64)> {
+    let stream = "text/event-stream";
+    let done = "data: [DONE]\n\n";
+    let begun = "data: {\"choices\":[{\"delta\":\"a\"}],\"usage\":null}\n\n";
+    let length = TOLD.len();
+    vec![
+        ("nothing", json(r#"{"usage":{}}"#), 10),
+        ("null", json(r#"{"usage":{"total_tokens":null}}"#), 10),
+        ("a text", json(r#"{"usage":{"total_tokens":"5"}}"#), 10),
+        (
+            "less than nothing",
+            json(r#"{"usage":{"total_tokens":-5}}"#),
+            10,
+        ),
+        (
+            "ten thousand digits",
+            json(&format!(
+                r#"{{"usage":{{"total_tokens":{}}}}}"#,
+                "9".repeat(10_000)
+            )),
+            10,
+        ),
+        (
+            "a decoy in a string",
+            json(r#"{"a":"{\"usage\":{\"total_tokens\":1}}"}"#),
+            10,
+        ),
+        (
+            "a decoy within",
+            json(r#"{"a":{"usage":{"total_tokens":1}}}"#),
+            10,
+        ),
+        ("a decoy in another type", of_type("text/plain", TOLD), 10),
+        (
+            "no type",
+            raw(&format!("200 OK\r\nContent-Length: {length}"), TOLD),
+            10,
+        ),
+        ("no JSON", json("<html>"), 10),
+        ("no content", raw("204 No Content", ""), 10),
+        (
+            "a stream without usage",
+            chunked(stream, &[begun, done]),
+            10,
+        ),
+    ]
+}
+
+/// Answers that cannot be read, or not to their end.
+fn unreadable() -> Vec<(&'static str, Reply, i64)> {
+    let with = |fields: &str, body: &str| {
+        raw(
+            &format!("200 OK\r\nContent-Type: application/json\r\n{fields}"),
+            body,
+        )
+    };
+    let length = TOLD.len();
+    vec![
+        (
+            "compressed",
+            with(
+                &format!("Content-Encoding: gzip\r\nContent-Length: {length}"),
+                TOLD,
+            ),
+            10,
+        ),
+        (
+            "not compressed",
+            with(
+                &format!("Content-Encoding: identity\r\nContent-Length: {length}"),
+                TOLD,
+            ),
+            25,
+        ),
+        (
+            "a part",
+            raw(
+                &format!(
+                    "206 Partial Content\r\nContent-Type: application/json\r\nContent-Length: {length}"
+                ),
+                TOLD,
+            ),
+            10,
+        ),
+        (
+            "cut before it tells",
+            cut(with("Content-Length: 100", "{\"usage\":")),
+            10,
+        ),
+        (
+            "cut when it has told",
+            cut(with("Transfer-Encoding: chunked", "26\r\n")),
+            10,
+        ),
+        (
+            "cut behind less than the reserve",
+            cut(raw(
+                "200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked",
+                "22\r\ndata: {\"usage\":{\"total_tokens\":4}}\n\n\r\n",
+            )),
+            10,
+        ),
+        (
+            "cut behind more",
+            cut(raw(
+                "200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked",
+                "23\r\ndata: {\"usage\":{\"total_tokens\":40}}\n\n\r\n",
+            )),
+            40,
+        ),
+        (
+            "ended by its connection",
+            cut(raw(
+                "200 OK\r\nContent-Type: application/json\r\nConnection: close",
+                r#"{"usage":{"total_tokens":4}}"#,
+            )),
+            10,
+        ),
+        (
+            "an error",
+            raw(
+                "500 No\r\nContent-Type: application/json\r\nContent-Length: 2",
+                "{}",
+            ),
+            10,
+        ),
+    ]
+}
+
+/// Asks for each reply in turn, and looks at what it cost under a policy that reserves 10.
+pub(super) fn costs(policy: &str, table: &[(&str, Reply, i64)]) {
+    let replies = (0..).zip(table);
+    let replies: Vec<_> = replies
+        .map(|(at, (_, reply, _))| (format!("/{at}"), reply.clone()))
+        .collect();
+    on_each_store(|start| {
+        let origin = origin(&replies);
+        let running = start(Config::limited(origin.url(), policy).one_worker());
+        let mut client = Client::connect(running.public);
+        let mut before = left(&mut client);
+        for (at, (what, _, cost)) in table.iter().enumerate() {
+            let mut asking = Client::connect(running.public);
+            asking.send(format!("GET /{at} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+            let mut answer = asking.head().expect(what);
+            assert_eq!(
+                remaining(&answer, "p"),
+                before - 10,
+                "{what}: the reserve is told"
+            );
+            // Some are cut.
+            let _ = asking.finish(&mut answer);
+            eventually(what, || (before - left(&mut client) == *cost).then_some(()));
+            before -= cost;
+        }
+    });
+}
+
+#[test]
+fn an_answer_costs_what_it_tells_and_otherwise_the_most_that_can_be_said() {
+    costs(POLICY, &[told(), untold(), unreadable()].concat());
+}
