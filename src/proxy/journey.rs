@@ -246,16 +246,19 @@ impl Journey<'_> {
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.
     async fn decide(&mut self, route: &Route, facts: &Facts<'_>) -> Result<(), Stop> {
         self.exchange.record.identified(route, facts);
-        if let Some(bodies) = &route.bodies {
-            self.read_request(route, bodies, facts).await?;
-        }
+        let unread = match &route.bodies {
+            Some(bodies) => self.read_request(route, bodies, facts).await?,
+            None => None,
+        };
         let Self {
             client, exchange, ..
         } = self;
         let (request, limiter) = (exchange.request().clone(), self.limiter);
         let numbers = exchange.reading.as_ref().map(|it| &it.numbers);
         let decided = &mut exchange.decided;
-        let admission = {
+        let admission = if let Some(refused) = unread {
+            refused
+        } else {
             let deciding = pin!(limiter.decide(route, facts, &client.partition, numbers, decided));
             request.unless_gone(deciding).await.ok_or(Stop::Gone)?
         };
@@ -270,7 +273,7 @@ impl Journey<'_> {
     ///
     /// # Errors
     /// What refuses it, if it is not admitted.
-    pub(super) fn admitted(&self, admission: Admission) -> Result<Micros, Refusal> {
+    fn admitted(&self, admission: Admission) -> Result<Micros, Refusal> {
         let snapshot = &self.live.snapshot;
         let name = |policy: usize| &*snapshot.policies[policy].name;
         Err(match admission {
@@ -280,10 +283,11 @@ impl Journey<'_> {
                 let style = decided.refusal_style(snapshot);
                 let violated = decided.violated(snapshot);
                 let mut latest = self.client.refusal.borrow_mut();
-                match decided
-                    .too_large(snapshot)
-                    .filter(|_| retry == Retry::Never)
-                {
+                let too_large = match retry {
+                    Retry::Never => decided.too_large(snapshot),
+                    Retry::After(_) => None,
+                };
+                match too_large {
                     None => latest.quota_exceeded(retry, violated, style),
                     Some(too_large) => Refusal::never_fits(violated, style, &too_large),
                 }

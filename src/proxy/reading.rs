@@ -15,7 +15,7 @@ use super::downstream::body::{HoldError, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
 use crate::cost::{BodyFormat, Decimal, NumberReader, Numbers, Unsettled};
-use crate::limiter::BodyRequirement;
+use crate::limiter::{Admission, BodyRequirement};
 use crate::request::Facts;
 use crate::snapshot::{Route, RouteBodies};
 
@@ -31,13 +31,13 @@ pub(crate) struct BodyReading {
 
 impl Journey<'_> {
     /// Reads the request's body as far as the route's policies reserve by it, unless it is refused whatever it
-    /// says.
+    /// says; then this returns what refuses it.
     pub(super) async fn read_request(
         &mut self,
         route: &Route,
         bodies: &RouteBodies,
         facts: &Facts<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<Admission>, Stop> {
         let mut numbers = Numbers::default();
         if let Some(held_max) = bodies.held_max.filter(|_| self.upgrade.is_none()) {
             let announced = self.body.as_ref().and_then(|body| body.size_hint().exact());
@@ -47,10 +47,7 @@ impl Journey<'_> {
             let unread = limiter.refuse_unread(route, facts, latest, &numbers, decided);
             let requirement = match unread {
                 Ok(requirement) => requirement,
-                Err(refused) => {
-                    self.admitted(refused)?;
-                    BodyRequirement::Required
-                }
+                Err(refused) => return Ok(Some(refused)),
             };
             let is_compressed = is_compressed(facts.headers);
             let is_read = match announced {
@@ -74,7 +71,7 @@ impl Journey<'_> {
             numbers.is_request_whole = is_read && !is_compressed;
         }
         self.exchange.reading = Some(Box::new(BodyReading::new(numbers)));
-        Ok(())
+        Ok(None)
     }
 
     /// Reads the body to its end, or until `held_max` bytes have come; says which.
