@@ -13,8 +13,8 @@ use super::pointers::Pointers;
 ///
 /// What it holds: a few words, a number of at most [`NUMBER_BYTES_MAX`](super::NUMBER_BYTES_MAX) bytes
 /// if a piece ends within it, and the largest number at each pointer, which takes 16 bytes if it has at
-/// most 19 digits. Null, strings, literals, containers, negative and longer numbers are not told: they
-/// neither count nor undo what was told.
+/// most 19 digits. Null, strings, literals, containers and negative numbers are not told: they neither
+/// count nor undo what was told. A longer number leaves the body unread.
 #[derive(Debug)]
 pub struct NumberReader {
     pointers: Arc<Pointers>,

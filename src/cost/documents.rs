@@ -26,6 +26,8 @@ pub(super) struct Documents {
     skipped_depth: u64,
     numbers: Box<[Option<Decimal>]>,
     has_whole: bool,
+    /// Whether a number at a pointer was too long to be read.
+    has_unread: bool,
     has_object: bool,
 }
 
@@ -75,6 +77,7 @@ impl Documents {
             skipped_depth: 0,
             numbers: vec![None; pointers.count()].into(),
             has_whole: false,
+            has_unread: false,
             has_object: false,
         }
     }
@@ -148,9 +151,9 @@ impl Documents {
         self.has_object
     }
 
-    /// Whether any document has been read from its begin to its end.
+    /// Whether any document has been read from its begin to its end, and every number at a pointer.
     pub(super) fn has_whole(&self) -> bool {
-        self.has_whole
+        self.has_whole && !self.has_unread
     }
 
     /// The largest number at each pointer.
@@ -185,7 +188,7 @@ impl Documents {
                 self.levels.push(Level::Object(node));
                 Next::KeyOrEnd
             }
-            (b'[', Some(node)) => {
+            (b'[', Some(node)) if self.levels.is_empty() || !pointers.is_past(node, 0) => {
                 self.levels.push(Level::Array(node, 0));
                 self.element(pointers, node, 0, Next::ElementOrEnd)
             }
@@ -284,6 +287,7 @@ impl Documents {
                 (Next::InString(StringIs::PartOfSkipped), &[])
             }
             Skipped::ToEnd(at) => (self.end_value(), &bytes[at..]),
+            Skipped::Broken(at) => (Next::Broken, &bytes[at..]),
         }
     }
 
@@ -321,7 +325,11 @@ impl Documents {
     fn end_scalar(&mut self, pointers: &Pointers, scalar: &[u8]) -> Next {
         let is_sound = match scalar {
             [b'a'..=b'z', ..] => matches!(scalar, b"null" | b"true" | b"false"),
-            _ if !pointers.is_end(self.node) || scalar.len() > NUMBER_BYTES_MAX => true,
+            _ if !pointers.is_end(self.node) => true,
+            _ if scalar.len() > NUMBER_BYTES_MAX => {
+                self.has_unread = true;
+                true
+            }
             _ => self.number(pointers, scalar),
         };
         if is_sound {

@@ -10,18 +10,30 @@ pub(super) enum Skipped {
     More,
     /// The piece has ended within a string of it, behind a backslash or not.
     InString { is_escaped: bool },
-    /// To its end.
+    /// To behind its end.
     ToEnd(usize),
+    /// To what is no JSON: a backslash outside of a string.
+    Broken(usize),
 }
 
 /// Skips the rest of a container, of which `depth` are open. Only strings and brackets are looked at.
 pub(super) fn container(bytes: &[u8], depth: &mut u64) -> Skipped {
+    // Many are short, and a block costs as much as some ten bytes one by one.
+    let near = bytes
+        .iter()
+        .take(NEAR)
+        .take_while(|byte| !matches!(byte, b'"' | b'\\'));
     let mut at = 0;
-    while let Some(&first) = bytes.get(at) {
-        // Many are empty.
-        if matches!(first, b']' | b'}') && *depth == 1 {
-            return Skipped::ToEnd(at + 1);
+    for byte in near {
+        at += 1;
+        match byte {
+            b'[' | b'{' => *depth += 1,
+            b']' | b'}' if *depth == 1 => return Skipped::ToEnd(at),
+            b']' | b'}' => *depth -= 1,
+            _ => {}
         }
+    }
+    while at < bytes.len() {
         let block = SkippedBlock::of(&bytes[at..]);
         if u64::from(block.closes.count_ones()) < *depth {
             *depth += u64::from(block.opens.count_ones());
@@ -44,6 +56,8 @@ pub(super) fn container(bytes: &[u8], depth: &mut u64) -> Skipped {
                 return Skipped::InString { is_escaped };
             };
             at = bytes.len() - rest.len();
+        } else if bytes.get(at) == Some(&b'\\') {
+            return Skipped::Broken(at);
         }
     }
     Skipped::More
@@ -79,7 +93,7 @@ struct SkippedBlock {
     /// Where containers open and close, a bit each.
     opens: u64,
     closes: u64,
-    /// How many bytes have been looked at: up to the first backslash, where a string goes on by itself.
+    /// How many bytes have been looked at: up to the first backslash.
     length: usize,
     ends_in_string: bool,
 }
@@ -110,12 +124,10 @@ impl SkippedBlock {
             in_string ^= in_string << shift;
         }
         let ends_in_string = in_string >> 63 != 0;
-        // A backslash outside of a string is no JSON; it is passed over.
-        let length = backslashes.trailing_zeros() as usize + usize::from(!ends_in_string);
         Self {
             opens: opens & plain & !in_string,
             closes: closes & plain & !in_string,
-            length: length.min(bytes.len()).min(BLOCK),
+            length: bytes.len().min(backslashes.trailing_zeros() as usize),
             ends_in_string,
         }
     }
