@@ -130,8 +130,8 @@ pub struct RouteBodies {
     pub request: Arc<Pointers>,
     /// Where numbers stand in answers.
     pub response: Arc<Pointers>,
-    /// How many bytes of a request are read before it is decided; none: requests are not read.
-    pub held_max: Option<u64>,
+    /// Whether a policy reserves by requests.
+    pub reads_requests: bool,
 }
 
 /// A policy on a route.

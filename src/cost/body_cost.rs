@@ -32,6 +32,15 @@ pub enum Amount<S> {
     Told(Sum<S>),
 }
 
+/// What must be read of a request before it is decided; of length 0, nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestNeed {
+    /// Up to how many bytes.
+    pub bytes_max: u64,
+    /// Whether numbers in it count, and not only its length.
+    pub reads_json: bool,
+}
+
 /// What a request is charged in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
@@ -97,6 +106,19 @@ impl<S> BodyCost<S> {
 }
 
 impl BodyCost<NumberIndex> {
+    /// Says what must be read of a request to reserve by it.
+    pub fn request_need(&self) -> RequestNeed {
+        let Amount::Told(reserve) = &self.reserve else {
+            return RequestNeed::default();
+        };
+        let unknown = self.unknown.iter().filter_map(Amount::told);
+        let mut sources = reserve.sources().chain(unknown.flat_map(Sum::sources));
+        RequestNeed {
+            bytes_max: self.reserve_body_max,
+            reads_json: sources.any(|it| matches!(it, NumberIndex::RequestJson(_))),
+        }
+    }
+
     /// Says what is charged before the answer tells.
     pub fn reserve(&self, numbers: &Numbers) -> u64 {
         let sum = match &self.reserve {
@@ -106,8 +128,12 @@ impl BodyCost<NumberIndex> {
         let needs_json = (sum.sources()).any(|place| matches!(place, NumberIndex::RequestJson(_)));
         let is_short = (numbers.request_bytes.as_ref())
             .is_none_or(|bytes| *bytes <= Decimal::from(self.reserve_body_max));
-        let is_whole =
-            numbers.is_request_whole && is_short && (!needs_json || numbers.request.is_whole);
+        let is_told = if needs_json {
+            numbers.is_request_whole && numbers.request.is_whole
+        } else {
+            numbers.is_length_known
+        };
+        let is_whole = is_short && is_told;
         let missing = if is_whole {
             MissingTerm::Or
         } else {
@@ -226,6 +252,17 @@ impl Unsettled {
             Self::NoBody => "no_body",
             Self::Upgraded => "upgraded",
             Self::Unanswered => "unanswered",
+        }
+    }
+}
+
+impl RequestNeed {
+    /// What serves both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            bytes_max: self.bytes_max.max(other.bytes_max),
+            reads_json: self.reads_json || other.reads_json,
         }
     }
 }

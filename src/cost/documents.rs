@@ -10,10 +10,14 @@ use super::pointers::{NodeId, Pointers};
 use super::skip::{self, Skipped};
 
 /// The walk, and the largest number that it has met at each pointer.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any of them may be true together"
+)]
 #[derive(Debug)]
 pub(super) struct Documents {
     next: Next,
-    /// The containers that are open, and that a pointer leads into: never more than a pointer has keys.
+    /// The containers that are open, and that a pointer leads into: never more than a pointer has keys, and one.
     levels: Vec<Level>,
     /// Where the value leads that is read or comes next.
     node: Option<NodeId>,

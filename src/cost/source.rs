@@ -39,7 +39,9 @@ pub struct Numbers {
     pub request: BodyNumbers,
     /// The length of its body: announced, or what was read of it.
     pub request_bytes: Option<Decimal>,
-    /// Whether that is the whole body, and not compressed.
+    /// Whether that is the length of the whole body, and it is not compressed.
+    pub is_length_known: bool,
+    /// Whether the whole body was read, and it is not compressed.
     pub is_request_whole: bool,
     /// What was read of the answer.
     pub response: BodyNumbers,

@@ -13,7 +13,7 @@ mod settle;
 use std::cell::RefCell;
 
 pub use decided::{Admission, Decided, LimitInfo, PolicyDecision, Reservation, tightest};
-pub use plan::BodyRequirement;
+pub use plan::BodyNeeds;
 pub use settle::Answer;
 
 use self::plan::{Planned, Reserve};
@@ -64,7 +64,7 @@ impl Limiter<'_> {
 
     /// Refuses a request whose body has not been read, if it is known here that whatever the body says, it is
     /// refused; `numbers` is what its head tells of the body. Otherwise nothing is noted in `decided`, and it
-    /// returns whether the body must be read.
+    /// returns what must be read of the body.
     pub fn refuse_unread(
         &self,
         route: &Route,
@@ -72,7 +72,7 @@ impl Limiter<'_> {
         latest: &RefCell<LatestPartition>,
         numbers: &Numbers,
         decided: &mut Decided,
-    ) -> Result<BodyRequirement, Admission> {
+    ) -> Result<BodyNeeds, Admission> {
         let (mut planned, reserve) = (Planned::default(), Some(Reserve::Unread(numbers)));
         if let Err(refused) = self.plan(route, facts, latest, reserve, &mut planned, decided) {
             decided.not_asked();
@@ -82,7 +82,7 @@ impl Limiter<'_> {
             return Err(planned.admission(&mut outcome, decided));
         }
         *decided = Decided::default();
-        Ok(planned.body)
+        Ok(planned.needs)
     }
 
     /// Decides a plan if nobody has to be asked; otherwise returns what asks.

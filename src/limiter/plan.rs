@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::Limiter;
 use super::decided::{Admission, Decided, PolicyDecision, ToldDecision};
-use crate::cost::Numbers;
+use crate::cost::{Numbers, RequestNeed};
 use crate::limit::plan::Mode;
 use crate::limit::{Answer, Check, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
@@ -18,21 +18,18 @@ use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, Poli
 #[derive(Debug, Default)]
 pub(super) struct Planned<'s> {
     pub(super) checks: Plan<'s>,
-    /// Whether what is reserved is told by the request's body.
-    pub(super) body: BodyRequirement,
+    /// What is reserved by the request's body.
+    pub(super) needs: BodyNeeds,
     owners: SmallVec<[Owner; 4]>,
 }
 
-/// Whether a request's body must be read before the request is decided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BodyRequirement {
-    /// Nothing that is reserved depends on it.
-    #[default]
-    None,
-    /// Only policies that never refuse reserve by it: it may be left unread.
-    Optional,
-    /// A policy that enforces its quotas reserves by it.
-    Required,
+/// What must be read of a request's body before the request is decided.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyNeeds {
+    /// For policies that enforce their quotas.
+    pub enforced: RequestNeed,
+    /// For all policies; what those need that never refuse may be left unread.
+    pub all: RequestNeed,
 }
 
 /// What a check belongs to.
@@ -131,14 +128,16 @@ impl<'l> Limiter<'l> {
     }
 }
 
-impl BodyRequirement {
-    /// What a policy of this mode requires.
-    fn of(applied: &AppliedPolicy, mode: PolicyMode) -> Self {
-        let cost = applied.body_cost.as_ref();
-        match (cost.and_then(|cost| cost.reserve.told()), mode) {
-            (None, _) => Self::None,
-            (Some(_), PolicyMode::Enforce) => Self::Required,
-            (Some(_), PolicyMode::Shadow | PolicyMode::Mark) => Self::Optional,
+impl BodyNeeds {
+    /// Adds what a policy of this mode needs.
+    fn add(&mut self, applied: &AppliedPolicy, mode: PolicyMode) {
+        let Some(cost) = &applied.body_cost else {
+            return;
+        };
+        let need = cost.request_need();
+        self.all = self.all.and(need);
+        if mode == PolicyMode::Enforce {
+            self.enforced = self.enforced.and(need);
         }
     }
 }
@@ -179,7 +178,7 @@ impl<'s> Planned<'s> {
         partition_id: PartitionId,
     ) {
         let policy_mode = policy.mode.unwrap_or_default();
-        self.body = self.body.max(BodyRequirement::of(applied, policy_mode));
+        self.needs.add(applied, policy_mode);
         let mode = match policy_mode {
             PolicyMode::Enforce => Mode::Enforce,
             PolicyMode::Shadow | PolicyMode::Mark => Mode::Shadow,

@@ -14,8 +14,8 @@ use super::body::Content;
 use super::downstream::body::{HoldError, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
-use crate::cost::{BodyFormat, Decimal, NumberReader, Numbers, Unsettled};
-use crate::limiter::{Admission, BodyRequirement};
+use crate::cost::{BodyFormat, Decimal, NumberReader, Numbers, RequestNeed, Unsettled};
+use crate::limiter::Admission;
 use crate::request::Facts;
 use crate::snapshot::{Route, RouteBodies};
 
@@ -39,51 +39,54 @@ impl Journey<'_> {
         facts: &Facts<'_>,
     ) -> Result<Option<Admission>, Stop> {
         let mut numbers = Numbers::default();
-        if let Some(held_max) = bodies.held_max.filter(|_| self.upgrade.is_none()) {
+        if bodies.reads_requests && self.upgrade.is_none() {
             let announced = self.body.as_ref().and_then(|body| body.size_hint().exact());
             numbers.request_bytes = announced.map(Decimal::from);
             let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
             let latest = &self.client.partition;
             let unread = limiter.refuse_unread(route, facts, latest, &numbers, decided);
-            let requirement = match unread {
-                Ok(requirement) => requirement,
+            let needs = match unread {
+                Ok(needs) => needs,
                 Err(refused) => return Ok(Some(refused)),
             };
             let is_compressed = is_compressed(facts.headers);
-            let is_read = match announced {
-                _ if requirement == BodyRequirement::None => false,
-                Some(bytes) if bodies.request.count() == 0 => bytes <= held_max,
+            let is_length_enough =
+                |need: RequestNeed| need.bytes_max == 0 || announced.is_some() && !need.reads_json;
+            let mut is_whole = false;
+            if !is_length_enough(needs.all) {
+                let bytes_max = needs.all.bytes_max;
                 // Boxed, so that requests that are not held do not need room for it.
-                _ => {
-                    let held =
-                        Box::pin(self.hold_body(bodies, held_max, is_compressed, &mut numbers));
-                    match held.await {
-                        // Nobody is refused because of a policy that refuses nobody.
-                        Err(HoldError::Full | HoldError::Late)
-                            if requirement == BodyRequirement::Optional =>
-                        {
-                            false
-                        }
-                        held => held.map_err(Stop::from)?,
+                let holding =
+                    Box::pin(self.hold_body(bodies, bytes_max, is_compressed, &mut numbers));
+                let (seen, held) = holding.await;
+                is_whole = match held {
+                    // Nobody is refused because of a policy that refuses nobody.
+                    Err(HoldError::Full | HoldError::Late)
+                        if is_length_enough(needs.enforced) || seen > needs.enforced.bytes_max =>
+                    {
+                        false
                     }
-                }
-            };
-            numbers.is_request_whole = is_read && !is_compressed;
+                    held => held?,
+                };
+            }
+            numbers.is_request_whole = is_whole && !is_compressed;
+            numbers.is_length_known = (is_whole || announced.is_some()) && !is_compressed;
         }
         self.exchange.reading = Some(Box::new(BodyReading::new(numbers)));
         Ok(None)
     }
 
-    /// Reads the body to its end, or until `held_max` bytes have come; says which.
+    /// Reads the body to its end, or until more than `bytes_max` bytes have come; says how many have, and whether
+    /// it ended.
     async fn hold_body(
         &mut self,
         bodies: &RouteBodies,
-        held_max: u64,
+        bytes_max: u64,
         is_compressed: bool,
         numbers: &mut Numbers,
-    ) -> Result<bool, HoldError> {
+    ) -> (u64, Result<bool, HoldError>) {
         let Some(body) = self.body.as_mut() else {
-            return Ok(true);
+            return (0, Ok(true));
         };
         let mut reader = NumberReader::new(Arc::clone(&bodies.request), BodyFormat::Json);
         let mut seen = 0;
@@ -96,13 +99,13 @@ impl Journey<'_> {
         let capacity = &self.client.worker.shared.capacity;
         let room = capacity.held_bytes(self.client.listener, self.listener.max_held_bytes);
         let deadline = self.client.worker.sweep.deadline();
-        let within = (&*deadline, self.listener.body_timeout);
-        let held = body.hold(held_max, room, within, read).await;
+        let timeout = self.listener.body_timeout;
+        let held = body.hold(bytes_max, room, &deadline, timeout, read).await;
         numbers.request = reader.finish();
         numbers
             .request_bytes
             .get_or_insert_with(|| Decimal::from(seen));
-        held
+        (seen, held)
     }
 }
 

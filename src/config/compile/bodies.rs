@@ -12,21 +12,15 @@ use crate::snapshot::RouteBodies;
 pub(super) struct BodiesRead {
     request: Vec<JsonPointer>,
     response: Vec<JsonPointer>,
-    held_max: Option<u64>,
+    reads_requests: bool,
     is_any: bool,
 }
 
 impl BodiesRead {
-    /// Adds what a policy reads, and says where it finds that; if it reads requests, up to `held_max` bytes.
-    pub(super) fn place(
-        &mut self,
-        cost: &BodyCost<NumberSource>,
-        held_max: u64,
-    ) -> BodyCost<NumberIndex> {
+    /// Adds what a policy reads, and says where it finds that.
+    pub(super) fn place(&mut self, cost: &BodyCost<NumberSource>) -> BodyCost<NumberIndex> {
         self.is_any = true;
-        if cost.reserve.told().is_some() {
-            self.held_max = self.held_max.max(Some(held_max));
-        }
+        self.reads_requests |= cost.reserve.told().is_some();
         cost.map(|source| match source {
             NumberSource::RequestJson(pointer) => {
                 NumberIndex::RequestJson(position(&mut self.request, pointer))
@@ -61,7 +55,7 @@ impl BodiesRead {
         let bodies = RouteBodies {
             request: request?,
             response: response?,
-            held_max: self.held_max,
+            reads_requests: self.reads_requests,
         };
         self.is_any.then(|| Arc::new(bodies))
     }

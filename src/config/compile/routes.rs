@@ -185,10 +185,8 @@ impl Compiler<'_, '_> {
         let mut bodies = BodiesRead::default();
         let applied = uses.iter().map(|use_| {
             let compiled = &self.policies[use_.policy];
-            let body_cost = compiled.body_cost().map(|cost| {
-                let held_max = policy(use_).reserve_body_max;
-                Arc::new(bodies.place(cost, held_max))
-            });
+            let body_cost = compiled.body_cost();
+            let body_cost = body_cost.map(|cost| Arc::new(bodies.place(cost)));
             AppliedPolicy {
                 policy: use_.policy,
                 cost: match (policy(use_).cost.clone(), &compiled.told_cost) {

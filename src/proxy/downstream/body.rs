@@ -35,9 +35,11 @@ pub(crate) struct RequestBody {
 }
 
 /// What has been read of a body before its request was decided.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct HeldBody {
     data: Bytes,
+    /// A piece that had no room with the others.
+    last: Bytes,
     trailers: Option<HeaderMap>,
 }
 
@@ -124,35 +126,38 @@ impl RequestBody {
         &mut self,
         held_max: u64,
         room: HeldBytes,
-        (deadline, timeout): (&Deadline, Duration),
+        deadline: &Deadline,
+        timeout: Duration,
         read: impl FnMut(&[u8]),
     ) -> Result<bool, HoldError> {
         // It is asked for now.
         self.is_withheld = false;
         let bytes = Vec::new();
-        let (mut buffer, mut trailers) = (HeldBuffer { bytes, room }, None);
-        let filling = self.fill(&mut buffer, &mut trailers, held_max, read);
+        let (mut buffer, mut held) = (HeldBuffer { bytes, room }, HeldBody::default());
+        let filling = self.fill(&mut buffer, &mut held, held_max, read);
         let filled = deadline.within(timeout, filling).await;
-        let is_short = buffer.bytes.len() as u64 <= held_max;
-        if !buffer.bytes.is_empty() || trailers.is_some() {
-            let data = Bytes::from_owner(buffer);
-            self.held = Some(Box::new(HeldBody { data, trailers }));
+        let is_whole = self.is_read && held.last.is_empty();
+        if !buffer.bytes.is_empty() {
+            held.data = Bytes::from_owner(buffer);
+        }
+        if held.length() > 0 || held.trailers.is_some() {
+            self.held = Some(Box::new(held));
         }
         filled.unwrap_or(Err(HoldError::Late))?;
-        Ok(self.is_read && is_short)
+        Ok(is_whole)
     }
 
-    /// Reads on until it ends, or the buffer has more than `held_max` bytes.
+    /// Reads on until it ends, or a piece has no room.
     async fn fill(
         &mut self,
         buffer: &mut HeldBuffer,
-        trailers: &mut Option<HeaderMap>,
+        held: &mut HeldBody,
         held_max: u64,
         mut read: impl FnMut(&[u8]),
     ) -> Result<(), HoldError> {
         let announced = self.incoming.size_hint().exact().unwrap_or(held_max);
         self.is_read = self.incoming.is_end_stream();
-        while !self.is_read && buffer.bytes.len() as u64 <= held_max {
+        while !self.is_read {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await;
             let Some(frame) = frame.transpose().map_err(HoldError::Broken)? else {
                 self.is_read = true;
@@ -162,11 +167,17 @@ impl RequestBody {
             match frame.into_data() {
                 Ok(piece) => {
                     read(&piece);
-                    if !buffer.append(&piece, announced.min(held_max)) {
-                        return Err(HoldError::Full);
+                    let is_long = (buffer.bytes.len() + piece.len()) as u64 > held_max;
+                    if is_long || !buffer.append(&piece, announced.min(held_max)) {
+                        held.last = piece;
+                        return if is_long {
+                            Ok(())
+                        } else {
+                            Err(HoldError::Full)
+                        };
                     }
                 }
-                Err(frame) => *trailers = frame.into_trailers().ok(),
+                Err(frame) => held.trailers = frame.into_trailers().ok(),
             }
         }
         Ok(())
@@ -182,13 +193,18 @@ impl RequestBody {
     /// Takes the next of what has been read.
     fn take_held(&mut self) -> Option<Frame<Bytes>> {
         let held = self.held.as_mut()?;
-        let frame = if held.data.is_empty() {
+        let data = if held.data.is_empty() {
+            &mut held.last
+        } else {
+            &mut held.data
+        };
+        let frame = if data.is_empty() {
             held.trailers.take().map(Frame::trailers)
         } else {
-            let piece = held.data.len().min(HELD_PIECE_BYTES);
-            Some(Frame::data(held.data.split_to(piece)))
+            let piece = data.len().min(HELD_PIECE_BYTES);
+            Some(Frame::data(data.split_to(piece)))
         };
-        if held.data.is_empty() && held.trailers.is_none() {
+        if held.length() == 0 && held.trailers.is_none() {
             self.held = None;
         }
         frame
@@ -221,17 +237,28 @@ impl RequestBody {
 }
 
 impl HeldBuffer {
-    /// Copies a piece, which would keep all that was read with it, behind what is there; says whether that has
-    /// room. No more than `bytes_max` are expected to come.
+    /// Copies a piece, which would keep all that was read with it, behind what is there, if that has room; says
+    /// whether it had. No more than `bytes_max` are expected to come.
     fn append(&mut self, piece: &[u8], bytes_max: u64) -> bool {
         let needed = self.bytes.len() + piece.len();
         if needed > self.bytes.capacity() {
             let expected = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-            let capacity = (2 * self.bytes.capacity()).min(expected).max(needed);
+            let doubled = (2 * self.bytes.capacity()).min(expected).max(needed);
+            let capacities = [doubled, needed];
+            let has_room = |capacity: &usize| self.room.grow_to(*capacity);
+            let Some(capacity) = capacities.into_iter().find(has_room) else {
+                return false;
+            };
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
-        self.room.grow_to(self.bytes.capacity())
+        true
+    }
+}
+
+impl HeldBody {
+    fn length(&self) -> usize {
+        self.data.len() + self.last.len()
     }
 }
 
@@ -324,7 +351,7 @@ impl Body for RequestBody {
         match rest.exact() {
             // What has trailers is not framed by its length.
             Some(rest) if held.trailers.is_none() => {
-                SizeHint::with_exact(rest + held.data.len() as u64)
+                SizeHint::with_exact(rest + held.length() as u64)
             }
             _ => SizeHint::default(),
         }

@@ -194,12 +194,16 @@ impl Among {
 }
 
 impl HeldBytes {
-    /// Takes room for `bytes` in all, no fewer than before; says whether there is any.
+    /// Takes room for `bytes` in all, no fewer than before, if there is any; says whether there was.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let held = &self.capacity.listeners[self.listener].held_bytes;
         let more = bytes - self.bytes;
+        if held.fetch_add(more, Relaxed) + more > self.bytes_max {
+            held.fetch_sub(more, Relaxed);
+            return false;
+        }
         self.bytes = bytes;
-        held.fetch_add(more, Relaxed) + more <= self.bytes_max
+        true
     }
 }
 

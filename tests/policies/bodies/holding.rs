@@ -125,3 +125,51 @@ fn a_megabyte_of_a_request_is_read_and_no_more() {
         assert_eq!(seen.body.len(), body.len());
     }
 }
+
+#[test]
+fn only_what_a_policy_reads_itself_can_refuse_a_request() {
+    let bytes = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
+                 cost = 'response-json:/usage/total_tokens'\nreserve = 'request-bytes'\n\
+                 reserve_default = 9000";
+    let free = "overrides_by = 'header:x-plan'\noverrides = { free = 'unlimited' }";
+    let small = RESERVING.replace("reserve_body_max = '4KiB'", "reserve_body_max = '1KiB'");
+    let shadow = RESERVING.replace("\nreserve_body_max = '4KiB'", "\nmode = 'shadow'");
+    // The length alone is enough for one policy, another never refuses, grants everything, or reads less.
+    for (enforced, other, fields, length, reserved) in [
+        (bytes, &*shadow, "", 3000, 3000),
+        (
+            bytes,
+            &format!("{RESERVING}\n{free}"),
+            "X-Plan: free\r\n",
+            3000,
+            3000,
+        ),
+        (&small, &shadow, "", 100_000, 50_000),
+    ] {
+        let origin = origin(&[]);
+        let config = Config::to(origin.url())
+            .policy("p", enforced)
+            .policy("other", other)
+            .route("/*", "policies = ['p', 'other']")
+            .listener("max_held_bytes = '1KiB'");
+        let running = start(&config);
+        let answer = Client::connect(running.public).post("/zero", fields, &"a".repeat(length));
+        assert_eq!(answer.status, 200, "{enforced}\n{other}");
+        assert_eq!(1_000_000 - remaining(&answer, "p"), reserved, "{enforced}");
+        let seen = origin.requests().pop().expect("a request");
+        assert_eq!(seen.body.len(), length);
+    }
+}
+
+#[test]
+fn a_request_that_is_longer_than_is_read_needs_no_room_for_the_rest() {
+    let origin = origin(&[]);
+    let config = Config::limited(origin.url(), RESERVING).listener("max_held_bytes = '4KiB'");
+    let running = start(&config);
+    let mut client = Client::connect(running.public);
+    for (length, reserved) in [(4096, 5000), (4097, 5000), (1 << 20, (1 << 19))] {
+        let answer = client.post("/zero", "", &"a".repeat(length));
+        assert_eq!(answer.status, 200, "{length}");
+        assert_eq!(1_000_000 - remaining(&answer, "p"), reserved, "{length}");
+    }
+}
