@@ -85,6 +85,24 @@ impl Limiter<'_> {
         Ok(planned.needs)
     }
 
+    /// Refuses a request whose client is unknown or blocked, and asks for no quota; otherwise nothing is noted in
+    /// `decided`.
+    pub fn refuse_stranger(
+        &self,
+        route: &Route,
+        facts: &Facts<'_>,
+        latest: &RefCell<LatestPartition>,
+        decided: &mut Decided,
+    ) -> Option<Admission> {
+        let mut planned = Planned::default();
+        let Err(refused) = self.plan(route, facts, latest, None, &mut planned, decided) else {
+            *decided = Decided::default();
+            return None;
+        };
+        decided.not_asked();
+        Some(refused)
+    }
+
     /// Decides a plan if nobody has to be asked; otherwise returns what asks.
     fn decide_at_once<'p>(
         &'p self,

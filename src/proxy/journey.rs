@@ -203,7 +203,7 @@ impl Journey<'_> {
         let route = &snapshot.routes[found.route];
         self.route = Some(found.route);
         self.exchange.record.routed(found.route);
-        self.bound_body(route)?;
+        let is_too_large = self.bound_body(route);
         self.check_upgrade(route)?;
         let query = target.query();
         let checked = route.reads.check(&head.headers, query, &joined);
@@ -225,6 +225,9 @@ impl Journey<'_> {
         };
         let forwarded = target::changed(&target, path.as_str(), &route.path_change, &found);
         let forwarded = forwarded.map_err(|_| Refusal::bad_path())?;
+        if is_too_large {
+            return Err(self.refuse_too_large(route, &facts).into());
+        }
         self.decide(route, &facts).await?;
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
         route.reads.join_lines(&mut head.headers);
@@ -326,17 +329,23 @@ impl Journey<'_> {
         }
     }
 
-    /// Bounds the body by the route's maximum, or by the listener's if the route has none.
-    fn bound_body(&mut self, route: &Route) -> Result<(), Refusal> {
+    /// Bounds the body by the route's maximum, or by the listener's if the route has none; says whether it is
+    /// announced as longer.
+    fn bound_body(&mut self, route: &Route) -> bool {
         let bytes_max = route.max_body_bytes.or(self.listener.max_body_bytes);
         let Some((bytes_max, body)) = bytes_max.zip(self.body.as_mut()) else {
-            return Ok(());
+            return false;
         };
         body.bound(bytes_max);
-        if body.size_hint().lower() > bytes_max {
-            return Err(Refusal::body_too_large());
-        }
-        Ok(())
+        body.size_hint().lower() > bytes_max
+    }
+
+    /// Refuses a request whose body is too large, or whose client may not send it at all.
+    fn refuse_too_large(&mut self, route: &Route, facts: &Facts<'_>) -> Refusal {
+        let (limiter, decided) = (self.limiter, &mut self.exchange.decided);
+        let stranger = limiter.refuse_stranger(route, facts, &self.client.partition, decided);
+        let refusal = stranger.and_then(|refused| self.admitted(refused).err());
+        refusal.unwrap_or_else(Refusal::body_too_large)
     }
 }
 

@@ -173,3 +173,26 @@ fn a_request_that_is_longer_than_is_read_needs_no_room_for_the_rest() {
         assert_eq!(1_000_000 - remaining(&answer, "p"), reserved, "{length}");
     }
 }
+
+#[test]
+fn a_stranger_is_refused_before_the_length_of_its_request() {
+    let origin = origin(&[]);
+    for policy in [RESERVING, "quota = '100 per hour'"] {
+        let policy = policy.replace("partition = []", "");
+        let policy = format!(
+            "{policy}\npartition = ['header:x-api-key']\nmissing = 'refuse'\noverrides = {{ b = 'blocked' }}"
+        );
+        let config = Config::limited(origin.url(), &policy).listener("max_body_bytes = 100");
+        let running = start(&config);
+        let body = "a".repeat(101);
+        for (key, status) in [
+            ("", 401),
+            ("X-Api-Key: b\r\n", 403),
+            ("X-Api-Key: a\r\n", 413),
+        ] {
+            let answer = Client::connect(running.public).post("/zero", key, &body);
+            assert_eq!(answer.status, status, "{key}");
+        }
+    }
+    assert!(origin.requests().is_empty());
+}
