@@ -256,7 +256,7 @@ impl Bench {
             algorithm,
             count: Count::Admitted,
             align: Align::Epoch,
-            series_reach: 0,
+            can_come_back: true,
         };
         let series_id = store.series_id(&Series {
             policy: Arc::from(format!("limit-{limit}")),

@@ -14,6 +14,10 @@
 -- Redis     7.0 or later.
 -- Work      per check as its algorithm says. All keys of a plan are read before the first is written.
 
+local function on_trial(flags, policy)
+  return flags % COUNTS_ALL < CANDIDATE and policy or -policy
+end
+
 -- Decides a plan whose first key is the one after `before`.
 local function decide(plan, before, checks)
   local is_peek = string.byte(plan) == 1
@@ -32,8 +36,9 @@ local function decide(plan, before, checks)
     return pack(">BBI2c0", is_admitted, fits and 1 or 0, #facts, facts)
   end
 
-  -- The policy that refuses, by its first check; 0 if several do.
-  local refusing, policy, peeks, position = nil, 0, {}, 3
+  -- A policy is named by its first check, and its candidate by that number below 0.
+  -- refusing = the policy that refuses, 0 if several do; over = those on trial that would have refused.
+  local refusing, over, policy, peeks, position = nil, {}, 0, {}, 3
   local number, flags, cost, room, x, y
   for check = 1, checks do
     number, flags, cost, room, x, y, position = unpack(CHECK, plan, position)
@@ -41,8 +46,12 @@ local function decide(plan, before, checks)
       policy = check
     end
     local found = { peek(KEYS[before + check], room, x, y, number) }
-    if (found[2] or CREATES_KEYS) and not found[1] and flags % 2 == 0 then
+    if found[1] or not (found[2] or CREATES_KEYS) then
+      -- It refuses nothing.
+    elseif flags % 2 == 0 then
       refusing = (refusing or policy) == policy and policy or 0
+    else
+      over[on_trial(flags, policy)] = true
     end
     peeks[check] = found
   end
@@ -60,6 +69,8 @@ local function decide(plan, before, checks)
       elseif flags < COUNTS_ALL and not fits then
         cost = 0
       elseif flags < COUNTS_ALL and refusing and (flags < CANDIDATE or refusing ~= policy) then
+        cost = 0
+      elseif flags < COUNTS_ALL and flags % 2 == 1 and over[on_trial(flags, policy)] then
         cost = 0
       end
       local key = KEYS[before + check]

@@ -29,9 +29,8 @@ local KEYS, ARGV, call, pack, unpack, unpack_list =
 -- The room is how much may be in use for the cost to fit, negative if it never fits. Algorithms: 1 =
 -- fixed-window; 2, 3, 4 = sliding-window, leaving weighted, whole, dropped; 5 = sliding-log; 6 = gcra.
 -- Flags: 1 = never refuses (in shadow, or a candidate), 2 = begins another policy than the check
--- before, 4 = candidate, 8 = counts refused requests too; a script adds 16 to the latter where it spends
--- without asking, so that the room is that of a peek.
-local CHECK, CANDIDATE, COUNTS_ALL, SPENDS = ">BBI7i8I7I7", 4, 8, 16
+-- before, 4 = candidate, 8 = counts refused requests too.
+local CHECK, CANDIDATE, COUNTS_ALL = ">BBI7i8I7I7", 4, 8
 
 -- The time in µs since 1970: the first argument if that is a number, otherwise the server's.
 local now, first = tonumber(ARGV[1]), 2

@@ -5,7 +5,8 @@
 -- ARGV      first, unless the server's TIME counts, the time in µs since 1970, in digits; then each
 --           entry: step (1 byte: 1 = release, 2 = spend, 3 = reset), a check (prelude.lua) whose cost
 --           is the amount and whose room is that of a peek, then of the charge that a release gives
---           back: its time in µs (7) and the units that still stand (7).
+--           back: its time in µs (7), the units that still stand (7) and, of gcra, the debt that it found
+--           and what was given back by then, in µs (7 each).
 -- Reply     per entry a string, or an error if it could not be settled, which leaves the others
 --           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
 --           leaves alone what has no key.
@@ -15,8 +16,8 @@
 local RELEASE, SPEND, RESET = 1, 2, 3
 
 local function settle(key, entry)
-  local step, number, flags, amount, room, x, y, charged_at, charged =
-    unpack(">BBBI7i8I7I7I7I7", entry)
+  local step, number, flags, amount, room, x, y, charged_at, charged, debt, given_then =
+    unpack(">BBBI7i8I7I7I7I7I7I7", entry)
   local facts = ""
   if step == RESET then
     call("DEL", key)
@@ -24,9 +25,9 @@ local function settle(key, entry)
     local _, is_known, a, b, c, d, e, f, g = peek(key, room, x, y, number)
     if step == RELEASE and is_known then
       local release = releases[number]
-      facts = release(key, amount, charged_at, charged, room, x, y, a, b, c, d, e, f, g)
+      local charge = { charged_at, charged, debt, given_then }
+      facts = release(key, amount, charge, room, x, y, a, b, c, d, e, f, g)
     elseif step == SPEND and (is_known or CREATES_KEYS) then
-      flags = flags >= COUNTS_ALL and flags + SPENDS or flags
       facts = commit(key, amount, room, x, y, flags, a, b, c, d, e, f, g, number)
     end
   end

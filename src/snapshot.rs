@@ -256,6 +256,11 @@ impl Policy {
         }
     }
 
+    /// Whether an answer can change what a request was charged.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled_by_head() || self.body_cost().is_some()
+    }
+
     /// Whether the head of an answer can change what a request was charged.
     pub fn is_settled_by_head(&self) -> bool {
         let told = self.told_cost.as_ref();

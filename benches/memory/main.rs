@@ -113,7 +113,7 @@ impl Bench {
                     algorithm,
                     count: Count::Admitted,
                     align: Align::Epoch,
-                    series_reach: 0,
+                    can_come_back: false,
                 };
                 let series = Series {
                     policy: Arc::from("bench"),

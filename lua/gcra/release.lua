@@ -1,8 +1,14 @@
 
-local function release(key, amount, at, _, room, x, y, tat, is_changed)
-  local back = amount - math.max(now - at, 0)
-  if tat > now and back > 0 then
-    tat, is_changed = math.max(tat - back, now), true
+local function release(key, amount, charge, room, x, y, tat, begun, given, reach, is_changed)
+  local charged_at, _, debt, given_then = unpack_list(charge)
+  if charged_at >= begun and tat > now then
+    -- As long as `busy`, the bucket would have been busy without the charge.
+    local busy = math.max(debt - (given - given_then) % 4503599627370496, 0)
+    local served = math.max(now - charged_at - busy, 0)
+    local back = math.min(math.max(amount - served, 0), tat - now)
+    if back > 0 then
+      tat, given, is_changed = tat - back, (given + back) % 4503599627370496, true
+    end
   end
-  return commit(key, 0, room, x, y, 0, tat, is_changed)
+  return commit(key, 0, room, x, y, 0, tat, begun, given, reach, is_changed)
 end

@@ -3,15 +3,15 @@
 --
 -- Value: a list, oldest first: an entry of one unit is its time in µs (7 bytes, big-endian), of
 -- more units its time and those (7 and 7). The last element is no entry but the head: units of all
--- entries, time of the newest, time and units of the oldest (7 bytes each). No value: nothing used.
--- x = window in µs, y = limit; where a log that counts refused requests is written, y is the largest
--- limit of those that share it, and its own is what its room and its cost are together.
+-- entries, time of the newest, time and units of the oldest, and the largest limit of those that have
+-- written to the log since it was empty (7 bytes each; an older gateway leaves the last one out). No value: nothing used.
+-- x = window in µs, y = limit.
 -- Work: one read, and four writes if a cost is logged. Entries that have aged since the last step, or
 -- have to until a larger cost fits, are read in chunks; where all are of one unit, their number says
 -- what they sum up to, and O(log) of them are read.
 
 local floor, min, max = math.floor, math.min, math.max
-local HEAD, ENTRY = ">I7I7I7I7", ">I7I7"
+local HEAD, ENTRY = ">I7I7I7I7I7", ">I7I7"
 
 local function entry_of(at, units)
   if units == 1 then
@@ -89,7 +89,7 @@ local function write(view, key, window, entry)
     call("DEL", key)
     return
   end
-  local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units)
+  local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units, view.limit)
   if view.is_over then
     -- Not deleted first: while its slot moves to another node, a script cannot make a key again.
     call("RPUSH", key, entry, head)

@@ -3,14 +3,17 @@
 local window, head = x, call("LINDEX", key, "-1")
 local is_known, view = head, nil
 if head then
-  local sum, newest, oldest, units = unpack(HEAD, head)
+  if #head < 35 then
+    head = head .. pack(">I7", 0)
+  end
+  local sum, newest, oldest, units, limit = unpack(HEAD, head)
   local is_ahead = newest - now > window
   if is_ahead then
     newest = now
   end
   local at = newest > now and newest or now
   if at - newest >= window then
-    view = { at = now, sum = 0, aged = 0, newest = 0, is_over = true }
+    view = { at = now, sum = 0, aged = 0, newest = 0, limit = limit, is_over = true }
   else
     view = {
       at = at,
@@ -19,6 +22,7 @@ if head then
       newest = newest,
       oldest = min(oldest, at),
       units = units,
+      limit = limit,
       is_kept = true,
       is_ahead = is_ahead,
     }
@@ -29,6 +33,6 @@ if head then
     end
   end
 else
-  view = { at = now, sum = 0, aged = 0, newest = 0 }
+  view = { at = now, sum = 0, aged = 0, newest = 0, limit = 0 }
 end
 local fits = view.sum <= room

@@ -1,5 +1,6 @@
 
-local function release(key, amount, charged_at, charged, room, window, _, view)
+local function release(key, amount, charge, room, window, _, view)
+  local charged_at, charged = unpack_list(charge)
   if view.is_over or view.is_ahead or view.aged > 0 then
     write(view, key, window)
   end
@@ -20,7 +21,7 @@ local function release(key, amount, charged_at, charged, room, window, _, view)
       else
         view.oldest, view.units = entry_in(call("LINDEX", key, "0"))
         view.newest = entry_in(call("LINDEX", key, "-2"))
-        call("LSET", key, "-1", pack(HEAD, view.sum, view.newest, view.oldest, view.units))
+        call("LSET", key, "-1", pack(HEAD, view.sum, view.newest, view.oldest, view.units, view.limit))
       end
     end
   end

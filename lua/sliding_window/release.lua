@@ -1,5 +1,5 @@
 
-local function release(key, amount, charged_at, _, room, width, buckets, ...)
+local function release(key, amount, charge, room, width, buckets, ...)
   local floor, max, sub = math.floor, math.max, string.sub
   local value = commit(key, 0, room, width, buckets, 0, ...)
   if value == "" then
@@ -8,7 +8,7 @@ local function release(key, amount, charged_at, _, room, width, buckets, ...)
   local FIRST = 16
   local bytes, newest, total = unpack(">BI7I7", value)
   local form = bytes == 4 and ">BI4" or ">BI7"
-  local charged, older = floor(charged_at / width), 0
+  local charged, older = floor(charge[1] / width), 0
   for first = FIRST, #value, bytes + 1 do
     local low, units = unpack(form, value, first)
     local index = newest - (newest - low) % 256

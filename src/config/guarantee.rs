@@ -193,7 +193,7 @@ mod tests {
             algorithm,
             count: Count::Admitted,
             align: Align::Epoch,
-            series_reach: 0,
+            can_come_back: true,
         }
     }
 

@@ -1,9 +1,8 @@
 //! What is done to a charge once the answer is known, and what a client is then told of a quota. That is
 //! computed from the decision, so that the store need not be asked again.
 
-use super::gcra::Gcra;
+use super::gcra;
 use super::quota::{Algorithm, Decision, LeavingBucket, Quota};
-use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// What becomes of the units that a policy's quotas were charged.
@@ -64,7 +63,9 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
     if let Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } = quota.algorithm {
         let more_us = amount.saturating_mul(quota.interval_us());
         let debt_us = decision.reset.0.saturating_add(more_us);
-        return of_debt(decision, quota, debt_us.min(quota.reach()));
+        // What another quota of the same states has spent may be further ahead.
+        let debt_max_us = (2 * quota.burst_us()).max(decision.reset.0);
+        return of_debt(decision, quota, debt_us.min(debt_max_us));
     }
     let reset = reset_after_spend(decision, quota, charged);
     Decision {
@@ -102,7 +103,7 @@ fn reset_after_spend(decision: Decision, quota: &Quota, charged: u64) -> Micros 
 
 /// Describes a bucket that is full again after this time.
 fn of_debt(decision: Decision, quota: &Quota, debt_us: u64) -> Decision {
-    Gcra::new(Timestamp(debt_us)).decision(quota, 0, Timestamp(0), decision.admit)
+    gcra::decision(Timestamp(debt_us), quota, 0, Timestamp(0), decision.admit)
 }
 
 #[cfg(test)]
@@ -111,9 +112,10 @@ mod tests {
 
     use super::*;
     use crate::limit::fixed_window::FixedWindow;
+    use crate::limit::gcra::Gcra;
     use crate::limit::sliding_log::SlidingLog;
     use crate::limit::sliding_window::SlidingWindow;
-    use crate::limit::{Align, Charged, Count, LeavingBucket};
+    use crate::limit::{Align, Count, LeavingBucket, State};
 
     const START: Timestamp = Timestamp(1_700_006_400_000_000);
 
@@ -146,10 +148,9 @@ mod tests {
             if !state.admits(quota, cost, at) {
                 continue;
             }
-            state.charge(quota, cost, at);
+            let charged = state.charge(quota, cost, at);
             let decision = state.decision(quota, cost, at, true);
             let mut released = state.clone();
-            let charged = Charged { at, amount: cost };
             released.release(quota, charged, amount.min(cost), at);
             let told = Adjustment::GiveBack(amount).told(decision, quota, cost);
             after_release_is_right(quota, decision, told, released.decision(quota, 0, at, true))?;
@@ -225,7 +226,7 @@ mod tests {
                 window: Micros::from_secs(60),
                 algorithm,
                 count: Count::Admitted,
-                align: Align::Epoch, series_reach: 0, };
+                align: Align::Epoch, can_come_back: true, };
             match algorithm {
                 Algorithm::FixedWindow => run::<FixedWindow>(&quota, &costs)?,
                 Algorithm::SlidingWindow { .. } => run::<SlidingWindow>(&quota, &costs)?,

@@ -45,9 +45,9 @@ impl State for FixedWindow {
         self.used.saturating_add(cost) <= quota.limit
     }
 
-    fn charge(&mut self, _quota: &Quota, cost: u64, _at: Timestamp) -> Micros {
+    fn charge(&mut self, _quota: &Quota, cost: u64, at: Timestamp) -> Charged {
         self.used = self.used.saturating_add(cost).min(COUNT_MAX);
-        Micros(0)
+        Charged::plain(at, cost)
     }
 
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
@@ -97,7 +97,7 @@ mod tests {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     };
 
     #[test]

@@ -5,95 +5,128 @@
 //! same with `burst = queue + 1`, and holds an admitted request until `base`, so that departures
 //! are `T` apart.
 //!
-//! A clock that steps back needs no special care: `tat` is at most `t + 2*burst*T` at every read and
-//! every write. If quotas of several sizes share the state, that is the largest one's `2*burst*T`.
+//! What comes back of a charge is what would not have leaked out without it. The bucket leaks for as long
+//! as it is not full, so that is known from the debt that the charge found, less what other releases have
+//! taken off that debt since. Both belong to one busy time, which begins with a spend into a full bucket.
+//!
+//! A clock that steps back needs no special care: `tat` is at most `t + 2*reach` at every read and every
+//! write, where `reach` is the largest `burst*T` of any quota that has written to the state.
+//!
+//! [`CompactGcra`] takes less memory. It is for policies whose charges stay, in this process, whose clock
+//! never steps back.
 
-use super::quota::{Algorithm, Decision, Quota, Retry};
+use super::quota::{COUNT_MAX, Decision, Quota, Retry};
 use super::state::{Charged, State};
 use crate::clock::{Micros, Timestamp};
 
-/// When the bucket is full again. It is one word, so a table's entry is its key and eight bytes.
+/// When the bucket is full again, and what a release has to know of the time until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gcra {
+    tat: Timestamp,
+    /// When units were last spent while the bucket was full.
+    begun: Timestamp,
+    /// How far releases have moved `tat` back since then, in µs modulo [`COUNT_MAX`]: only differences
+    /// count.
+    given_us: u64,
+    /// The largest `burst*T` of the quotas that have written to the state, in µs.
+    reach_us: u64,
+}
+
+/// When the bucket is full again, in one word, so that a table's entry is its key and eight bytes.
+///
+/// It does not know how long it has been busy. So a release takes the time since the charge off what comes
+/// back, which is too much if the bucket was busy before: it never yields more than [`Gcra`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactGcra {
     tat: Timestamp,
 }
 
 impl Gcra {
-    /// Makes the state of a bucket that is full again at `tat`.
-    pub fn new(tat: Timestamp) -> Self {
-        Self { tat }
+    /// Makes a state of its parts: when the bucket is full again, when it was last full, how far releases
+    /// have moved the former since then, and the largest `burst*T` of its writers.
+    pub fn new(tat: Timestamp, begun: Timestamp, given_us: u64, reach_us: u64) -> Self {
+        Self {
+            tat,
+            begun,
+            given_us,
+            reach_us,
+        }
     }
 
-    /// Returns when the bucket is full again.
-    pub fn tat(self) -> Timestamp {
-        self.tat
+    /// Makes the state of a bucket that has been busy since `begun` at the earliest.
+    pub fn of_compact(compact: CompactGcra, begun: Timestamp) -> Self {
+        Self::new(compact.tat, begun, 0, 0)
     }
 
-    /// Returns how far `tat` is ahead of `at`: the time until the bucket is full.
-    fn debt_us(self, at: Timestamp) -> u64 {
-        self.tat.since(at).0
+    /// Describes the charge of `cost` that was the last change of this state.
+    pub fn latest_charge(&self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+        let taken = Micros(cost.saturating_mul(quota.interval_us()));
+        Charged {
+            debt: Micros(self.tat.since(at).0.saturating_sub(taken.0)),
+            given_us: self.given_us,
+            ..Charged::plain(at, cost)
+        }
+    }
+
+    /// Returns how far `tat` may be ahead if this quota reads or writes it.
+    fn ahead_max(&self, quota: &Quota) -> Micros {
+        Micros(2 * self.reach_us.max(quota.burst_us()))
+    }
+
+    /// Notes that this quota writes to the state.
+    fn note_writer(&mut self, quota: &Quota) {
+        self.reach_us = self.reach_us.max(quota.burst_us());
     }
 }
 
 impl State for Gcra {
     fn arrive(&mut self, quota: &Quota, now: Timestamp) -> Timestamp {
-        self.tat = self.tat.min(now + Micros(quota.reach()));
+        let furthest = now + self.ahead_max(quota);
+        if self.tat > furthest {
+            self.tat = furthest;
+            self.note_writer(quota);
+        }
         now
     }
 
     fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
-        let burst = quota.capacity();
-        let interval_us = quota.interval_us();
-        // A cost above the burst never fits, and its time may not fit a word.
-        cost <= burst && self.debt_us(at) + cost * interval_us <= burst * interval_us
+        admits(self.tat, quota, cost, at)
     }
 
-    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
-        // If a cost of 0 moved an idle `tat` to `at`, it would cost units when the clock steps back.
-        if cost == 0 {
-            return Micros(0);
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+        let debt = self.tat.since(at);
+        if cost > 0 {
+            self.note_writer(quota);
+            if debt == Micros(0) {
+                (self.begun, self.given_us) = (at, 0);
+            }
+            let spent = spend(self.tat, quota, cost, at);
+            self.tat = spent.min(at + self.ahead_max(quota));
         }
-        let base = self.tat.max(at);
-        let taken = Micros(cost.saturating_mul(quota.interval_us()));
-        self.tat = (base + taken).min(at + Micros(quota.reach()));
-        match quota.algorithm {
-            Algorithm::LeakyBucket { .. } => base.since(at),
-            _ => Micros(0),
+        Charged {
+            debt,
+            given_us: self.given_us,
+            ..Charged::plain(at, cost)
         }
     }
 
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
-        let burst = quota.capacity();
-        let interval_us = quota.interval_us();
-        let burst_us = burst * interval_us;
-        let debt_us = self.debt_us(at);
-        let next_us = if debt_us > burst_us {
-            debt_us - burst_us + interval_us
-        } else {
-            debt_us - (debt_us.div_ceil(interval_us).saturating_sub(1)) * interval_us
-        };
-        Decision {
-            admit,
-            remaining: burst_us.saturating_sub(debt_us) / interval_us,
-            next: (debt_us > 0).then_some(Micros(next_us)),
-            reset: Micros(debt_us),
-            retry: match admit {
-                true => Retry::NOW,
-                false if cost > burst => Retry::Never,
-                false => Retry::After(Micros(
-                    (debt_us + cost * interval_us).saturating_sub(burst_us),
-                )),
-            },
-            wait: Micros(0),
-        }
+        decision(self.tat, quota, cost, at, admit)
     }
 
     fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp) {
-        // What has leaked out since the charge is back already.
-        let leaked_us = at.since(charged.at).0;
-        let back_us = (amount.saturating_mul(quota.interval_us())).saturating_sub(leaked_us);
-        if self.tat > at {
-            self.tat = (self.tat - Micros(back_us)).max(at);
+        if charged.at < self.begun {
+            return;
+        }
+        let given_since_us = self.given_us.wrapping_sub(charged.given_us) % COUNT_MAX;
+        // As long as this, the bucket would have been busy without the charge.
+        let busy_us = charged.debt.0.saturating_sub(given_since_us);
+        let served_us = at.since(charged.at).0.saturating_sub(busy_us);
+        let tat = release(self.tat, quota, amount, served_us, at);
+        if tat < self.tat {
+            self.given_us = (self.given_us + self.tat.since(tat).0) % COUNT_MAX;
+            self.tat = tat;
+            self.note_writer(quota);
         }
     }
 
@@ -106,10 +139,102 @@ impl State for Gcra {
     }
 }
 
+impl State for CompactGcra {
+    fn arrive(&mut self, _quota: &Quota, now: Timestamp) -> Timestamp {
+        now
+    }
+
+    fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+        admits(self.tat, quota, cost, at)
+    }
+
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+        let debt = self.tat.since(at);
+        if cost > 0 {
+            self.tat = spend(self.tat, quota, cost, at);
+        }
+        Charged {
+            debt,
+            ..Charged::plain(at, cost)
+        }
+    }
+
+    fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
+        decision(self.tat, quota, cost, at, admit)
+    }
+
+    fn release(&mut self, quota: &Quota, charged: Charged, amount: u64, at: Timestamp) {
+        self.tat = release(self.tat, quota, amount, at.since(charged.at).0, at);
+    }
+
+    fn is_whole(&self, _quota: &Quota, at: Timestamp) -> bool {
+        self.tat <= at
+    }
+
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+fn admits(tat: Timestamp, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+    let burst = quota.capacity();
+    // A cost above the burst never fits, and its time may not fit a word.
+    cost <= burst && tat.since(at).0 + cost * quota.interval_us() <= quota.burst_us()
+}
+
+/// Returns when the bucket is full again once `cost` is spent. A cost of 0 must not come here: if it moved
+/// an idle `tat` to `at`, it would cost units when the clock steps back.
+fn spend(tat: Timestamp, quota: &Quota, cost: u64, at: Timestamp) -> Timestamp {
+    tat.max(at) + Micros(cost.saturating_mul(quota.interval_us()))
+}
+
+/// Returns when the bucket is full again once `amount` has come back, of which `served_us` have leaked out
+/// that would not have without the charge.
+fn release(tat: Timestamp, quota: &Quota, amount: u64, served_us: u64, at: Timestamp) -> Timestamp {
+    if tat <= at {
+        return tat;
+    }
+    let back_us = amount.saturating_mul(quota.interval_us());
+    (tat - Micros(back_us.saturating_sub(served_us))).max(at)
+}
+
+/// Describes a bucket that is full again at `tat`.
+pub(super) fn decision(
+    tat: Timestamp,
+    quota: &Quota,
+    cost: u64,
+    at: Timestamp,
+    admit: bool,
+) -> Decision {
+    let (burst, interval_us, burst_us) = (quota.capacity(), quota.interval_us(), quota.burst_us());
+    let debt_us = tat.since(at).0;
+    let next_us = if debt_us > burst_us {
+        debt_us - burst_us + interval_us
+    } else {
+        debt_us - (debt_us.div_ceil(interval_us).saturating_sub(1)) * interval_us
+    };
+    Decision {
+        admit,
+        remaining: burst_us.saturating_sub(debt_us) / interval_us,
+        next: (debt_us > 0).then_some(Micros(next_us)),
+        reset: Micros(debt_us),
+        retry: match admit {
+            true => Retry::NOW,
+            false if cost > burst => Retry::Never,
+            false => Retry::After(Micros(
+                (debt_us + cost * interval_us).saturating_sub(burst_us),
+            )),
+        },
+        wait: Micros(0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::limit::quota::{Align, COST_MAX, Count};
+    use crate::limit::quota::{Algorithm, Align, COST_MAX, Count};
 
     const FIVE_A_SECOND: Quota = Quota {
         limit: 5,
@@ -117,12 +242,12 @@ mod tests {
         algorithm: Algorithm::Gcra { burst: 5 },
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     };
 
     #[test]
     fn table_entry_is_eight_bytes() {
-        assert_eq!(size_of::<Gcra>(), 8);
+        assert_eq!(size_of::<CompactGcra>(), 8);
     }
 
     #[test]
@@ -130,7 +255,7 @@ mod tests {
         let mut gcra = Gcra::default();
         let at = gcra.arrive(&FIVE_A_SECOND, Timestamp(9_000_000));
         gcra.charge(&FIVE_A_SECOND, 0, at);
-        gcra.release(&FIVE_A_SECOND, Charged { at, amount: 1 }, 1, at);
+        gcra.release(&FIVE_A_SECOND, Charged::plain(at, 1), 1, at);
         let at = gcra.arrive(&FIVE_A_SECOND, Timestamp(5_000_000));
         assert!(gcra.is_whole(&FIVE_A_SECOND, at));
     }
@@ -156,5 +281,35 @@ mod tests {
         gcra.spend(&FIVE_DAILY, COST_MAX, at);
         let reset = gcra.decision(&FIVE_DAILY, 0, at, false).reset;
         assert_eq!(reset, Micros::from_secs(2 * 5 * 86_400));
+    }
+
+    proptest! {
+        /// The compact state decides what the whole one decides as long as time moves on, and gives back no
+        /// more.
+        #[test]
+        fn compact_state_decides_alike_and_gives_back_no_more(
+            steps in prop::collection::vec((0_u64..2_000_000, 0_u64..4, any::<bool>()), 1..40),
+        ) {
+            let (mut whole, mut compact) = (Gcra::default(), CompactGcra::default());
+            let (quota, mut now) = (FIVE_A_SECOND, Timestamp(1_700_000_000_000_000));
+            for (wait_us, cost, comes_back) in steps {
+                now = now + Micros(wait_us);
+                let admit = whole.admits(&quota, cost, now);
+                let expected = whole.decision(&quota, cost, now, admit);
+                prop_assert_eq!(compact.decision(&quota, cost, now, admit), expected);
+                if !admit {
+                    continue;
+                }
+                let charged = whole.charge(&quota, cost, now);
+                prop_assert_eq!(compact.charge(&quota, cost, now).debt, charged.debt);
+                if comes_back {
+                    let later = now + Micros(wait_us / 2);
+                    let (mut released, mut no_more) = (whole, compact);
+                    released.release(&quota, charged, cost, later);
+                    no_more.release(&quota, charged, cost, later);
+                    prop_assert!(no_more.tat >= released.tat);
+                }
+            }
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! A plan: all quotas that one request must satisfy together, decided all or nothing.
 //!
 //! [`decide`] peeks at every quota first and charges only if every enforced one admits, so "per day" is
-//! never charged for a request that "per second" refused. It does not know where states live: a
-//! [`Ledger`] does.
+//! never charged for a request that "per second" refused. The quotas of a policy that is on trial are all
+//! charged or none, too. It does not know where states live: a [`Ledger`] does.
 
 use smallvec::SmallVec;
 
@@ -76,8 +76,8 @@ pub struct Verdict {
     pub answers: SmallVec<[Answer; 4]>,
 }
 
-/// The answer of one check of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer of one check of a plan; the default one says that it is admitted without being counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// What the quota says; none if it takes no part and is not counted: its state cannot be kept and
     /// its policy is `open`, or a full Redis has no key of it.
@@ -94,17 +94,9 @@ pub trait Ledger {
     /// cost fits.
     fn peek(&mut self, index: usize, check: &Check<'_>) -> Peek;
 
-    /// Charges the check's cost or leaves it, and describes the state after that.
-    ///
-    /// The decision carries the wait of a charge (`Micros(0)` if nothing was charged); none says
-    /// that this check is admitted without being counted.
-    fn commit(
-        &mut self,
-        index: usize,
-        check: &Check<'_>,
-        peek: Peek,
-        step: Step,
-    ) -> Option<Decision>;
+    /// Charges the check's cost or leaves it, and describes the state after that, without a wait, and what
+    /// was charged. An answer without a decision says that this check is admitted without being counted.
+    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer;
 }
 
 /// What [`Ledger::peek`] found.
@@ -151,36 +143,30 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
     let admit = refusals == Refusals::None;
     verdict.admit = admit;
     for (index, (check, &peek)) in plan.iter().zip(&peeks).enumerate() {
-        let step = step(check, peek, refusals);
-        let mut decision = ledger.commit(index, check, peek, step);
-        if let Some(decision) = &mut decision {
-            match (admit, check.mode) {
-                (true, Mode::Enforce) => verdict.wait = verdict.wait.max(decision.wait),
-                _ => decision.wait = Micros(0),
-            }
-            if check.mode == Mode::Enforce && !peek.admit {
+        let counts_all = check.quota.count == Count::All;
+        let counts = counts_all || (refusals.lets_count(check) && all_admit(plan, &peeks, index));
+        let step = if counts { Step::Charge } else { Step::Leave };
+        let mut answer = ledger.commit(index, check, peek, step);
+        answer.charged = answer.charged.filter(|_| admit && peek.admit);
+        if let (Some(decision), Mode::Enforce) = (&mut answer.decision, check.mode) {
+            decision.wait =
+                (answer.charged).map_or(Micros(0), |charged| check.quota.wait(&charged));
+            verdict.wait = verdict.wait.max(decision.wait);
+            if !peek.admit {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
         }
-        let can_come_back = step == Step::Charge && admit && peek.admit && decision.is_some();
-        verdict.answers.push(Answer {
-            decision,
-            charged: can_come_back.then_some(Charged {
-                at: peek.at,
-                amount: check.cost,
-            }),
-        });
+        verdict.answers.push(answer);
     }
 }
 
-/// Returns what a plan does to one of its quotas.
-fn step(check: &Check<'_>, peek: Peek, refusals: Refusals) -> Step {
-    let counts_all = check.quota.count == Count::All;
-    if counts_all || (peek.admit && refusals.lets_count(check)) {
-        Step::Charge
-    } else {
-        Step::Leave
-    }
+/// Says whether every quota admits that is charged together with the one at `index`, or not at all: those of
+/// its policy that are in the same mode. An enforced one admits, or the plan is refused.
+fn all_admit(plan: &[Check<'_>], peeks: &[Peek], index: usize) -> bool {
+    let check = &plan[index];
+    let is_mate = |other: &Check<'_>| other.policy == check.policy && other.mode == check.mode;
+    check.mode == Mode::Enforce
+        || (plan.iter().zip(peeks)).all(|(other, peek)| peek.admit || !is_mate(other))
 }
 
 /// Which policies refuse a plan.
@@ -212,7 +198,7 @@ impl Refusals {
         }
     }
 
-    /// Says whether a check that admits is charged: a candidate also if only its own policy refuses.
+    /// Says whether a check is charged if it admits: a candidate also if only its own policy refuses.
     pub fn lets_count(self, check: &Check<'_>) -> bool {
         match self {
             Self::None => true,

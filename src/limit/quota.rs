@@ -1,6 +1,7 @@
 //! A quota, its algorithm, and the decision that it makes.
 
 use super::partition_id::PartitionId;
+use super::state::Charged;
 use crate::clock::Micros;
 
 /// `limit` units per `window`, counted by an algorithm.
@@ -19,9 +20,9 @@ pub struct Quota {
     pub count: Count,
     /// Where windows and buckets begin.
     pub align: Align,
-    /// The largest [`reach`](Self::reach) of the quotas that share this one's states; 0 if it has them to
-    /// itself.
-    pub series_reach: u64,
+    /// Whether a charge may come back, or be followed by more, once the request is answered. If not, the
+    /// memory store keeps less of a bucket ([`CompactGcra`](super::gcra::CompactGcra)).
+    pub can_come_back: bool,
 }
 
 /// How a quota's units are counted over time.
@@ -135,19 +136,17 @@ impl Quota {
         Micros(partition_id.low() % period_us)
     }
 
-    /// Returns how much of a state may still matter to this quota or to one that shares its states, so that
-    /// a small one cuts nothing off that a large one spent.
-    ///
-    /// For gcra it is how far ahead `tat` may be at most, in microseconds: so a wrong clock heals and waits
-    /// stay bounded. For a log it is the limit, in units. The other algorithms cut nothing off.
-    pub fn reach(&self) -> u64 {
-        let own = match self.algorithm {
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
-                2 * self.capacity() * self.interval_us()
-            }
-            _ => self.limit,
-        };
-        own.max(self.series_reach)
+    /// Returns how long gcra's bucket takes to fill, `burst * T`, in microseconds.
+    pub fn burst_us(&self) -> u64 {
+        self.capacity() * self.interval_us()
+    }
+
+    /// Returns how long a request that was charged so is held before it is forwarded.
+    pub fn wait(&self, charged: &Charged) -> Micros {
+        match self.algorithm {
+            Algorithm::LeakyBucket { .. } if charged.amount > 0 => charged.debt,
+            _ => Micros(0),
+        }
     }
 
     /// Returns the most units the quota can ever hold.

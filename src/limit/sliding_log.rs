@@ -2,8 +2,8 @@
 //!
 //! An entry counts while `t - entry < window`. Admit iff `sum + cost <= limit`. With
 //! `count = "all"` refused costs are logged too, and the log keeps only the shortest run of its
-//! newest whole entries whose sum is above `limit` (the largest, if quotas of several sizes share the
-//! log): while those count, no older one matters.
+//! newest whole entries whose sum is above `limit` (the largest that has written to the log, if quotas of
+//! several sizes share it): while those count, no older one matters.
 //!
 //! The first entry lives in place, so the state of a client that asked once has no heap. If there is no
 //! memory for another entry, neighbours become one, with the later one's time.
@@ -19,6 +19,8 @@ use crate::clock::{Micros, Timestamp};
 pub struct SlidingLog {
     /// Units of all live entries.
     sum: u64,
+    /// The largest limit of the quotas that have written to the log since it was empty.
+    limit_max: u64,
     /// Entries at the front that no longer count. They are removed in bulk, so that ageing is cheap.
     dead: usize,
     /// Oldest first; two costs in one microsecond are two entries.
@@ -39,6 +41,7 @@ impl SlidingLog {
         let entries: SmallVec<[LogEntry; 1]> = entries.into_iter().map(entry).collect();
         Self {
             sum: entries.iter().map(|entry| entry.units).sum(),
+            limit_max: 0,
             dead: 0,
             entries,
         }
@@ -54,10 +57,15 @@ impl SlidingLog {
         if units == 0 {
             return;
         }
+        if self.sum == 0 {
+            self.limit_max = 0;
+        }
         self.sum += units;
+        self.limit_max = self.limit_max.max(quota.limit);
         self.entries.push(LogEntry { at, units });
         if quota.count == Count::All {
-            self.forget_while(|oldest, sum| sum - oldest.units > quota.reach());
+            let limit_max = self.limit_max;
+            self.forget_while(|oldest, sum| sum - oldest.units > limit_max);
         }
     }
 
@@ -134,9 +142,9 @@ impl State for SlidingLog {
         self.sum.saturating_add(cost) <= quota.limit
     }
 
-    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
         self.append(quota, cost, at);
-        Micros(0)
+        Charged::plain(at, cost)
     }
 
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
@@ -193,7 +201,7 @@ impl State for SlidingLog {
         (capacity + 1).next_power_of_two() * size_of::<LogEntry>()
     }
 
-    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) -> Charged {
         if self.growth_bytes(quota, at) > 0 {
             self.coarsen(quota);
         }
@@ -205,6 +213,7 @@ impl State for SlidingLog {
             units = units.saturating_add(only.units);
         }
         self.append(quota, units, at);
+        Charged::plain(at, amount)
     }
 }
 
@@ -219,7 +228,7 @@ mod tests {
         algorithm: Algorithm::SlidingLog,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     };
 
     /// Charges each cost at its time.
@@ -241,7 +250,7 @@ mod tests {
     #[test]
     fn single_request_holds_no_heap() {
         let log = log_of(&TEN_A_SECOND, &[(5, 1)]);
-        assert_eq!((log.heap_bytes(), size_of::<SlidingLog>()), (0, 40));
+        assert_eq!((log.heap_bytes(), size_of::<SlidingLog>()), (0, 48));
     }
 
     #[test]
@@ -275,10 +284,7 @@ mod tests {
     #[test]
     fn release_shortens_the_entry_of_its_own_charge() {
         let mut log = log_of(&TEN_A_SECOND, &[(7, 2), (7, 5), (7, 1)]);
-        let five = |amount| Charged {
-            at: Timestamp(7),
-            amount,
-        };
+        let five = |amount| Charged::plain(Timestamp(7), amount);
         log.release(&TEN_A_SECOND, five(5), 2, Timestamp(8));
         assert_eq!(entries(&log), [(7, 2), (7, 3), (7, 1)]);
         log.release(&TEN_A_SECOND, five(3), 3, Timestamp(8));
@@ -291,10 +297,7 @@ mod tests {
     fn log_from_far_ahead_is_rewritten_and_not_given_back() {
         let mut log = log_of(&TEN_A_SECOND, &[(9_000_000, 2), (9_100_000, 3)]);
         let at = log.arrive(&TEN_A_SECOND, Timestamp(5));
-        let charged = Charged {
-            at: Timestamp(9_100_000),
-            amount: 3,
-        };
+        let charged = Charged::plain(Timestamp(9_100_000), 3);
         log.release(&TEN_A_SECOND, charged, 3, at);
         assert_eq!((at, entries(&log)), (Timestamp(5), vec![(5, 2), (5, 3)]));
     }

@@ -148,9 +148,9 @@ impl State for SlidingWindow {
         self.usage(&Grid::of(quota), at).saturating_add(cost) <= quota.limit
     }
 
-    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
         self.add(&Grid::of(quota), cost.min(COUNT_MAX), at);
-        Micros(0)
+        Charged::plain(at, cost)
     }
 
     fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
@@ -214,11 +214,11 @@ impl State for SlidingWindow {
         (capacity + 1).next_power_of_two() * size_of::<Bucket>()
     }
 
-    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
+    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) -> Charged {
         if self.growth_bytes(quota, at) > 0 {
             self.coarsen(&Grid::of(quota));
         }
-        self.charge(quota, amount, at);
+        self.charge(quota, amount, at)
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
             algorithm: Algorithm::SlidingWindow { buckets, leaving },
             count: Count::Admitted,
             align: Align::Epoch,
-            series_reach: 0,
+            can_come_back: true,
         }
     }
 
@@ -368,10 +368,7 @@ mod tests {
     fn release_of_the_newest_bucket_lets_time_run_again() {
         let quota = quota(10, LeavingBucket::Weighted);
         let mut window = charged_at(&quota, &[100_000, 800_000]);
-        let charged = Charged {
-            at: Timestamp(800_000),
-            amount: 1,
-        };
+        let charged = Charged::plain(Timestamp(800_000), 1);
         window.release(&quota, charged, 1, Timestamp(800_000));
         assert_eq!(buckets(&window), [(1, 1)]);
         assert_eq!(
@@ -385,10 +382,7 @@ mod tests {
         let quota = quota(10, LeavingBucket::Weighted);
         let mut window = charged_at(&quota, &[8_000_000, 8_300_000]);
         let at = window.arrive(&quota, Timestamp(1_234_567));
-        let charged = Charged {
-            at: Timestamp(8_300_000),
-            amount: 1,
-        };
+        let charged = Charged::plain(Timestamp(8_300_000), 1);
         window.release(&quota, charged, 1, at);
         assert_eq!(
             (at, buckets(&window)),

@@ -17,9 +17,8 @@ pub trait State: Default {
     /// Says whether `cost` fits at `at`.
     fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool;
 
-    /// Spends `cost` at `at`, whether it fits or not. Returns how long the request is held: 0 unless the
-    /// algorithm is leaky-bucket and the cost is not 0.
-    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros;
+    /// Spends `cost` at `at`, whether it fits or not. Returns what a release of it has to know.
+    fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged;
 
     /// Describes the state after the step for a request of `cost` that this quota admitted or not.
     ///
@@ -55,8 +54,8 @@ pub trait State: Default {
     /// A state that would have to grow gets coarser instead: units count as spent later than they
     /// were, up to `at`, so that the client may be refused for longer and is never admitted sooner.
     /// Units that were moved so can no longer be given back.
-    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) {
-        self.charge(quota, amount, at);
+    fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) -> Charged {
+        self.charge(quota, amount, at)
     }
 }
 
@@ -68,4 +67,20 @@ pub struct Charged {
     pub at: Timestamp,
     /// Units charged less what came back before.
     pub amount: u64,
+    /// Of gcra: how long after `at` the bucket would have been full without the charge.
+    pub debt: Micros,
+    /// Of gcra: how far releases had moved `tat` back by then, in µs modulo 2^52.
+    pub given_us: u64,
+}
+
+impl Charged {
+    /// Describes a charge by an algorithm whose state says the rest.
+    pub fn plain(at: Timestamp, amount: u64) -> Self {
+        Self {
+            at,
+            amount,
+            debt: Micros(0),
+            given_us: 0,
+        }
+    }
 }

@@ -145,7 +145,7 @@ mod tests {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     };
 
     fn quota(name: &str, limit: u64, window_secs: u64) -> PolicyQuota {

@@ -139,7 +139,7 @@ pub fn quota(algorithm: Algorithm, limit: u64) -> Quota {
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     }
 }
 

@@ -191,7 +191,7 @@ proptest! {
             window: Micros(60_000),
             algorithm: Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted },
             count: Count::Admitted,
-            align: Align::Epoch, series_reach: 0, };
+            align: Align::Epoch, can_come_back: true, };
         let bucket_us = quota.window.0 / u64::from(buckets);
         let mut client = Client::new(quota);
         let mut at = START + Micros(phase_us);
@@ -270,6 +270,32 @@ proptest! {
                 prop_assert!(charging.remaining <= never.remaining, "{charging:?} {never:?}");
             }
         }
+    }
+
+    /// With gcra all of a charge comes back for as long as the bucket would have been busy without it:
+    /// afterwards it is as if the charge had never been made.
+    #[test]
+    fn all_of_a_charge_comes_back_while_the_bucket_would_have_been_busy(
+        quota in quota_of(Just(Algorithm::Gcra { burst: 1 })),
+        burst in 2..400_u64,
+        traffic in traffic(),
+        of in any::<prop::sample::Index>(),
+        permille in 0..1000_u64,
+    ) {
+        let quota = Quota { algorithm: Algorithm::Gcra { burst }, ..quota };
+        let (mut charging, mut never) = (Client::new(quota), Client::new(quota));
+        let steps = traffic.steps(&quota);
+        let (&(at, cost), before) = steps[..=of.index(steps.len())].split_last().expect("one");
+        for &(at, cost) in before {
+            charging.ask(at, cost);
+            never.ask(at, cost);
+        }
+        let charged = charging.0.decide(at, cost).answers[0].charged;
+        prop_assume!(charged.is_some_and(|charged| charged.debt > Micros(0)));
+        let debt_us = charged.map_or(0, |charged| charged.debt.0);
+        let later = at + Micros(debt_us * permille / 1000);
+        charging.0.release(later, &mut [charged], cost);
+        prop_assert_eq!(charging.peek(later, 0), never.peek(later, 0));
     }
 
     /// A clock that steps back never reopens a window, and the quota is whole again within two

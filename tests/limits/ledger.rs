@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use tollgate::clock::{Micros, Timestamp};
+use tollgate::clock::Timestamp;
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
 use tollgate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
-    Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota, State, Verdict, plan,
+    Adjustment, Algorithm, Answer, Charged, Check, Decision, PartitionId, Quota, State, Verdict,
+    plan,
 };
 use tollgate::store::{Role, Series, Shape};
 
@@ -52,7 +53,7 @@ impl Counter {
         state!(self, state => state.admits(quota, cost, at))
     }
 
-    pub fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
+    pub fn charge(&mut self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
         state!(self, state => state.charge(quota, cost, at))
     }
 
@@ -98,19 +99,6 @@ impl From<Vec<(Quota, Mode)>> for Rows {
 }
 
 impl Rows {
-    /// Tells each quota how far those reach that share its states.
-    pub fn share_reach(&mut self) {
-        for row in self.all() {
-            let series = self.series[row];
-            let mates = self
-                .all()
-                .into_iter()
-                .filter(|&it| self.series[it] == series);
-            let reach = mates.map(|mate| self.quotas[mate].0.reach()).max();
-            self.quotas[row].0.series_reach = reach.expect("it is one of them");
-        }
-    }
-
     pub fn all(&self) -> Vec<usize> {
         (0..self.quotas.len()).collect()
     }
@@ -212,7 +200,7 @@ impl Quotas {
 
     /// Spends in every quota.
     pub fn spend(&mut self, now: Timestamp, amount: u64) {
-        let nothing = Charged { at: now, amount: 0 };
+        let nothing = Charged::plain(now, 0);
         let all = self.rows.all();
         let mut charged = vec![Some(nothing); all.len()];
         self.settle(now, &mut charged, &all, |_| Adjustment::Spend(amount));
@@ -228,20 +216,17 @@ impl Ledger for Quotas {
         Peek { at, admit }
     }
 
-    fn commit(
-        &mut self,
-        _index: usize,
-        check: &Check<'_>,
-        peek: Peek,
-        step: Step,
-    ) -> Option<Decision> {
+    fn commit(&mut self, _index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
         let counter = &mut self.counters[check.series_id.0 as usize];
-        let wait = match step {
-            Step::Charge => counter.charge(check.quota, check.cost, peek.at),
-            Step::Leave => Micros(0),
+        let charged = match step {
+            Step::Charge => Some(counter.charge(check.quota, check.cost, peek.at)),
+            Step::Leave => None,
         };
         let decision = counter.decision(check.quota, check.cost, peek.at, peek.admit);
-        Some(Decision { wait, ..decision })
+        Answer {
+            decision: Some(decision),
+            charged,
+        }
     }
 }
 

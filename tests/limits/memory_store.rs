@@ -7,7 +7,7 @@ use tollgate::clock::Micros;
 use tollgate::limit::plan::Mode;
 use tollgate::limit::{Algorithm, Align, Check, LeavingBucket, Quota, Retry};
 
-use crate::in_memory::{Gateway, ROOMY, algorithms, check, quota};
+use crate::in_memory::{Gateway, ROOMY, algorithms, check, partition_id, quota};
 
 #[test]
 fn threads_on_one_key_are_admitted_exactly_the_quota() {
@@ -108,6 +108,38 @@ fn charge_comes_back_once_and_in_parts() {
         let (_, _stays) = gateway.decide(&[Check { cost: 5, ..check }]);
         gateway.release(&mut charge, 100);
         assert_eq!(gateway.remaining(check), 5, "{algorithm:?}");
+    }
+}
+
+/// A reload may give a policy costs that answers tell: nobody's count is lost, and from then on all that comes
+/// back does so.
+#[test]
+fn bucket_keeps_its_counts_when_charges_begin_to_come_back() {
+    const CLIENTS: u64 = 10_000;
+    let gateway = Gateway::new(ROOMY);
+    let settled = quota(Algorithm::Gcra { burst: 0 }, 10);
+    let stays = Quota {
+        can_come_back: false,
+        ..settled
+    };
+    let series_id = gateway.series_id("p", &stays);
+    let before = Check {
+        cost: 4,
+        ..check(&stays, series_id, 0)
+    };
+    let after = check(&settled, series_id, 0);
+    let of = |client, check| Check {
+        partition_id: partition_id(client),
+        ..check
+    };
+    assert_eq!(gateway.flood(before, 0..CLIENTS), CLIENTS);
+    for client in 0..CLIENTS {
+        let (_, mut charge) = gateway.decide(&[of(client, after)]);
+        gateway.clock.advance(Micros(1));
+        gateway.release(&mut charge, 1);
+    }
+    for client in 0..CLIENTS {
+        assert_eq!(gateway.remaining(of(client, after)), 6, "client {client}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whole plans on each store, held against a model that looks at each quota by itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -111,10 +111,7 @@ impl Policy {
             },
             ..own
         };
-        Quota {
-            series_reach: own.reach().max(overridden.reach()),
-            ..if client % 2 == 1 { overridden } else { own }
-        }
+        if client % 2 == 1 { overridden } else { own }
     }
 }
 
@@ -149,24 +146,28 @@ impl Model {
             wait: Micros(0),
             answers: smallvec::SmallVec::new(),
         };
+        let over: HashSet<(u16, Mode)> = (found.iter())
+            .filter(|(.., admits)| !admits)
+            .map(|(_, order, mode, ..)| (*order, *mode))
+            .collect();
         let mut spent = Vec::new();
         for (place, order, mode, quota, at, admits) in found {
             let is_in_the_way = |policy: &u16| mode != Mode::Candidate || *policy != order;
-            let counts = admits && !refusing.iter().any(is_in_the_way);
+            let counts = !over.contains(&(order, mode)) && !refusing.iter().any(is_in_the_way);
             let counter = self.counters.get_mut(&place).expect("it was looked at");
-            let mut wait = Micros(0);
+            let mut charged = None;
             if counts || quota.count == Count::All {
-                wait = counter.charge(&quota, cost, at);
+                charged = Some(counter.charge(&quota, cost, at));
             }
             let mut decision = counter.decision(&quota, cost, at, admits);
             if admit && mode == Mode::Enforce {
-                decision.wait = wait;
-                verdict.wait = verdict.wait.max(wait);
+                decision.wait = charged.map_or(Micros(0), |charged| quota.wait(&charged));
+                verdict.wait = verdict.wait.max(decision.wait);
             }
             if !admits && mode == Mode::Enforce {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
-            let charged = (admit && admits).then_some(Charged { at, amount: cost });
+            let charged = charged.filter(|_| admit && admits);
             spent.push(ModelCharge {
                 place,
                 order,
@@ -389,7 +390,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                     algorithm,
                     count: if never_all { Count::Admitted } else { count },
                     align,
-                    series_reach: 0,
+                    can_come_back: true,
                 };
                 (quota, mode)
             };

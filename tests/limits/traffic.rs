@@ -105,7 +105,7 @@ pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Va
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     })
 }
 

@@ -116,7 +116,6 @@ impl Case {
             rows.policies[index] = row.policy.unwrap_or(rows.policies[index]);
             rows.series[index] = row.series.unwrap_or(index);
         }
-        rows.share_reach();
         rows.partition_low = self.partition.unwrap_or(rows.partition_low);
         rows
     }
@@ -157,7 +156,7 @@ impl QuotaRow {
                 Some("spread") => Align::Spread,
                 Some(other) => panic!("align = {other:?} is unknown"),
             },
-            series_reach: 0,
+            can_come_back: true,
         };
         let mode = match self.mode.as_deref() {
             None | Some("enforce") => Mode::Enforce,

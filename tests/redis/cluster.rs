@@ -265,8 +265,9 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
         let mut left = None;
         // Memory first: what it says is left is what Redis comes to say.
         for gateway in gateways.iter().rev() {
-            let plan: Vec<Check<'_>> = (checks.iter())
-                .map(|(&(index, partition_id), &cost)| {
+            let plan: Vec<Check<'_>> = (0..)
+                .zip(&checks)
+                .map(|(policy, (&(index, partition_id), &cost))| {
                     let name = format!("policy-{index}");
                     let check = gateway.check(&name, &quotas[index], partition_id as u128);
                     let mode = match (is_shadow, index % 2) {
@@ -275,6 +276,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
                     };
                     let cost = cost as u64;
                     Check {
+                        policy,
                         cost,
                         mode,
                         ..check
@@ -483,7 +485,7 @@ fn quota(limit: u64, window: Micros) -> Quota {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     }
 }
 

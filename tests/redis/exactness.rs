@@ -44,7 +44,7 @@ fn quotas() -> Vec<Quota> {
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     };
     algorithms(LIMIT).into_iter().map(quota).collect()
 }

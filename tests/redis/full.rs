@@ -120,7 +120,7 @@ fn client_with_a_key_goes_on_by_every_algorithm() {
             algorithm,
             count: Count::Admitted,
             align: Align::Epoch,
-            series_reach: 0,
+            can_come_back: true,
         })
         .collect();
     let store = format!("url = 'redis://{}'\ntimeout = '5s'", redis.address());

@@ -27,7 +27,7 @@ pub const fn quota(limit: u64, count: Count) -> Quota {
         algorithm: Algorithm::FixedWindow,
         count,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     }
 }
 

@@ -32,7 +32,7 @@ use http::HeaderName;
 
 use super::file::{File, RawUpstream, Table};
 use super::report::Report;
-use crate::clock::Micros;
+use crate::limit::Algorithm;
 use crate::limit::plan::SeriesId;
 use crate::request::{AddressSource, Part, Partition, Reads};
 use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
@@ -57,8 +57,14 @@ pub fn compile(
     if !report.is_empty() {
         return Err(report);
     }
+    // If there is no place to hold a request, what it was charged by any policy comes back.
+    let holds_requests = policies.iter().any(|policy| {
+        let mut quotas = policy.grants().flat_map(Grant::quotas);
+        quotas.any(|part| matches!(part.quota.algorithm, Algorithm::LeakyBucket { .. }))
+    });
     for policy in &mut policies {
-        assign(policy, series_id_of);
+        let can_come_back = holds_requests || policy.is_settled();
+        assign(policy, can_come_back, series_id_of);
     }
     let token_header = &file.jwt.value.rules.header;
     for route in &mut routing.routes {
@@ -106,14 +112,16 @@ fn reads(route: &Route, policies: &[Policy], token_header: &HeaderName) -> Reads
     costs.fold(reads, Reads::with_header)
 }
 
-/// Gives the quotas of a policy and of its overrides their series: one for each window.
-fn assign(policy: &mut Policy, series_id_of: &mut dyn FnMut(&Series) -> SeriesId) {
-    let reaches = reaches(policy);
+/// Gives the quotas of a policy and of its overrides their series, one for each window, and says whether
+/// their charges can come back.
+fn assign(
+    policy: &mut Policy,
+    can_come_back: bool,
+    series_id_of: &mut dyn FnMut(&Series) -> SeriesId,
+) {
     let (name, mut known) = (&policy.name, HashMap::new());
     let mut number = |part: &mut PolicyQuota, role| {
-        if role == Role::Real {
-            part.quota.series_reach = reaches.get(&part.quota.window).copied().unwrap_or(0);
-        }
+        part.quota.can_come_back = can_come_back;
         let series = Series {
             policy: Arc::clone(name),
             role,
@@ -137,19 +145,6 @@ fn assign(policy: &mut Policy, series_id_of: &mut dyn FnMut(&Series) -> SeriesId
     for part in &mut policy.candidates {
         number(part, Role::Candidate);
     }
-}
-
-/// Returns the largest reach of the quotas of each series of a policy with overrides; nothing of other
-/// policies, whose quotas share no states.
-fn reaches(policy: &Policy) -> HashMap<Micros, u64> {
-    let mut reaches = HashMap::new();
-    if policy.overrides.is_some() {
-        for PolicyQuota { quota, .. } in policy.grants().flat_map(Grant::quotas) {
-            let largest = reaches.entry(quota.window).or_insert(0);
-            *largest = quota.reach().max(*largest);
-        }
-    }
-    reaches
 }
 
 /// Collects the headers that tell requests apart, and those that a route changes, each once.
@@ -178,6 +173,7 @@ fn decisive_headers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Micros;
     use crate::config::load;
     use crate::limit::Align;
 
@@ -256,24 +252,23 @@ mod tests {
     }
 
     #[test]
-    fn quotas_that_share_a_series_reach_as_far_as_the_largest() {
-        let file = FILE.replace(
-            r#"quota = "10 per second""#,
-            r#"quota = "10 per second"
-               partition = ["header:x-api-key"]
-               candidate = "500 per second"
-               overrides = { big = { quota = "20 per second", burst = 100 }, slow = "5 per minute" }"#,
-        );
-        let loaded = load(&file, &|_| None, &mut |_| SeriesId(0));
-        let snapshot = loaded.expect("a good file").snapshot;
-        let reaches = |policy: &Policy| -> Vec<u64> {
-            let real = policy.grants().flat_map(Grant::quotas);
-            let quotas = real.chain(&policy.candidates);
-            quotas.map(|part| part.quota.series_reach).collect()
+    fn charges_can_come_back_if_the_policy_is_settled_or_requests_are_held() {
+        let can_come_back = |policies: &str| -> Vec<bool> {
+            let file = format!("{FILE}\n{policies}");
+            let loaded = load(&file, &|_| None, &mut |_| SeriesId(0)).expect("a good file");
+            let policies = &loaded.snapshot.policies;
+            let quotas = policies.iter().flat_map(|policy| policy.grant.quotas());
+            quotas.map(|part| part.quota.can_come_back).collect()
         };
-        assert_eq!(reaches(&snapshot.policies[0]), [0, 0]);
-        let (second, minute) = (2 * 100 * 50_000, 2 * 5 * 12_000_000);
-        assert_eq!(reaches(&snapshot.policies[1]), [second, second, minute, 0]);
+        let gcra = "[policies.z]\nquota = \"5 per second\"\nalgorithm =";
+        let cases = [
+            ("\"gcra\"", [false, false, false, false]),
+            ("\"gcra\"\nrefund_on = [503]", [false, false, false, true]),
+            ("\"leaky-bucket\"", [true, true, true, true]),
+        ];
+        for (rest, expected) in cases {
+            assert_eq!(can_come_back(&format!("{gcra} {rest}")), expected, "{rest}");
+        }
     }
 
     #[test]

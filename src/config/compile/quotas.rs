@@ -134,7 +134,7 @@ fn quotas(
             algorithm: counting.algorithm(text.limit),
             count: counting.policy.count,
             align: counting.policy.align,
-            series_reach: 0,
+            can_come_back: true,
         };
         check_arithmetic(counting, place, &quota, report);
         let item = item(name, (texts.len() > 1).then_some(&text.window_text));
@@ -292,7 +292,7 @@ mod tests {
             algorithm: Algorithm::FixedWindow,
             count: Count::Admitted,
             align: Align::Epoch,
-            series_reach: 0,
+            can_come_back: false,
         };
         assert_eq!(
             &*policy_item("\"a\"", &quota(100, 60_000_000), REQUESTS),

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use super::abandoned::AwaitedOutcome;
-use super::fallback::{UNCOUNTED, is_closed};
+use super::fallback::is_closed;
 use super::joined::{JoinedPlan, PlanPart, unavailable};
 use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
@@ -179,7 +179,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             admit: false,
             retry: Retry::NOW,
             wait: Micros(0),
-            answers: self.plan.iter().map(|_| UNCOUNTED).collect(),
+            answers: self.plan.iter().map(|_| Answer::default()).collect(),
         };
         let answers = self
             .plan

@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 use crate::clock::Micros;
 use crate::limit::partition_id::PartitionHasher;
 use crate::limit::plan::{Mode, OnStoreFailure};
-use crate::limit::quota::COUNT_MAX;
 use crate::limit::{Algorithm, Answer, Check, Decision, PartitionId, Plan, Quota, Retry, Verdict};
 use crate::store::charge::Charge;
 use crate::store::memory::MemoryStore;
@@ -44,7 +43,7 @@ impl Fallback<'_> {
                 admit: true,
                 retry: Retry::NOW,
                 wait: Micros(0),
-                answers: plan.iter().map(|_| UNCOUNTED).collect(),
+                answers: plan.iter().map(|_| Answer::default()).collect(),
             };
             return Outcome::Decided {
                 verdict,
@@ -122,9 +121,9 @@ impl Fallback<'_> {
         let mut retry = Retry::NOW;
         let mut answer = |check: &Check<'_>| {
             if check.on_store_failure != OnStoreFailure::Local {
-                return UNCOUNTED;
+                return Answer::default();
             }
-            let mut answer = decided.next().unwrap_or(UNCOUNTED);
+            let mut answer = decided.next().unwrap_or_default();
             if let Some(decision) = &mut answer.decision {
                 *decision = self.of_the_whole(check, *decision);
                 if check.mode == Mode::Enforce {
@@ -153,14 +152,8 @@ fn share(quota: &Quota, nodes: u32) -> Quota {
     let share = |units: u64| (units / u64::from(nodes.max(1))).max(1);
     Quota {
         limit: share(quota.limit),
-        series_reach: match quota.algorithm {
-            // A share's interval is at most twice `nodes` times as long.
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
-                let reach = quota.series_reach.saturating_mul(2 * u64::from(nodes));
-                reach.min(COUNT_MAX)
-            }
-            _ => quota.series_reach,
-        },
+        // What is decided here comes back if Redis refuses the rest of the plan.
+        can_come_back: true,
         algorithm: match quota.algorithm {
             Algorithm::Gcra { burst } => Algorithm::Gcra {
                 burst: share(burst),
@@ -186,12 +179,6 @@ fn whole(check: &Check<'_>) -> Decision {
         wait: Micros(0),
     }
 }
-
-/// The answer of a check that is admitted without being counted.
-pub(super) const UNCOUNTED: Answer = Answer {
-    decision: None,
-    charged: None,
-};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,6 @@
 
 use smallvec::SmallVec;
 
-use super::fallback::UNCOUNTED;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
@@ -164,7 +163,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
             admit,
             retry: Retry::NOW,
             wait: Micros(0),
-            answers: self.plan.iter().map(|_| UNCOUNTED).collect(),
+            answers: self.plan.iter().map(|_| Answer::default()).collect(),
         };
         let (mut charge, mut is_any_degraded) = (Charge::default(), false);
         for part in &mut self.parts {

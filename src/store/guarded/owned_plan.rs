@@ -35,5 +35,5 @@ pub(super) static ANY_QUOTA: Quota = Quota {
     algorithm: Algorithm::FixedWindow,
     count: Count::Admitted,
     align: Align::Epoch,
-    series_reach: 0,
+    can_come_back: true,
 };

@@ -26,7 +26,6 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use self::given_back::GivenBack;
-use super::fallback::UNCOUNTED;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Mode, SeriesId};
 use crate::limit::quota::Count;
@@ -356,7 +355,7 @@ fn refusal(plan: &[Check<'_>], refused: &Recollection) -> Verdict {
         admit: false,
         retry: Retry::NOW,
         wait: Micros(0),
-        answers: plan.iter().map(|_| UNCOUNTED).collect(),
+        answers: plan.iter().map(|_| Answer::default()).collect(),
     };
     for &(place, decision) in refused {
         verdict.retry = verdict.retry.max(decision.retry);

@@ -9,7 +9,7 @@ use super::shards::Shards;
 use super::table::{SeriesTable, with_partitions};
 use crate::clock::Timestamp;
 use crate::limit::plan::{self, Ledger, Peek, Step};
-use crate::limit::{Check, Decision, Verdict};
+use crate::limit::{Answer, Check, Verdict};
 
 /// Decides a plan of one check if its partition has state; says whether it has.
 pub(super) fn decide_known(all: &Shards, check: &Check<'_>, verdict: &mut Verdict) -> bool {
@@ -19,6 +19,7 @@ pub(super) fn decide_known(all: &Shards, check: &Check<'_>, verdict: &mut Verdic
     let Some(table) = shard.table(check.series_id) else {
         return false;
     };
+    table.prepare_for_release(check.quota, now, &all.budget);
     let bucket = with_partitions!(&mut *table, partitions => partitions.find(partition_id));
     if bucket.is_none() {
         return false;
@@ -51,16 +52,8 @@ impl Ledger for Known<'_> {
         with_partitions!(&mut *self.table, partitions => partitions.peek(self.spot, check, self.now, budget))
     }
 
-    fn commit(
-        &mut self,
-        _index: usize,
-        check: &Check<'_>,
-        peek: Peek,
-        step: Step,
-    ) -> Option<Decision> {
+    fn commit(&mut self, _index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
         let budget = &self.all.budget;
-        Some(
-            with_partitions!(&mut *self.table, partitions => partitions.commit(self.spot, check, peek, step, budget)),
-        )
+        with_partitions!(&mut *self.table, partitions => partitions.commit(self.spot, check, peek, step, budget))
     }
 }

@@ -15,7 +15,7 @@ use super::shards::Shards;
 use super::table::with_partitions;
 use crate::clock::Timestamp;
 use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
-use crate::limit::{Answer, Charged, Check, Decision, PartitionId, Quota};
+use crate::limit::{Answer, Charged, Check, PartitionId, Quota};
 use crate::store::charge::{Charge, ChargeEntry, Keeper, SettledEntry};
 
 /// The locked shards of a plan that is being decided or settled.
@@ -92,6 +92,9 @@ impl<'s> LockedShards<'s> {
     fn place_one(&mut self, check: &Check<'_>) -> Result<Option<CheckPlace>, Full> {
         let held = self.held(check.partition_id);
         let shard = &mut self.shards[held].shard;
+        if let Some(table) = shard.table(check.series_id) {
+            table.prepare_for_release(check.quota, self.now, &self.all.budget);
+        }
         let bucket = shard.find(check.series_id, check.partition_id);
         if bucket.is_some() || shard.make_room(check, self.now, &self.all.budget) {
             let partition_id = check.partition_id;
@@ -201,19 +204,13 @@ impl Ledger for LockedShards<'_> {
         with_partitions!(table, partitions => partitions.peek(spot, check, now, budget))
     }
 
-    fn commit(
-        &mut self,
-        index: usize,
-        check: &Check<'_>,
-        peek: Peek,
-        step: Step,
-    ) -> Option<Decision> {
-        let CheckPlace { held, spot } = self.places[index]?;
+    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
+        let Some(CheckPlace { held, spot }) = self.places[index] else {
+            return Answer::default();
+        };
         let budget = &self.all.budget;
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);
-        Some(
-            with_partitions!(table, partitions => partitions.commit(spot, check, peek, step, budget)),
-        )
+        with_partitions!(table, partitions => partitions.commit(spot, check, peek, step, budget))
     }
 }
 

@@ -6,7 +6,7 @@ use super::placement::OVERFLOW;
 use super::segments::{Bucket, Segments};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
-use crate::limit::{Check, Decision, PartitionId, Quota, State};
+use crate::limit::{Answer, Check, Decision, PartitionId, Quota, State};
 use crate::store::charge::SettledEntry;
 
 /// The states of one series' partitions in one shard.
@@ -137,35 +137,37 @@ impl<S: State + Clone> Partitions<S> {
         peek: Peek,
         step: Step,
         budget: &MemoryBudget,
-    ) -> Decision {
+    ) -> Answer {
         let commit = |state: &mut S, growth: Growth| {
-            let wait = match (step, growth) {
-                (Step::Leave, _) => Micros(0),
+            let charged = match (step, growth) {
+                (Step::Leave, _) => None,
                 (Step::Charge, Growth::Barred) => {
-                    state.charge_in_place(check.quota, check.cost, peek.at);
-                    Micros(0)
+                    Some(state.charge_in_place(check.quota, check.cost, peek.at))
                 }
-                (Step::Charge, _) => state.charge(check.quota, check.cost, peek.at),
+                (Step::Charge, _) => Some(state.charge(check.quota, check.cost, peek.at)),
             };
             let decision = state.decision(check.quota, check.cost, peek.at, peek.admit);
-            Decision { wait, ..decision }
+            Answer {
+                decision: Some(decision),
+                charged,
+            }
         };
         if let Some(bucket) = self.bucket(spot) {
             let growth = match step {
                 Step::Charge if check.cost > 0 => self.growth(bucket, check.quota, peek.at, budget),
                 _ => Growth::None,
             };
-            let decision = self.update(bucket, budget, |state| commit(state, growth));
+            let answer = self.update(bucket, budget, |state| commit(state, growth));
             self.settle_growth(growth, budget);
-            return decision;
+            return answer;
         }
         let mut state = S::default();
         state.arrive(check.quota, peek.at);
-        let decision = commit(&mut state, Growth::None);
+        let answer = commit(&mut state, Growth::None);
         if step == Step::Charge && check.cost > 0 {
             self.insert(spot.partition_id, state, budget);
         }
-        decision
+        answer
     }
 
     /// Returns what a request of the check's cost would be answered; changes nothing.
@@ -175,7 +177,8 @@ impl<S: State + Clone> Partitions<S> {
         let at = state.arrive(check.quota, now + check.quota.phase(spot.partition_id));
         let admit = state.admits(check.quota, check.cost, at);
         let wait = if admit {
-            state.charge(check.quota, check.cost, at)
+            let charged = state.charge(check.quota, check.cost, at);
+            check.quota.wait(&charged)
         } else {
             Micros(0)
         };
@@ -215,7 +218,9 @@ impl<S: State + Clone> Partitions<S> {
             let at = self.update(bucket, budget, |state| state.arrive(quota, now));
             let growth = self.growth(bucket, quota, at, budget);
             self.update(bucket, budget, |state| match growth {
-                Growth::Barred => state.charge_in_place(quota, amount, at),
+                Growth::Barred => {
+                    state.charge_in_place(quota, amount, at);
+                }
                 Growth::None | Growth::Taken => state.spend(quota, amount, at),
             });
             self.settle_growth(growth, budget);
@@ -225,6 +230,23 @@ impl<S: State + Clone> Partitions<S> {
             state.spend(quota, amount, at);
             self.insert(partition_id, state, budget);
         }
+    }
+
+    /// Converts every state, in a new table.
+    pub(super) fn convert<T: State + Clone>(
+        self,
+        convert: impl Fn(S) -> T,
+        budget: &MemoryBudget,
+    ) -> Partitions<T> {
+        budget.note(self.budgeted_bytes, 0);
+        let mut converted = Partitions::new(self.quota);
+        for (partition_id, state) in self.entries {
+            if converted.entries.split_bytes().is_some() {
+                converted.entries.split();
+            }
+            converted.insert(partition_id, convert(state), budget);
+        }
+        converted
     }
 
     pub(super) fn remove(&mut self, partition_id: PartitionId, budget: &MemoryBudget) {

@@ -195,6 +195,15 @@ impl<S> Segments<S> {
     }
 }
 
+impl<S> IntoIterator for Segments<S> {
+    type Item = (PartitionId, S);
+    type IntoIter = std::iter::Flatten<smallvec::IntoIter<[Segment<S>; 1]>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.all.into_iter().flatten()
+    }
+}
+
 /// Returns which segment is split to make the one with this index: the one whose index lacks its highest
 /// bit.
 fn parent_of(index: usize) -> usize {

@@ -1,8 +1,10 @@
 //! The table of a series in one shard, for whichever algorithm the series has.
 
+use super::memory_budget::MemoryBudget;
 use super::partitions::Partitions;
+use crate::clock::Timestamp;
 use crate::limit::fixed_window::FixedWindow;
-use crate::limit::gcra::Gcra;
+use crate::limit::gcra::{CompactGcra, Gcra};
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Quota};
@@ -13,8 +15,10 @@ pub(super) enum SeriesTable {
     FixedWindow(Partitions<FixedWindow>),
     SlidingWindow(Partitions<SlidingWindow>),
     SlidingLog(Partitions<SlidingLog>),
-    /// For both gcra and leaky-bucket, whose state is one time.
+    /// For both gcra and leaky-bucket.
     Gcra(Partitions<Gcra>),
+    /// For these if no charge comes back.
+    CompactGcra(Partitions<CompactGcra>),
 }
 
 impl SeriesTable {
@@ -24,9 +28,29 @@ impl SeriesTable {
             Algorithm::FixedWindow => Self::FixedWindow(Partitions::new(*quota)),
             Algorithm::SlidingWindow { .. } => Self::SlidingWindow(Partitions::new(*quota)),
             Algorithm::SlidingLog => Self::SlidingLog(Partitions::new(*quota)),
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } if quota.can_come_back => {
                 Self::Gcra(Partitions::new(*quota))
             }
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
+                Self::CompactGcra(Partitions::new(*quota))
+            }
+        }
+    }
+
+    /// Before a charge under `quota`: gives each state what a release has to know, if it lacks that, because a
+    /// reload may have changed what becomes of a policy's charges. Of those made before `now` nothing comes
+    /// back.
+    pub(super) fn prepare_for_release(
+        &mut self,
+        quota: &Quota,
+        now: Timestamp,
+        budget: &MemoryBudget,
+    ) {
+        if let Self::CompactGcra(compact) = self
+            && quota.can_come_back
+        {
+            let compact = std::mem::replace(compact, Partitions::new(*quota));
+            *self = Self::Gcra(compact.convert(|state| Gcra::of_compact(state, now), budget));
         }
     }
 }
@@ -39,6 +63,7 @@ macro_rules! with_partitions {
             $crate::store::memory::table::SeriesTable::SlidingWindow($partitions) => $body,
             $crate::store::memory::table::SeriesTable::SlidingLog($partitions) => $body,
             $crate::store::memory::table::SeriesTable::Gcra($partitions) => $body,
+            $crate::store::memory::table::SeriesTable::CompactGcra($partitions) => $body,
         }
     };
 }

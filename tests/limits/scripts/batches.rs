@@ -204,7 +204,7 @@ fn huge_numbers_stay_exact() {
                 algorithm,
                 count: Count::Admitted,
                 align: Align::Epoch,
-                series_reach: 0,
+                can_come_back: true,
             },
         };
         let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);

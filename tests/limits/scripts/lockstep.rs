@@ -23,10 +23,9 @@ enum Event {
     /// Settles an earlier charge: what each policy gets back, or pays more.
     Settle(proptest::sample::Index, [(bool, Cost); 4]),
     Spend(Spend),
-    /// The quotas have other numbers from now on.
+    /// The next requests are under other numbers, in the same states: of another tier, after a reload, or of
+    /// a gateway that has another file.
     Resize(u64),
-    /// The next request is of another tier: other numbers in the same states, which larger ones share.
-    Tier(u64),
     Reset,
 }
 
@@ -77,7 +76,7 @@ proptest! {
             window: Micros(60_000_000),
             algorithm: Algorithm::SlidingLog,
             count,
-            align: Align::Epoch, series_reach: 0, };
+            align: Align::Epoch, can_come_back: true, };
         agree(&vec![(quota, Mode::Enforce)].into(), events)?;
     }
 
@@ -90,7 +89,7 @@ proptest! {
         (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
     ) {
         let algorithm = Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted };
-        let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted, align: Align::Epoch, series_reach: 0, };
+        let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted, align: Align::Epoch, can_come_back: true, };
         let bucket_us = window / u64::from(buckets);
         let mut lua = Scripted::new(vec![(quota, Mode::Enforce)]);
         let mut rust = Quotas::new(vec![(quota, Mode::Enforce)]);
@@ -165,14 +164,6 @@ fn agree(rows: &Rows, events: Vec<(Tick, Event)>) -> Result<(), TestCaseError> {
                     (rows.quotas.iter_mut()).for_each(|(quota, _)| resize(quota, limit));
                 }
             }
-            Event::Tier(limit) => {
-                for (quota, _) in rust.rows.quotas.iter_mut().chain(&mut lua.rows.quotas) {
-                    resize(quota, TIER_MAX);
-                    let largest = quota.reach();
-                    resize(quota, limit);
-                    quota.series_reach = largest;
-                }
-            }
             Event::Spend(spend) => {
                 let amount = spend.of(first);
                 rust.spend(now, amount);
@@ -202,7 +193,6 @@ fn adjustment((gives_back, amount): (bool, Cost), quota: &Quota) -> Adjustment {
 
 fn resize(quota: &mut Quota, limit: u64) {
     quota.limit = limit;
-    quota.series_reach = 0;
     match &mut quota.algorithm {
         Algorithm::Gcra { burst } => *burst = limit,
         Algorithm::LeakyBucket { queue } => *queue = limit - 1,
@@ -296,8 +286,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => Just(Event::JustFits),
         6 => any::<(proptest::sample::Index, [(bool, Cost); 4])>()
             .prop_map(|(index, amounts)| Event::Settle(index, amounts)),
-        1 => (1..40_u64).prop_map(Event::Resize),
-        3 => (1..=TIER_MAX).prop_map(Event::Tier),
+        4 => (1..=LIMIT_MAX).prop_map(Event::Resize),
         2 => any::<Cost>().prop_map(|cost| Event::Spend(Spend::Cost(cost))),
         1 => prop_oneof![Just(1 << 31), (1_u64 << 50)..(1 << 53), Just(u64::MAX)]
             .prop_map(|amount| Event::Spend(Spend::Absurd(amount))),
@@ -305,8 +294,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The largest tier's limit.
-const TIER_MAX: u64 = 40;
+/// The largest of the numbers.
+const LIMIT_MAX: u64 = 40;
 
 /// Moves on a little, now and then by most of a window or to before it.
 fn steady_tick() -> impl Strategy<Value = Tick> {
@@ -326,7 +315,7 @@ fn steady_event() -> impl Strategy<Value = Event> {
         2 => any::<proptest::sample::Index>()
             .prop_map(|index| Event::Settle(index, [(true, Cost::Units(1)); 4])),
         1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
-        1 => (1..=TIER_MAX).prop_map(Event::Tier),
+        1 => (1..=LIMIT_MAX).prop_map(Event::Resize),
     ]
 }
 
@@ -397,7 +386,7 @@ fn quota() -> impl Strategy<Value = Quota> {
             algorithm,
             count: if never_all { Count::Admitted } else { count },
             align,
-            series_reach: 0,
+            can_come_back: true,
         }
     })
 }

@@ -68,7 +68,7 @@ fn quotas() -> [Quota; PLAN + 1] {
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     };
     [
         quota(Algorithm::FixedWindow),

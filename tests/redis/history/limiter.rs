@@ -63,7 +63,7 @@ pub fn quota(algorithm: Algorithm, limit: u64, count: Count) -> Quota {
         algorithm,
         count,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     }
 }
 

@@ -40,7 +40,7 @@ fn quotas() -> Vec<Quota> {
         algorithm,
         count,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     };
     let each = algorithms(LIMIT)
         .into_iter()

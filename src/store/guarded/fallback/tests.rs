@@ -19,7 +19,7 @@ const fn quota(limit: u64, algorithm: Algorithm) -> Quota {
         algorithm,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     }
 }
 
@@ -113,12 +113,12 @@ fn open_policy_admits_uncounted_and_a_local_one_beside_it_still_refuses() {
     let open = check(1, Mode::Enforce, OnStoreFailure::Open);
     let (verdict, charge) = decided(fallback.decide(&[open]));
     assert!(verdict.admit && charge.entries.is_empty());
-    assert_eq!(verdict.answers[..], [UNCOUNTED]);
+    assert_eq!(verdict.answers[..], [Answer::default()]);
     let plan = [open, local(0)];
     assert!(decided(fallback.decide(&plan)).0.admit);
     let (verdict, _) = decided(fallback.decide(&plan));
     assert!(!verdict.admit);
-    assert_eq!(verdict.answers[0], UNCOUNTED);
+    assert_eq!(verdict.answers[0], Answer::default());
     assert!(verdict.answers[1].decision.is_some_and(|one| !one.admit));
 }
 
@@ -137,7 +137,7 @@ fn closed_policy_makes_the_plan_unavailable_unless_it_only_watches() {
         "what is unavailable charges nothing"
     );
     assert_eq!(verdict.answers[0].decision.expect("counted").remaining, 9);
-    assert_eq!(verdict.answers[1], UNCOUNTED);
+    assert_eq!(verdict.answers[1], Answer::default());
 }
 
 #[test]
@@ -207,23 +207,5 @@ proptest! {
         prop_assert!(share.capacity() * all <= whole.capacity().max(all));
         prop_assert!(share.limit >= 1 && share.capacity() >= 1);
         prop_assert_eq!(share.window, whole.window);
-    }
-}
-
-/// Otherwise one tier's share would cut off what another's spent.
-#[test]
-fn shares_of_tiers_reach_as_far_as_each_of_them() {
-    let tiers = [(1, 1), (10, 10), (19, 100), (100, 1), (1_000, 3)];
-    let tiers = tiers.map(|(limit, burst)| quota(limit, Algorithm::Gcra { burst }));
-    let series_reach = tiers.iter().map(Quota::reach).max().expect("some");
-    for nodes in [1, 2, 3, 10, 64, 5_000] {
-        let farthest = tiers.iter().map(|tier| share(tier, nodes).reach()).max();
-        for tier in &tiers {
-            let sharing = Quota {
-                series_reach,
-                ..*tier
-            };
-            assert!(Some(share(&sharing, nodes).reach()) >= farthest, "{nodes}");
-        }
     }
 }

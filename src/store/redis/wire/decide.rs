@@ -9,7 +9,7 @@ use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
 use crate::limit::sliding_window::BUCKETS_MAX;
-use crate::limit::{Algorithm, Check, Count, Decision, LeavingBucket, Quota, Verdict};
+use crate::limit::{Algorithm, Answer, Check, Count, Decision, LeavingBucket, Quota, Verdict};
 
 /// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
         let flags_at = argument.len() + 1;
         let phase = check.quota.phase(check.partition_id);
         let asked = check.cost;
-        put_check(&mut argument, check.quota, phase, (asked, asked), intent);
+        put_check(&mut argument, check.quota, phase, (asked, asked));
         argument[flags_at] |= match check.mode {
             Mode::Enforce => 0,
             Mode::Shadow => NEVER_REFUSES,
@@ -75,7 +75,7 @@ pub fn peeks(
     let mut answers = Answers::read(plan, reply)?;
     let peek = |(index, check): (usize, &Check<'_>)| {
         let peek = answers.peek(index, check);
-        answers.commit(index, check, peek, Step::Leave)
+        answers.commit(index, check, peek, Step::Leave).decision
     };
     Ok(plan.iter().enumerate().map(peek).collect())
 }
@@ -87,7 +87,6 @@ pub(super) fn put_check(
     quota: &Quota,
     phase: Micros,
     (cost, asked): (u64, u64),
-    intent: Intent,
 ) {
     let counts_all = quota.count == Count::All;
     let room = signed(quota.limit) - signed(asked);
@@ -109,19 +108,13 @@ pub(super) fn put_check(
                 buckets | phase.0 << BUCKETS_BITS,
             )
         }
-        Algorithm::SlidingLog => {
-            let kept = match intent {
-                Intent::Decide if counts_all => quota.reach(),
-                _ => quota.limit,
-            };
-            (5, cost, room, quota.window.0, kept)
-        }
+        Algorithm::SlidingLog => (5, cost, room, quota.window.0, quota.limit),
         Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
             let interval_us = quota.interval_us();
-            let burst_us = quota.capacity() * interval_us;
+            let burst_us = quota.burst_us();
             let taken_us = cost.saturating_mul(interval_us);
             let room_us = signed(burst_us) - signed(asked.saturating_mul(interval_us));
-            (6, taken_us, room_us, quota.reach(), 0)
+            (6, taken_us, room_us, burst_us, 0)
         }
     };
     argument.extend([algorithm, if counts_all { COUNTS_ALL } else { 0 }]);
@@ -199,20 +192,15 @@ impl Ledger for Answers {
         }
     }
 
-    fn commit(
-        &mut self,
-        index: usize,
-        check: &Check<'_>,
-        peek: Peek,
-        step: Step,
-    ) -> Option<Decision> {
-        let CheckReply { state, .. } = self.checks[index].as_ref()?;
-        let wait = match step {
-            Step::Charge => state.wait(check.quota, check.cost, peek.at),
-            Step::Leave => Micros(0),
+    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
+        let Some(CheckReply { state, .. }) = &self.checks[index] else {
+            return Answer::default();
         };
-        let decision = state.decision(check.quota, check.cost, peek.at, peek.admit);
-        Some(Decision { wait, ..decision })
+        let charged = || state.latest_charge(check.quota, check.cost, peek.at);
+        Answer {
+            decision: Some(state.decision(check.quota, check.cost, peek.at, peek.admit)),
+            charged: (step == Step::Charge).then(charged),
+        }
     }
 }
 

@@ -149,7 +149,7 @@ macro_rules! of_all {
                 "index, value, first_at, bytes, newest, total, gathered"
             ),
             maker!("sliding_log", lua!("sliding_log/functions"), "view"),
-            maker!("gcra", "", "tat, is_changed"),
+            maker!("gcra", "", "tat, begun, given, reach, is_changed"),
             lua!("algorithms"),
             lua!($driver),
         )

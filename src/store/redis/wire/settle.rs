@@ -3,7 +3,7 @@
 
 use redis::Value;
 
-use super::decide::{Intent, put_check, put_number};
+use super::decide::{put_check, put_number};
 use super::message::{BadReply, time_argument};
 use super::names::KeyNames;
 use super::script::Script;
@@ -85,10 +85,7 @@ pub fn nodes(reply: &Value) -> Result<u64, BadReply> {
 
 /// Renders one entry as `lua/settle.lua` describes it.
 fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
-    let nothing = Charged {
-        at: Timestamp(0),
-        amount: 0,
-    };
+    let nothing = Charged::plain(Timestamp(0), 0);
     let (step, charged, amount) = match settlement.step {
         SettlementStep::Release { charged, amount } => (1, charged, amount.min(charged.amount)),
         SettlementStep::Spend(amount) => (2, nothing, amount),
@@ -97,8 +94,14 @@ fn argument(settlement: &Settlement<'_>) -> Vec<u8> {
     let mut argument = vec![step];
     let phase = settlement.quota.phase(settlement.partition_id);
     let settled = settlement.quota;
-    put_check(&mut argument, settled, phase, (amount, 0), Intent::Decide);
-    put_number(&mut argument, charged.at.0);
-    put_number(&mut argument, charged.amount);
+    put_check(&mut argument, settled, phase, (amount, 0));
+    for number in [
+        charged.at.0,
+        charged.amount,
+        charged.debt.0,
+        charged.given_us,
+    ] {
+        put_number(&mut argument, number);
+    }
     argument
 }

@@ -3,12 +3,12 @@
 use smallvec::SmallVec;
 
 use super::message::BadReply;
-use crate::clock::{Micros, Timestamp};
+use crate::clock::Timestamp;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
-use crate::limit::{Algorithm, Decision, Quota, State};
+use crate::limit::{Algorithm, Charged, Decision, Quota, State};
 
 /// The state of one check after a step, as a script replied it.
 #[derive(Debug)]
@@ -49,9 +49,12 @@ impl StateReply {
                 Self::SlidingWindow(sliding_window(&mut reader, width_us)?)
             }
             Algorithm::SlidingLog => Self::SlidingLog(sliding_log(&mut reader)?),
-            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
-                Self::Gcra(Gcra::new(reader.time()?))
-            }
+            Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Self::Gcra(Gcra::new(
+                reader.time()?,
+                reader.time()?,
+                reader.number(7)?,
+                reader.number(7)?,
+            )),
         };
         reader.end()?;
         Ok(state)
@@ -72,14 +75,11 @@ impl StateReply {
         state!(self, state => state.decision(quota, cost, at, admit))
     }
 
-    /// Returns how long a request is held that was charged `cost` in the step.
-    pub(super) fn wait(&self, quota: &Quota, cost: u64, at: Timestamp) -> Micros {
-        match (self, quota.algorithm) {
-            (Self::Gcra(gcra), Algorithm::LeakyBucket { .. }) if cost > 0 => {
-                let taken = Micros(cost.saturating_mul(quota.interval_us()));
-                Micros(gcra.tat().since(at).0.saturating_sub(taken.0))
-            }
-            _ => Micros(0),
+    /// Describes the charge of `cost` that the step made.
+    pub(super) fn latest_charge(&self, quota: &Quota, cost: u64, at: Timestamp) -> Charged {
+        match self {
+            Self::Gcra(gcra) => gcra.latest_charge(quota, cost, at),
+            _ => Charged::plain(at, cost),
         }
     }
 }

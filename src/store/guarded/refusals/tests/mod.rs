@@ -16,7 +16,7 @@ const fn quota(limit: u64, seconds: u64) -> Quota {
         algorithm: Algorithm::FixedWindow,
         count: Count::Admitted,
         align: Align::Epoch,
-        series_reach: 0,
+        can_come_back: true,
     }
 }
 

@@ -62,7 +62,7 @@ impl Bench {
             algorithm: Algorithm::FixedWindow,
             count: Count::Admitted,
             align: Align::Epoch,
-            series_reach: 0,
+            can_come_back: true,
         });
         for (series_id, quota) in (0..).map(SeriesId).zip(&quotas) {
             let series = Series {

@@ -69,10 +69,7 @@ async fn user_with_the_documented_rights_suffices() {
             let plan = plan_of(&quota, &key, amount);
             pipeline.asked(plan).await.expect("an answer");
         }
-        let charged = Charged {
-            at: Timestamp(1),
-            amount: 1,
-        };
+        let charged = Charged::plain(Timestamp(1), 1);
         let release = SettlementStep::Release { charged, amount: 1 };
         for step in [SettlementStep::Spend(1), release, SettlementStep::Reset] {
             settle_step(&pipeline, &quota, &key, step)

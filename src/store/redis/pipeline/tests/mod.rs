@@ -38,7 +38,7 @@ const QUOTA: Quota = Quota {
     algorithm: Algorithm::FixedWindow,
     count: Count::Admitted,
     align: Align::Epoch,
-    series_reach: 0,
+    can_come_back: true,
 };
 const SERIES: SeriesId = SeriesId(0);
 
