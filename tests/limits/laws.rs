@@ -96,13 +96,35 @@ proptest! {
         traffic in traffic(),
     ) {
         let quota = Quota { algorithm: Algorithm::Gcra { burst }, ..quota };
-        let admitted = admitted(quota, &traffic);
-        for (first, &(from, _)) in admitted.iter().enumerate() {
-            let mut units = 0;
-            for &(to, cost) in &admitted[first..] {
-                units += cost;
-                let most = burst + to.since(from).0 / quota.interval_us();
-                prop_assert!(units <= most, "{units} > {most} from {from:?} to {to:?}");
+        gcra_holds(&quota, &admitted(quota, &traffic))?;
+    }
+
+    /// Gateways with other numbers, or tiers, that share a state: each one's own law holds for what it admits,
+    /// whatever the others refuse or log in between.
+    #[test]
+    fn quotas_of_several_sizes_that_share_a_state_each_keep_their_own_law(
+        quota in quota_of(prop_oneof![Just(Algorithm::SlidingLog), Just(Algorithm::Gcra { burst: 1 })]),
+        numbers in prop::array::uniform3((1..60_u64, 1..60_u64)),
+        traffic in traffic(),
+        turns in prop::collection::vec(0..3_usize, 60),
+    ) {
+        let (is_log, window_us) = (quota.algorithm == Algorithm::SlidingLog, quota.window.0);
+        let quotas = numbers.map(|(limit, burst)| match is_log {
+            true => Quota { limit, count: Count::All, ..quota },
+            false => Quota { limit, algorithm: Algorithm::Gcra { burst }, ..quota },
+        });
+        let (mut client, mut admitted) = (Client::new(quota), [const { Vec::new() }; 3]);
+        for ((at, cost), turn) in traffic.steps(&quotas[0]).into_iter().zip(turns) {
+            client.0.rows.quotas[0].0 = quotas[turn];
+            if client.ask(at, cost).admit {
+                admitted[turn].push((at, cost));
+            }
+        }
+        for (quota, admitted) in quotas.iter().zip(&admitted) {
+            if is_log {
+                prop_assert!(most_in_any_stretch(admitted, window_us) <= quota.limit);
+            } else {
+                gcra_holds(quota, admitted)?;
             }
         }
     }
@@ -412,6 +434,18 @@ fn sliding() -> impl Strategy<Value = (u32, LeavingBucket)> {
 
 fn mode() -> impl Strategy<Value = Mode> {
     proptest::sample::select(vec![Mode::Enforce, Mode::Shadow])
+}
+
+fn gcra_holds(quota: &Quota, admitted: &[(Timestamp, u64)]) -> Result<(), TestCaseError> {
+    for (first, &(from, _)) in admitted.iter().enumerate() {
+        let mut units = 0;
+        for &(to, cost) in &admitted[first..] {
+            units += cost;
+            let most = quota.capacity() + to.since(from).0 / quota.interval_us();
+            prop_assert!(units <= most, "{units} > {most} from {from:?} to {to:?}");
+        }
+    }
+    Ok(())
 }
 
 fn units_where(units: &[(Timestamp, u64)], counts: impl Fn(Timestamp) -> bool) -> u64 {
