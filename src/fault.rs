@@ -57,6 +57,8 @@ pub enum Reason {
     NoRoute,
     /// Origins could read in different ways what names the request's client.
     AmbiguousClient,
+    /// `Connection` names a field that the listener believes, or that the request's route reads.
+    BadConnectionField,
     /// A policy requires a part of the partition that the request lacks.
     Unidentified,
     /// A policy blocks the client.
@@ -117,7 +119,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -134,6 +136,7 @@ impl Reason {
         Self::BadFraming,
         Self::NoRoute,
         Self::AmbiguousClient,
+        Self::BadConnectionField,
         Self::Unidentified,
         Self::Blocked,
         Self::BadCost,
@@ -177,6 +180,7 @@ impl Reason {
             Self::BadFraming => "bad_framing",
             Self::NoRoute => "no_route",
             Self::AmbiguousClient => "ambiguous_client",
+            Self::BadConnectionField => "bad_connection_field",
             Self::Unidentified => "unidentified",
             Self::Blocked => "blocked",
             Self::BadCost => "bad_cost",
@@ -221,6 +225,7 @@ impl Reason {
             | Self::BadFraming
             | Self::NoRoute
             | Self::AmbiguousClient
+            | Self::BadConnectionField
             | Self::Unidentified
             | Self::Blocked
             | Self::BadCost

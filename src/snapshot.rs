@@ -89,6 +89,8 @@ pub struct Route {
     pub policies: Vec<AppliedPolicy>,
     /// What these policies read of a request.
     pub reads: Reads,
+    /// Headers that the route, its policies or its upstream go by, which `Connection` must not name.
+    pub decisive_headers: Vec<HeaderName>,
     /// What they read of bodies, if any of them does.
     pub bodies: Option<Arc<RouteBodies>>,
     /// Index into [`Snapshot::upstreams`].

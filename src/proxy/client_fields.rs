@@ -7,9 +7,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::forwarded::{self, Sender};
 use super::journey::Journey;
+use super::refusal::Refusal;
 use super::upstream::CommonFields;
 use super::{request_id, tiers};
-use crate::request::{self, cdn_loop, claims};
+use crate::request::{self, cdn_loop, claims, hop_by_hop};
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
@@ -22,9 +23,7 @@ impl Journey<'_> {
         if !is_trusted {
             claims::strip_untrusted(headers, &identity.source, id_name);
         }
-        if let Some(certificate) = self.client.certificate() {
-            claims::set_client_cert(headers, &certificate.header);
-        }
+        self.tell_certificate(headers);
         let address = request::client_address(peer, headers, identity);
         let record = &mut self.exchange.record;
         record.sent_by(address);
@@ -33,6 +32,40 @@ impl Journey<'_> {
             self.exchange.id = Some(request_id::of(headers, name, is_trusted));
         }
         address
+    }
+
+    /// Removes what the values of Connection, `naming`, name.
+    ///
+    /// # Errors
+    /// If they name a field that the listener believes of its trusted peers, or that the route goes by. A
+    /// proxy may have set that field, and passed on what its client wrote in Connection.
+    pub(super) fn remove_named(
+        &self,
+        naming: &[HeaderValue],
+        route: &Route,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Refusal> {
+        if naming.is_empty() {
+            return Ok(());
+        }
+        let identity = &self.listener.identity;
+        let id = self.live.snapshot.general.request_id.iter();
+        let id = id.filter(|_| !identity.trusted_proxies.is_empty());
+        let believed = identity.believed_fields().chain(id);
+        let mut decisive = believed.chain(&route.decisive_headers);
+        if decisive.any(|name| hop_by_hop::names_field(naming, name)) {
+            return Err(Refusal::bad_connection_field());
+        }
+        hop_by_hop::remove_named(headers, naming);
+        self.tell_certificate(headers);
+        Ok(())
+    }
+
+    /// Says which certificate the client has, if the listener asks for one.
+    fn tell_certificate(&self, headers: &mut HeaderMap) {
+        if let Some(certificate) = self.client.certificate() {
+            claims::set_client_cert(headers, &certificate.header);
+        }
     }
 
     /// Tells the upstream whose request it is, and that it came through a gateway: in its fields, or

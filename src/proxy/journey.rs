@@ -181,7 +181,7 @@ impl Journey<'_> {
     async fn travel(&mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
         let snapshot = &self.live.snapshot;
         let checked = check(head);
-        hop_by_hop::strip_request(&mut head.headers);
+        let naming = hop_by_hop::strip_request(&mut head.headers);
         let address = self.believe(&mut head.headers);
         checked?;
         let target = std::mem::take(&mut head.uri);
@@ -195,14 +195,12 @@ impl Journey<'_> {
             .map_err(|_| Refusal::bad_host())?;
         let path = target::normalise(&target).map_err(|_| Refusal::bad_path())?;
         self.exchange.record.asked(&host);
-        let tls = self.client.tls.as_ref();
-        if tls.is_some_and(|tls| tls.is_misdirected(&host)) {
-            return Err(Refusal::misdirected().into());
-        }
+        self.check_tls(&host)?;
         let found = route(snapshot, &host, head, &path)?;
         let route = &snapshot.routes[found.route];
         self.route = Some(found.route);
         self.exchange.record.routed(found.route);
+        self.remove_named(&naming, route, &mut head.headers)?;
         let is_too_large = self.bound_body(route);
         self.check_upgrade(route)?;
         let query = target.query();
@@ -237,6 +235,15 @@ impl Journey<'_> {
         let common = self.annotate_request(route, &mut head.headers, address);
         self.tell_upstream(&mut head.headers);
         (self.forward(route, head, &target, &forwarded, hash, common)).await
+    }
+
+    /// Refuses a request for a host that has another certificate than the client was shown.
+    fn check_tls(&self, host: &str) -> Result<(), Refusal> {
+        let tls = self.client.tls.as_ref();
+        if tls.is_some_and(|tls| tls.is_misdirected(host)) {
+            return Err(Refusal::misdirected());
+        }
+        Ok(())
     }
 
     /// Returns what the request's token claims, if the route's policies ask for that and it verifies.

@@ -99,8 +99,11 @@ refusals! {
     bad_framing: BadFraming, BAD_REQUEST = 400 "Bad Request", Close,
         "The request's length or transfer coding is malformed or not supported.";
     /// Origins could read in different ways what names the client.
-    ambiguous_client: AmbiguousClient, BAD_REQUEST = 400 "Bad Request", Close,
+    ambiguous_client: AmbiguousClient, BAD_REQUEST = 400 "Bad Request", Keep,
         "What identifies the client comes twice or can be read in more than one way.";
+    /// Connection names a field that the listener believes, or that the request's route reads.
+    bad_connection_field: BadConnectionField, BAD_REQUEST = 400 "Bad Request", Keep,
+        "Connection names a field by which the request is routed or limited.";
     /// No route matches.
     no_route: NoRoute, NOT_FOUND = 404 "Not Found", Keep,
         "No route matches.";

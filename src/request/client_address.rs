@@ -41,6 +41,23 @@ pub enum AddressSource {
     Peer,
 }
 
+impl ClientIdentity {
+    /// Yields the fields in which trusted proxies are believed, if there are any: the source of addresses,
+    /// and how and for which host a request first came.
+    pub fn believed_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        let source = match &self.source {
+            AddressSource::XForwardedFor => Some(&X_FORWARDED_FOR),
+            AddressSource::Forwarded => Some(&FORWARDED),
+            AddressSource::Header(name) => Some(name),
+            AddressSource::Peer => None,
+        };
+        let fields = source
+            .into_iter()
+            .chain([&X_FORWARDED_PROTO, &X_FORWARDED_HOST]);
+        fields.filter(|_| !self.trusted_proxies.is_empty())
+    }
+}
+
 /// Fields in which some proxy states the client's address; anyone else can send them too.
 pub const ADDRESS_CLAIMS: [&str; 8] = [
     "forwarded",
@@ -152,7 +169,9 @@ fn is_obfuscated(port: &str) -> bool {
         .is_some_and(|name| !name.is_empty() && name.bytes().all(of_name))
 }
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// How many trusted entries the walk passes; a longer list counts as unreadable.
 const HOPS_MAX: usize = 32;
 

@@ -1,9 +1,11 @@
 //! Removes from a message the fields that concern one connection only.
 //!
-//! Hop-by-hop fields and all that Connection names (RFC 9110, section 7.6.1) are removed first,
-//! before anything is read from the fields, so the limits count by what the origin sees. What the
-//! gateway says itself is set afterwards, by `proxy::forwarded`, so no client can have it removed.
-//! A route's own fields are set elsewhere.
+//! Hop-by-hop fields (RFC 9110, section 7.6.1) are removed from a request first. What else Connection
+//! names is removed once the request has its route: a proxy may pass on what its client wrote in
+//! Connection, so a request is refused if that would take away what the listener believes or the route
+//! reads ([`names_field`]). The limits then count by what the origin sees. What the gateway says itself is
+//! set afterwards, by `proxy::forwarded`, so no client can have it removed. A route's own fields are
+//! set elsewhere.
 
 use std::time::Duration;
 
@@ -18,12 +20,13 @@ use smallvec::SmallVec;
 use super::cdn_loop::CDN_LOOP;
 use super::claims::{is_claim, is_disguised, is_reserved};
 
-/// Removes what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`.
+/// Removes what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`. Returns the values
+/// of Connection that name other fields, which [`remove_named`] removes.
 ///
 /// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
 /// field.
-pub fn strip_request(headers: &mut HeaderMap) {
+pub fn strip_request(headers: &mut HeaderMap) -> Options {
     let unwanted = named(headers, |name| {
         is_hop_by_hop(name)
             || matches!(*name, EXPECT | PROXY_AUTHORIZATION)
@@ -34,10 +37,20 @@ pub fn strip_request(headers: &mut HeaderMap) {
         && (headers.get_all(TE).iter())
             .flat_map(tokens)
             .any(|token| token.eq_ignore_ascii_case("trailers"));
-    strip(headers, &unwanted);
+    let mut naming = Options::new();
+    // Connection is hop-by-hop itself, so most requests need not be searched for it.
+    if unwanted.contains(&CONNECTION) {
+        let options = headers.get_all(CONNECTION).iter();
+        let names_some = |value: &&HeaderValue| tokens(value).any(|token| !is_never_field(token));
+        naming.extend(options.filter(names_some).cloned());
+    }
+    for name in unwanted {
+        headers.remove(name);
+    }
     if wants_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
+    naming
 }
 
 /// Removes from a request's trailers what no trailers may say (RFC 9110, section 6.5.1), and what an
@@ -80,13 +93,23 @@ pub fn remove_named(headers: &mut HeaderMap, options: &[HeaderValue]) {
         // What many origins say in every answer; the field of that name goes in any case.
         return;
     }
-    for name in names(options) {
-        // Without these it would be another message; Keep-Alive goes in any case.
-        let kept = [HOST.as_str(), CONTENT_LENGTH.as_str(), "keep-alive"];
-        if !kept.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
-            headers.remove(name);
-        }
+    for name in names(options).filter(|name| !is_never_field(name)) {
+        headers.remove(name);
     }
+}
+
+/// Whether the values of Connection, `options`, name this field as one to remove.
+pub fn names_field(options: &[HeaderValue], field: &HeaderName) -> bool {
+    !is_never_field(field.as_str())
+        && names(options).any(|name| name.eq_ignore_ascii_case(field.as_str()))
+}
+
+/// Whether Connection removes nothing by this name: it is an option or a hop-by-hop field, which goes
+/// in any case, or the message would be another one without it.
+fn is_never_field(name: &str) -> bool {
+    NEVER_FIELDS
+        .iter()
+        .any(|never| name.eq_ignore_ascii_case(never))
 }
 
 /// Returns what the values of Connection name: options and fields.
@@ -105,6 +128,9 @@ pub fn keep_alive_timeout(value: &HeaderValue) -> Option<Duration> {
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
 }
 
+/// Values of Connection.
+pub type Options = SmallVec<[HeaderValue; 2]>;
+
 /// Names of fields to remove.
 type Names = SmallVec<[HeaderName; 4]>;
 
@@ -121,10 +147,8 @@ fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> Names {
 
 /// Removes the fields of these names, and those that Connection names if it is one of them.
 fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
-    // Connection is hop-by-hop itself, so most messages need not be searched for it.
     if unwanted.contains(&CONNECTION) {
-        let options = headers.get_all(CONNECTION).iter().cloned();
-        let options: SmallVec<[HeaderValue; 2]> = options.collect();
+        let options: Options = headers.get_all(CONNECTION).iter().cloned().collect();
         remove_named(headers, &options);
     }
     for name in unwanted {
@@ -149,6 +173,17 @@ pub fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     members.filter_map(|member| str::from_utf8(member.trim_ascii()).ok())
 }
 
+/// What Connection names that is no field to remove.
+const NEVER_FIELDS: [&str; 7] = [
+    "close",
+    "keep-alive",
+    "te",
+    "upgrade",
+    "http2-settings",
+    "host",
+    "content-length",
+];
+
 /// `Keep-Alive`.
 pub const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
@@ -170,7 +205,8 @@ pub(crate) mod tests {
 
     fn stripped(lines: &[(&str, &str)]) -> HeaderMap {
         let mut headers = fields(lines);
-        strip_request(&mut headers);
+        let naming = strip_request(&mut headers);
+        remove_named(&mut headers, &naming);
         headers
     }
 
@@ -201,6 +237,22 @@ pub(crate) mod tests {
         let mut lines = kept.to_vec();
         lines.push(("connection", "Host, Content-Length"));
         assert_eq!(stripped(&lines), fields(&kept));
+    }
+
+    #[test]
+    fn only_values_that_name_fields_are_kept_for_later() {
+        let naming = strip_request(&mut fields(&[
+            ("connection", "close, TE, keep-alive"),
+            (
+                "connection",
+                "Upgrade, HTTP2-Settings, Host, content-length",
+            ),
+            ("connection", "close, X-Api-Key"),
+        ]));
+        assert_eq!(naming.as_slice(), ["close, X-Api-Key"]);
+        let is_named = |name| names_field(&naming, &HeaderName::from_static(name));
+        assert!(is_named("x-api-key"));
+        assert!(!is_named("close") && !is_named("x-api"));
     }
 
     #[test]

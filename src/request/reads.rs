@@ -62,6 +62,11 @@ impl Reads {
         self
     }
 
+    /// Returns the headers that are read, each once.
+    pub fn headers(&self) -> &[HeaderName] {
+        &self.headers
+    }
+
     /// Whether claims are read.
     pub fn has_claims(&self) -> bool {
         self.has_claims

@@ -30,6 +30,28 @@ pub struct Garden {
     _directory: TempDir,
 }
 
+/// HAProxy, which passes on to the gateway what its clients write in Connection; stopped when dropped.
+#[derive(Debug)]
+pub struct Haproxy {
+    pub address: SocketAddr,
+    _running: Running,
+    _directory: TempDir,
+}
+
+impl Haproxy {
+    /// Starts it before a gateway; `lines` say what else it does.
+    #[track_caller]
+    pub fn before(gateway: SocketAddr, lines: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for HAProxy");
+        let (running, address) = haproxy(directory.path(), gateway, lines);
+        Self {
+            address,
+            _running: running,
+            _directory: directory,
+        }
+    }
+}
+
 /// How an origin, or one of its libraries, reads a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -53,7 +75,7 @@ impl Garden {
         let (python, [python_address, wsgi_address, python_echo]) =
             script("python3", &folder.join("origin.py"), PYTHON);
         let (nginx, [nginx_address, nginx_echo]) = nginx(folder, literals, node_echo);
-        let (haproxy, haproxy_echo) = haproxy(folder, node_echo);
+        let (haproxy, haproxy_echo) = haproxy(folder, node_echo, "");
         Self {
             origins: vec![
                 ("nginx", nginx_address),
@@ -155,9 +177,9 @@ fn nginx(folder: &Path, literals: &[&str], behind: SocketAddr) -> (Running, [Soc
     (running, addresses)
 }
 
-/// Starts HAProxy in the foreground, as a proxy to `behind`.
+/// Starts HAProxy in the foreground, as a proxy to `behind`; `lines` are added to its only section.
 #[track_caller]
-fn haproxy(folder: &Path, behind: SocketAddr) -> (Running, SocketAddr) {
+fn haproxy(folder: &Path, behind: SocketAddr, lines: &str) -> (Running, SocketAddr) {
     let address = free_address();
     let file = folder.join("haproxy.cfg");
     let text = format!(
@@ -170,7 +192,8 @@ defaults
     timeout server 1m
 listen echo
     bind {address}
-    server node {behind}
+    server behind {behind}
+    {lines}
 "
     );
     fs::write(&file, text).expect("the directory is writable");

@@ -19,7 +19,7 @@ pub mod wire;
 
 pub use client::{Answer, Client, first_answered, get};
 pub use fleet::Fleet;
-pub use garden::{Garden, Reading};
+pub use garden::{Garden, Haproxy, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use issuer::{Issuer, jwks};
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};

@@ -29,8 +29,9 @@ use std::mem;
 use std::sync::Arc;
 
 use http::HeaderName;
+use http::header::CONTENT_ENCODING;
 
-use super::file::{File, RawUpstream, Table};
+use super::file::{File, RawRoute, RawUpstream, Table};
 use super::report::Report;
 use crate::limit::Algorithm;
 use crate::limit::plan::SeriesId;
@@ -67,11 +68,14 @@ pub fn compile(
         assign(policy, can_come_back, series_id_of);
     }
     let token_header = &file.jwt.value.rules.header;
-    for route in &mut routing.routes {
+    for (route, table) in routing.routes.iter_mut().zip(&file.routes) {
         route.reads = reads(route, &policies, token_header);
-        if hashed(&file.upstreams[route.upstream]).any(|part| matches!(part, Part::Claim(_))) {
+        let hashed = || hashed(&file.upstreams[route.upstream]);
+        if hashed().any(|part| matches!(part, Part::Claim(_))) {
             route.reads = mem::take(&mut route.reads).with_claims();
         }
+        let hashed = hashed().filter_map(|part| part.header(Some(token_header)));
+        route.decisive_headers = decisive_headers_of(route, &table.value, hashed);
     }
     let decisive_headers = decisive_headers(&listeners, &routing, &policies, token_header);
     let mut hashed = file.upstreams.iter().flat_map(hashed);
@@ -110,6 +114,22 @@ fn reads(route: &Route, policies: &[Policy], token_header: &HeaderName) -> Reads
     let reads = Reads::of(applied().flat_map(Policy::parts), Some(token_header));
     let costs = applied().filter_map(Policy::request_cost_header);
     costs.fold(reads, Reads::with_header)
+}
+
+/// Collects the headers that a route goes by: what it asks for, what its policies read, and what its
+/// upstream hashes.
+fn decisive_headers_of<'n>(
+    route: &'n Route,
+    raw: &'n RawRoute,
+    hashed: impl Iterator<Item = &'n HeaderName>,
+) -> Vec<HeaderName> {
+    let asked = raw.headers.iter().map(|(name, _)| name);
+    // It says whether a body can be read.
+    let reads_requests = route.bodies.as_ref().is_some_and(|it| it.reads_requests);
+    let coding = reads_requests.then_some(&CONTENT_ENCODING);
+    let read = route.reads.headers().iter().chain(coding);
+    let names: HashSet<&HeaderName> = read.chain(asked).chain(hashed).collect();
+    names.into_iter().cloned().collect()
 }
 
 /// Gives the quotas of a policy and of its overrides their series, one for each window, and says whether
