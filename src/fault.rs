@@ -5,9 +5,11 @@
 //! `proxy::refusal`'s.
 
 mod endpoint;
+mod handshake;
 mod tls;
 
 pub use endpoint::EndpointFailure;
+pub use handshake::HandshakeFailure;
 pub use tls::TlsFailure;
 
 /// Whose fault an error is.
@@ -42,6 +44,10 @@ pub enum Reason {
     HandshakeFailed,
     /// The TLS handshake was not complete within `handshake_timeout`.
     HandshakeTimeout,
+    /// The certificate of the request's client has expired since its handshake.
+    ClientCertificateExpired,
+    /// The listener's `client_ca` has changed since the handshake, and no longer vouches for the client.
+    ClientCertificateUntrusted,
     /// The host has another certificate than the one that the client asked for in its handshake.
     Misdirected,
     /// The path cannot be normalised, or the target has a form that is not served.
@@ -119,7 +125,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 41] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -129,6 +135,8 @@ impl Reason {
         Self::ProxyHeader,
         Self::HandshakeFailed,
         Self::HandshakeTimeout,
+        Self::ClientCertificateExpired,
+        Self::ClientCertificateUntrusted,
         Self::Misdirected,
         Self::BadPath,
         Self::BadMethodCase,
@@ -173,6 +181,8 @@ impl Reason {
             Self::ProxyHeader => "proxy_header",
             Self::HandshakeFailed => "handshake_failed",
             Self::HandshakeTimeout => "handshake_timeout",
+            Self::ClientCertificateExpired => "client_certificate_expired",
+            Self::ClientCertificateUntrusted => "client_certificate_untrusted",
             Self::Misdirected => "misdirected",
             Self::BadPath => "bad_path",
             Self::BadMethodCase => "bad_method_case",
@@ -218,6 +228,8 @@ impl Reason {
             | Self::ProxyHeader
             | Self::HandshakeFailed
             | Self::HandshakeTimeout
+            | Self::ClientCertificateExpired
+            | Self::ClientCertificateUntrusted
             | Self::Misdirected
             | Self::BadPath
             | Self::BadMethodCase

@@ -11,6 +11,7 @@
 
 mod certificates;
 mod endpoint;
+mod listener;
 mod render;
 mod shard;
 mod store;
@@ -18,6 +19,7 @@ mod upstream;
 mod usage;
 
 pub use endpoint::EndpointMetrics;
+pub use listener::ListenerMetrics;
 pub use upstream::UpstreamMetrics;
 pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
@@ -66,10 +68,6 @@ pub struct RouteMetrics(Sharded<[AtomicU64; STATUS_CLASSES.len()]>);
 /// What is counted per policy.
 #[derive(Debug)]
 pub struct PolicyMetrics(Sharded<PolicyShard>);
-
-/// What is counted per listener.
-#[derive(Debug)]
-pub struct ListenerMetrics(Sharded<ListenerShard>);
 
 /// What a policy did to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,13 +153,6 @@ struct PolicyShard {
     unsettled: [AtomicU64; Unsettled::ALL.len()],
 }
 
-#[derive(Debug, Default)]
-struct ListenerShard {
-    accepted: AtomicU64,
-    closed: AtomicU64,
-    evicted: AtomicU64,
-}
-
 impl Metrics {
     /// Makes the metrics of a process with this many workers.
     pub fn new(workers: usize) -> Self {
@@ -229,12 +220,6 @@ impl Metrics {
     pub fn policy(&self, name: &Arc<str>) -> Arc<PolicyMetrics> {
         let make = || PolicyMetrics(Sharded::new(self.series.shards));
         self.series.policies.find_or_make(name, make)
-    }
-
-    /// Finds or makes a listener's series.
-    pub fn listener(&self, name: &Arc<str>) -> Arc<ListenerMetrics> {
-        let make = || ListenerMetrics(Sharded::new(self.series.shards));
-        self.series.listeners.find_or_make(name, make)
     }
 
     /// Counts an error.
@@ -319,23 +304,6 @@ impl PolicyMetrics {
     /// Counts an answer whose header did not tell what the request cost.
     pub fn untold(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).untold_costs);
-    }
-}
-
-impl ListenerMetrics {
-    /// Counts a connection that was accepted.
-    pub fn accepted(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).accepted);
-    }
-
-    /// Counts a connection that was accepted and has ended.
-    pub fn closed(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).closed);
-    }
-
-    /// Counts a connection that was evicted.
-    pub fn evicted(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).evicted);
     }
 }
 

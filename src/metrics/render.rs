@@ -101,30 +101,6 @@ impl MetricSeries {
         Ok(())
     }
 
-    fn encode_connections(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let listeners = self.listeners.all();
-        let help = "Client connections that are open, by listener.";
-        let mut family = gauges(encoder, "connections_open", help)?;
-        for (name, listener) in &listeners {
-            let labels = [("listener", &**name)];
-            let open = (listener.0).current(|shard| &shard.accepted, |shard| &shard.closed);
-            family.encode_family(&labels)?.encode_gauge(&open)?;
-        }
-        let help = "Client connections that were accepted, by listener.";
-        let mut family = counters(encoder, "connections_accepted", help)?;
-        for (name, listener) in &listeners {
-            let accepted = listener.0.sum(|shard| &shard.accepted);
-            count(&mut family, &[("listener", &**name)], accepted)?;
-        }
-        let help = "Client connections closed between requests because others had no room.";
-        let mut family = counters(encoder, "connections_evicted", help)?;
-        for (name, listener) in &listeners {
-            let evicted = listener.0.sum(|shard| &shard.evicted);
-            count(&mut family, &[("listener", &**name)], evicted)?;
-        }
-        Ok(())
-    }
-
     fn encode_process(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let waiting = (self.process).current(|shard| &shard.held_entered, |shard| &shard.held_left);
         let help = "Requests that wait for their turn.";
@@ -266,7 +242,7 @@ mod tests {
     use super::*;
     use crate::clock::Micros;
     use crate::cost::Settled;
-    use crate::fault::{EndpointFailure, TlsFailure};
+    use crate::fault::{EndpointFailure, HandshakeFailure, TlsFailure};
     use crate::metrics::{BreakerState, RedisUsage, Usage};
     use http::StatusCode;
     use std::sync::atomic::AtomicU64;
@@ -304,6 +280,7 @@ mod tests {
         listener.accepted(metrics.control());
         listener.closed(second);
         listener.evicted(first);
+        listener.handshake_failed(second, HandshakeFailure::Expired);
         metrics.error(second, Reason::QuotaExceeded);
         metrics.error(first, Reason::HeadTooLarge);
         metrics.held(first);

@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Uri, Version};
 
+use super::journey::Journey;
 use super::refusal::Refusal;
 use crate::request;
 use crate::request::cdn_loop::{self, CDN_LOOP};
@@ -41,6 +42,30 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+impl Journey<'_> {
+    /// Refuses a request for a host that has another certificate than the client was shown, and one whose
+    /// client has a certificate that is not accepted any more: a session can be resumed, and a
+    /// connection kept, for longer than what was looked at in the handshake holds.
+    pub(super) fn check_tls(&self, host: &str) -> Result<(), Refusal> {
+        let (client, request) = (self.client, self.exchange.request());
+        if client.is_certificate_expired() {
+            request.end_connection();
+            return Err(Refusal::client_certificate_expired());
+        }
+        if client.accepted_by.client_ca() != self.listener.client_ca() {
+            request.end_connection();
+            let tls = self.listener.tls.as_ref();
+            if tls.is_some_and(|tls| !tls.lets_in(client.certificate())) {
+                return Err(Refusal::client_certificate_untrusted());
+            }
+        }
+        if (client.tls.as_ref()).is_some_and(|tls| tls.is_misdirected(host)) {
+            return Err(Refusal::misdirected());
+        }
+        Ok(())
+    }
 }
 
 /// Refuses what HTTP/2 does not allow (RFC 9113, sections 8.2.1, 8.3.1 and 8.1.1) and its parser lets

@@ -4,12 +4,15 @@ use std::cell::RefCell;
 use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::downstream::opening::TlsSession;
 use super::forwarded::LatestFields;
 use super::refusal::LatestRefusal;
 use super::worker::Worker;
+use crate::clock::Micros;
 use crate::request::{LatestAddress, LatestHost, LatestPartition, redacted_address};
+use crate::snapshot::Listener;
 use crate::tls::ClientCertificate;
 
 /// What the requests of one connection have in common.
@@ -21,6 +24,8 @@ pub(crate) struct Client {
     pub(crate) tls: Option<TlsSession>,
     /// Index of the listener that accepted it.
     pub(crate) listener: usize,
+    /// That listener as it was then.
+    pub(crate) accepted_by: Arc<Listener>,
     /// The latest request's client, as the log shows it.
     pub(crate) shown: RefCell<LatestAddress>,
     /// The latest request's host.
@@ -39,6 +44,7 @@ impl Client {
         worker: Rc<Worker>,
         peer: IpAddr,
         listener: usize,
+        accepted_by: Arc<Listener>,
         tls: Option<TlsSession>,
     ) -> Self {
         Self {
@@ -46,6 +52,7 @@ impl Client {
             peer,
             tls,
             listener,
+            accepted_by,
             shown: RefCell::default(),
             host: RefCell::default(),
             forwarded: RefCell::default(),
@@ -57,6 +64,14 @@ impl Client {
     /// Returns the other end's certificate, if the listener asks for one.
     pub(crate) fn certificate(&self) -> Option<&ClientCertificate> {
         self.tls.as_ref()?.certificate.as_ref()
+    }
+
+    /// Whether the other end's certificate has expired.
+    pub(crate) fn is_certificate_expired(&self) -> bool {
+        self.certificate().is_some_and(|certificate| {
+            let now_secs = self.worker.shared.clock.now().0 / Micros::from_secs(1).0;
+            now_secs.cast_signed() > certificate.expires_secs
+        })
     }
 
     /// Shows the other end's address as far as the log may show it.

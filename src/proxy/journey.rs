@@ -141,8 +141,10 @@ async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option
 
 /// Says that the connection of HTTP/1 closes, if it cannot carry another request.
 fn say_close(response: &mut Response<Content>, exchange: &Exchange, version: Version) {
-    if exchange.request().is_more_expected() && !response.body().is_echo() {
-        // An answer that does not wait for the request's body usually ends before the body does.
+    let request = exchange.request();
+    // An answer that does not wait for the request's body usually ends before the body does.
+    let leaves_body = request.is_more_expected() && !response.body().is_echo();
+    if leaves_body || request.is_ending() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
@@ -235,15 +237,6 @@ impl Journey<'_> {
         let common = self.annotate_request(route, &mut head.headers, address);
         self.tell_upstream(&mut head.headers);
         (self.forward(route, head, &target, &forwarded, hash, common)).await
-    }
-
-    /// Refuses a request for a host that has another certificate than the client was shown.
-    fn check_tls(&self, host: &str) -> Result<(), Refusal> {
-        let tls = self.client.tls.as_ref();
-        if tls.is_some_and(|tls| tls.is_misdirected(host)) {
-            return Err(Refusal::misdirected());
-        }
-        Ok(())
     }
 
     /// Returns what the request's token claims, if the route's policies ask for that and it verifies.

@@ -331,10 +331,14 @@ impl Record {
     }
 }
 
-/// Records a head that never became a request; only its sender is known.
-pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
+/// Logs a head that never became a request, or a connection that got no further; only its sender is known.
+pub(crate) fn log_refused_head(
+    client: &Client,
+    reason: Reason,
+    status: Option<StatusCode>,
+    cause: Option<&str>,
+) {
     let worker = &client.worker;
-    worker.shared.metrics.error(worker.index, reason);
     let live = worker.live();
     let snapshot = &live.snapshot;
     let mut address = SmallVec::<[u8; 48]>::new();
@@ -361,7 +365,7 @@ pub(crate) fn refused_head(client: &Client, reason: Reason, status: Option<Statu
         reason: Some(reason),
         endpoint: None,
         attempts: None,
-        cause: None,
+        cause,
         duration_us: 0,
         upstream_us: None,
         held_us: None,

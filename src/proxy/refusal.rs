@@ -92,6 +92,12 @@ refusals! {
     /// The host is missing, doubled or malformed.
     bad_host: BadHost, BAD_REQUEST = 400 "Bad Request", Close,
         "The host is missing or malformed.";
+    /// The client's certificate has expired since its handshake.
+    client_certificate_expired: ClientCertificateExpired, BAD_REQUEST = 400 "Bad Request", Close,
+        "The client's certificate has expired.";
+    /// The listener's authorities have changed since the handshake, and none vouches for the client.
+    client_certificate_untrusted: ClientCertificateUntrusted, BAD_REQUEST = 400 "Bad Request", Close,
+        "The client's certificate is not accepted any more.";
     /// The host has another certificate than the one that the client asked for in its handshake.
     misdirected: Misdirected, MISDIRECTED_REQUEST = 421 "Misdirected Request", Keep,
         "The host is not served on this connection: it has another certificate.";

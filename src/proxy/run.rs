@@ -1,6 +1,7 @@
 //! A worker's life: one thread, one single-threaded runtime, its own connections to clients and
 //! origins, from its first connection until it has drained.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,16 +18,19 @@ use super::downstream::opening::{self, OpenError, Opened};
 use super::downstream::panics::PanicGuard;
 use super::downstream::registry::{Draining, Registration, Registry};
 use super::shared::Shared;
-use super::worker::Worker;
+use super::worker::{InForce, Worker};
 use super::{deadline, journey, record};
 use crate::access_log::Writer;
-use crate::fault::Reason;
+use crate::fault::{HandshakeFailure, Reason};
 use crate::metrics::WorkerIndex;
+use crate::snapshot::Listener;
 
 /// A worker and its open connections.
 struct Runner {
     worker: Rc<Worker>,
     connections: Rc<Registry>,
+    /// The configuration that the connections were last compared with.
+    compared: RefCell<Rc<InForce>>,
 }
 
 /// For how many periods of the sweep a new connection may wait for its first byte when the gateway
@@ -47,8 +51,10 @@ pub(crate) fn run(
         .enable_all()
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
+        let worker = Rc::new(Worker::new(index, shared, access_log));
         let runner = Runner {
-            worker: Rc::new(Worker::new(index, shared, access_log)),
+            compared: RefCell::new(worker.live()),
+            worker,
             connections: Rc::default(),
         };
         let mut period = tokio::time::interval(deadline::PERIOD);
@@ -76,8 +82,11 @@ impl Runner {
         match order {
             Order::Serve(accepted) => {
                 // Registered here, so that draining waits for a connection that has not run yet.
-                let registration = self.connections.register(accepted.permit.listener);
-                let serving = serve(Rc::clone(&self.worker), accepted, registration);
+                let index = accepted.permit.listener;
+                // A connection can live much longer than the configuration.
+                let listener = Arc::clone(&self.worker.live().snapshot.listeners[index]);
+                let registration = self.connections.register(index, Arc::clone(&listener));
+                let serving = serve(Rc::clone(&self.worker), accepted, listener, registration);
                 tokio::task::spawn_local(serving);
             }
             Order::Evict { among, evicted } => {
@@ -98,6 +107,11 @@ impl Runner {
     fn tick(&self) {
         self.worker.tick();
         self.connections.tick();
+        let live = self.worker.live();
+        if !Rc::ptr_eq(&live, &self.compared.borrow()) {
+            self.connections.end_outdated(&live.snapshot.listeners);
+            self.compared.replace(live);
+        }
     }
 
     /// Ends the connections after their current requests, and cuts what is left when the grace is
@@ -141,13 +155,12 @@ impl Runner {
 fn serve(
     worker: Rc<Worker>,
     accepted: Accepted,
+    listener: Arc<Listener>,
     registration: Registration,
 ) -> impl Future<Output = ()> {
     async move {
         let index = accepted.permit.listener;
         let panics = PanicGuard::new(&worker.shared.metrics, worker.index);
-        // A connection can live much longer than the configuration.
-        let listener = Arc::clone(&worker.live().snapshot.listeners[index]);
         let sweep = Rc::clone(&worker.sweep);
         let read_buffer = Rc::clone(&worker.read_buffer);
         let mut peer = accepted.peer.ip();
@@ -168,17 +181,13 @@ fn serve(
         } = match opened.await {
             Ok(opened) => opened,
             Err(error) => {
-                not_opened(
-                    &Client::new(worker, peer, index, None),
-                    &listener.name,
-                    &error,
-                );
+                not_opened(&Client::new(worker, peer, index, listener, None), &error);
                 error.lingering_close(&registration, &sweep).await;
                 return;
             }
         };
         // Where it is, not in the task, which would have room for it as long as the connection stands.
-        let client = Rc::new(Client::new(worker, peer, index, tls));
+        let client = Rc::new(Client::new(worker, peer, index, Arc::clone(&listener), tls));
         tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection begins");
         let serving = Serving {
             listener: &listener,
@@ -193,7 +202,9 @@ fn serve(
         };
         let ended = serving.serve(socket, io, is_http2).await;
         if let Some((reason, status)) = ended.refused_head {
-            record::refused_head(&client, reason, status);
+            let worker = &client.worker;
+            worker.shared.metrics.error(worker.index, reason);
+            record::log_refused_head(&client, reason, status, None);
         }
         tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection ends");
         ended.lingering_close(&registration, &sweep).await;
@@ -202,32 +213,38 @@ fn serve(
 }
 
 /// Counts a connection that was closed before anything was said on it.
-fn closed_at_once(client: &Client, listener: &str, reason: Reason, cause: &dyn Display) {
+fn closed_at_once(client: &Client, reason: Reason, cause: &dyn Display) {
     let (worker, peer) = (&client.worker, client.redacted_peer());
+    let listener = &*client.accepted_by.name;
     worker.shared.metrics.error(worker.index, reason);
     tracing::debug!(listener, %peer, reason = reason.word(), %cause, "a connection is not opened");
 }
 
 /// Records a connection on which no HTTP could be spoken.
-fn not_opened(client: &Client, listener: &str, error: &OpenError) {
+fn not_opened(client: &Client, error: &OpenError) {
     match error {
         OpenError::Socket(error) => {
             tracing::warn!(%error, "an accepted connection cannot be used");
         }
         OpenError::Silent => {}
         OpenError::Unproxied(error) => {
-            closed_at_once(client, listener, Reason::ProxyHeader, error);
+            closed_at_once(client, Reason::ProxyHeader, error);
         }
         OpenError::TooMany(error) => {
-            closed_at_once(client, listener, Reason::TooManyConnections, error);
+            closed_at_once(client, Reason::TooManyConnections, error);
         }
-        OpenError::Refused { reason, error, .. } => {
-            record::refused_head(client, *reason, None);
-            let (peer, cause) = (
-                client.redacted_peer(),
-                error.as_ref().map(ToString::to_string),
-            );
-            tracing::debug!(listener, %peer, reason = reason.word(), cause, "a connection is not opened");
+        OpenError::Handshake { failure, .. } => {
+            let (reason, cause) = match failure {
+                HandshakeFailure::Timeout => (Reason::HandshakeTimeout, None),
+                failure => (Reason::HandshakeFailed, Some(failure.to_string())),
+            };
+            closed_at_once(client, reason, failure);
+            let Worker { shared, index, .. } = &*client.worker;
+            let load = shared.capacity.listener(client.listener);
+            // Whoever fails again and again must not fill the log.
+            if load.handshake_failed(*index, *failure, shared.clock.now()) {
+                record::log_refused_head(client, reason, None, cause.as_deref());
+            }
         }
     }
 }

@@ -45,3 +45,10 @@ pub struct Listener {
     /// Most bytes of a request's body, unless the route says otherwise.
     pub max_body_bytes: Option<u64>,
 }
+
+impl Listener {
+    /// Returns the digest of its `client_ca`, if its clients must have a certificate.
+    pub fn client_ca(&self) -> Option<&blake3::Hash> {
+        self.tls.as_ref()?.client_ca()
+    }
+}

@@ -4,10 +4,16 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
+use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// A client's certificate, without those that lead from it to an authority.
+/// A client's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
+    /// The certificate, and those that lead from it to an authority.
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    /// The last second of its validity, since 1970. Its first was before the handshake, which has looked.
+    pub expires_secs: i64,
     /// The value of `Client-Cert` (RFC 9440, section 2.1).
     pub header: HeaderValue,
     /// The SHA-256 of its DER, as 64 lower-case hex digits.
@@ -15,17 +21,22 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Makes it of its DER.
-    pub fn of(der: &[u8]) -> Self {
-        let header = format!(":{}:", STANDARD.encode(der));
-        let digest = digest(&SHA256, der);
-        Self {
+    /// Makes it of what a client has shown; none if that is nothing.
+    pub fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
+        let leaf = chain.first()?;
+        let header = format!(":{}:", STANDARD.encode(leaf));
+        let digest = digest(&SHA256, leaf);
+        Some(Self {
+            chain: chain.iter().map(|it| it.clone().into_owned()).collect(),
+            // Nobody is let in for ever by what cannot be read.
+            expires_secs: X509Certificate::from_der(leaf)
+                .map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp()),
             header: HeaderValue::try_from(header).expect("Base64 makes a value"),
             sha256: (digest.as_ref().iter())
                 .flat_map(|byte| [byte >> 4, byte & 15])
                 .map(|digit| char::from(HEX[usize::from(digit)]))
                 .collect(),
-        }
+        })
     }
 }
 
@@ -37,7 +48,8 @@ mod tests {
 
     #[test]
     fn a_certificate_is_a_byte_sequence_and_a_digest() {
-        let certificate = ClientCertificate::of(b"abc");
+        let chain = [CertificateDer::from(&b"abc"[..])];
+        let certificate = ClientCertificate::of(&chain).expect("there is one");
         assert_eq!(certificate.header, ":YWJj:");
         assert_eq!(
             &*certificate.sha256,

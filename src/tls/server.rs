@@ -5,18 +5,20 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{ServerConfig, SupportedProtocolVersion, version};
+use rustls::{CertificateError, ServerConfig, SupportedProtocolVersion, version};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::ALPN_HTTP1;
 use super::material::{TlsFault, authorities, digest_of, identity};
+use super::{ALPN_HTTP1, ClientCertificate};
+use crate::fault::HandshakeFailure;
 
 /// What a listener's TLS is made of: texts of PEM files.
 #[derive(Clone, Debug)]
@@ -65,8 +67,15 @@ pub struct ServerTls {
     pub certificates: Vec<CertificateInfo>,
     /// The digest of everything that it was made of.
     digest: blake3::Hash,
-    /// The digest of `client_ca`, if there is one.
-    client_ca: Option<blake3::Hash>,
+    /// Whose clients are let in, if they must have a certificate.
+    client_ca: Option<ClientAuthorities>,
+}
+
+/// What a listener's `client_ca` is.
+#[derive(Clone)]
+struct ClientAuthorities {
+    digest: blake3::Hash,
+    verifier: Arc<dyn ClientCertVerifier>,
 }
 
 /// What is known of a certificate.
@@ -109,13 +118,13 @@ impl ServerTls {
                 Err(fault) => faults.push(ServerTlsFault { certificate, fault }),
             }
         }
-        let verifier = match material
+        let client_ca = match material
             .client_ca
-            .map(|pem| client_verifier(pem, &provider))
+            .map(|pem| ClientAuthorities::new(pem, &provider))
+            .transpose()
         {
-            Some(Ok(verifier)) => verifier,
-            None => WebPkiClientVerifier::no_client_auth(),
-            Some(Err(fault)) => {
+            Ok(client_ca) => client_ca,
+            Err(fault) => {
                 let certificate = None;
                 faults.push(ServerTlsFault { certificate, fault });
                 return Err(faults);
@@ -132,6 +141,8 @@ impl ServerTls {
             .with_protocol_versions(versions)
             .expect("the provider has suites of both versions");
         let names = Arc::new(names);
+        let verifier = client_ca.as_ref().map(|it| Arc::clone(&it.verifier));
+        let verifier = verifier.unwrap_or_else(WebPkiClientVerifier::no_client_auth);
         let mut config = builder
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::clone(&names) as Arc<_>);
@@ -145,7 +156,7 @@ impl ServerTls {
             names,
             certificates,
             digest: material.digest(),
-            client_ca: material.client_ca.map(blake3::hash),
+            client_ca,
         })
     }
 
@@ -154,11 +165,27 @@ impl ServerTls {
         self.client_ca.is_some()
     }
 
+    /// Returns the digest of `client_ca`, if clients must have a certificate.
+    pub fn client_ca(&self) -> Option<&blake3::Hash> {
+        self.client_ca.as_ref().map(|it| &it.digest)
+    }
+
+    /// Whether a handshake would let in a client with this certificate.
+    pub fn lets_in(&self, certificate: Option<&ClientCertificate>) -> bool {
+        let Some(ClientAuthorities { verifier, .. }) = &self.client_ca else {
+            return true;
+        };
+        let chain = certificate.and_then(|it| it.chain.split_first());
+        let now = self.config.time_provider.current_time();
+        (chain.zip(now))
+            .is_some_and(|((leaf, rest), now)| verifier.verify_client_cert(leaf, rest, now).is_ok())
+    }
+
     /// Goes on where `old` ends: clients resume their sessions, unless other clients are let in now.
     pub fn succeed(&mut self, old: &Self) {
         if self == old {
             self.clone_from(old);
-        } else if self.client_ca == old.client_ca {
+        } else if self.client_ca() == old.client_ca() {
             let mut config = ServerConfig::clone(&self.config);
             config.ticketer = Arc::clone(&old.config.ticketer);
             self.config = Arc::new(config);
@@ -176,14 +203,40 @@ fn tickets() -> Arc<dyn ProducesTickets> {
     aws_lc_rs::Ticketer::new().expect("the system has random numbers")
 }
 
-fn client_verifier(
-    pem: &[u8],
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, TlsFault> {
-    let roots = Arc::new(authorities(pem)?);
-    WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider))
-        .build()
-        .map_err(|_| TlsFault::Ca("holds no certificate"))
+/// Says why a client's handshake failed.
+pub fn handshake_failure(error: &io::Error) -> HandshakeFailure {
+    let error = error.get_ref().and_then(|it| it.downcast_ref());
+    match error {
+        // Below TLS.
+        None => HandshakeFailure::Closed,
+        Some(rustls::Error::NoCertificatesPresented) => HandshakeFailure::NoCertificate,
+        Some(rustls::Error::InvalidCertificate(bad)) => match bad {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                HandshakeFailure::Expired
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                HandshakeFailure::NotYetValid
+            }
+            CertificateError::UnknownIssuer => HandshakeFailure::UnknownIssuer,
+            _ => HandshakeFailure::BadCertificate,
+        },
+        Some(rustls::Error::AlertReceived(_)) => HandshakeFailure::Refused,
+        Some(rustls::Error::PeerIncompatible(_) | rustls::Error::NoApplicationProtocol) => {
+            HandshakeFailure::Incompatible
+        }
+        Some(_) => HandshakeFailure::Malformed,
+    }
+}
+
+impl ClientAuthorities {
+    fn new(pem: &[u8], provider: &Arc<CryptoProvider>) -> Result<Self, TlsFault> {
+        let roots = Arc::new(authorities(pem)?);
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
+        Ok(Self {
+            digest: blake3::hash(pem),
+            verifier: (verifier.build()).map_err(|_| TlsFault::Ca("holds no certificate"))?,
+        })
+    }
 }
 
 impl ServerMaterial<'_> {

@@ -4,6 +4,7 @@
 mod support;
 
 mod abuses;
+mod client_certificates;
 mod desync;
 mod foreign;
 mod grpc;

@@ -1,8 +1,10 @@
 //! A client of the `h2` crate that a test drives step by step.
 
 use std::future::Future;
+use std::io::Result;
 use std::net::SocketAddr;
-use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use bytes::Bytes;
@@ -10,14 +12,19 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Method, Request, Response};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
 
 use super::{PATIENCE, eventually};
 
 /// A connection, which a thread of its own reads and writes.
 pub struct Http2 {
     requests: SendRequest<Bytes>,
+    ended: Receiver<()>,
 }
 
 /// One request and its answer.
@@ -28,16 +35,34 @@ pub struct Stream {
 }
 
 /// What of an answer is there, or how its stream was reset.
-type Received<T> = Result<T, Reason>;
+type Received<T> = std::result::Result<T, Reason>;
 
 impl Http2 {
     /// Connects, and offers room for `window` bytes of each answer.
     pub fn connect(address: SocketAddr, window: u32) -> Self {
-        let (opened, opening) = channel();
+        Self::open(window, TcpStream::connect(address))
+    }
+
+    /// Connects over TLS to that host, with h2's own window.
+    pub fn connect_secure(address: SocketAddr, config: &Arc<ClientConfig>, host: &str) -> Self {
+        let mut config = ClientConfig::clone(config);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let host = ServerName::try_from(host.to_owned()).expect("a name");
+        Self::open(65_535, async move {
+            let stream = TcpStream::connect(address).await?;
+            let connector = TlsConnector::from(Arc::new(config));
+            connector.connect(host, stream).await
+        })
+    }
+
+    fn open<T>(window: u32, stream: impl Future<Output = Result<T>> + Send + 'static) -> Self
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let ((opened, opening), (end, ended)) = (channel(), channel());
         thread::spawn(move || {
             runtime().block_on(async {
-                let stream = TcpStream::connect(address).await;
-                let stream = stream.expect("the gateway accepts connections");
+                let stream = stream.await.expect("the gateway accepts connections");
                 let mut builder = Builder::new();
                 builder
                     .initial_window_size(window)
@@ -47,10 +72,18 @@ impl Http2 {
                 // The test may have ended.
                 let _ = opened.send(requests);
                 let _ = connection.await;
+                let _ = end.send(());
             });
         });
         let requests = opening.recv_timeout(PATIENCE).expect("a connection");
-        Self { requests }
+        Self { requests, ended }
+    }
+
+    /// Waits until the gateway has ended the connection.
+    #[track_caller]
+    pub fn wait_for_end(&self) {
+        let ended = self.ended.recv_timeout(PATIENCE);
+        ended.expect("the gateway ends the connection");
     }
 
     /// Begins a request, which has a body if it is not ended with its head.

@@ -1,11 +1,13 @@
 //! How many connections and held requests there may be, for each listener and for all together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
 use super::per_client::ClientConnections;
+use crate::clock::{Micros, Timestamp};
+use crate::fault::HandshakeFailure;
 use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
 use crate::snapshot::Listener;
 
@@ -32,6 +34,8 @@ pub(crate) struct ListenerLoad {
     held: AtomicUsize,
     held_bytes: AtomicUsize,
     freed: Notify,
+    /// The second in which a failed handshake was last logged.
+    handshake_logged_secs: AtomicU64,
     /// Those of each client, if they are bounded.
     pub(crate) clients: Arc<ClientConnections>,
 }
@@ -79,6 +83,7 @@ impl Capacity {
             held: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             freed: Notify::new(),
+            handshake_logged_secs: AtomicU64::new(u64::MAX),
             clients: Arc::default(),
         };
         Self {
@@ -171,6 +176,18 @@ impl ListenerLoad {
     /// Counts a connection that was evicted.
     pub(crate) fn evicted(&self, worker: WorkerIndex) {
         self.metrics.evicted(worker);
+    }
+
+    /// Counts a handshake that failed; says whether it is the first in this second, which is logged.
+    pub(crate) fn handshake_failed(
+        &self,
+        worker: WorkerIndex,
+        failure: HandshakeFailure,
+        now: Timestamp,
+    ) -> bool {
+        self.metrics.handshake_failed(worker, failure);
+        let secs = now.0 / Micros::from_secs(1).0;
+        self.handshake_logged_secs.swap(secs, Relaxed) != secs
     }
 
     /// Takes a place among at most `held_max` held requests; none if all are taken.

@@ -93,7 +93,7 @@ where
             .serve_connection(TokioIo::new(strict), service);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
-        let is_draining = || self.registration.is_draining(state.awaited());
+        let is_draining = || state.is_ending() || self.registration.is_draining(state.awaited());
         let mut is_closing = false;
         let end = poll_fn(|cx| {
             loop {

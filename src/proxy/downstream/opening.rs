@@ -15,11 +15,11 @@ use super::per_client::{ClientConnections, ClientPermit, TooMany};
 use super::proxy_protocol::{self, ProxyHeaderError};
 use super::registry::{ConnectionState, Registration};
 use super::socket::{Socket, SocketIo};
-use crate::fault::Reason;
+use crate::fault::HandshakeFailure;
 use crate::proxy::deadline::{Elapsed, Sweep};
 use crate::snapshot::Listener;
 use crate::tls::ClientCertificate;
-use crate::tls::server::{ALPN_HTTP2, CertificateNames, ServerTls};
+use crate::tls::server::{ALPN_HTTP2, CertificateNames, ServerTls, handshake_failure};
 
 /// A connection on which HTTP can be spoken.
 pub(crate) struct Opened {
@@ -49,11 +49,10 @@ pub(crate) enum OpenError {
     Socket(io::Error),
     /// It sent nothing and left: it only wanted to know whether the port is open.
     Silent,
-    /// The client's fault.
-    Refused {
+    /// The client and the listener do not agree on how to encrypt.
+    Handshake {
         socket: Rc<Socket>,
-        reason: Reason,
-        error: Option<io::Error>,
+        failure: HandshakeFailure,
     },
     /// Nobody who may says whose connection it is.
     Unproxied(ProxyHeaderError),
@@ -113,8 +112,7 @@ pub(crate) async fn open(
         tls: Some(TlsSession {
             names: Arc::clone(&tls.names),
             server_name: agreed.server_name().map(Into::into),
-            certificate: (agreed.peer_certificates())
-                .and_then(|chain| Some(ClientCertificate::of(chain.first()?))),
+            certificate: agreed.peer_certificates().and_then(ClientCertificate::of),
         }),
         io: ClientIo::Tls(Box::new(stream)),
     })
@@ -126,18 +124,17 @@ async fn shake_hands(
     tls: &ServerTls,
     listener: &Listener,
 ) -> Result<TlsStream<SocketIo>, OpenError> {
-    let refused = |reason, error| OpenError::Refused {
+    let failed = |failure| OpenError::Handshake {
         socket: Rc::clone(socket),
-        reason,
-        error,
+        failure,
     };
     let accepting = TlsAcceptor::from(Arc::clone(&tls.config)).accept(socket.io());
     let accepted = socket.read.within(listener.handshake_timeout, accepting);
     match accepted.await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(_)) if !socket.has_received() => Err(OpenError::Silent),
-        Ok(Err(error)) => Err(refused(Reason::HandshakeFailed, Some(error))),
-        Err(Elapsed) => Err(refused(Reason::HandshakeTimeout, None)),
+        Ok(Err(error)) => Err(failed(handshake_failure(&error))),
+        Err(Elapsed) => Err(failed(HandshakeFailure::Timeout)),
     }
 }
 
@@ -145,11 +142,8 @@ impl OpenError {
     /// Closes the connection in such a way that the client can read why.
     pub(crate) async fn lingering_close(self, registration: &Registration, sweep: &Sweep) {
         // After a timeout, there is nothing to read.
-        if let Self::Refused {
-            socket,
-            error: Some(_),
-            ..
-        } = self
+        if let Self::Handshake { socket, failure } = self
+            && failure != HandshakeFailure::Timeout
             && socket.close_write().is_ok()
         {
             linger(&socket, registration, sweep).await;

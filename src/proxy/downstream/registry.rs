@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use super::http1::Http1State;
 use super::http2::Http2State;
 use super::socket::Socket;
 use crate::clock::{Micros, Timestamp};
+use crate::snapshot::Listener;
 
 /// The open connections of one worker.
 #[derive(Debug, Default)]
@@ -54,6 +56,8 @@ pub(crate) struct Registration {
 struct RegisteredConnection {
     /// Index of its listener.
     listener: usize,
+    /// The listener as it was when it accepted the connection.
+    accepted_by: Arc<Listener>,
     /// What it does, and the task that does it; none before it has begun.
     served: Option<ServedConnection>,
 }
@@ -97,11 +101,16 @@ const LINGER_MIN: Duration = Duration::from_millis(200);
 
 impl Registry {
     /// Registers a connection of the listener with this index, so that draining waits for it.
-    pub(crate) fn register(self: &Rc<Self>, listener: usize) -> Registration {
+    pub(crate) fn register(
+        self: &Rc<Self>,
+        listener: usize,
+        accepted_by: Arc<Listener>,
+    ) -> Registration {
         let id = self.next.get();
         self.next.set(id + 1);
         let registered = RegisteredConnection {
             listener,
+            accepted_by,
             served: None,
         };
         self.connections.borrow_mut().insert(id, registered);
@@ -127,6 +136,20 @@ impl Registry {
                 _ => {}
             }
             served.waker.wake_by_ref();
+        }
+    }
+
+    /// Ends the connections whose clients were let in by a `client_ca` that is not their listener's any
+    /// more, after their current requests.
+    pub(crate) fn end_outdated(&self, listeners: &[Arc<Listener>]) {
+        for entry in self.connections.borrow().values() {
+            let client_ca = entry.accepted_by.client_ca();
+            if client_ca != listeners[entry.listener].client_ca()
+                && let Some(served) = &entry.served
+            {
+                served.state.end();
+                served.waker.wake_by_ref();
+            }
         }
     }
 
@@ -236,6 +259,15 @@ impl ConnectionState {
             Self::Http1(state) => state.waiting_since(),
             Self::Http2(state) => state.waiting_since(),
             Self::Lingering { since, .. } => Some(*since),
+        }
+    }
+
+    /// Lets it end after its current requests. A connection on which none has come is ended by its first.
+    fn end(&self) {
+        match self {
+            Self::Http1(state) => state.end_connection(),
+            Self::Http2(state) => state.end_connection(),
+            Self::Opening { .. } | Self::Tunnel | Self::Lingering { .. } => {}
         }
     }
 

@@ -74,6 +74,22 @@ impl RequestState {
         }
     }
 
+    /// Lets the request's connection end after the requests that are on their way.
+    pub(crate) fn end_connection(&self) {
+        match self {
+            Self::Http1(state) => state.end_connection(),
+            Self::Http2(state) => state.connection().end_connection(),
+        }
+    }
+
+    /// Whether the request's connection ends after the requests that are on their way.
+    pub(crate) fn is_ending(&self) -> bool {
+        match self {
+            Self::Http1(state) => state.is_ending(),
+            Self::Http2(state) => state.connection().is_ending(),
+        }
+    }
+
     /// Says that the client may still be sending when its connection closes: the rest of a body, or
     /// what follows a request that is refused. A stream of HTTP/2 closes no connection.
     pub(crate) fn expect_more(&self) {

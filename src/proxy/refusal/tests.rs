@@ -48,6 +48,8 @@ fn refusals_are_the_documented_table() {
         "bad_path client 400 Close\n\
          bad_method_case client 400 Close\n\
          bad_host client 400 Close\n\
+         client_certificate_expired client 400 Close\n\
+         client_certificate_untrusted client 400 Close\n\
          misdirected client 421 Keep\n\
          bad_framing client 400 Close\n\
          ambiguous_client client 400 Keep\n\

@@ -26,6 +26,8 @@ pub(crate) struct Http1State {
     is_more_expected: Cell<bool>,
     /// Whether the head of the current request's answer is out.
     is_answered: Cell<bool>,
+    /// Whether the connection ends after its current request, or the next if none has come yet.
+    is_ending: Cell<bool>,
     /// Whether a request asks for another protocol.
     pub(crate) switch: Rc<Switch>,
     /// Where long and chunked bodies come from.
@@ -42,6 +44,7 @@ impl Http1State {
             awaited: Cell::new(Awaited::FirstByte),
             is_more_expected: Cell::new(false),
             is_answered: Cell::new(false),
+            is_ending: Cell::new(false),
             switch: Rc::default(),
             diversion: Rc::default(),
         })
@@ -72,6 +75,18 @@ impl Http1State {
         });
         self.taken();
         self.switch.close();
+    }
+
+    /// Lets the connection end after its current request.
+    pub(crate) fn end_connection(&self) {
+        self.is_ending.set(true);
+    }
+
+    /// Whether the connection ends now, unless a request is worked on. A first request may be on its way,
+    /// and one that has begun is answered.
+    pub(crate) fn is_ending(&self) -> bool {
+        let may_come = matches!(self.awaited.get(), Awaited::FirstByte | Awaited::Head);
+        self.is_ending.get() && !may_come
     }
 
     /// Says that the client may still be sending when its connection closes: the rest of a body, or

@@ -27,7 +27,9 @@ pub(crate) struct Http2State {
     timeouts: Timeouts,
     /// Whether its preface has come.
     has_begun: Cell<bool>,
-    /// Whether it ends after the requests that are on their way.
+    /// Whether it is to end after the requests that are on their way.
+    is_ending: Cell<bool>,
+    /// Whether its client has been told so.
     is_draining: Cell<bool>,
     /// Requests that are being worked on.
     requests: Cell<usize>,
@@ -82,6 +84,7 @@ impl Http2State {
             sweep: Rc::clone(sweep),
             timeouts,
             has_begun: Cell::new(false),
+            is_ending: Cell::new(false),
             is_draining: Cell::new(false),
             requests: Cell::new(0),
             has_taken: Cell::new(false),
@@ -124,7 +127,18 @@ impl Http2State {
         due.map(|due| due - Micros::from(timeout))
     }
 
-    /// Lets a connection without requests end soon, because the gateway drains.
+    /// Lets the connection end after the requests that are on their way.
+    pub(crate) fn end_connection(&self) {
+        self.is_ending.set(true);
+        self.wake();
+    }
+
+    /// Whether it is to end after the requests that are on their way.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.get()
+    }
+
+    /// Lets a connection without requests end soon, because its client has been told that it ends.
     pub(super) fn drain(&self) {
         self.is_draining.set(true);
         if self.requests.get() == 0 {
@@ -286,7 +300,7 @@ impl StreamState {
     }
 
     /// Returns the connection.
-    pub(super) fn connection(&self) -> &Http2State {
+    pub(in crate::proxy::downstream) fn connection(&self) -> &Http2State {
         &self.connection
     }
 

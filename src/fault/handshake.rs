@@ -1,0 +1,87 @@
+//! Why a client's TLS handshake fails: words for metrics, and short texts for the log.
+
+/// Why a client and a listener did not agree on how to encrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandshakeFailure {
+    /// The client has no certificate, and the listener asks for one.
+    #[error("the client has no certificate")]
+    NoCertificate,
+    /// The client's certificate has expired.
+    #[error("the client's certificate has expired")]
+    Expired,
+    /// The client's certificate is not valid yet.
+    #[error("the client's certificate is not valid yet")]
+    NotYetValid,
+    /// No authority of the listener's vouches for the client's certificate.
+    #[error("the client's certificate is of an unknown authority")]
+    UnknownIssuer,
+    /// The client's certificate cannot be used for another reason.
+    #[error("the client's certificate is not acceptable")]
+    BadCertificate,
+    /// The client ended the handshake by an alert: it does not accept the listener's certificate, say.
+    #[error("the client ended TLS by an alert")]
+    Refused,
+    /// The two have no version, cipher suite or protocol in common.
+    #[error("no version, cipher suite or protocol in common")]
+    Incompatible,
+    /// What the client speaks is not TLS, or breaks its rules.
+    #[error("the client does not speak TLS properly")]
+    Malformed,
+    /// The client left, or its connection broke off.
+    #[error("closed within the handshake")]
+    Closed,
+    /// The handshake took longer than `handshake_timeout`.
+    #[error("TLS handshake timed out")]
+    Timeout,
+}
+
+impl HandshakeFailure {
+    /// Every failure, in the order of their indices.
+    pub const ALL: [Self; 10] = [
+        Self::NoCertificate,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::UnknownIssuer,
+        Self::BadCertificate,
+        Self::Refused,
+        Self::Incompatible,
+        Self::Malformed,
+        Self::Closed,
+        Self::Timeout,
+    ];
+
+    /// Returns the failure's word in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoCertificate => "no_certificate",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not_yet_valid",
+            Self::UnknownIssuer => "unknown_issuer",
+            Self::BadCertificate => "bad_certificate",
+            Self::Refused => "refused",
+            Self::Incompatible => "incompatible",
+            Self::Malformed => "malformed",
+            Self::Closed => "closed",
+            Self::Timeout => "timeout",
+        }
+    }
+
+    /// Returns the failure's place in [`HandshakeFailure::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_stands_at_its_index_under_its_own_word() {
+        for (index, failure) in HandshakeFailure::ALL.into_iter().enumerate() {
+            assert_eq!(failure.index(), index);
+            let words = HandshakeFailure::ALL.iter().map(|it| it.word());
+            assert_eq!(words.filter(|word| *word == failure.word()).count(), 1);
+        }
+    }
+}
