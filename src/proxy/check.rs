@@ -81,7 +81,10 @@ fn check_http2(head: &Parts) -> Result<(), Refusal> {
     };
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let is_bad_length = lengths.next().is_some_and(|length| !is_number(length));
-    if is_bad_length || lengths.next().is_some() || head.headers.values().any(has_outer_white_space)
+    if is_bad_length
+        || lengths.next().is_some()
+        || head.headers.values().any(has_outer_white_space)
+        || !request::are_tokens(&head.headers)
     {
         return Err(Refusal::bad_framing());
     }

@@ -12,6 +12,7 @@ pub mod cdn_loop;
 pub mod claims;
 mod client_address;
 mod cookie;
+mod field_names;
 mod forwarded;
 pub mod hop_by_hop;
 mod host;
@@ -32,6 +33,7 @@ pub use self::client_address::{
     ADDRESS_CLAIMS, AddressSource, ClientIdentity, client_address, client_network, is_trusted,
 };
 pub use self::cookie::cookie_value;
+pub use self::field_names::are_tokens;
 pub(crate) use self::host::canonical_host;
 pub use self::host::{BadHost, Host, LatestHost, host};
 pub use self::overrides::{BadPattern, EqualPatterns, PartPattern, Pattern, Patterns};

@@ -4,5 +4,6 @@
 
 mod connections;
 mod frames;
+mod names;
 mod streams;
 mod tunnels;

@@ -11,6 +11,7 @@ use http_body::{Frame, SizeHint};
 
 use super::state::StreamState;
 use crate::proxy::downstream::body::RequestBodyError;
+use crate::request::are_tokens;
 
 /// What a client sends after a head. What has been read leaves room for as much.
 #[derive(Debug)]
@@ -73,9 +74,11 @@ impl Http2Body {
                 None => self.is_data_over = true,
             }
         }
-        let trailers = ready!(self.receiving.poll_trailers(cx));
-        let frame = trailers.map(|trailers| trailers.map(Frame::trailers));
-        Poll::Ready(frame.map_err(|error| broken(&error)).transpose())
+        let trailers = ready!(self.receiving.poll_trailers(cx)).map_err(|error| broken(&error));
+        Poll::Ready(match trailers.transpose() {
+            Some(Ok(trailers)) if !are_tokens(&trailers) => Some(Err(RequestBodyError::Malformed)),
+            trailers => trailers.map(|trailers| trailers.map(Frame::trailers)),
+        })
     }
 
     /// Whether nothing more can come.

@@ -25,7 +25,7 @@ use crate::proxy::upstream::http1::{
     BadHead, BoxError, Outgoing, Repeat, UploadBody, parse_length,
 };
 use crate::proxy::upstream::upload::Upload;
-use crate::request::hop_by_hop;
+use crate::request::{are_tokens, hop_by_hop};
 
 /// Why a request got no head of a response.
 #[derive(Debug)]
@@ -131,6 +131,7 @@ impl<B: UploadBody> RoundTrip<'_, B> {
             self.interim += 1;
             let bad = match interim.status() {
                 StatusCode::SWITCHING_PROTOCOLS => BadHead::Upgrade,
+                _ if !are_tokens(interim.headers()) => BadHead::Malformed,
                 _ if self.interim > INTERIM_MAX => BadHead::Interim,
                 _ => continue,
             };
@@ -162,6 +163,9 @@ impl<B: UploadBody> RoundTrip<'_, B> {
 fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<BodyLength, BadHead> {
     if head.headers.len() > FIELDS_MAX {
         return Err(BadHead::TooLarge);
+    }
+    if !are_tokens(&head.headers) {
+        return Err(BadHead::Malformed);
     }
     let names = head.headers.keys();
     let unwanted: Vec<_> = names

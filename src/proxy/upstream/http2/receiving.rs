@@ -14,6 +14,7 @@ use crate::proxy::upstream::due::Due;
 use crate::proxy::upstream::error::{BrokenBody, UpstreamBodyError};
 use crate::proxy::upstream::http1::BadBody;
 use crate::proxy::upstream::upload::Upload;
+use crate::request::are_tokens;
 
 /// How long a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +166,9 @@ impl Receiving {
             return Poll::Ready(Ok(Some(Frame::data(data))));
         }
         let trailers = ready!(stream.poll_trailers(cx)).map_err(broken)?;
+        if trailers.as_ref().is_some_and(|it| !are_tokens(it)) {
+            return Poll::Ready(Err(BadBody::Trailer.into()));
+        }
         Poll::Ready(Ok(trailers.map(Frame::trailers)))
     }
 
