@@ -20,6 +20,9 @@ pub(crate) struct Client {
     pub(crate) worker: Rc<Worker>,
     /// The other end's address.
     pub(crate) peer: IpAddr,
+    /// Whether that is whose connection it is. If not, nothing is believed that its requests say of
+    /// their clients.
+    pub(crate) is_named: bool,
     /// What was agreed with it, if the connection is encrypted.
     pub(crate) tls: Option<TlsSession>,
     /// Index of the listener that accepted it.
@@ -50,6 +53,7 @@ impl Client {
         Self {
             worker,
             peer,
+            is_named: true,
             tls,
             listener,
             accepted_by,

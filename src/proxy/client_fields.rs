@@ -19,12 +19,16 @@ impl Journey<'_> {
     pub(super) fn believe(&mut self, headers: &mut HeaderMap) -> IpAddr {
         let (peer, identity) = (self.client.peer, &self.listener.identity);
         let id_name = self.live.snapshot.general.request_id.as_ref();
-        let is_trusted = request::is_trusted(peer, identity);
+        let is_trusted = self.trusts_peer();
         if !is_trusted {
             claims::strip_untrusted(headers, &identity.source, id_name);
         }
         self.tell_certificate(headers);
-        let address = request::client_address(peer, headers, identity);
+        let address = if is_trusted {
+            request::client_address(peer, headers, identity)
+        } else {
+            peer.to_canonical()
+        };
         let record = &mut self.exchange.record;
         record.sent_by(address);
         record.traced(|| request_id::trace_id(headers));
@@ -104,6 +108,11 @@ impl Journey<'_> {
         name.zip(self.exchange.id.clone())
     }
 
+    /// Whether the peer is believed in what it says of its clients.
+    fn trusts_peer(&self) -> bool {
+        self.client.is_named && request::is_trusted(self.client.peer, &self.listener.identity)
+    }
+
     /// Returns who sent the request, and how.
     pub(super) fn sender(&self, client: IpAddr) -> Sender<'_> {
         let (peer, identity) = (self.client.peer, &self.listener.identity);
@@ -111,7 +120,7 @@ impl Journey<'_> {
         Sender {
             peer,
             client,
-            believed: request::is_trusted(peer, identity).then_some(&identity.source),
+            believed: self.trusts_peer().then_some(&identity.source),
             scheme: if is_tls { "https" } else { "http" },
         }
     }

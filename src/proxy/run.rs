@@ -176,6 +176,7 @@ fn serve(
             socket,
             io,
             is_http2,
+            is_named,
             tls,
             permit: client_permit,
         } = match opened.await {
@@ -187,7 +188,10 @@ fn serve(
             }
         };
         // Where it is, not in the task, which would have room for it as long as the connection stands.
-        let client = Rc::new(Client::new(worker, peer, index, Arc::clone(&listener), tls));
+        let client = Rc::new(Client {
+            is_named,
+            ..Client::new(worker, peer, index, Arc::clone(&listener), tls)
+        });
         tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection begins");
         let serving = Serving {
             listener: &listener,

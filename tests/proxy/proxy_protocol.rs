@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::support::process::free_address;
-use crate::support::{Answer, Client, Config, Flow, Running, eventually, get, secs, start};
+use crate::support::{Answer, Client, Config, Flow, Origin, Running, eventually, get, secs, start};
 
 /// A listener whose connections begin with a header; each address has one request.
 fn behind_a_proxy() -> Config {
@@ -85,16 +85,56 @@ fn fields_are_believed_only_if_the_named_address_is_trusted_too() {
         &ask(&running, &binary([10, 0, 0, 1], &[]), at_once),
         chain,
     );
-    // Nobody is named, so the peer is it, and is trusted.
-    let unknown = ask(&running, b"PROXY UNKNOWN\r\n", at_once);
-    check(429, &unknown, "");
-    let local = ask(&running, b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", at_once);
-    check(429, &local, "");
     check(
         200,
         &ask(&running, &binary([198, 51, 100, 8], &[]), at_once),
         "198.51.100.8",
     );
+}
+
+/// A proxy's own connections are the peer's: whoever had them made, their fields are not believed.
+#[test]
+fn a_header_that_names_nobody_keeps_the_peer_and_no_field_is_believed() {
+    let origin = Origin::plain();
+    let config = behind_a_proxy().endpoints(&[origin.url()]);
+    let binary = |command: u8, family: u8, addresses: usize| {
+        let length = u8::try_from(addresses).expect("a short header");
+        let head = [&b"\r\n\r\n\0\r\nQUIT\n"[..], &[command, family, 0, length]].concat();
+        [head, vec![1; addresses]].concat()
+    };
+    for header in [
+        b"PROXY UNKNOWN\r\n".to_vec(),
+        b"PROXY UNKNOWN 10.0.0.1 10.0.0.2 1 2\r\n".to_vec(),
+        // LOCAL, UNSPEC, UDP over IPv4, Unix sockets.
+        binary(0x20, 0, 0),
+        binary(0x20, 0x11, 12),
+        binary(0x21, 0, 0),
+        binary(0x21, 0x12, 12),
+        binary(0x21, 0x31, 216),
+    ] {
+        let running = start(&config.clone().with_ids());
+        let before = origin.requests().len();
+        let lies = "X-Forwarded-For: 198.51.100.7\r\nX-Forwarded-Proto: https\r\n\
+                    X-Forwarded-Host: b.test\r\nX-Request-Id: 7f\r\nX-Real-IP: 198.51.100.7\r\n";
+        let request = format!("GET /limited HTTP/1.1\r\nHost: a.test\r\n{lies}\r\n");
+        let ask = || {
+            let mut client = Client::connect(running.public);
+            client
+                .ask([&header[..], request.as_bytes()].concat())
+                .status
+        };
+        assert_eq!([ask(), ask()], [200, 429], "{header:?}");
+        let head = &origin.requests()[before].head;
+        for (name, expected) in [
+            ("x-forwarded-for", &["127.0.0.1"][..]),
+            ("x-forwarded-proto", &["http"]),
+            ("x-forwarded-host", &["a.test"]),
+            ("x-real-ip", &[]),
+        ] {
+            assert_eq!(head.fields(name), expected, "{name}, {header:?}");
+        }
+        assert_ne!(head.field("x-request-id"), Some("7f"), "{header:?}");
+    }
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Opened {
     pub(crate) io: ClientIo,
     /// Whether HTTP/2 was agreed on (ALPN).
     pub(crate) is_http2: bool,
+    /// Whether it is known whose connection it is: not if its PROXY header names nobody.
+    pub(crate) is_named: bool,
     /// What was agreed with the client, if the connection is encrypted.
     pub(crate) tls: Option<TlsSession>,
     /// Its place among the client's connections, if these are bounded.
@@ -75,6 +77,7 @@ pub(crate) async fn open(
         .and_then(|()| TcpStream::from_std(stream));
     let stream = stream.map_err(OpenError::Socket)?;
     let socket = Socket::new(stream, sweep, listener.body_timeout);
+    let mut is_named = true;
     if listener.proxy_protocol {
         let opening = ConnectionState::Opening {
             socket: Rc::clone(&socket),
@@ -82,8 +85,9 @@ pub(crate) async fn open(
         };
         registration.begins(opening).await;
         let client = Box::pin(proxy_protocol::read(&socket, *peer, listener)).await;
-        if let Some(client) = client.map_err(OpenError::Unproxied)? {
-            *peer = client.ip().to_canonical();
+        match client.map_err(OpenError::Unproxied)? {
+            Some(client) => *peer = client.ip().to_canonical(),
+            None => is_named = false,
         }
     }
     let permit = clients.admit(*peer, listener);
@@ -94,6 +98,7 @@ pub(crate) async fn open(
             io: ClientIo::Plain(socket.io()),
             socket,
             is_http2: false,
+            is_named,
             tls: None,
         });
     };
@@ -108,6 +113,7 @@ pub(crate) async fn open(
     Ok(Opened {
         permit,
         socket,
+        is_named,
         is_http2: agreed.alpn_protocol() == Some(ALPN_HTTP2),
         tls: Some(TlsSession {
             names: Arc::clone(&tls.names),
