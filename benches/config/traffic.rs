@@ -117,7 +117,10 @@ impl Gateway {
     /// and a third connects anew each time.
     fn under_load(&self, name: &str, routes: usize, reloads: u32) {
         let is_over = AtomicBool::new(false);
-        let (request, health) = (&requests(1)[0], "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n");
+        let (request, health) = (
+            &requests(1)[0],
+            "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        );
         thread::scope(|scope| {
             let over = || is_over.load(Ordering::SeqCst);
             let kept = scope.spawn(move || {

@@ -1,10 +1,13 @@
 //! The private port: health for load balancers, metrics for Prometheus.
 //!
 //! It is an HTTP/1.1 server of its own on the control runtime, never on a worker, so it answers
-//! while workers are busy, and its readers cannot slow them. It reads only method and path, so no
-//! header earns trust; a request that came through a gateway is refused. Each connection carries
+//! while workers are busy, and its readers cannot slow them. No header earns trust: those that are read
+//! ([`caller`]) only tell whom to refuse, which is what comes through a gateway, or from a browser on
+//! behalf of another site. Each connection carries
 //! one request and has one deadline. When there are too many, the oldest is closed, so nobody can
 //! keep health checks out by holding connections.
+
+mod caller;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -90,15 +93,21 @@ impl AdminState {
     }
 
     async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
+        if cdn_loop::passes(request.headers()) > 0 {
+            // A gateway that has this port as an upstream would show it to every client.
+            return text(StatusCode::LOOP_DETECTED, "Loop Detected\n");
+        }
+        if !caller::names_this_machine(&request) {
+            return text(StatusCode::FORBIDDEN, UNKNOWN_HOST);
+        }
+        if caller::is_of_another_site(request.headers()) {
+            return text(StatusCode::FORBIDDEN, CROSS_SITE);
+        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
             let allow = HeaderValue::from_static("GET, HEAD");
             response.headers_mut().insert(ALLOW, allow);
             return response;
-        }
-        if cdn_loop::passes(request.headers()) > 0 {
-            // A gateway that has this port as an upstream would show it to every client.
-            return text(StatusCode::LOOP_DETECTED, "Loop Detected\n");
         }
         match request.uri().path() {
             "/" => text(StatusCode::OK, INDEX),
@@ -148,6 +157,9 @@ Tollgate's admin port
 /readyz   it wants traffic
 /metrics  OpenMetrics text
 ";
+
+const UNKNOWN_HOST: &str = "Forbidden: Host must be an IP address or localhost\n";
+const CROSS_SITE: &str = "Forbidden: the request comes from another site\n";
 
 /// Most connections at once; one more closes the oldest.
 pub(crate) const CONNECTIONS_MAX: usize = 64;

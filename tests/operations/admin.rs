@@ -32,7 +32,11 @@ async fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 async fn get(address: SocketAddr, path: &str) -> String {
-    exchange(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).await
+    exchange(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    )
+    .await
 }
 
 fn plain(status: &str, body: &str) -> String {
@@ -73,7 +77,7 @@ async fn metrics_are_what_the_process_counted() {
     );
     assert_eq!(get(address, "/metrics").await, head.clone() + &body);
     assert_eq!(
-        exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await,
+        exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await,
         head
     );
 }
@@ -88,11 +92,101 @@ async fn anything_else_is_refused_without_reflecting_it() {
             "{path}"
         );
     }
-    let post = "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    let post = "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(
         exchange(address, post).await,
         "HTTP/1.1 405 Method Not Allowed\r\ncontent-type: text/plain; charset=utf-8\r\n\
          cache-control: no-store\r\nallow: GET, HEAD\r\nconnection: close\r\n\
          content-length: 19\r\n\r\nMethod Not Allowed\n"
     );
+}
+
+#[tokio::test]
+async fn only_an_address_or_localhost_is_a_host_of_the_admin_port() {
+    let (address, _state) = start().await;
+    let port = address.port();
+    let host = |host: &str| format!("Host: {host}\r\n");
+    let mut failures = Vec::new();
+    for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        for path in ["/", "/livez", "/readyz", "/metrics", "/none", "*"] {
+            for (version, fields, is_known) in [
+                ("1.1", host("127.0.0.1"), true),
+                ("1.1", host(&format!("127.0.0.1:{port}")), true),
+                ("1.1", host("10.1.2.3:1"), true),
+                ("1.1", host("[::1]:8090"), true),
+                ("1.1", host("[fd00::1]"), true),
+                ("1.1", host("LOCALHOST:8090"), true),
+                ("1.0", String::new(), true),
+                ("1.0", host("localhost"), true),
+                ("1.1", host("evil.test"), false),
+                ("1.0", host("evil.test"), false),
+                ("1.1", host(&format!("evil.test:{port}")), false),
+                ("1.1", host("localhost.evil.test"), false),
+                ("1.1", host("127.0.0.1.evil.test"), false),
+                ("1.1", host("2130706433"), false),
+                ("1.1", host("localhost@evil.test"), false),
+                ("1.1", host(""), false),
+                ("1.1", String::new(), false),
+                ("1.1", host("localhost") + &host("evil.test"), false),
+                ("1.1", host("localhost") + &host("localhost"), false),
+            ] {
+                let request = format!("{method} {path} HTTP/{version}\r\n{fields}\r\n");
+                let answer = exchange(address, &request).await;
+                let is_refused = answer.contains("403 Forbidden\r\n");
+                if is_refused == is_known {
+                    failures.push(request);
+                }
+            }
+        }
+    }
+    for target in ["http://evil.test/metrics", "http://127.0.0.1/metrics"] {
+        let host = if target.contains("evil") {
+            "localhost"
+        } else {
+            "evil.test"
+        };
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        if !exchange(address, &request)
+            .await
+            .contains("403 Forbidden\r\n")
+        {
+            failures.push(request);
+        }
+    }
+    assert_eq!(failures, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn no_other_site_can_have_a_browser_ask_the_admin_port() {
+    let (address, _state) = start().await;
+    let own = format!("127.0.0.1:{}", address.port());
+    for (fields, is_own) in [
+        (format!("Origin: http://{own}"), true),
+        (format!("Origin: https://{own}"), true),
+        ("Sec-Fetch-Site: same-origin".to_owned(), true),
+        ("Sec-Fetch-Site: none".to_owned(), true),
+        ("Origin: http://evil.test".to_owned(), false),
+        ("Origin: http://127.0.0.1".to_owned(), false),
+        (format!("Origin: {own}"), false),
+        (format!("Origin: ftp://{own}"), false),
+        (format!("Origin: http://{own}.evil.test"), false),
+        ("Origin: null".to_owned(), false),
+        ("Origin:".to_owned(), false),
+        (format!("Origin: http://{own}\r\nOrigin: null"), false),
+        ("Sec-Fetch-Site: cross-site".to_owned(), false),
+        ("Sec-Fetch-Site: same-site".to_owned(), false),
+        (
+            format!("Origin: http://{own}\r\nSec-Fetch-Site: cross-site"),
+            false,
+        ),
+    ] {
+        for method in ["GET", "HEAD", "POST", "OPTIONS"] {
+            for path in ["/", "/livez", "/readyz", "/metrics", "/none"] {
+                let request =
+                    format!("{method} {path} HTTP/1.1\r\nHost: {own}\r\n{fields}\r\n\r\n");
+                let answer = exchange(address, &request).await;
+                assert_eq!(!answer.contains("403 Forbidden\r\n"), is_own, "{request}");
+            }
+        }
+    }
 }

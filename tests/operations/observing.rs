@@ -203,7 +203,9 @@ fn health_and_metrics_are_on_the_private_port() {
         ("/metrics", 200),
         ("/nothing-there", 404),
     ] {
-        assert_eq!(get(admin, target, "").status, status, "{target}");
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+        let answer = Client::connect(admin).ask(request);
+        assert_eq!(answer.status, status, "{target}");
     }
     assert_eq!(get(running.public, "/", "").status, 200);
 }
