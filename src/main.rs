@@ -26,22 +26,23 @@ fn main() -> ExitCode {
 
 /// Runs a gateway until a signal ends it.
 fn run(file: &Path) -> anyhow::Result<ExitCode> {
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) => {
-            eprintln!("tollgate: {}", cli::unreadable(file, &error));
-            return Ok(ExitCode::from(EXIT_CONFIG));
-        }
-    };
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Before the first port is open, so that no signal meets the default action.
+        // Before the file is opened, so that no signal meets the default action: whoever has just written
+        // the file may already say so.
         let mut hangup = signal(SignalKind::hangup())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) => {
+                eprintln!("tollgate: {}", cli::unreadable(file, &error));
+                return Ok(ExitCode::from(EXIT_CONFIG));
+            }
+        };
         // Before anything runs, so that no event is lost.
         let prepare = |gateway: &mut Gateway| {
             greet(gateway, file);

@@ -1,8 +1,11 @@
 //! The process: how it starts, what it refuses to start on and how it reloads.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::net::TcpListener;
-use std::process::Command;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -53,6 +56,49 @@ fn wait_for_quota(process: &Process, quota: i64) -> i64 {
         (told_quota(process) == quota).then_some(())
     });
     spent
+}
+
+/// Writes to a pipe once somebody has opened it to read.
+fn write_to_reader(pipe: &Path, text: &str, before: impl FnOnce()) {
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(O_NONBLOCK);
+    let mut writer = eventually("the pipe is read", || options.open(pipe).ok());
+    before();
+    writer.write_all(text.as_bytes()).expect("it is still read");
+}
+
+/// Opening a pipe fails if nobody reads it; the same number on every Linux but MIPS and Alpha.
+const O_NONBLOCK: i32 = 0o4000;
+
+#[test]
+fn a_reload_that_is_asked_for_while_the_file_is_first_read_follows() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let pipe = folder.path().join("gateway.toml");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    let (public, admin) = (free_address(), free_address());
+    let text = limited("1 per minute").address(&public.to_string());
+    let text = text.admin(&admin.to_string()).text();
+    let mut child = command(&pipe)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let hang_up = || {
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-HUP", &id]).status();
+        assert!(sent.expect("kill runs").success());
+    };
+    write_to_reader(&pipe, &text, hang_up);
+    eventually("it has read the file", || Client::try_connect(public).ok());
+    let reload = text.replace("1 per minute", "7 per minute");
+    write_to_reader(&pipe, &reload, || ());
+    eventually("the reload is in force", || {
+        let answer = Client::try_connect(public).ok()?.get("/", "");
+        (policy(&answer)[0].1[0].1 == 7).then_some(())
+    });
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }
 
 #[test]
