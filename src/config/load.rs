@@ -29,11 +29,15 @@ pub fn load(
 ) -> Result<Loaded, Report> {
     let (mut file, mut report) = read(text, env);
     if report.is_empty() {
-        let snapshot = compile(&file, series_id_of).map_err(|later| {
-            report.absorb(later);
-            report
-        })?;
-        let warnings = warnings(&file, &snapshot);
+        let snapshot = match compile(&file, series_id_of) {
+            Ok(snapshot) => snapshot,
+            Err(later) => {
+                report.absorb(later);
+                return Err(report);
+            }
+        };
+        let mut warnings = warnings(&file, &snapshot);
+        warnings.extend(report.into_warnings());
         forget_rows(&mut file, &snapshot);
         return Ok(Loaded {
             snapshot,

@@ -25,6 +25,8 @@ pub struct Report {
     mistakes: Vec<Mistake>,
     /// Places whose text came out of a variable, and is not to be repeated.
     redacted: Vec<Range<usize>>,
+    /// What is valid but probably not what was meant, one sentence each.
+    warnings: Vec<String>,
 }
 
 /// One mistake.
@@ -111,6 +113,18 @@ impl Report {
             hint: None,
             first: None,
         })
+    }
+
+    /// Adds a warning, once, which makes nothing wrong.
+    pub(super) fn warning(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Returns the warnings.
+    pub(super) fn into_warnings(self) -> Vec<String> {
+        self.warnings
     }
 
     /// Whether nothing is wrong.

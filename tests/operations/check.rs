@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Output};
 
+use crate::support::{Config, Process, eventually};
+
 fn check(arguments: &[&str], folder: &tempfile::TempDir) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tollgate"))
         .arg("check")
@@ -88,4 +90,69 @@ fn a_certificate_that_has_expired_is_warned_of() {
     let warning = "  listener `edge`: the certificate of `expired.example.com` expired ";
     assert!(said.contains(warning), "{said}");
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn white_space_around_the_value_of_a_variable_is_warned_of() {
+    let padded = "[store]\nkey_secret = '${file:secret}'\nprefix = '${PREFIX:-plain}'\n";
+    for (content, is_warned) in [
+        ("secret\n", false),
+        ("secret \n", true),
+        ("secret\n\n", true),
+        ("\tsecret", true),
+    ] {
+        let folder = folder("gateway.toml", &format!("{padded}{GOOD}"));
+        fs::write(folder.path().join("secret"), content).expect("a writable folder");
+        let output = check(&[], &folder);
+        let said = String::from_utf8_lossy(&output.stdout);
+        let warning =
+            "  `key_secret`: the value of `${file:secret}` begins or ends with white space";
+        assert_eq!(said.contains(warning), is_warned, "{content:?}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{content:?}");
+    }
+}
+
+/// The value of an environment variable is not shown, and neither is what is around it.
+#[test]
+fn white_space_around_a_variable_is_logged_at_the_start_and_at_a_reload() {
+    let folder = folder("body", "slow down \n");
+    let file = folder.path().join("body");
+    let config = |name: &str| {
+        let refusal = format!(
+            "[policies.{name}.refusal]\nbody = '${{file:{}}}'",
+            file.display()
+        );
+        Config::limited("builtin:echo", "quota = '1 per hour'")
+            .policy(name, "quota = '1 per hour'")
+            .with(&refusal)
+    };
+    let warning = [
+        "probably not what was meant",
+        "`body`: the value of `${file:",
+        "white space",
+    ];
+    let process = Process::start(&config("one"));
+    process.wait_for_line(&warning);
+    fs::write(&file, "slow down").expect("a writable folder");
+    process.rewrite(&config("two"));
+    process.signal("HUP");
+    process.wait_for_line(&["the file is in force"]);
+    let warned = |process: &Process| {
+        process
+            .lines()
+            .iter()
+            .filter(|line| line.contains(warning[1]))
+            .count()
+    };
+    assert_eq!(warned(&process), 1);
+    fs::write(&file, " slow down").expect("a writable folder");
+    process.rewrite(&config("one"));
+    process.signal("HUP");
+    eventually("the reload warns", || (warned(&process) == 2).then_some(()));
+    assert!(
+        !process
+            .lines()
+            .iter()
+            .any(|line| line.contains("slow down"))
+    );
 }

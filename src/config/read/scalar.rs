@@ -281,7 +281,15 @@ impl<'t> Scalar<'t, '_> {
     }
 
     fn expand(&mut self, written: &'t Cow<'t, str>) -> Option<Cow<'t, str>> {
-        let undefined = match expand(written, self.source.env) {
+        let mut padded = Vec::new();
+        let expanded = expand(written, self.source.env, &mut padded);
+        for variable in padded {
+            self.report.warning(format!(
+                "{}: the value of `{variable}` begins or ends with white space, which is part of it",
+                self.subject
+            ));
+        }
+        let undefined = match expanded {
             Ok(text) => return Some(text),
             Err(undefined) => undefined,
         };

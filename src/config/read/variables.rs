@@ -108,8 +108,13 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// Replaces the variables of `text`; `$${` stands for `${`. Borrowed if there are none.
-pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, Vec<Undefined<'t>>> {
+/// Replaces the variables of `text`; `$${` stands for `${`. Borrowed if there are none. Adds to `padded` the
+/// variables whose values begin or end with white space.
+pub(super) fn expand<'t>(
+    text: &'t str,
+    env: &Env<'_>,
+    padded: &mut Vec<&'t str>,
+) -> Result<Cow<'t, str>, Vec<Undefined<'t>>> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
     }
@@ -118,7 +123,12 @@ pub(super) fn expand<'t>(text: &'t str, env: &Env<'_>) -> Result<Cow<'t, str>, V
         match piece {
             Piece::Text(text) => out += text,
             Piece::Variable(variable) => match resolve(variable, env) {
-                Ok(value) => out += &value,
+                Ok(value) => {
+                    if value.trim() != value {
+                        padded.push(variable);
+                    }
+                    out += &value;
+                }
                 Err(wrong) => undefined.push((variable, wrong)),
             },
             Piece::Unclosed(variable) => {
@@ -199,6 +209,40 @@ mod tests {
         }
     }
 
+    fn replaced(text: &str) -> Result<Cow<'_, str>, Vec<Undefined<'_>>> {
+        expand(text, &env, &mut Vec::new())
+    }
+
+    #[test]
+    fn white_space_around_a_value_is_noticed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let env = |name: &str| Some(name.replace("SPACE", " ").replace("LINE", "\n"));
+        for (content, variables, is_padded) in [
+            ("a b\n", ["A_SPACE_B", "B"], [false; 3]),
+            ("a\r\n", ["SPACE", "LINE"], [true, true, false]),
+            ("a\n\n", ["ASPACE", "B"], [true, false, true]),
+            ("\ta", ["LINEA", "B"], [true, false, true]),
+            (" ", ["A", "BLINE"], [false, true, true]),
+            ("", ["A", "B"], [false; 3]),
+        ] {
+            let path = dir.path().join("secret");
+            fs::write(&path, content).expect("a file");
+            let file = format!("${{file:{}}}", path.display());
+            let [one, two] = variables.map(|name| format!("${{{name}}}"));
+            let text = format!(" {one} {two} {file} ");
+            let mut padded = Vec::new();
+            expand(&text, &env, &mut padded).expect("they are defined");
+            let expected = [&one, &two, &file].into_iter().zip(is_padded);
+            let expected =
+                expected.filter_map(|(variable, is_padded)| is_padded.then_some(variable));
+            assert_eq!(
+                padded,
+                expected.collect::<Vec<_>>(),
+                "{content:?}, {variables:?}"
+            );
+        }
+    }
+
     #[test]
     fn variables_are_replaced_once() {
         for (text, expected) in [
@@ -209,7 +253,7 @@ mod tests {
             ("$${A} $$${A}", "${A} $${A}"),
             ("$$$${A}$${${A}", "$$${A}${1${B}"),
         ] {
-            assert_eq!(expand(text, &env).as_deref(), Ok(expected), "{text}");
+            assert_eq!(replaced(text).as_deref(), Ok(expected), "{text}");
         }
     }
 
@@ -220,19 +264,18 @@ mod tests {
         for (content, expected) in [("a\nb\n\n", "a\nb\n"), ("a\r\n", "a"), ("a", "a")] {
             fs::write(&path, content).expect("a file");
             let text = format!("${{file:{}}}", path.display());
-            assert_eq!(expand(&text, &env).as_deref(), Ok(expected));
+            assert_eq!(replaced(&text).as_deref(), Ok(expected));
         }
         fs::write(&path, "a".repeat(65_537)).expect("a file");
         let text = format!("${{file:{}}}", path.display());
-        let undefined = expand(&text, &env).expect_err("too large");
+        let undefined = replaced(&text).expect_err("too large");
         let hint = undefined[0].1.hint.as_deref();
         assert_eq!(hint, Some("it is larger than 65536 bytes"));
     }
 
     #[test]
     fn every_undefined_variable_is_said() {
-        let undefined =
-            expand("${NO} ${A} ${1x} ${file:/nonexistent} ${A", &env).expect_err("four");
+        let undefined = replaced("${NO} ${A} ${1x} ${file:/nonexistent} ${A").expect_err("four");
         let said = undefined
             .iter()
             .map(|(written, wrong)| (*written, wrong.problem));
