@@ -5,8 +5,14 @@ use redis::Value;
 use super::call_error::CallError;
 use super::wire::Replies;
 
-/// Returns the value of a name in a map (RESP3) or in a list of names and values (RESP2).
+/// Returns the value of a name in a map (RESP3) or in a list of names and values (RESP2), unless it is
+/// empty.
 pub(super) fn named<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
+    entry(names, name).filter(|value| !value.is_empty())
+}
+
+/// Returns the value of a name, which may be empty.
+pub(super) fn entry<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
     let value = match names {
         Value::Map(pairs) => pairs
             .iter()
@@ -16,7 +22,7 @@ pub(super) fn named<'v>(names: &'v Value, name: &str) -> Option<&'v str> {
             .find(|pair| text(&pair[0]) == Some(name))
             .map(|pair| &pair[1]),
     };
-    text(value?).filter(|value| !value.is_empty())
+    text(value?)
 }
 
 /// Returns the items of a list.

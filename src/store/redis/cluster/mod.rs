@@ -34,7 +34,7 @@ use super::wire::{Call, Packed, Reply, time_argument};
 use crate::store::settings::{Address, RedisSettings};
 use resends::Resends;
 use slot_map::SlotMap;
-use slots::Slots;
+use slots::{Redirected, Slots};
 
 /// One worker's view of a Cluster; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
@@ -224,16 +224,19 @@ impl ClusterView {
         match &error {
             CallError::Moved(to) => {
                 self.watch.contradict();
-                let to = slots::redirected(to, &node.address);
-                if to.is_some_and(|to| self.learn(slot, &to)) {
+                let to = self.target(to, &node.address);
+                // One of several would be a guess, and the next map says it.
+                if matches!(&to[..], [to] if self.learn(slot, to)) {
                     budget.redirect(error).await?;
                 } else {
                     budget.pause(error).await?;
                 }
             }
             CallError::Ask(to) => {
-                let to = slots::redirected(to, &node.address);
-                if let Some(guest) = to.and_then(|to| self.guest(&to)) {
+                let to = self.target(to, &node.address);
+                // One that is not meant answers `MOVED` and does nothing; then another is tried.
+                let to = to.get(budget.pauses() as usize % to.len().max(1));
+                if let Some(guest) = to.and_then(|to| self.guest(to)) {
                     budget.redirect(error).await?;
                     return Ok(NextHop::Guest(guest));
                 }
@@ -298,6 +301,21 @@ impl ClusterView {
         let slots = Slots::clone(&slots);
         self.map.borrow_mut().adopt(slots, ClusterNode::new);
         true
+    }
+
+    /// Returns the nodes to which a redirection by `asked` may lead: the one that it names, or other
+    /// primaries on its port.
+    fn target(&self, endpoint: &str, asked: &Address) -> Vec<Address> {
+        match slots::redirected(endpoint, asked) {
+            None => Vec::new(),
+            Some(Redirected::To(node)) => vec![node],
+            Some(Redirected::OnPort(port)) => {
+                let map = self.map.borrow();
+                let nodes = map.primaries().iter().map(|node| &node.address);
+                let others = nodes.filter(|node| node.port == port && *node != asked);
+                others.cloned().collect()
+            }
+        }
     }
 
     fn learn(&self, slot: u16, to: &Address) -> bool {

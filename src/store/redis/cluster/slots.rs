@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use crate::store::redis::reply::{list, named, text};
+use crate::store::redis::reply::{entry, list, text};
 use crate::store::settings::Address;
 
 /// Number of slots of a Cluster.
@@ -47,20 +47,27 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % SLOTS
 }
 
-/// Reads the address to which `MOVED` or `ASK` lead. `asked` is the node that answered; it is also the
-/// host if none is named.
-///
-/// None if the node that answered does not know the other's name.
-pub fn redirected(endpoint: &str, asked: &Address) -> Option<Address> {
+/// Where `MOVED` or `ASK` lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redirected {
+    /// To the node of this address.
+    To(Address),
+    /// To a node on this port that has announced no name, and whose address is not said.
+    OnPort(u16),
+}
+
+/// Reads where `MOVED` or `ASK` lead. `asked` is the node that answered; it is also the host if none is
+/// named.
+pub fn redirected(endpoint: &str, asked: &Address) -> Option<Redirected> {
     // An IPv6 address is written without brackets here.
     let (host, port) = endpoint.trim_end().rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;
     let host = match host {
-        UNKNOWN_HOST => None,
-        "" => Some(asked.host.clone()),
-        host => Some(host.into()),
+        UNKNOWN_HOST => return Some(Redirected::OnPort(port)),
+        "" => asked.host.clone(),
+        host => host.into(),
     };
-    host.map(|host| Address { host, port })
+    Some(Redirected::To(Address { host, port }))
 }
 
 impl Slots {
@@ -189,7 +196,11 @@ fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, Unreadable>
     };
     let port = port.ok_or(Unreadable::Shape)?;
     let host = match (endpoint, text(endpoint)) {
-        (_, Some(UNKNOWN_HOST)) => rest.get(1).and_then(|names| named(names, "ip")),
+        // A node that has met no other does not know its own address.
+        (_, Some(UNKNOWN_HOST)) => match rest.get(1).and_then(|names| entry(names, "ip")) {
+            Some("") => Some(&*asked.host),
+            ip => ip,
+        },
         (Value::Nil, _) | (_, Some("")) => Some(&*asked.host),
         (_, Some(host)) => Some(host),
         (_, None) => return Err(Unreadable::Shape),
@@ -209,8 +220,7 @@ fn slot(value: &Value) -> Option<u16> {
 
 /// The index of a slot without a node.
 const NOBODY: u16 = u16::MAX;
-/// What a node writes for one whose name it does not know
-/// (`cluster-preferred-endpoint-type hostname`).
+/// What a node writes for one that has announced no name (`cluster-preferred-endpoint-type hostname`).
 const UNKNOWN_HOST: &str = "?";
 
 #[cfg(test)]

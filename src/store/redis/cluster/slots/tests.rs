@@ -106,6 +106,8 @@ fn node_of_unknown_name_is_reached_by_its_address() {
     ]);
     assert_eq!(named(resp3), Some(at("10.0.0.7", 7_001)));
     assert_eq!(named(resp2), Some(at("10.0.0.7", 7_001)));
+    let unknown = Value::Map(vec![(bulk("ip"), bulk(""))]);
+    assert_eq!(named(unknown), Some(at("seed.example", 7_001)));
     assert_eq!(named(Value::Array(Vec::new())), None);
 }
 
@@ -145,11 +147,16 @@ fn learned_owner_takes_its_slot_alone() {
 #[test]
 fn redirections_name_their_node() {
     let to = |text| redirected(text, &asked());
-    assert_eq!(to("127.0.0.1:6381"), Some(at("127.0.0.1", 6_381)));
-    assert_eq!(to("::1:6381"), Some(at("::1", 6_381)));
-    assert_eq!(to(":6381"), Some(at("seed.example", 6_381)));
-    assert_eq!(to("redis-3:6381"), Some(at("redis-3", 6_381)));
-    for text in ["", "host", "?:6381", "h:0", "h:99999", "h:x"] {
+    for (text, host) in [
+        ("127.0.0.1:6381", "127.0.0.1"),
+        ("::1:6381", "::1"),
+        (":6381", "seed.example"),
+        ("redis-3:6381", "redis-3"),
+    ] {
+        assert_eq!(to(text), Some(Redirected::To(at(host, 6_381))));
+    }
+    assert_eq!(to("?:6381"), Some(Redirected::OnPort(6_381)));
+    for text in ["", "host", "h:0", "?:0", "h:99999", "h:x"] {
         assert_eq!(to(text), None, "{text}");
     }
 }

@@ -295,29 +295,54 @@ async fn each_decision_is_one_call_to_the_primary_of_its_slot() {
     }
 }
 
+/// Nodes that hide their addresses are where the one is that was asked. Nodes that have no name to tell say
+/// their address beside, but one that has met no other does not know its own.
 #[tokio::test(flavor = "local")]
-async fn nodes_that_have_no_name_are_where_the_asked_one_is() {
-    let line = "cluster-preferred-endpoint-type unknown-endpoint";
-    let servers = Arc::new(servers::Cluster::start_with(
-        3,
-        0,
-        Encryption::None,
-        &[line],
-    ));
-    let bench = Bench::open([servers.nodes[0].address()]);
-    for partition_id in 0..30 {
-        bench.decide(partition_id, 1).await.expect("an answer");
+async fn nodes_that_announce_no_name_are_found() {
+    for (endpoint_type, primaries) in [("unknown-endpoint", 3), ("hostname", 3), ("hostname", 1)] {
+        let lines = [
+            &*format!("cluster-preferred-endpoint-type {endpoint_type}"),
+            "cluster-announce-hostname \"\"",
+        ];
+        let servers = servers::Cluster::start_with(primaries, 0, Encryption::None, &lines);
+        let servers = Arc::new(servers);
+        let bench = Bench::open([servers.nodes[0].address()]);
+        for partition_id in 0..30 {
+            let decided = bench.decide(partition_id, 1).await;
+            assert_eq!(decided, Ok(()), "{endpoint_type}, {primaries}");
+        }
+        if primaries == 1 {
+            continue;
+        }
+        // A partition that is new is decided where its slot goes, even before it is there.
+        let slot = bench.slot(0);
+        let [_, new @ ..] = &bench.partitions_in(slot, 3)[..] else {
+            panic!("the slot has partitions");
+        };
+        let slot_goes = |step: fn(&servers::Cluster, u16, &Server)| {
+            let servers = Arc::clone(&servers);
+            aside(move || {
+                let from = servers.primary_of(slot).port();
+                let to = servers.nodes.iter().find(|node| node.port() != from);
+                step(&servers, slot, to.expect("another"));
+            })
+        };
+        slot_goes(servers::Cluster::begin_move).await;
+        for partition_id in new {
+            let decided = bench.decide(*partition_id, 1);
+            let decided = timeout(Duration::from_secs(1), decided).await;
+            assert_eq!(decided, Ok(Ok(())), "{endpoint_type}");
+        }
+        slot_goes(|servers, slot, to| {
+            servers.move_keys(slot, to, 100);
+            servers.finish_move(slot, to);
+        })
+        .await;
+        bench.decide(0, 1).await.expect("an answer");
+        assert_eq!(bench.spent(0).await, [2, 0], "{endpoint_type}");
+        let asked: usize = servers.nodes.iter().map(|node| errors(node, "ASK")).sum();
+        assert!(asked > 0, "the move was met");
     }
-    let slot = bench.slot(0);
-    let moving = Arc::clone(&servers);
-    aside(move || {
-        let from = moving.primary_of(slot).port();
-        let to = moving.nodes.iter().find(|node| node.port() != from);
-        moving.move_slot(slot, to.expect("another"));
-    })
-    .await;
-    bench.decide(0, 1).await.expect("an answer");
-    assert_eq!(bench.spent(0).await, [2, 0]);
 }
 
 /// Calls that a server has executed.
