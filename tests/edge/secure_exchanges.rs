@@ -50,10 +50,17 @@ fn whoever_uploads_receives_an_early_answer() {
             .0,
         200
     );
-    for (path, status) in [("/", 429), ("/small", 413)] {
+    let h2c = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n";
+    for (path, fields, status) in [
+        ("/", "", 429),
+        ("/small", "", 413),
+        ("/", h2c, 429),
+        ("/small", h2c, 413),
+    ] {
         let mut uploading = connect(&running, &client);
-        let head =
-            format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: 100000000\r\n\r\n"
+        );
         uploading.send(head).expect("it reads");
         // Far more than buffers hold; the gateway takes it until the client has read its answer.
         for _ in 0..64 {

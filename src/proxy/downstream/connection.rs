@@ -109,6 +109,12 @@ where
             }
         })
         .await;
+        let is_done = end.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
+        if is_done && !socket.is_write_closed() && !state.switch.has_tunnel() {
+            // A request had an Upgrade field, so hyper left what is unwritten, and the connection, to
+            // whoever speaks the other protocol. Nobody does: polled again, it writes and closes.
+            let _ = (&mut serving).await;
+        }
         let http1::Parts { io, read_buf, .. } = serving.into_parts();
         let (io, held) = io.into_inner().into_parts();
         let (io, preface) = io.into_parts();

@@ -1,7 +1,7 @@
 //! The bounds of what an early answer costs: draining, and lingering behind it.
 
 use crate::support::wire::is_reset;
-use crate::support::{Client, Config, Process, Stepped, eventually, get, secs};
+use crate::support::{After, Client, Config, Origin, Process, Stepped, eventually, get, secs};
 
 const UPLOAD: &str = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\n";
 
@@ -194,6 +194,84 @@ fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
             if !is_whole || behind > 0 && !is_taken(&mut client) {
                 failures.push(format!(
                     "{name}, {behind} bytes behind: {answers:?}, {end:?}"
+                ));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn a_connection_that_was_never_switched_to_the_protocol_it_asked_for_ends_like_any_other() {
+    // More than the kernels take, so that some of it is written after the last request has ended.
+    let body = "x".repeat(8 << 20);
+    let head = format!(
+        "HTTP/1.1 413 Content Too Large\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let origin = Origin::scripted(move |exchange| {
+        exchange.write(format!("{head}{body}"))?;
+        exchange.until_closed();
+        Ok(After::Close)
+    });
+    let config = Config::to(origin.url()).upstream("pool = { max_idle = 0 }");
+    let running = Stepped::start(&config.route("/*", "").route("/none", "upgrades = []"));
+    let wishes = [
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+        "Upgrade: other\r\n",
+    ];
+    let host = "Host: a.test\r\n";
+    let mut rows = vec![(
+        "CONNECT",
+        format!("CONNECT a:1 HTTP/1.1\r\n{host}\r\n"),
+        &[501][..],
+    )];
+    for wish in wishes {
+        let asked = format!("GET /none HTTP/1.1\r\n{host}{wish}");
+        let upload = format!("POST / HTTP/1.1\r\n{host}{wish}Content-Length: 1000000000\r\n\r\n");
+        rows.extend([
+            (
+                "close",
+                format!("{asked}Connection: close\r\n\r\n"),
+                &[413][..],
+            ),
+            (
+                "a refusal",
+                format!("GET /%00 HTTP/1.1\r\n{host}{wish}\r\n"),
+                &[400],
+            ),
+            (
+                "a refusal behind it",
+                format!("{asked}\r\nGET /%00 HTTP/1.1\r\n{host}\r\n"),
+                &[413, 400],
+            ),
+            (
+                "no head behind it",
+                format!("{asked}\r\nno head\r\n\r\n"),
+                &[413, 400],
+            ),
+            ("an early answer", upload, &[413]),
+        ]);
+    }
+    let mut failures = Vec::new();
+    for (name, requests, statuses) in rows {
+        for behind in [0, 20_000, 300_000] {
+            let mut client = Client::connect_narrow(running.public);
+            client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
+            let answers = statuses
+                .iter()
+                .map(|_| client.try_answer().map(|it| it.status));
+            let answers: Result<Vec<_>, _> = answers.collect();
+            let end = client.wire.read_to_fin();
+            let is_whole = matches!(
+                (&answers, &end),
+                (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
+            );
+            running.settle();
+            if !is_whole || behind > 0 && !is_taken(&mut client) {
+                failures.push(format!(
+                    "{name}, {behind} bytes behind {requests:?}: {answers:?}, {end:?}"
                 ));
             }
         }

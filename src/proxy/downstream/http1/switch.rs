@@ -79,6 +79,11 @@ impl Switch {
         self.tunnel.replace(Some(tunnel));
     }
 
+    /// Whether something is to carry the bytes.
+    pub(crate) fn has_tunnel(&self) -> bool {
+        self.tunnel.borrow().is_some()
+    }
+
     /// Takes what is to carry the bytes.
     pub(crate) fn take(&self) -> Option<Tunnel> {
         self.tunnel.take()
