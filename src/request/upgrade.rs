@@ -11,6 +11,14 @@ pub fn switches_protocol(value: &[u8]) -> bool {
     !value.trim_ascii().eq_ignore_ascii_case(b"h2c")
 }
 
+/// Whether `asked`, a protocol as Upgrade names it, is `allowed`: a protocol's name stands for all its
+/// versions. Case does not matter.
+pub fn is_allowed(asked: &[u8], allowed: &str) -> bool {
+    let name = asked.split(|&byte| byte == b'/').next();
+    let compared = name.filter(|_| !allowed.contains('/')).unwrap_or(asked);
+    compared.eq_ignore_ascii_case(allowed.as_bytes())
+}
+
 /// Returns the protocol that a request asks for, if it asks for one and says so properly. A request
 /// with a body does not: the body would be the other protocol's first bytes.
 ///

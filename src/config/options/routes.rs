@@ -57,7 +57,7 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .doc("Whether the upstream gets the client's Host, or its own.")
         .key("upgrades", upgrades.or(vec!["websocket".into()]))
         .sets(|it| &mut it.route.upgrades)
-        .doc("Protocols that a connection may be upgraded to.")
+        .doc("Protocols that a connection may be upgraded to, in any version or, \"SPDY/3.1\", in one.")
         .key("cost", number(0..=COST_MAX).or_none("the policies' own"))
         .sets(|it| &mut it.cost)
         .doc("Units that a request spends here, whatever its policies say.")

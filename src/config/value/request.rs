@@ -122,18 +122,22 @@ pub fn method(text: &str) -> Result<Method, Wrong> {
     Ok(method)
 }
 
-/// Parses the name of a protocol that a connection may be upgraded to; case does not matter.
+/// Parses a protocol that a connection may be upgraded to: its name, or its name and version; case does
+/// not matter.
 pub fn upgrade(text: &str) -> Result<Box<str>, Wrong> {
-    let expected = "a protocol's name such as `websocket`";
-    let name = text.to_ascii_lowercase();
-    if name == "h2c" || name.starts_with("http/") || name.starts_with("tls/") {
+    let expected = "a protocol such as `websocket` or `SPDY/3.1`";
+    let protocol = text.to_ascii_lowercase();
+    let mut tokens = protocol.splitn(2, '/');
+    if matches!(tokens.next(), Some("h2c" | "http" | "tls")) {
         let wrong = Wrong::new("cannot be upgraded to", expected);
         return Err(wrong.hint("HTTP/2 and TLS are the listener's: `http2`, `tls`"));
     }
     // A header's name is a token too.
-    let name = HeaderName::from_bytes(text.as_bytes());
-    let name = name.map_err(|_| Wrong::new("is not a protocol's name", expected))?;
-    Ok(name.as_str().into())
+    let is_token = |token: &str| HeaderName::from_bytes(token.as_bytes()).is_ok();
+    if !protocol.splitn(2, '/').all(is_token) {
+        return Err(Wrong::new("is not a protocol", expected));
+    }
+    Ok(protocol.into())
 }
 
 /// Parses a header's name.

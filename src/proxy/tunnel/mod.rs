@@ -32,6 +32,7 @@ use super::refusal::Refusal;
 use super::upstream::Switched;
 use super::worker::Worker;
 use crate::fault::Reason;
+use crate::request::upgrade;
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
@@ -42,7 +43,7 @@ impl Journey<'_> {
         let is_http = matches!(upstream.kind, UpstreamKind::Http(_));
         let is_allowed = |protocol: &HeaderValue| {
             let mut allowed = route.upgrades.iter();
-            is_http && allowed.any(|name| protocol.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
+            is_http && allowed.any(|name| upgrade::is_allowed(protocol.as_bytes(), name))
         };
         let is_tunnel = self.is_tunnel();
         self.upgrade = self.upgrade.take().filter(is_allowed);
