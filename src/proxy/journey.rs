@@ -7,9 +7,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, EXPECT};
+use http::header::{CONNECTION, EXPECT, UPGRADE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, Version};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body::Body as _;
 use http_body_util::Full;
 
@@ -116,7 +116,7 @@ pub(crate) fn run(
                 response.map(|body| Content::Refusal(Full::new(body)))
             }
         };
-        say_close(&mut response, &exchange, version);
+        say_of_connection(&mut response, &exchange, version);
         let mut scratch = client.worker.scratch.borrow_mut();
         annotate_answer(response.headers_mut(), route, &exchange, &mut scratch);
         Ok(match response.into_parts() {
@@ -139,14 +139,20 @@ async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option
     }
 }
 
-/// Says that the connection of HTTP/1 closes, if it cannot carry another request.
-fn say_close(response: &mut Response<Content>, exchange: &Exchange, version: Version) {
+/// Says what concerns the connection of HTTP/1: that it closes, if it cannot carry another request, and that
+/// an Upgrade field speaks of it.
+fn say_of_connection(response: &mut Response<Content>, exchange: &Exchange, version: Version) {
     let request = exchange.request();
     // An answer that does not wait for the request's body usually ends before the body does.
     let leaves_body = request.is_more_expected() && !response.body().is_echo();
     if leaves_body || request.is_ending() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
+    }
+    if response.status() == StatusCode::UPGRADE_REQUIRED && response.headers().contains_key(UPGRADE)
+    {
+        let upgrade = HeaderValue::from_static("upgrade");
+        response.headers_mut().append(CONNECTION, upgrade);
     }
     if version == Version::HTTP_10 && response.headers().contains_key(CONNECTION) {
         // Otherwise hyper says `keep-alive` beside `close` to a client that asked for it.

@@ -4,9 +4,11 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use http::Method;
 use serde_json::Value;
 use tollgate::clock::Clock;
 
+use crate::support::http2::Http2;
 use crate::support::ratelimit::remaining;
 use crate::support::wire::Wire;
 use crate::support::{
@@ -263,7 +265,9 @@ fn only_what_the_route_lets_pass_is_asked_for_and_never_with_a_body() {
     let config = Config::to(origin.url())
         .route("/websocket", "")
         .route("/none", "upgrades = []")
-        .route("/other", "upgrades = ['other', 'third']");
+        .route("/other", "upgrades = ['other', 'third']")
+        .route("/version", "upgrades = ['SPDY/3.1']")
+        .route("/versions", "upgrades = ['spdy']");
     let running = Stepped::start(&config);
     for (target, protocol, body, is_told) in [
         ("/websocket", "websocket", "", true),
@@ -274,6 +278,15 @@ fn only_what_the_route_lets_pass_is_asked_for_and_never_with_a_body() {
         ("/other", "third", "", true),
         ("/other", "OTHER", "", true),
         ("/other", "websocket", "", false),
+        ("/other", "other/2", "", true),
+        ("/version", "SPDY/3.1", "", true),
+        ("/version", "spdy/3.1", "", true),
+        ("/version", "SPDY/3", "", false),
+        ("/version", "SPDY", "", false),
+        ("/versions", "SPDY/3.1", "", true),
+        ("/versions", "spdy/4", "", true),
+        ("/versions", "spdy", "", true),
+        ("/versions", "spdy2/3.1", "", false),
     ] {
         let mut client = Client::connect(running.public);
         let fields = format!("Connection: upgrade\r\nUpgrade: {protocol}\r\n");
@@ -284,6 +297,55 @@ fn only_what_the_route_lets_pass_is_asked_for_and_never_with_a_body() {
         assert_eq!(told, is_told, "{target} {protocol} {body:?}");
         assert_eq!(seen.body, body.as_bytes());
     }
+}
+
+#[test]
+fn a_426_says_which_protocol_the_origin_requires_and_no_other_answer_does() {
+    let origin = Origin::scripted(|exchange| {
+        let status = exchange.target().trim_start_matches('/').to_owned();
+        exchange.write(format!(
+            "HTTP/1.1 {status} x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: a/1\r\nUpgrade: b\r\n\
+             Content-Length: 2\r\n\r\nno"
+        ))?;
+        Ok(After::Keep)
+    });
+    let running = Stepped::start(&Config::to(origin.url()).route("/*", ""));
+    let request = |version: &str, fields: &str, status: u16| {
+        let request = format!("GET /{status} HTTP/{version}\r\nHost: a.test\r\n{fields}\r\n");
+        Client::connect(running.public).ask(request)
+    };
+    let close = "Connection: close\r\n";
+    for (version, fields, status, options, protocols) in [
+        ("1.1", "", 426, &["upgrade"][..], &["a/1", "b"][..]),
+        ("1.1", UPGRADE_FIELDS, 426, &["upgrade"], &["a/1", "b"]),
+        ("1.1", close, 426, &["upgrade", "close"], &["a/1", "b"]),
+        ("1.0", "", 426, &["upgrade"], &["a/1", "b"]),
+        ("1.1", "", 200, &[], &[]),
+        ("1.1", "", 400, &[], &[]),
+    ] {
+        let answer = request(version, fields, status);
+        assert_eq!(answer.status, status);
+        let seen = (
+            answer.head.listed("connection"),
+            answer.head.listed("upgrade"),
+        );
+        let expected = (strings(options), strings(protocols));
+        assert_eq!(seen, expected, "{version} {fields:?} {status}");
+    }
+    let mut client = Http2::connect(running.public, 1024);
+    let mut stream = client.ask(Method::GET, "/426");
+    let head = stream.head().expect("an answer");
+    assert_eq!(
+        (head.status().as_u16(), head.headers().get("upgrade")),
+        (426, None)
+    );
+    assert_eq!(stream.rest(), Ok(b"no".to_vec()));
+}
+
+const UPGRADE_FIELDS: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
 }
 
 /// A gateway with an access log, and a tunnel through it that the origin has sent five bytes through.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, SEC_WEBSOCKET_ACCEPT};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, SEC_WEBSOCKET_ACCEPT, UPGRADE};
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body::{Body, Frame};
 
@@ -93,8 +93,11 @@ fn complete(
         *head.status_mut() = StatusCode::OK;
         head.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
     }
+    // What an answer says of its connection concerns HTTP/1 only.
+    if head.status() == StatusCode::UPGRADE_REQUIRED {
+        head.headers_mut().remove(UPGRADE);
+    }
     let headers = head.headers_mut();
-    // What a refusal says of its connection concerns HTTP/1 only.
     headers.remove(CONNECTION);
     if let Some(bytes) = body.size_hint().exact()
         // The empty body of an answer to HEAD says nothing of the length.

@@ -53,7 +53,7 @@ struct Stated {
     /// The values of Connection but `keep-alive`.
     options: FieldValues,
     keep_alive: Option<Duration>,
-    upgrade: Option<HeaderValue>,
+    upgrades: FieldValues,
 }
 
 /// The values of a field that usually comes once at most.
@@ -168,7 +168,7 @@ impl HeadReader {
         if !self
             .upgrade
             .as_ref()
-            .zip(stated.upgrade.as_ref())
+            .zip(stated.upgrades.last())
             .is_some_and(is_same)
         {
             return Err(BadHead::Upgrade);
@@ -283,7 +283,7 @@ impl Stated {
             // What many origins say in every answer of HTTP/1.1, and no field's name.
             CONNECTION if value == "keep-alive" => {}
             CONNECTION => self.options.push(value.clone()),
-            UPGRADE => self.upgrade = Some(value.clone()),
+            UPGRADE => self.upgrades.push(value.clone()),
             _ if *name == KEEP_ALIVE => self.keep_alive = hop_by_hop::keep_alive_timeout(value),
             _ => {}
         }
@@ -305,6 +305,12 @@ impl Stated {
             StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => BodyFraming::None,
             _ => stated,
         };
+        if status == StatusCode::UPGRADE_REQUIRED {
+            // It says what is required (RFC 9110, section 15.5.22).
+            for protocol in self.upgrades {
+                headers.append(UPGRADE, protocol);
+            }
+        }
         let mut is_followed = false;
         if status == StatusCode::NO_CONTENT {
             // RFC 9110, section 8.6, forbids it to state a body. One may follow if it does.
