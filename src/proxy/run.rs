@@ -16,7 +16,7 @@ use super::downstream::connection::Serving;
 use super::downstream::listener::{Accepted, Order};
 use super::downstream::opening::{self, OpenError, Opened};
 use super::downstream::panics::PanicGuard;
-use super::downstream::registry::{Draining, Registration, Registry};
+use super::downstream::registry::{Registration, Registry};
 use super::shared::Shared;
 use super::worker::{InForce, Worker};
 use super::{deadline, journey, record};
@@ -33,9 +33,9 @@ struct Runner {
     compared: RefCell<Rc<InForce>>,
 }
 
-/// For how many periods of the sweep a new connection may wait for its first byte when the gateway
-/// drains.
-const NEW_CONNECTION_PERIODS: u32 = 5;
+/// How many periods of the sweep a draining gateway gives connections that have sent nothing, at least: their
+/// first bytes may be on their way.
+const SILENT_PERIODS: u32 = 5;
 
 /// Runs a worker until its channel is closed and its connections are done, or the grace is over.
 ///
@@ -114,21 +114,22 @@ impl Runner {
         }
     }
 
-    /// Ends the connections after their current requests, and cuts what is left when the grace is
+    /// Ends the connections after what their clients have begun, and cuts what is left when the grace is
     /// over.
     async fn drain(&self, period: &mut Interval) {
-        self.connections.drain(Draining::Begun);
+        self.connections.drain();
+        self.connections.evict_silent();
         let grace = self.worker.live().snapshot.general.shutdown_grace;
         // The rest is for their clients, who learn that they have ended.
         let tunnels_grace = grace * 3 / 4;
         let done = async {
-            let mut periods = 0;
+            let mut periods = 0_u32;
             while self.connections.len() > 0 && !self.worker.shared.is_forced() {
                 period.tick().await;
                 self.tick();
                 periods += 1;
-                if periods == NEW_CONNECTION_PERIODS {
-                    self.connections.drain(Draining::New);
+                if periods.is_multiple_of(SILENT_PERIODS) {
+                    self.connections.evict_silent();
                 }
                 if deadline::PERIOD * periods >= tunnels_grace {
                     self.worker.end_tunnels();

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -320,6 +321,47 @@ fn a_handshake_that_stops_half_way_is_cut_at_its_deadline() {
         assert!(ended.is_ok(), "{sent} bytes: {ended:?}");
     }
     assert_serves(&running, &named.client());
+}
+
+#[test]
+fn a_handshake_that_is_under_way_when_the_gateway_ends_is_completed_and_its_request_answered() {
+    let named = Named::new();
+    let mut running = Stepped::start(&named.config("builtin:status/200", ""));
+    let public = running.public;
+    let connect = || {
+        let socket = TcpStream::connect(public).expect("it listens");
+        let timeout = socket.set_read_timeout(Some(PATIENCE));
+        timeout.expect("a socket takes options");
+        socket
+    };
+    let client = Arc::new(with_versions(&named.authority, None, &[&version::TLS12]));
+    let mut begun = [1, 5, 100].map(|come| {
+        let (mut socket, mut tls) = (connect(), begin(&client, Some("d.test")));
+        let mut hello = Vec::new();
+        tls.write_tls(&mut hello).expect("a vector takes bytes");
+        socket.write_all(&hello[..come]).expect("it reads");
+        (socket, tls, hello.split_off(come))
+    });
+    let mut silent = connect();
+    running.settle();
+    let ending = thread::spawn(move || running.gateway.shutdown());
+    let ended = silent.read_to_end(&mut Vec::new());
+    assert!(ended.is_ok(), "it has sent nothing: {ended:?}");
+    for (socket, tls, rest) in &mut begun {
+        socket.write_all(rest).expect("it reads");
+        while tls.is_handshaking() {
+            tls.complete_io(socket).expect("a handshake");
+        }
+        let mut stream = rustls::Stream::new(tls, socket);
+        let request = b"GET / HTTP/1.1\r\nHost: d.test\r\n\r\n";
+        stream.write_all(request).expect("it reads");
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        read.expect("an end with close_notify");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
+    }
+    ending.join().expect("shutting down does not fail");
 }
 
 /// The first bytes of a client.

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::support::{
-    After, Client, Config, Gate, Origin, PATIENCE, Process, eventually, get, start,
+    After, Client, Config, Gate, Origin, PATIENCE, Process, Stepped, eventually, get, start,
 };
 
 #[test]
@@ -97,6 +97,108 @@ fn request_that_was_queued_when_the_gateway_ended_is_answered() {
             client.assert_closed();
         }
     }
+}
+
+/// What has been begun and is completed once the gateway is ending, and by how many answers.
+#[test]
+fn what_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
+    let gate = Gate::default();
+    let origin = Origin::scripted({
+        let gate = gate.clone();
+        move |exchange| {
+            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf")?;
+            gate.wait();
+            exchange.write("done")?;
+            Ok(After::Keep)
+        }
+    });
+    let config = Config::to(origin.url()).route("/*", "").with(
+        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
+         [[routes]]\npath = '/echo'\nupstream = 'echo'\n\
+         [listeners.proxied]\naddress = '127.0.0.1:0'\nproxy_protocol = true\ntrusted_proxies = ['127.0.0.1']",
+    );
+    let mut running = Stepped::start(&config);
+    let (public, proxied) = (running.public, running.gateway.address("proxied"));
+    let proxied = proxied.expect("it is in the file");
+    let request = "GET /echo HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let slow = request.replace("echo", "slow");
+    let header = "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n";
+    // After how many answers the rest comes, what has come before and what comes then.
+    let rows = [
+        (
+            "a fresh head",
+            public,
+            0,
+            String::new(),
+            format!("{request}"),
+        ),
+        (
+            "a kept head",
+            public,
+            1,
+            request.to_owned(),
+            request.to_owned(),
+        ),
+        (
+            "a head behind a request",
+            public,
+            0,
+            slow.clone(),
+            request.to_owned(),
+        ),
+        (
+            "a PROXY header",
+            proxied,
+            0,
+            String::new(),
+            format!("{header}{request}"),
+        ),
+        (
+            "a head behind a PROXY header",
+            proxied,
+            0,
+            header.to_owned(),
+            request.to_owned(),
+        ),
+    ];
+    let mut clients: Vec<_> = rows
+        .iter()
+        .flat_map(|row| [1, 9, row.4.len() - 1].map(|come| (row, come)))
+        .map(|((name, address, answered, before, then), come)| {
+            let mut client = Client::connect(*address);
+            client.send(before);
+            for _ in 0..*answered {
+                assert!(!client.answer().says_close(), "{name}");
+            }
+            client.send(&then[..come]);
+            (name, client, &then[come..])
+        })
+        .collect();
+    // A whole request waits too, if the answer in front of it has not said that it is the last.
+    let mut behind = Client::connect(public);
+    behind.send(format!("{slow}{request}"));
+    // Whoever has sent nothing is not awaited for long.
+    let mut silent = [public, proxied].map(Client::connect);
+    origin.wait_for_requests(4);
+    running.settle();
+    let ending = thread::spawn(move || running.gateway.shutdown());
+    for client in &mut silent {
+        client.assert_closed();
+    }
+    gate.open();
+    for (name, client, rest) in &mut clients {
+        client.send(*rest);
+        if name.ends_with("behind a request") {
+            assert_eq!(client.answer().text(), "halfdone");
+        }
+        let answer = client.answer();
+        assert_eq!((answer.status, answer.says_close()), (200, true), "{name}");
+        client.assert_closed();
+    }
+    assert_eq!(behind.answer().text(), "halfdone");
+    assert!(behind.answer().says_close());
+    behind.assert_closed();
+    ending.join().expect("shutting down does not fail");
 }
 
 #[test]

@@ -93,19 +93,19 @@ where
             .serve_connection(TokioIo::new(strict), service);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
-        let is_draining = || state.is_ending() || self.registration.is_draining(state.awaited());
         let mut is_closing = false;
         let end = poll_fn(|cx| {
             loop {
-                if !is_closing && is_draining() {
-                    is_closing = true;
-                    Pin::new(&mut serving).graceful_shutdown();
+                if self.registration.is_draining() {
+                    state.end_connection();
                 }
                 let polled = Pin::new(&mut serving).poll(cx);
-                // Its first byte may just have arrived.
-                if polled.is_ready() || is_closing || !is_draining() {
+                // What has begun to come is still awaited, and its answer says that it is the last.
+                if polled.is_ready() || is_closing || !state.ends_now() {
                     return polled;
                 }
+                is_closing = true;
+                Pin::new(&mut serving).graceful_shutdown();
             }
         })
         .await;
@@ -196,7 +196,7 @@ pub(super) async fn linger(socket: &Rc<Socket>, registration: &Registration, swe
         since: sweep.swept(),
     };
     registration.begins(lingering).await;
-    socket.lingering_close(registration.is_any_draining()).await;
+    socket.lingering_close(registration.is_draining()).await;
 }
 
 /// Says why a connection ended before a request could begin, and how hyper answered its head. None

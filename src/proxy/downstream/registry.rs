@@ -30,19 +30,8 @@ pub(crate) struct Registry {
     waiting: RefCell<HashMap<usize, Vec<WaitingConnection>>>,
     /// Whether the connections may be scanned again.
     may_scan: Cell<bool>,
-    draining: Cell<Draining>,
-}
-
-/// Which connections end after their current request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Draining {
-    /// None: the gateway runs.
-    #[default]
-    No,
-    /// Those that have sent something. The first request of a new one may be on its way.
-    Begun,
-    /// New ones too.
-    New,
+    /// Whether connections end after what their clients have begun.
+    is_draining: Cell<bool>,
 }
 
 /// One open connection; forgotten when dropped.
@@ -66,6 +55,8 @@ struct RegisteredConnection {
 struct ServedConnection {
     waker: Waker,
     state: ConnectionState,
+    /// Whether it had sent nothing in this state when that was last looked at.
+    was_silent: bool,
 }
 
 /// What a connection does at the moment.
@@ -125,15 +116,13 @@ impl Registry {
         self.connections.borrow().len()
     }
 
-    /// Ends these connections after their current requests.
-    pub(crate) fn drain(&self, draining: Draining) {
-        self.draining.set(draining);
+    /// Ends connections after what their clients have begun.
+    pub(crate) fn drain(&self) {
+        self.is_draining.set(true);
         let connections = self.connections.borrow();
         for served in connections.values().filter_map(|it| it.served.as_ref()) {
-            match &served.state {
-                ConnectionState::Lingering { socket, .. } => socket.hasten_close(),
-                state if draining == Draining::New && state.is_opening() => state.evict(),
-                _ => {}
+            if let ConnectionState::Lingering { socket, .. } = &served.state {
+                socket.hasten_close();
             }
             served.waker.wake_by_ref();
         }
@@ -149,6 +138,17 @@ impl Registry {
             {
                 served.state.end();
                 served.waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// Ends the connections that have sent nothing since this was called before.
+    pub(crate) fn evict_silent(&self) {
+        let mut connections = self.connections.borrow_mut();
+        for served in connections.values_mut().filter_map(|it| it.served.as_mut()) {
+            let is_silent = served.state.is_silent();
+            if std::mem::replace(&mut served.was_silent, is_silent) && is_silent {
+                served.state.evict();
             }
         }
     }
@@ -227,22 +227,17 @@ impl Registration {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
         let mut connections = self.registry.connections.borrow_mut();
         if let Some(entry) = connections.get_mut(&self.id) {
-            entry.served = Some(ServedConnection { waker, state });
+            entry.served = Some(ServedConnection {
+                waker,
+                state,
+                was_silent: false,
+            });
         }
     }
 
-    /// Whether the gateway drains.
-    pub(crate) fn is_any_draining(&self) -> bool {
-        self.registry.draining.get() != Draining::No
-    }
-
-    /// Whether a connection that waits for this ends after its current request.
-    pub(crate) fn is_draining(&self, awaited: Awaited) -> bool {
-        match self.registry.draining.get() {
-            Draining::No => false,
-            Draining::Begun => awaited != Awaited::FirstByte,
-            Draining::New => true,
-        }
+    /// Whether connections end after what their clients have begun.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.registry.is_draining.get()
     }
 }
 
@@ -271,12 +266,13 @@ impl ConnectionState {
         }
     }
 
-    /// Whether no HTTP has been spoken on it, and its task does not look whether the gateway drains.
-    fn is_opening(&self) -> bool {
+    /// Whether its client has not begun what it is to send first.
+    fn is_silent(&self) -> bool {
         match self {
-            Self::Opening { .. } => true,
+            Self::Opening { socket, .. } => !socket.has_received(),
+            Self::Http1(state) => state.awaited() == Awaited::FirstByte,
             Self::Http2(state) => state.awaited() == Awaited::FirstByte,
-            Self::Http1(_) | Self::Tunnel | Self::Lingering { .. } => false,
+            Self::Tunnel | Self::Lingering { .. } => false,
         }
     }
 

@@ -82,11 +82,11 @@ impl RequestState {
         }
     }
 
-    /// Whether the request's connection ends after the requests that are on their way.
+    /// Whether its connection ends after the answer, which must say so. HTTP/2 says so by itself.
     pub(crate) fn is_ending(&self) -> bool {
         match self {
             Self::Http1(state) => state.is_ending(),
-            Self::Http2(state) => state.connection().is_ending(),
+            Self::Http2(_) => false,
         }
     }
 

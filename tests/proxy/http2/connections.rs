@@ -205,3 +205,26 @@ fn a_gateway_that_ends_answers_what_is_under_way_and_waits_for_no_ping() {
     assert_eq!(client.end(), NO_ERROR);
     assert!(process.wait().success());
 }
+
+#[test]
+fn a_head_that_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
+    let mut process = Process::start(&Config::to("builtin:echo").route("/*", ""));
+    let head = get(1);
+    let mut clients = [9, 12, head.len() - 1].map(|come| {
+        let mut client = Frames::connect(process.public, b"");
+        client.ping();
+        client.send_all(&head[..come]);
+        (client, &head[come..])
+    });
+    // One that has begun nothing shows when it would have been too late.
+    let mut idle = Frames::connect(process.public, b"");
+    idle.ping();
+    process.signal("TERM");
+    assert_eq!(idle.end(), NO_ERROR);
+    for (client, rest) in &mut clients {
+        client.send_all(rest);
+        client.until(HEADERS);
+        assert_eq!(client.end(), NO_ERROR);
+    }
+    assert!(process.wait().success());
+}

@@ -101,6 +101,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
                     return Poll::Ready(Ok(()));
                 }
                 let is_end = bytes.is_empty();
+                if !is_end {
+                    self.state.received();
+                }
                 earlier.extend_from_slice(bytes);
                 buf.set_filled(before);
                 let read = std::mem::take(earlier);

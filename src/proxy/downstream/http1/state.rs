@@ -26,7 +26,7 @@ pub(crate) struct Http1State {
     is_more_expected: Cell<bool>,
     /// Whether the head of the current request's answer is out.
     is_answered: Cell<bool>,
-    /// Whether the connection ends after its current request, or the next if none has come yet.
+    /// Whether the connection ends after the next answer.
     is_ending: Cell<bool>,
     /// Whether a request asks for another protocol.
     pub(crate) switch: Rc<Switch>,
@@ -77,16 +77,19 @@ impl Http1State {
         self.switch.close();
     }
 
-    /// Lets the connection end after its current request.
+    /// Says that the connection ends after the next answer, or now if nothing has come of a next request.
     pub(crate) fn end_connection(&self) {
         self.is_ending.set(true);
     }
 
-    /// Whether the connection ends now, unless a request is worked on. A first request may be on its way,
-    /// and one that has begun is answered.
+    /// Whether the connection ends after the next answer.
     pub(crate) fn is_ending(&self) -> bool {
-        let may_come = matches!(self.awaited.get(), Awaited::FirstByte | Awaited::Head);
-        self.is_ending.get() && !may_come
+        self.is_ending.get()
+    }
+
+    /// Whether the connection is to end, and nothing has come of a next request.
+    pub(in crate::proxy::downstream) fn ends_now(&self) -> bool {
+        self.is_ending.get() && self.awaited.get() == Awaited::NextRequest
     }
 
     /// Says that the client may still be sending when its connection closes: the rest of a body, or

@@ -147,7 +147,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
             buf.set_filled(before + end);
         }
         let is_head_held = !self.held.is_empty() && !self.reader.is_diverted;
-        (self.switch).note_head(self.reader.is_in_head() || is_head_held);
+        let is_head_begun = self.reader.is_in_head() || is_head_held;
+        self.switch.note_heads(self.reader.heads, is_head_begun);
         Poll::Ready(Ok(()))
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Switch {
     open: Cell<u64>,
     /// How many requests have begun.
     begun: Cell<u64>,
+    /// How many whole heads have come.
+    heads: Cell<u64>,
     /// Whoever waits to read what follows it.
     reader: RefCell<Option<Waker>>,
     /// Whether some of a head has come that is not whole, or what is held back begins with one.
@@ -44,14 +46,15 @@ impl Switch {
         is_open
     }
 
-    /// Notes whether a further head has begun.
-    pub(super) fn note_head(&self, is_begun: bool) {
+    /// Notes how many whole heads have come, and whether a further one has begun.
+    pub(super) fn note_heads(&self, whole: u64, is_begun: bool) {
+        self.heads.set(whole);
         self.is_head_begun.set(is_begun);
     }
 
-    /// Whether a further head has begun.
+    /// Whether something has come of a request that has not begun.
     pub(super) fn is_head_begun(&self) -> bool {
-        self.is_head_begun.get()
+        self.heads.get() > self.begun.get() || self.is_head_begun.get()
     }
 
     /// Whether one is unanswered.

@@ -150,7 +150,7 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
         {
             ends.closing = Some(ending);
             connection.abrupt_shutdown(reason);
-        } else if (state.is_ending() || registration.is_draining(state.awaited()))
+        } else if (state.is_ending() || registration.is_draining())
             && !std::mem::replace(&mut ends.is_draining, true)
         {
             connection.graceful_shutdown();

@@ -182,9 +182,9 @@ impl Http2State {
         }
     }
 
-    /// Whether no request came in time.
+    /// Whether no request came in time. One whose head has begun has a deadline of its own.
     pub(super) fn is_idle_for_too_long(&self) -> bool {
-        self.requests.get() == 0 && self.socket.read.is_over()
+        self.requests.get() == 0 && self.socket.read.is_over() && !self.head.is_armed()
     }
 
     /// Whether the client has reset too many streams.
