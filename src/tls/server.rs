@@ -147,10 +147,9 @@ impl ServerTls {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::clone(&names) as Arc<_>);
         config.ticketer = tickets();
-        config.alpn_protocols.push(ALPN_HTTP1.to_vec());
-        if material.http2 {
-            config.alpn_protocols.insert(0, ALPN_HTTP2.to_vec());
-        }
+        let http2 = material.http2.then_some(ALPN_HTTP2);
+        let protocols = http2.into_iter().chain([ALPN_HTTP1, ALPN_HTTP10]);
+        config.alpn_protocols = protocols.map(<[u8]>::to_vec).collect();
         Ok(Self {
             config: Arc::new(config),
             names,
@@ -195,6 +194,9 @@ impl ServerTls {
 
 /// What HTTP/2 is called in a handshake (RFC 9113, section 3.2).
 pub const ALPN_HTTP2: &[u8] = b"h2";
+
+/// What HTTP/1.0 is called in a handshake: a client that speaks nothing newer offers it alone.
+const ALPN_HTTP10: &[u8] = b"http/1.0";
 
 const ALL_VERSIONS: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
 

@@ -233,7 +233,10 @@ fn the_client_and_the_listener_agree_on_a_protocol_or_part() {
         (&both, &[], Ok(None)),
         (&one, &["h2", "http/1.1"], Ok(Some("http/1.1"))),
         (&one, &["h2"], Err(())),
-        (&both, &["junk", "h3", "http/1.0"], Err(())),
+        (&both, &["http/1.0", "h2"], Ok(Some("h2"))),
+        (&both, &["http/1.0"], Ok(Some("http/1.0"))),
+        (&one, &["http/1.0", "http/1.1"], Ok(Some("http/1.1"))),
+        (&both, &["junk", "h3", "http/0.9"], Err(())),
     ] {
         let mut client = trusting(&named.authority, None);
         client.alpn_protocols = offered

@@ -57,10 +57,13 @@ fn eight_megabytes_pass_unchanged_both_ways_over_every_version() {
     let mut bytes = vec![0; 8 << 20];
     getrandom::fill(&mut bytes).expect("randomness");
     for (url, version, options) in [
-        (&clear, "1.1", &["--http1.1"][..]),
+        (&clear, "1", &["--http1.0"][..]),
+        (&clear, "1.1", &["--http1.1"]),
         (&clear, "2", &["--http2-prior-knowledge"]),
         // Asks to change to HTTP/2, which nobody does any more (RFC 9113, section 3.1).
         (&clear, "1.1", &["--http2"]),
+        // It offers HTTP/1.0 alone in the handshake.
+        (&secure, "1", &["--http1.0"]),
         (&secure, "1.1", &["--http1.1"]),
         (&secure, "2", &["--http2"]),
         (&secure, "1.1", &["--http2", "--no-alpn"]),

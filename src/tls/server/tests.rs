@@ -241,11 +241,14 @@ fn http2_is_spoken_if_both_offer_it() {
         ..material(&[PUBLIC])
     });
     let with = made(&material(&[PUBLIC]));
-    let (h2, h1): (&[u8], &[u8]) = (b"h2", b"http/1.1");
+    let (h2, h1, h10): (&[u8], &[u8], &[u8]) = (b"h2", b"http/1.1", b"http/1.0");
     for (tls, offered, expected) in [
         (&with, &[h2, h1][..], Some(h2)),
         (&with, &[h1, h2], Some(h2)),
         (&with, &[h1], Some(h1)),
+        (&with, &[h10, h1], Some(h1)),
+        (&with, &[h10], Some(h10)),
+        (&without, &[h2, h10], Some(h10)),
         (&with, &[], None),
         (&without, &[h2, h1], Some(h1)),
     ] {
