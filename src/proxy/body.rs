@@ -61,6 +61,30 @@ impl Content {
         }
     }
 
+    /// Whether its head tells how long it is.
+    pub(crate) fn has_length(&self) -> bool {
+        self.is_end_stream() || self.size_hint().exact().is_some()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Refusal(full) => full.is_end_stream(),
+            Self::Builtin(body) => body.is_end_stream(),
+            Self::Upstream(response) => response.body().is_end_stream(),
+            Self::Tunnel(tunnel) => tunnel.is_over(),
+            Self::Switched(_) => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Refusal(full) => full.size_hint(),
+            Self::Builtin(body) => body.size_hint(),
+            Self::Upstream(response) => response.body().size_hint(),
+            Self::Tunnel(_) | Self::Switched(_) => SizeHint::default(),
+        }
+    }
+
     /// Whether it is made of the request's body, so that neither ends before the other.
     pub(crate) fn is_echo(&self) -> bool {
         matches!(self, Self::Builtin(BuiltinBody::Echo(_)))
@@ -175,22 +199,11 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.content {
-            Content::Refusal(full) => full.is_end_stream(),
-            Content::Builtin(body) => body.is_end_stream(),
-            Content::Upstream(response) => response.body().is_end_stream(),
-            Content::Tunnel(tunnel) => tunnel.is_over(),
-            Content::Switched(_) => true,
-        }
+        self.content.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.content {
-            Content::Refusal(full) => full.size_hint(),
-            Content::Builtin(body) => body.size_hint(),
-            Content::Upstream(response) => response.body().size_hint(),
-            Content::Tunnel(_) | Content::Switched(_) => SizeHint::default(),
-        }
+        self.content.size_hint()
     }
 }
 

@@ -145,7 +145,9 @@ fn say_of_connection(response: &mut Response<Content>, exchange: &Exchange, vers
     let request = exchange.request();
     // An answer that does not wait for the request's body usually ends before the body does.
     let leaves_body = request.is_more_expected() && !response.body().is_echo();
-    if leaves_body || request.is_ending() {
+    // To a client of HTTP/1.0 nothing else tells the end of an answer without a length.
+    let ends_answer = version == Version::HTTP_10 && !response.body().has_length();
+    if leaves_body || ends_answer || request.is_ending() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }

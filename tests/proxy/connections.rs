@@ -46,6 +46,56 @@ fn pipelined_requests_are_answered_in_their_order() {
 }
 
 #[test]
+fn an_http_1_0_connection_is_kept_only_behind_an_answer_whose_end_is_told() {
+    let origin = Origin::scripted(|exchange| {
+        let answer = match exchange.target() {
+            "/length" => "200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "/empty" => "200 OK\r\nContent-Length: 0\r\n\r\n",
+            "/none" => "204 No Content\r\n\r\n",
+            "/unchanged" => "304 Not Modified\r\n\r\n",
+            "/chunked" => "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            _ => "200 OK\r\n\r\nok",
+        };
+        exchange.write(format!("HTTP/1.1 {answer}"))?;
+        Ok(match exchange.target() {
+            "/close" => After::Close,
+            _ => After::Keep,
+        })
+    });
+    let running = open(&origin.url(), "");
+    for (method, target, body, is_kept) in [
+        ("GET", "/length", "ok", true),
+        ("GET", "/empty", "", true),
+        ("GET", "/none", "", true),
+        ("GET", "/unchanged", "", true),
+        ("HEAD", "/length", "", true),
+        ("GET", "/chunked", "ok", false),
+        ("GET", "/close", "ok", false),
+    ] {
+        let mut client = Client::connect(running.public);
+        for turn in 0..2 {
+            client.send(format!(
+                "{method} {target} HTTP/1.0\r\nHost: a.test\r\nConnection: Keep-Alive\r\n\r\n"
+            ));
+            let answer = match method {
+                "HEAD" => client.answer_to_head(),
+                _ => client.answer(),
+            };
+            let case = format!("{method} {target}, {turn}: {answer:#?}");
+            assert_eq!(answer.text(), body, "{case}");
+            assert_eq!(answer.field("transfer-encoding"), None, "{case}");
+            let options = answer.head.listed("connection");
+            let expected = if is_kept { "keep-alive" } else { "close" };
+            assert_eq!(options, [expected], "{case}");
+            if !is_kept {
+                client.assert_closed();
+                break;
+            }
+        }
+    }
+}
+
+#[test]
 fn connections_beyond_the_maximum_wait_for_room() {
     let config = Config::to("builtin:echo").listener("max_connections = 2");
     let running = Stepped::start(&config.route("/*", ""));
