@@ -183,7 +183,8 @@ fn is_last(message: &[u8]) -> bool {
     lines.any(|line| line == "connection: close")
 }
 
-fn unhex(hex: &str) -> String {
+/// Reads what an echo says that it read.
+pub fn unhex(hex: &str) -> String {
     let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits");
     let bytes = (0..hex.len()).step_by(2).map(byte).collect();
     String::from_utf8(bytes).expect("requests in ASCII")

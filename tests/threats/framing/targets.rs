@@ -1,9 +1,10 @@
 //! Request lines: methods, versions, and the four forms of a target.
 
 use super::bench::{Bench, QUOTA, expect};
+use super::readers::unhex;
 use super::{Row, SMUGGLED, assert_none, rejected, rows};
 use crate::support::ratelimit::remaining;
-use crate::support::{Client, Config, Origin, get, start};
+use crate::support::{Client, Config, Garden, Origin, get, start};
 
 /// Makes a message of that request line and a host.
 fn line(line: impl AsRef<[u8]>) -> Vec<u8> {
@@ -69,6 +70,8 @@ fn targets_that_name_no_resource_here_are_refused() {
         ("GET http://a.test:99999/ HTTP/1.1", 400, "bad_host"),
         ("GET http:///x HTTP/1.1", 400, "syntax"),
         ("GET http:// HTTP/1.1", 400, "syntax"),
+        ("GET http://a<.test/ HTTP/1.1", 400, "syntax"),
+        ("GET a\"b HTTP/1.1", 400, "syntax"),
         ("GET http:x HTTP/1.1", 400, "bad_host"),
         ("GET ftp://a.test/ HTTP/1.1", 400, "bad_path"),
         ("GET ws://a.test/ HTTP/1.1", 400, "bad_path"),
@@ -94,6 +97,65 @@ fn targets_that_name_no_resource_here_are_refused() {
     let hostless = "GET http://a.test/ HTTP/1.1\r\n\r\n";
     table.push((hostless.into(), 400, "bad_host"));
     rejected(&table);
+}
+
+/// URLs as Prometheus, Solr, CouchDB and others are asked for, and what every server reads instead.
+const RAW: &[(&[u8], &str)] = &[
+    (
+        b"/api/v1/query?query=up{job=\"a\"}>0",
+        "/api/v1/query?query=up{job=%22a%22}%3E0",
+    ),
+    (
+        b"/solr/select?q=<a>&fq={!tag=\"x\"}|y^2\\",
+        "/solr/select?q=%3Ca%3E&fq={!tag=%22x%22}|y^2\\",
+    ),
+    (b"/db/_view/x?key=\"a`b\"", "/db/_view/x?key=%22a%60b%22"),
+    (b"/<a>`\"|^{}", "/%3Ca%3E%60%22%7C%5E%7B%7D"),
+    (b"/a?\xc3\xa9\xe9", "/a?%C3%A9%E9"),
+    (b"http://a.test/<?>", "/%3C?%3E"),
+];
+
+#[test]
+fn characters_that_no_url_may_hold_reach_every_server_escaped_and_count_as_what_they_mean() {
+    let garden = Garden::start(&[]);
+    let mut failures = Vec::new();
+    for (name, address) in garden.echoes {
+        let config = Config::to(format!("http://{address}"))
+            .policy("p", "quota = '100 per hour'\npartition = ['path']")
+            .policy("key", "quota = '100 per hour'\npartition = ['query:key']")
+            .route("/*", "policies = ['p']")
+            .route("/db/*", "policies = ['key']");
+        let running = start(&config);
+        for &(raw, escaped) in RAW {
+            let ask = |target: &[u8], pieces: usize| {
+                let request = [b"GET ", target, b" HTTP/1.1\r\nHost: a.test\r\n\r\n"].concat();
+                let mut client = Client::connect(running.public);
+                for piece in request.chunks(pieces) {
+                    client.send(piece);
+                }
+                client.answer()
+            };
+            for (target, pieces, left) in [
+                (raw, usize::MAX, 99),
+                (raw, 1, 98),
+                (escaped.as_bytes(), usize::MAX, 97),
+            ] {
+                let answer = ask(target, pieces);
+                let read = answer.field("x-read").map(unhex).unwrap_or_default();
+                let line = read.lines().next().unwrap_or_default();
+                let policy = if escaped.contains("?key=") {
+                    "key"
+                } else {
+                    "p"
+                };
+                let seen = (answer.status, line, remaining(&answer, policy));
+                if seen != (200, &*format!("GET {escaped}"), left) {
+                    failures.push(format!("{name}, {}: {seen:?}", target.escape_ascii()));
+                }
+            }
+        }
+    }
+    assert_none(&failures);
 }
 
 #[test]

@@ -21,7 +21,7 @@ const RESOURCES: [(&str, &str); 7] = [
 ];
 
 /// What hostile paths are made of.
-const PIECES: [&str; 58] = [
+const PIECES: [&str; 62] = [
     "/",
     "/",
     "/",
@@ -71,6 +71,10 @@ const PIECES: [&str; 58] = [
     "\u{ff0f}",
     "|",
     "\"",
+    "<",
+    "`",
+    "?>",
+    "?\u{e9}",
     "100",
     "%zz",
     "%",

@@ -98,6 +98,16 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/login.", Other("/login.")),
     (b"/login/x", Other("/login/x")),
     (b"/login|", Other("/login%7C")),
+    // Characters that no URL may hold.
+    (b"/login<", Other("/login%3C")),
+    (b"/login>", Other("/login%3E")),
+    (b"/login`", Other("/login%60")),
+    (b"/login\"", Other("/login%22")),
+    (b"/</../login", Limited("/login")),
+    (b"/login?<\">`|{}^", Limited("/login?%3C%22%3E%60|{}^")),
+    (b"/login?\xc3\xa9\xff", Limited("/login?%C3%A9%FF")),
+    (b"/login#<", Limited("/login")),
+    (b"//login?<#>", Limited("/login?%3C")),
     // Absolute-form.
     (b"http://a.test/login", Limited("/login")),
     (b"http://a.test//login", Limited("/login")),

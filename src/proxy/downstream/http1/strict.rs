@@ -15,10 +15,15 @@
 //! ([`Diversion`]): it would keep a large buffer, and pass on each chunk by itself. A length that is
 //! announced is shortened for it.
 //!
+//! Characters of a target that no URL may hold, but clients send, are escaped before the parser reads them
+//! ([`target`]).
+//!
 //! What follows a request for another protocol is held back until that request is answered: it may be
 //! the next request, or no HTTP at all.
 
+mod length;
 mod reader;
+mod target;
 
 use std::io;
 use std::pin::Pin;
@@ -41,8 +46,8 @@ pub(crate) struct Strict<I> {
     switch: Rc<Switch>,
     diversion: Rc<Diversion>,
     buffer: Rc<ReadBuffer>,
-    /// What has been read and not been passed on: what is behind a request for another protocol, and
-    /// what is around the end of a diversion.
+    /// What has been read and not been passed on: what is behind a request for another protocol, what is
+    /// around the end of a diversion, and a target that is escaped first.
     held: Vec<u8>,
 }
 
@@ -102,6 +107,15 @@ impl<I: AsyncRead + Unpin> Strict<I> {
     }
 }
 
+impl<I> Strict<I> {
+    /// Escapes the target of the request that what is held begins with.
+    #[cold]
+    fn escape_target(&mut self) {
+        self.reader.is_raw = false;
+        self.held = target::escaped(&self.reader.line, &self.held);
+    }
+}
+
 impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -118,6 +132,9 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
             }
         }
         let before = buf.filled().len();
+        if self.reader.is_raw {
+            self.escape_target();
+        }
         let held = self.held.len().min(buf.remaining()).min(PARSED_BYTES_MAX);
         if held > 0 {
             buf.put_slice(&self.held[..held]);
@@ -149,6 +166,10 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
         let is_head_held = !self.held.is_empty() && !self.reader.is_diverted;
         let is_head_begun = self.reader.is_in_head() || is_head_held;
         self.switch.note_heads(self.reader.heads, is_head_begun);
+        if end == 0 && self.reader.is_raw {
+            // To read nothing would mean the end.
+            return self.poll_read(cx, buf);
+        }
         Poll::Ready(Ok(()))
     }
 }

@@ -2,6 +2,8 @@
 
 use memchr::memchr_iter;
 
+use super::length::{shorten, value};
+use super::target;
 use crate::request::upgrade::switches_protocol;
 
 /// Where the next byte belongs in the requests of one connection.
@@ -15,7 +17,9 @@ pub(super) struct StrictReader {
     /// How many heads have been read.
     pub(super) heads: u64,
     /// The beginning of a line whose end has not come yet.
-    line: Vec<u8>,
+    pub(super) line: Vec<u8>,
+    /// Whether the bytes that follow are of a request line that must be escaped first.
+    pub(super) is_raw: bool,
     /// Chunked bodies are diverted, and those with a length above this one; none: nothing is.
     diverts_above: Option<u64>,
     /// Whether the bytes that follow are a body's that is.
@@ -104,9 +108,10 @@ impl StrictReader {
     }
 
     /// Follows `bytes`, and overwrites the first of them that must not be there. Returns the number of
-    /// those that stand behind a request for another protocol, or belong to a body that is diverted.
+    /// those that stand behind a request for another protocol, belong to a body that is diverted, or must be
+    /// escaped.
     pub(super) fn follow(&mut self, mut bytes: &mut [u8]) -> usize {
-        while !bytes.is_empty() && !self.is_diverted {
+        while !bytes.is_empty() && !self.is_diverted && !self.is_raw {
             let taken = match &mut self.place {
                 place if place.has_lines() => {
                     let is_from_start = *place == Place::RequestLine && self.line.is_empty();
@@ -210,6 +215,10 @@ impl StrictReader {
         let (mut begin, mut bare) = (0, None);
         for end in memchr_iter(b'\n', bytes) {
             let line = &bytes[begin..end];
+            if self.place == Place::RequestLine && target::has_raw(&self.line, line) {
+                self.is_raw = true;
+                return begin;
+            }
             if line.last().or(self.line.last()) != Some(&b'\r') {
                 bare = Some(end);
                 break;
@@ -230,7 +239,12 @@ impl StrictReader {
             bytes[end] = NOWHERE;
             self.place = Place::Refused;
         } else {
-            self.line.extend_from_slice(&bytes[begin..]);
+            let rest = &bytes[begin..];
+            if self.place == Place::RequestLine && target::has_raw(&self.line, rest) {
+                self.is_raw = true;
+                return begin;
+            }
+            self.line.extend_from_slice(rest);
         }
         bytes.len()
     }
@@ -354,34 +368,4 @@ impl Framing {
             _ => self,
         }
     }
-}
-
-/// Returns the value of `line`, if it is the field of that name.
-fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
-    let (field, rest) = line.split_at_checked(name.len())?;
-    let value = rest.strip_prefix(b":")?;
-    field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
-}
-
-/// Has a head announce a body of one byte; false if it does not state a length once, in digits.
-fn shorten(head: &mut [u8]) -> bool {
-    let mut stated = None;
-    let mut begin = 0;
-    for end in memchr_iter(b'\n', head) {
-        if let Some(length) = value(&head[begin..end], b"content-length") {
-            // What follows it is the carriage return, and white space before that.
-            let behind = head[begin..end].len() - head[begin..end].trim_ascii_end().len();
-            let stated_again = stated.replace(end - behind - length.len()..end - behind);
-            if stated_again.is_some() || !length.iter().all(u8::is_ascii_digit) {
-                return false;
-            }
-        }
-        begin = end + 1;
-    }
-    let Some([before @ .., last]) = stated.map(|at| &mut head[at]) else {
-        return false;
-    };
-    before.fill(b'0');
-    *last = b'1';
-    true
 }

@@ -105,6 +105,55 @@ fn first_byte_that_must_not_be_is_overwritten_and_nothing_else() {
 }
 
 #[test]
+fn characters_of_a_target_that_no_url_may_hold_are_escaped_wherever_it_is_cut() {
+    for (line, expected) in [
+        (
+            "GET /a<b>`\"c?d HTTP/1.1",
+            Some("GET /a%3Cb%3E%60%22c?d HTTP/1.1"),
+        ),
+        ("GET /?q={a=\"<b>\"}`", Some("GET /?q={a=%22%3Cb%3E%22}%60")),
+        (
+            "GET /?\u{e9}?\u{e9} HTTP/1.1",
+            Some("GET /?%C3%A9?%C3%A9 HTTP/1.1"),
+        ),
+        (
+            "GET http://a/<x> HTTP/1.1",
+            Some("GET http://a/%3Cx%3E HTTP/1.1"),
+        ),
+        ("\r\n\r\nGET /< HTTP/1.1", Some("\r\n\r\nGET /%3C HTTP/1.1")),
+        ("GET /a|^{}\\[]'~%3c?|^{}\\[]' HTTP/1.1", None),
+        ("GET /\u{e9} HTTP/1.1", None),
+        ("<GET> / HTTP/1.1", None),
+        ("GET / <HTTP/1.1>", None),
+        ("GET / HTTP/1.1\r\nX: /<\">`", None),
+    ] {
+        let sent = format!("{line}\r\n\r\n").into_bytes();
+        let expected = format!("{}\r\n\r\n", expected.unwrap_or(line));
+        for piece in 1..=sent.len() {
+            let (mut reader, mut passed) = (StrictReader::default(), Vec::new());
+            for bytes in sent.chunks(piece) {
+                let mut bytes = bytes.to_vec();
+                loop {
+                    let behind = reader.follow(&mut bytes);
+                    let raw = bytes.split_off(bytes.len() - behind);
+                    passed.append(&mut bytes);
+                    if raw.is_empty() {
+                        break;
+                    }
+                    assert!(std::mem::take(&mut reader.is_raw));
+                    bytes = target::escaped(&reader.line, &raw);
+                }
+            }
+            assert_eq!(
+                String::from_utf8_lossy(&passed),
+                expected,
+                "in pieces of {piece}"
+            );
+        }
+    }
+}
+
+#[test]
 fn framing_that_the_parser_refuses_is_not_followed() {
     for fields in [
         "Content-Length: x",

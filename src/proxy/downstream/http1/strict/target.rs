@@ -1,0 +1,76 @@
+//! Characters that no URL may hold, and that clients send as they are.
+//!
+//! They stand in a request's target: `"`, `<`, `>` and a backtick, and in its query bytes above 0x7f. The
+//! parser refuses some of them, without a word of what was asked for, and lets others pass as they are. So
+//! they are escaped before it reads them, and what is matched is what is forwarded.
+
+/// Whether a piece of a request line, of which `before` has come already, has such a character.
+pub(super) fn has_raw(before: &[u8], piece: &[u8]) -> bool {
+    // Nearly no piece has one anywhere, so this looks at many bytes at once, and at each of them.
+    let any = piece.iter().fold(false, |any, &byte| any | is_raw(byte));
+    any && has_raw_target(before, piece)
+}
+
+#[cold]
+fn has_raw_target(before: &[u8], piece: &[u8]) -> bool {
+    let mut place = Place::behind(before);
+    piece.iter().any(|&byte| place.escapes(byte))
+}
+
+/// Escapes them in the first line of `bytes`, of which `before` has come already.
+#[cold]
+pub(super) fn escaped(before: &[u8], bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut place = Place::behind(before);
+    for &byte in bytes {
+        if place.escapes(byte) {
+            let digit = |nibble: u8| HEX_DIGITS[usize::from(nibble)];
+            out.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
+        } else {
+            out.push(byte);
+        }
+    }
+    out
+}
+
+/// Where the next byte of a request line belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Method,
+    Path,
+    Query,
+    Behind,
+}
+
+impl Place {
+    fn behind(before: &[u8]) -> Self {
+        let mut place = Self::Method;
+        for &byte in before {
+            place.escapes(byte);
+        }
+        place
+    }
+
+    /// Says whether a byte is escaped, and moves on.
+    fn escapes(&mut self, byte: u8) -> bool {
+        *self = match (*self, byte) {
+            (_, b'\n') => Self::Behind,
+            (Self::Method, b' ') => Self::Path,
+            (Self::Path | Self::Query, b' ') => Self::Behind,
+            (Self::Path, b'?') => Self::Query,
+            (place, _) => place,
+        };
+        match *self {
+            Self::Query => is_raw(byte),
+            // What is UTF-8 there is escaped where paths are normalised, and nothing else is a path.
+            Self::Path => is_raw(byte) && byte.is_ascii(),
+            Self::Method | Self::Behind => false,
+        }
+    }
+}
+
+fn is_raw(byte: u8) -> bool {
+    matches!(byte, b'"' | b'<' | b'>' | b'`' | 0x80..)
+}
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
