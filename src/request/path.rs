@@ -1,10 +1,13 @@
 //! One normalised path, for matching and for forwarding.
 //!
 //! A path is normalised once, before its route is looked up, and the origin gets exactly what was
-//! matched, so no spelling of a path slips past its policies. Dot segments and repeated slashes
-//! are resolved (encoded dots too), unreserved characters decoded, other escapes put in upper
-//! case, and characters that a path may not hold as they are (`"`, `|`, `é`) encoded. Nothing is
-//! decoded twice: `%252e` stays `%252e`.
+//! matched, so no spelling of a path slips past its policies. Dot segments are resolved (encoded dots
+//! too), then repeated slashes merged, unreserved characters decoded, other escapes put in upper case,
+//! and characters that a path may not hold as they are (`"`, `|`, `é`) encoded. Nothing is decoded
+//! twice: `%252e` stays `%252e`.
+//!
+//! An empty segment is one that `..` takes back, as in RFC 3986, section 5.2.4, and in browsers:
+//! `/a//../b` is `/a/b`. Some origins merge first, and would find `/b`; what they get has neither.
 //!
 //! | in the path | |
 //! | --- | --- |
@@ -203,7 +206,7 @@ fn rewrite(path: &[u8]) -> Result<String, BadPath> {
         out.push(b'/');
         push_normal(segment, &mut out);
         last = Segment::of(&out[start + 1..])?;
-        if last != Segment::Name {
+        if matches!(last, Segment::Here | Segment::Up) {
             out.truncate(start);
         }
         if last == Segment::Up {
@@ -211,9 +214,10 @@ fn rewrite(path: &[u8]) -> Result<String, BadPath> {
             out.truncate(parent);
         }
     }
-    if last != Segment::Name {
+    if matches!(last, Segment::Here | Segment::Up) {
         out.push(b'/');
     }
+    out.dedup_by(|slash, before| (*slash, *before) == (b'/', b'/'));
     Ok(String::from_utf8(out).expect("only ASCII was pushed"))
 }
 

@@ -83,8 +83,10 @@ fn reference(path: &str) -> Option<String> {
         let spelled: String = units.iter().copied().map(spell).collect();
         ends_in_name = false;
         match spelled.as_str() {
-            "" | "." => {}
+            "." => {}
             ".." => drop(kept.pop()),
+            // Only what is left of these is merged.
+            "" => kept.push(spelled),
             _ if is_disguised(&units) => return None,
             _ => {
                 kept.push(spelled);
@@ -92,6 +94,7 @@ fn reference(path: &str) -> Option<String> {
             }
         }
     }
+    kept.retain(|segment| !segment.is_empty());
     let last = if ends_in_name || kept.is_empty() {
         ""
     } else {

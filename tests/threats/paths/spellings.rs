@@ -13,7 +13,12 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/./login", Limited("/login")),
     (b"/x/../login", Limited("/login")),
     (b"/../login", Limited("/login")),
-    (b"/x//../login", Limited("/login")),
+    // Dot segments come before slashes (RFC 3986), so what is behind them is another resource.
+    (b"/x//../login", Other("/x/login")),
+    (b"/x//../../login", Limited("/login")),
+    (b"//../login", Limited("/login")),
+    (b"/login//..", Limited("/login/")),
+    (b"/login//../x", Other("/login/x")),
     (b"/login/", Limited("/login/")),
     (b"/login//", Limited("/login/")),
     (b"/login/.", Limited("/login/")),
