@@ -131,10 +131,14 @@ pub(crate) fn run(
 /// Settles what a refused request was charged, and reads its body if that lets its connection go on.
 async fn settle_refusal(refusal: &Refusal, exchange: &mut Exchange, body: Option<RequestBody>) {
     exchange.refused(refusal);
-    if let Some(body) = body.filter(|body| !body.is_end_stream()) {
+    let request = exchange.request();
+    let closes = refusal.afterwards() == Afterwards::Close;
+    // Behind an answer that closes its connection, the body is thrown away as it comes.
+    let is_needed = |body: &RequestBody| !body.is_end_stream() && (request.is_http2() || !closes);
+    if let Some(body) = body.filter(is_needed) {
         body.drain().await;
     }
-    if refusal.afterwards() == Afterwards::Close {
+    if closes {
         exchange.request().expect_more();
     }
 }

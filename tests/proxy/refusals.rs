@@ -176,6 +176,39 @@ fn refusal_waits_less_than_two_seconds_for_a_body_that_does_not_come() {
 }
 
 #[test]
+fn refusal_that_closes_its_connection_waits_for_no_body() {
+    let config = Config::to("builtin:echo")
+        .one_worker()
+        .policy(
+            "held",
+            "quota = '10 per 5s'\nalgorithm = 'leaky-bucket'\nqueue = 10\npartition = []",
+        )
+        .route("/held", "policies = ['held']")
+        .route("/small", "max_body_bytes = 5");
+    let running = start(&config);
+    assert_eq!(get(running.public, "/held", "").status, 200);
+    for (target, fields, status) in [
+        ("/%00", "", 400),
+        ("/", "Host: b.test\r\n", 400),
+        ("/", "Expect: tea\r\n", 417),
+        ("/small", "", 413),
+    ] {
+        let [mut refused, mut held] = [(); 2].map(|()| Client::connect(running.public));
+        // Half a second is less than a body is waited for. One runtime measures both.
+        refused.send(format!(
+            "POST {target} HTTP/1.1\r\nHost: a.test\r\n{fields}Content-Length: 9\r\n\r\nabc"
+        ));
+        held.send("GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(held.answer().status, 200);
+        assert!(!refused.is_silent(), "{target}, {fields}: it waits");
+        let answer = refused.answer();
+        assert_eq!((answer.status, answer.says_close()), (status, true));
+        let rest = refused.wire.read_to_fin();
+        assert_eq!(rest.expect("an end without a reset"), b"");
+    }
+}
+
+#[test]
 fn refused_head_is_answered_even_if_more_is_on_its_way() {
     let running = start(&Config::to("builtin:echo").one_worker().route("/*", ""));
     let more = "x".repeat(300_000);
