@@ -31,6 +31,7 @@ pub(crate) mod downstream;
 pub mod upstream;
 
 pub mod deadline;
+pub mod interim;
 mod read_buffer;
 mod rewound;
 mod tunnel;

@@ -189,10 +189,15 @@ impl Stream {
 
     /// Waits until the gateway asks for the body (100).
     pub fn asked_to_go_on(&mut self) {
-        let answer = self.answer.as_mut().expect("the head has not come");
-        let interim = wait(std::future::poll_fn(|cx| answer.poll_informational(cx)));
-        let interim = interim.expect("an interim answer").expect("no reset");
+        let interim = self.interim().expect("an interim answer");
         assert_eq!(interim.status(), 100);
+    }
+
+    /// Waits for the next interim answer; none if the head has come.
+    pub fn interim(&mut self) -> Option<Response<()>> {
+        let answer = self.answer.as_mut().expect("the head has not been read");
+        let interim = wait(std::future::poll_fn(|cx| answer.poll_informational(cx)));
+        interim.map(|interim| interim.expect("no reset"))
     }
 
     /// Cancels the request.

@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::body::RequestBodyError;
 use super::http1::{DivertedBody, Http1State, Tunnel};
 use super::http2::{Http2Body, StreamState};
+use crate::proxy::interim::InterimSink;
 
 /// What is known of a request's client while the request is being worked on.
 ///
@@ -110,6 +111,14 @@ impl RequestState {
         match self {
             Self::Http1(state) => state.is_more_expected(),
             Self::Http2(_) => false,
+        }
+    }
+
+    /// Returns who is told of interim answers. Clients of HTTP/1.1 are not: some take one for the answer.
+    pub(crate) fn interim_sink(&self) -> Option<Rc<dyn InterimSink>> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Http2(state) => Some(Rc::clone(state) as Rc<dyn InterimSink>),
         }
     }
 

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, GET, HEADERS, PING, RST_STREAM, get};
 use crate::support::http2::{Http2, Stream, request};
 use crate::support::{After, secs};
-use crate::support::{Config, Gate, Origin, Stepped, Unreachable, start};
+use crate::support::{Config, Gate, Origin, Stepped, Unreachable, get as get_once, start};
 
 const WINDOW: u32 = 1 << 20;
 
@@ -189,6 +189,56 @@ fn a_body_that_the_client_withholds_is_asked_for() {
     stream.finish();
     assert_eq!(stream.status(), Ok(200));
     assert_eq!(origin.only_request().body, b"hello");
+}
+
+/// Over HTTP/1.1 and over HTTP/2, which the second gateway asks the first one in.
+#[test]
+fn interim_answers_of_an_origin_pass_to_clients_of_http2_and_to_no_other() {
+    let hint = |fields: &str| format!("HTTP/1.1 103 Early Hints\r\n{fields}\r\n");
+    let (large, none) = (hint(&format!("X: {}\r\n", "a".repeat(20_000))), hint(""));
+    let hints =
+        "Link: </a>\r\nLink: </b>\r\nConnection: x-hop\r\nX-Hop: 1\r\nContent-Length: 3\r\n";
+    let first = format!(
+        "HTTP/1.1 100 Continue\r\n\r\n{}HTTP/1.1 102 Processing\r\n\r\n",
+        hint(hints)
+    );
+    let origin = Origin::scripted(move |exchange| {
+        exchange.write(match exchange.target() {
+            "/many" => none.repeat(65),
+            "/large" => large.repeat(4),
+            _ => first.clone(),
+        })?;
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        Ok(After::Close)
+    });
+    let inner = start(&Config::to(origin.url()).route("/*", ""));
+    let h2c = format!("h2c://{}", inner.public);
+    let outer = start(&Config::to(h2c).route("/*", ""));
+    for running in [&inner, &outer] {
+        let mut client = Http2::connect(running.public, WINDOW);
+        let mut ask = |path: &str| {
+            let mut stream = client.ask(Method::GET, path);
+            let interim: Vec<_> = std::iter::from_fn(|| stream.interim()).collect();
+            (stream.status().expect("an answer"), interim)
+        };
+        let (status, interim) = ask("/");
+        let told = interim.iter().map(|interim| {
+            let names = interim.headers().keys().map(ToString::to_string);
+            (interim.status().as_u16(), names.collect())
+        });
+        let told: Vec<(u16, Vec<String>)> = told.collect();
+        let links = vec!["link".to_owned()];
+        assert_eq!((status, told), (200, vec![(103, links), (102, vec![])]));
+        let links = interim[0].headers().get_all("link").iter();
+        assert!(links.eq(["</a>", "</b>"]));
+        // There is a bound on their number, and on their bytes.
+        for (path, most) in [("/many", 64), ("/large", 3)] {
+            let (status, interim) = ask(path);
+            assert_eq!((status, interim.len()), (502, most), "{path}");
+        }
+        let answer = get_once(running.public, "/", "");
+        assert_eq!((answer.status, answer.text()), (200, "ok".to_owned()));
+    }
 }
 
 /// What a client sends after the answer it has got goes nowhere, and harms nobody.

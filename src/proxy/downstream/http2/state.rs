@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, Response, StatusCode};
 
 use super::date::Date;
 use crate::clock::{Micros, Timestamp};
@@ -16,6 +16,7 @@ use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::downstream::awaited::Awaited;
 use crate::proxy::downstream::socket::Socket;
 use crate::proxy::downstream::timeouts::Timeouts;
+use crate::proxy::interim::InterimSink;
 
 /// An HTTP/2 connection.
 #[derive(Debug)]
@@ -57,8 +58,8 @@ pub(crate) struct StreamState {
     write_timeout: Cell<Duration>,
     /// Whether the head of the answer is out.
     is_answered: Cell<bool>,
-    /// Whether the client is to be told to go on (100).
-    is_continue_due: Cell<bool>,
+    /// The interim answers that the client is to be told.
+    interim: RefCell<Vec<Response<()>>>,
     /// The task that answers.
     task: RefCell<Option<Waker>>,
 }
@@ -242,7 +243,7 @@ impl StreamState {
             read: OnceCell::new(),
             write: OnceCell::new(),
             is_answered: Cell::new(false),
-            is_continue_due: Cell::new(false),
+            interim: RefCell::default(),
             task: RefCell::default(),
         })
     }
@@ -283,15 +284,14 @@ impl StreamState {
 
     /// Has the client told to go on with its body.
     pub(super) fn ask_to_continue(&self) {
-        self.is_continue_due.set(true);
-        if let Some(task) = &*self.task.borrow() {
-            task.wake_by_ref();
-        }
+        let mut go_on = Response::new(());
+        *go_on.status_mut() = StatusCode::CONTINUE;
+        self.tell(go_on);
     }
 
-    /// Whether the client is to be told to go on now; says so once.
-    pub(super) fn take_continue(&self) -> bool {
-        self.is_continue_due.take()
+    /// Takes the interim answers that the client is to be told now.
+    pub(super) fn take_interim(&self) -> Vec<Response<()>> {
+        self.interim.take()
     }
 
     /// Registers the task that answers.
@@ -318,6 +318,15 @@ impl StreamState {
         }
         deadline.register(cx);
         Poll::Pending
+    }
+}
+
+impl InterimSink for StreamState {
+    fn tell(&self, interim: Response<()>) {
+        self.interim.borrow_mut().push(interim);
+        if let Some(task) = &*self.task.borrow() {
+            task.wake_by_ref();
+        }
     }
 }
 

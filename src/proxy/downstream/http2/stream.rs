@@ -41,9 +41,9 @@ pub(super) async fn respond<F, B, E>(
             return Poll::Ready(None);
         }
         let answered = answer.as_mut().poll(cx);
-        if state.take_continue() {
-            // A stream that takes no informational response will end by itself.
-            let _ = respond.send_informational(informational());
+        for interim in state.take_interim() {
+            // A stream that takes none will end by itself.
+            let _ = respond.send_informational(interim);
         }
         answered.map(Some)
     });
@@ -179,10 +179,4 @@ fn poll_room(
             }
         }
     }
-}
-
-fn informational() -> Response<()> {
-    let mut go_on = Response::new(());
-    *go_on.status_mut() = StatusCode::CONTINUE;
-    go_on
 }

@@ -72,7 +72,7 @@ impl<T: Transport> Connection<T> {
         self.0.begin(timeout);
         let mut round_trip = RoundTrip {
             wire: &self.0,
-            reader: HeadReader::new(request.upgrade()),
+            reader: HeadReader::new(request.upgrade(), request.interim.clone()),
             request,
             timeout,
             is_sent,

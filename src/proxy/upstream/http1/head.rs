@@ -1,6 +1,7 @@
 //! The head of a response (RFC 9112, sections 2, 4 and 5), and what it says of the body and of the
 //! connection.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -13,15 +14,18 @@ use smallvec::SmallVec;
 use super::known_lines::KnownLines;
 use super::section::{BadSection, Section};
 use super::{BodyFraming, FIELDS_MAX};
+use crate::proxy::interim::InterimSink;
 use crate::request::hop_by_hop::{self, KEEP_ALIVE};
 
-/// Reads the head of a response, in whatever pieces it comes, and drops interim ones before it.
+/// Reads the head of a response, in whatever pieces it comes, and interim ones before it.
 #[derive(Debug, Default)]
 pub struct HeadReader {
     section: Section,
     /// Interim heads so far, and their bytes.
     interim: u32,
     interim_bytes: usize,
+    /// Who is told of them; none: they are dropped.
+    sink: Option<Rc<dyn InterimSink>>,
     /// The protocol that the request asks for.
     upgrade: Option<HeaderValue>,
 }
@@ -88,20 +92,22 @@ const NO_REASON: ReasonPhrase = ReasonPhrase::from_static(b"");
 /// Most bytes of a head.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// Most interim answers to one request; the gateway's clients see none of them.
-const INTERIM_MAX: u32 = 64;
+/// Most interim answers to one request.
+pub(in crate::proxy::upstream) const INTERIM_MAX: u32 = 64;
 
 /// Most bytes of all interim answers to one request.
-const INTERIM_BYTES_MAX: usize = 64 * 1024;
+pub(in crate::proxy::upstream) const INTERIM_BYTES_MAX: usize = 64 * 1024;
 
 /// How every head begins. What begins otherwise need not be awaited to its end.
 const BEGINNING: &[u8] = b"HTTP/1.";
 
 impl HeadReader {
-    /// Reads the response to a request that asks for the protocol `upgrade`, if it asks for one.
-    pub fn new(upgrade: Option<HeaderValue>) -> Self {
+    /// Reads the response to a request that asks for the protocol `upgrade`, if it asks for one, and tells
+    /// `sink` of interim ones.
+    pub fn new(upgrade: Option<HeaderValue>, sink: Option<Rc<dyn InterimSink>>) -> Self {
         Self {
             upgrade,
+            sink,
             ..Self::default()
         }
     }
@@ -125,6 +131,10 @@ impl HeadReader {
                     self.interim_bytes += head_bytes;
                     if self.interim > INTERIM_MAX || self.interim_bytes > INTERIM_BYTES_MAX {
                         return Err(BadHead::Interim);
+                    }
+                    if let Some(sink) = &self.sink {
+                        headers.remove(CONTENT_LENGTH);
+                        tell_interim(&**sink, status, std::mem::take(headers));
                     }
                 }
                 _ => return stated.head(headers, method).map(Some),
@@ -180,6 +190,21 @@ impl HeadReader {
             is_last: true,
             keep_alive: None,
         })
+    }
+}
+
+/// Tells of an interim answer with these fields, which are the client's. That it may go on with its body is
+/// said by the gateway.
+pub(in crate::proxy::upstream) fn tell_interim(
+    sink: &dyn InterimSink,
+    status: StatusCode,
+    headers: HeaderMap,
+) {
+    if status != StatusCode::CONTINUE {
+        let mut interim = Response::new(());
+        *interim.status_mut() = status;
+        *interim.headers_mut() = headers;
+        sink.tell(interim);
     }
 }
 

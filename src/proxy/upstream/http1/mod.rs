@@ -28,7 +28,7 @@
 //!   comes in HTTP/1.1 only (6.1). "A proxy or gateway that receives an obs-fold in a response message
 //!   [...] MUST either discard the message and replace it with a 502 (Bad Gateway) response, [...] or
 //!   replace each received obs-fold" (5.2): it is discarded.
-//! - Interim responses are dropped and counted; a 101 is refused unless its request asks for that protocol.
+//! - Interim responses are counted, and passed to whoever is to be told; a 101 is refused unless its request asks for that protocol.
 //! - "If the sender closes the connection or the recipient times out before the indicated number of
 //!   octets are received, the recipient MUST consider the message to be incomplete" (6.3, 8). A body
 //!   until the end of the connection is complete after a FIN, not after a reset.
@@ -73,8 +73,8 @@ use http_body::Body;
 pub use self::body::{BadBody, BodyReader};
 pub use self::connection::{Buffers, Connection, Transport};
 pub use self::exchange::{ExchangeError, Repeat};
-pub(super) use self::head::parse_length;
 pub use self::head::{BadHead, HeadReader, ResponseHead};
+pub(super) use self::head::{INTERIM_BYTES_MAX, INTERIM_MAX, parse_length, tell_interim};
 pub use self::known_lines::KnownLines;
 pub use self::receiving::Receiving;
 pub(super) use self::request::RequestHead;

@@ -16,6 +16,7 @@ use http_body::Body;
 
 use super::BodyFraming;
 use super::sending::Sending;
+use crate::proxy::interim::InterimSink;
 use crate::request::hop_by_hop;
 
 /// Fields that many requests have alike, written once.
@@ -31,6 +32,8 @@ pub struct CommonFields {
 pub struct Outgoing<B> {
     pub(super) head: RequestHead,
     pub(super) sending: Sending<B>,
+    /// Who is told of interim answers; none: they are dropped.
+    pub(in crate::proxy::upstream) interim: Option<Rc<dyn InterimSink>>,
 }
 
 /// The head of a request, decided.
@@ -61,6 +64,7 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         };
         Self {
             sending: Sending::new(framing.has_content().then_some(body), framing, trailers),
+            interim: None,
             head: RequestHead {
                 is_upgrade: false,
                 method,
@@ -81,6 +85,11 @@ impl<B: Body<Data = Bytes>> Outgoing<B> {
         id: Option<(HeaderName, HeaderValue)>,
     ) {
         (self.head.common, self.head.id) = (common, id);
+    }
+
+    /// Has `sink` told of interim answers.
+    pub fn tell_interim(&mut self, sink: Option<Rc<dyn InterimSink>>) {
+        self.interim = sink;
     }
 
     /// Returns the protocol that is asked for.

@@ -12,17 +12,18 @@ use h2::client::ResponseFuture;
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use http::uri::Scheme;
-use http::{HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
+use super::FIELDS_MAX;
 use super::connection::Slot;
 use super::error::StreamError;
 use super::receiving::{BodyLength, Receiving};
 use super::request;
 use super::sending::Sending;
-use super::{FIELDS_MAX, INTERIM_MAX};
 use crate::proxy::upstream::due::Due;
 use crate::proxy::upstream::http1::{
-    BadHead, BoxError, Outgoing, Repeat, UploadBody, parse_length,
+    BadHead, BoxError, INTERIM_BYTES_MAX, INTERIM_MAX, Outgoing, Repeat, UploadBody, parse_length,
+    tell_interim,
 };
 use crate::proxy::upstream::upload::Upload;
 use crate::request::{are_tokens, hop_by_hop};
@@ -74,6 +75,7 @@ impl Slot {
             due: &due,
             timeout,
             interim: 0,
+            interim_bytes: 0,
         };
         let answered = poll_fn(|cx| round_trip.poll(cx)).await;
         let mut sending = round_trip.sending;
@@ -115,8 +117,9 @@ struct RoundTrip<'e, B> {
     sending: Sending,
     due: &'e Due,
     timeout: Duration,
-    /// Interim answers so far.
+    /// Interim answers so far, and their bytes.
     interim: u32,
+    interim_bytes: usize,
 }
 
 impl<B: UploadBody> RoundTrip<'_, B> {
@@ -128,20 +131,38 @@ impl<B: UploadBody> RoundTrip<'_, B> {
             return Poll::Ready(Err(ExchangeError::Body(error)));
         }
         while let Poll::Ready(Some(Ok(interim))) = self.response.poll_informational(cx) {
-            self.interim += 1;
-            let bad = match interim.status() {
-                StatusCode::SWITCHING_PROTOCOLS => BadHead::Upgrade,
-                _ if !are_tokens(interim.headers()) => BadHead::Malformed,
-                _ if self.interim > INTERIM_MAX => BadHead::Interim,
-                _ => continue,
-            };
-            return Poll::Ready(Err(ExchangeError::BadHead(bad)));
+            if let Err(bad) = self.pass_interim(interim) {
+                return Poll::Ready(Err(ExchangeError::BadHead(bad)));
+            }
         }
         if let Poll::Ready(answered) = Pin::new(&mut self.response).poll(cx) {
             return Poll::Ready(answered.map_err(|error| self.ended(error)));
         }
         let over = self.due.poll_over(Some(self.timeout), cx);
         over.map(|()| Err(ExchangeError::Elapsed))
+    }
+
+    /// Passes an interim answer to whoever is to be told.
+    fn pass_interim(&mut self, interim: Response<()>) -> Result<(), BadHead> {
+        let (mut head, ()) = interim.into_parts();
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(BadHead::Upgrade);
+        }
+        if !are_tokens(&head.headers) {
+            return Err(BadHead::Malformed);
+        }
+        let bytes = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+        self.interim += 1;
+        self.interim_bytes += head.headers.iter().map(bytes).sum::<usize>();
+        if self.interim > INTERIM_MAX || self.interim_bytes > INTERIM_BYTES_MAX {
+            return Err(BadHead::Interim);
+        }
+        if let Some(sink) = &self.request.interim {
+            strip(&mut head.headers);
+            head.headers.remove(CONTENT_LENGTH);
+            tell_interim(&**sink, head.status, head.headers);
+        }
+        Ok(())
     }
 
     /// Says what an end without a response means.
@@ -158,6 +179,18 @@ impl<B: UploadBody> RoundTrip<'_, B> {
     }
 }
 
+/// Takes out the fields that concern a connection of HTTP/1.
+fn strip(headers: &mut HeaderMap) {
+    let names = headers.keys();
+    let unwanted: Vec<_> = names
+        .filter(|name| hop_by_hop::is_hop_by_hop(name))
+        .cloned()
+        .collect();
+    for name in unwanted {
+        headers.remove(name);
+    }
+}
+
 /// Returns how long the body of a response is, unless its head says what HTTP/1.1 would refuse. Fields
 /// that are not for the client are taken out.
 fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<BodyLength, BadHead> {
@@ -167,14 +200,7 @@ fn length(method: &Method, head: &mut Parts, stream: &RecvStream) -> Result<Body
     if !are_tokens(&head.headers) {
         return Err(BadHead::Malformed);
     }
-    let names = head.headers.keys();
-    let unwanted: Vec<_> = names
-        .filter(|name| hop_by_hop::is_hop_by_hop(name))
-        .cloned()
-        .collect();
-    for name in unwanted {
-        head.headers.remove(name);
-    }
+    strip(&mut head.headers);
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let stated = match (lengths.next(), lengths.next()) {
         (None, _) => None,

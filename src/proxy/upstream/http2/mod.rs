@@ -71,9 +71,6 @@ const HEAD_BYTES_MAX: u32 = 32 * 1024;
 /// Most fields of a head, and of trailers, as over HTTP/1.1.
 const FIELDS_MAX: usize = 100;
 
-/// Most interim answers to one request; the gateway's clients see none of them.
-const INTERIM_MAX: u32 = 64;
-
 /// How long nothing may come on a connection with streams before it is asked by a PING.
 const PING_AFTER: Duration = Duration::from_secs(20);
 

@@ -1,0 +1,11 @@
+//! Interim answers (1xx) on their way from an origin to a client that is told of them.
+
+use std::fmt::Debug;
+
+use http::Response;
+
+/// A client that is told of interim answers before the head of its answer.
+pub trait InterimSink: Debug {
+    /// Tells it of one; who calls this bounds how many there are, and their bytes.
+    fn tell(&self, interim: Response<()>);
+}
