@@ -194,12 +194,14 @@ fn serve(
             ..Client::new(worker, peer, index, Arc::clone(&listener), tls)
         });
         tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection begins");
+        let refused = |reason| record::refused_head(&client, reason, None);
         let serving = Serving {
             listener: &listener,
             sweep: &sweep,
             registration: &registration,
             panics: &panics,
             read_buffer: &read_buffer,
+            refused: &refused,
             answer: |state, request: Request<_>| {
                 let (head, body) = request.into_parts();
                 journey::run(Rc::clone(&client), state, head, body)

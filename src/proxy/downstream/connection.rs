@@ -46,6 +46,8 @@ pub(crate) struct Serving<'s, A> {
     pub(crate) panics: &'s PanicGuard,
     /// What the bodies of HTTP/1.1 are read into.
     pub(crate) read_buffer: &'s Rc<ReadBuffer>,
+    /// Is told of each head that never became a request, but for the last of its connection.
+    pub(crate) refused: &'s dyn Fn(Reason),
     /// Gets each request and its state.
     pub(crate) answer: A,
 }
@@ -145,12 +147,14 @@ where
         let begun = ConnectionState::Http2(Rc::clone(&state));
         self.registration.begins(begun).await;
         let io = Rewound { unread, io };
+        let malformed = || (self.refused)(Reason::Syntax);
         let ending = http2::serve(
             io,
             &state,
             self.listener.max_header_bytes,
             self.registration,
             self.panics,
+            &malformed,
             &self.answer,
         );
         let refused_head = match ending.await {

@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::frames::{
-    CONTINUATION, DATA, END_STREAM, Frames, GET, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE, frame,
-    get,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GET, GOAWAY, HEADERS, RST_STREAM,
+    WINDOW_UPDATE, frame, get,
 };
 use crate::support::{
     After, Client, Config, Gate, Origin, Process, Stepped, eventually, get as get_once, secs,
@@ -133,7 +133,7 @@ fn calls_that_are_cancelled_now_and_then_end_no_connection_and_many_at_once_do()
         cancel(&mut at_once, &mut streams, 100);
     }
     assert_eq!(at_once.end(), ENHANCE_YOUR_CALM);
-    assert_told(&running, 1, &log);
+    assert_told(&running, "too_many_resets", 1, &log);
     client.ping();
 }
 
@@ -153,22 +153,48 @@ fn heads_that_are_reset_before_they_are_read_end_their_connection_too() {
             .collect::<Vec<_>>(),
     );
     assert_eq!(client.end(), ENHANCE_YOUR_CALM);
-    assert_told(&running, 1, &log);
+    assert_told(&running, "too_many_resets", 1, &log);
 }
 
-/// Waits until log and metrics tell of that many connections that were ended for their resets.
+/// A target that no request has costs its own stream, and is told like a malformed head of HTTP/1.1.
+#[test]
+fn a_target_with_a_character_that_no_url_may_hold_is_reset_and_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let origin = Origin::plain();
+    let running = beside_mute(&origin, &log);
+    let mut client = Frames::connect(running.public, b"");
+    let targets = ["/a<b", "/a>b", "/a`b", "/?\"", "/?<", "/?>"];
+    for (target, stream) in targets.into_iter().zip((1..).step_by(2)) {
+        let length = u8::try_from(target.len()).expect("a short target");
+        // `:method`, `:scheme`, `:path` as it is, and `:authority` as in any GET.
+        let head = [b"\x82\x86\x04", &[length][..], target.as_bytes(), &GET[3..]].concat();
+        client.send(HEADERS, END_STREAM | END_HEADERS, stream, &head);
+        let reset = client.until(RST_STREAM);
+        assert_eq!(
+            (reset.stream, &*reset.payload),
+            (stream, &b"\0\0\0\x01"[..]),
+            "{target}"
+        );
+    }
+    client.send_all(&get(99));
+    assert_eq!(client.until(HEADERS).stream, 99);
+    assert_told(&running, "syntax", targets.len(), &log);
+}
+
+/// Waits until log and metrics tell of this reason that many times.
 #[track_caller]
-fn assert_told(running: &Stepped, times: usize, log: &std::path::Path) {
+fn assert_told(running: &Stepped, reason: &str, times: usize, log: &std::path::Path) {
     let admin = running.gateway.admin_address().expect("an admin port");
     eventually("it is counted", || {
         let metrics = get_once(admin, "/metrics", "").text();
         let mut lines = metrics.lines();
-        let line = lines.find(|line| line.contains("\"too_many_resets\""))?;
+        let line = lines.find(|line| line.contains(&format!("{reason:?}")))?;
         line.ends_with(&format!(" {times}")).then_some(())
     });
     eventually("it is logged", || {
         let text = fs::read_to_string(log).ok()?;
-        (text.matches("too_many_resets").count() == times).then_some(())
+        (text.matches(reason).count() == times).then_some(())
     });
 }
 

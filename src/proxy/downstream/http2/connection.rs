@@ -50,13 +50,15 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// count too.
 const LOCAL_RESETS_MAX: usize = 1024;
 
-/// Serves a connection: `answer` gets each request and its state.
+/// Serves a connection: `answer` gets each request and its state, `refused` is told of each request that is
+/// malformed before it is one.
 pub(crate) async fn serve<T, A, F, B, E>(
     io: T,
     state: &Rc<Http2State>,
     header_bytes_max: usize,
     registration: &Registration,
     panics: &PanicGuard,
+    refused: &dyn Fn(),
     answer: A,
 ) -> Ending
 where
@@ -90,7 +92,12 @@ where
         });
     };
     let mut ends = Ends::default();
-    poll_fn(|cx| poll_serve(&mut connection, state, registration, &mut ends, &accept, cx)).await
+    poll_fn(|cx| {
+        let polled = poll_serve(&mut connection, state, registration, &mut ends, &accept, cx);
+        (0..state.take_malformed()).for_each(|_| refused());
+        polled
+    })
+    .await
 }
 
 impl Http2State {

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::resets::Resets;
 use super::state::Http2State;
 
 /// A connection whose frames are followed.
@@ -18,6 +19,7 @@ pub(super) struct Followed<T> {
     io: T,
     state: Rc<Http2State>,
     frames: Frames,
+    resets: Resets,
 }
 
 /// Where the next byte belongs in the frames of a connection.
@@ -59,7 +61,24 @@ impl<T> Followed<T> {
             is_head_open: false,
             has_head_ended: false,
         };
-        Self { io, state, frames }
+        let resets = Resets::default();
+        Self {
+            io,
+            state,
+            frames,
+            resets,
+        }
+    }
+
+    /// Notes what has been written of `slices`.
+    fn note_written(&mut self, slices: &[IoSlice<'_>], written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            let malformed = self.resets.follow(slices, *bytes);
+            self.state.note_malformed(malformed);
+        }
+        if written.is_ready() {
+            self.state.note_taken();
+        }
     }
 }
 
@@ -139,9 +158,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Followed<T> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, bytes);
-        if written.is_ready() {
-            self.state.note_taken();
-        }
+        self.note_written(&[IoSlice::new(bytes)], &written);
         written
     }
 
@@ -151,9 +168,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Followed<T> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
-        if written.is_ready() {
-            self.state.note_taken();
-        }
+        self.note_written(slices, &written);
         written
     }
 

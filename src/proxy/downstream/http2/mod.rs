@@ -12,6 +12,7 @@ mod body;
 mod connection;
 mod date;
 mod heads;
+mod resets;
 mod state;
 mod stream;
 

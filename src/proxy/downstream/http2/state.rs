@@ -41,6 +41,8 @@ pub(crate) struct Http2State {
     resets: Cell<usize>,
     /// When that was halved last.
     resets_halved: Cell<Timestamp>,
+    /// How many streams were reset because what came on them is malformed, and were not reported.
+    malformed: Cell<u32>,
     date: Date,
     /// The task that reads and writes frames.
     task: RefCell<Option<Waker>>,
@@ -91,6 +93,7 @@ impl Http2State {
             has_taken: Cell::new(false),
             resets: Cell::new(0),
             resets_halved: Cell::new(sweep.swept()),
+            malformed: Cell::new(0),
             date: Date::default(),
             task: RefCell::default(),
         })
@@ -206,6 +209,16 @@ impl Http2State {
         if self.is_abused() {
             self.wake();
         }
+    }
+
+    /// Notes streams that are reset because what came on them is malformed.
+    pub(super) fn note_malformed(&self, streams: u32) {
+        self.malformed.set(self.malformed.get() + streams);
+    }
+
+    /// Takes how many of those are to be reported.
+    pub(super) fn take_malformed(&self) -> u32 {
+        self.malformed.take()
     }
 
     /// Notes that the head of an answer went out before the client reset its stream.
