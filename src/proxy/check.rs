@@ -1,7 +1,7 @@
 //! What is refused before a route is looked for: messages that others may read differently, and
 //! requests that this gateway does not serve whatever the file says.
 
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Uri, Version};
@@ -10,6 +10,7 @@ use super::journey::Journey;
 use super::refusal::Refusal;
 use crate::request;
 use crate::request::cdn_loop::{self, CDN_LOOP};
+use crate::request::hop_by_hop;
 
 /// Refuses requests for which no route is looked up.
 pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
@@ -97,6 +98,15 @@ fn has_outer_white_space(value: &HeaderValue) -> bool {
     let bytes = value.as_bytes();
     let is_white = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     is_white(bytes.first()) || is_white(bytes.last())
+}
+
+/// Whether a request of HTTP/1 is the last on its connection, as its client says.
+pub(super) fn is_last(head: &Parts) -> bool {
+    let mut options = (head.headers.get_all(CONNECTION).iter()).flat_map(hop_by_hop::tokens);
+    match head.version {
+        Version::HTTP_10 => !options.any(|option| option.eq_ignore_ascii_case("keep-alive")),
+        _ => options.any(|option| option.eq_ignore_ascii_case("close")),
+    }
 }
 
 /// Puts an absolute target's authority into the Host field, because routes, partitions and the

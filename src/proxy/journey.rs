@@ -15,7 +15,7 @@ use http_body_util::Full;
 
 use super::annotate::{annotate, expose};
 use super::body::{Content, ResponseBody};
-use super::check::{check, settle_host};
+use super::check::{check, is_last, settle_host};
 use super::client::Client;
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
@@ -82,9 +82,9 @@ pub(crate) fn run(
         let live = client.worker.live();
         let (dialect, version) = (Dialect::of(&head.headers), head.version);
         let has_body = !incoming.is_end_stream();
-        let is_withheld = has_body && head.headers.contains_key(EXPECT);
+        let is_awaited = has_body && !(head.headers.contains_key(EXPECT) || is_last(&head));
         let may_switch = state.may_switch();
-        let mut body = Some(RequestBody::new(incoming, state, is_withheld));
+        let mut body = Some(RequestBody::new(incoming, state, is_awaited));
         let mut exchange = Exchange::begin(guard, &client, &live, &head);
         let mut journey = Journey {
             client: &client,

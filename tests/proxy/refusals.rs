@@ -183,20 +183,26 @@ fn refusal_that_closes_its_connection_waits_for_no_body() {
             "held",
             "quota = '10 per 5s'\nalgorithm = 'leaky-bucket'\nqueue = 10\npartition = []",
         )
+        .policy("spent", "quota = '1 per hour'\npartition = []")
         .route("/held", "policies = ['held']")
+        .route("/spent", "policies = ['spent']")
         .route("/small", "max_body_bytes = 5");
     let running = start(&config);
-    assert_eq!(get(running.public, "/held", "").status, 200);
+    for path in ["/held", "/spent"] {
+        assert_eq!(get(running.public, path, "").status, 200);
+    }
     for (target, fields, status) in [
-        ("/%00", "", 400),
-        ("/", "Host: b.test\r\n", 400),
-        ("/", "Expect: tea\r\n", 417),
-        ("/small", "", 413),
+        ("/%00 HTTP/1.1", "", 400),
+        ("/ HTTP/1.1", "Host: b.test\r\n", 400),
+        ("/ HTTP/1.1", "Expect: tea\r\n", 417),
+        ("/small HTTP/1.1", "", 413),
+        ("/spent HTTP/1.1", "Connection: x, Close\r\n", 429),
+        ("/spent HTTP/1.0", "", 429),
     ] {
         let [mut refused, mut held] = [(); 2].map(|()| Client::connect(running.public));
         // Half a second is less than a body is waited for. One runtime measures both.
         refused.send(format!(
-            "POST {target} HTTP/1.1\r\nHost: a.test\r\n{fields}Content-Length: 9\r\n\r\nabc"
+            "POST {target}\r\nHost: a.test\r\n{fields}Content-Length: 9\r\n\r\nabc"
         ));
         held.send("GET /held HTTP/1.1\r\nHost: a.test\r\n\r\n");
         assert_eq!(held.answer().status, 200);

@@ -24,8 +24,9 @@ pub(crate) struct RequestBody {
     client: RequestState,
     /// Bytes that may still come.
     allowance: u64,
-    /// Whether the client withholds it until it is told to go on (100).
-    is_withheld: bool,
+    /// Whether the answer to a refused request waits for the rest of it. It does not if the client withholds
+    /// it until it is told to go on (100), or if the connection ends with this request.
+    is_awaited: bool,
     /// Fields that its trailers may not have, besides those that no trailers may have.
     decisive: Option<Arc<[HeaderName]>>,
     /// What has been read of it and comes before the rest.
@@ -80,7 +81,7 @@ pub(crate) enum RequestBodyError {
 
 impl RequestBody {
     /// Wraps a client's body.
-    pub(crate) fn new(incoming: IncomingBody, client: RequestState, is_withheld: bool) -> Self {
+    pub(crate) fn new(incoming: IncomingBody, client: RequestState, is_awaited: bool) -> Self {
         if !incoming.is_end_stream() {
             client.expect_more();
         }
@@ -88,7 +89,7 @@ impl RequestBody {
             incoming,
             client,
             allowance: u64::MAX,
-            is_withheld,
+            is_awaited,
             decisive: None,
             held: None,
             is_read: false,
@@ -131,7 +132,7 @@ impl RequestBody {
         read: impl FnMut(&[u8]),
     ) -> Result<bool, HoldError> {
         // It is asked for now.
-        self.is_withheld = false;
+        self.is_awaited = true;
         let bytes = Vec::new();
         let (mut buffer, mut held) = (HeldBuffer { bytes, room }, HeldBody::default());
         let filling = self.fill(&mut buffer, &mut held, held_max, read);
@@ -211,8 +212,8 @@ impl RequestBody {
     }
 
     /// Reads the rest and throws it away, so that the connection can be used again after an early
-    /// answer; but only if the rest is announced, short and on its way. A body that the client
-    /// withholds is not read, because that would ask for it.
+    /// answer; but only if the rest is announced, short, on its way, and the connection may go on. To read a
+    /// body that the client withholds would ask for it.
     ///
     /// Over HTTP/2, an answer could come before it. But its stream would then be reset, and some clients
     /// (curl until 8) take that for a failure and show no answer.
@@ -220,7 +221,7 @@ impl RequestBody {
         self.held = None;
         let bytes = self.size_hint().exact();
         let is_short = bytes.is_some_and(|bytes| bytes <= DRAIN_BYTES_MAX);
-        if self.is_end_stream() || self.is_withheld || !is_short {
+        if self.is_end_stream() || !self.is_awaited || !is_short {
             return;
         }
         let reading = async {
