@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::Request;
+use http::{Request, StatusCode};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -194,7 +194,7 @@ fn serve(
             ..Client::new(worker, peer, index, Arc::clone(&listener), tls)
         });
         tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection begins");
-        let refused = |reason| record::refused_head(&client, reason, None);
+        let refused = |reason| refused_head(&client, reason, None);
         let serving = Serving {
             listener: &listener,
             sweep: &sweep,
@@ -209,14 +209,19 @@ fn serve(
         };
         let ended = serving.serve(socket, io, is_http2).await;
         if let Some((reason, status)) = ended.refused_head {
-            let worker = &client.worker;
-            worker.shared.metrics.error(worker.index, reason);
-            record::log_refused_head(&client, reason, status, None);
+            refused_head(&client, reason, status);
         }
         tracing::debug!(listener = &*listener.name, peer = %client.redacted_peer(), "a connection ends");
         ended.lingering_close(&registration, &sweep).await;
         drop((registration, accepted.permit, client_permit));
     }
+}
+
+/// Counts and logs a head that never became a request.
+fn refused_head(client: &Client, reason: Reason, status: Option<StatusCode>) {
+    let worker = &client.worker;
+    worker.shared.metrics.error(worker.index, reason);
+    record::log_refused_head(client, reason, status, None);
 }
 
 /// Counts a connection that was closed before anything was said on it.
