@@ -5,4 +5,5 @@ mod ending;
 mod frames;
 mod heads;
 mod origin;
+mod resets;
 mod sharing;

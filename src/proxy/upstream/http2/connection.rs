@@ -14,7 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::error::StreamError;
 use super::life::{Driver, Life, Observed};
-use super::{CONNECTION_WINDOW, HEAD_BYTES_MAX, SEND_BUFFER_BYTES_MAX, STREAM_WINDOW, STREAMS_MAX};
+use super::{
+    CONNECTION_WINDOW, HEAD_BYTES_MAX, RESET_KNOWN, RESETS_MAX, SEND_BUFFER_BYTES_MAX,
+    STREAM_WINDOW, STREAMS_MAX,
+};
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::proxy::deadline::Deadline;
@@ -32,7 +35,11 @@ pub struct Connection {
 
 /// A request's place on a connection.
 #[derive(Debug)]
-pub struct Slot(Rc<Connection>);
+pub struct Slot {
+    connection: Rc<Connection>,
+    /// Whether its stream has ended; otherwise it is reset when this is dropped.
+    has_ended: Cell<bool>,
+}
 
 /// Why a connection does not speak HTTP/2.
 #[derive(Debug)]
@@ -94,7 +101,10 @@ impl Connection {
         self.life.opened();
         self.idle_timeout.set(idle_timeout);
         self.idle_until.set(None);
-        Some(Slot(Rc::clone(self)))
+        Some(Slot {
+            connection: Rc::clone(self),
+            has_ended: Cell::new(false),
+        })
     }
 
     /// Whether no request is on it.
@@ -114,7 +124,7 @@ impl Connection {
     }
 
     /// Sends the head of a request; an error means that nothing of it was sent.
-    pub(super) fn send(
+    fn send(
         &self,
         head: Request<()>,
         is_last: bool,
@@ -125,8 +135,8 @@ impl Connection {
             .map_err(|error| self.ended(error))
     }
 
-    /// Says why a stream ended.
-    pub(super) fn ended(&self, error: h2::Error) -> StreamError {
+    /// Says why a stream ended, or the connection.
+    fn ended(&self, error: h2::Error) -> StreamError {
         match error.into() {
             StreamError::Closed if self.life.is_lost.get() => StreamError::Lost,
             error => error,
@@ -141,15 +151,38 @@ impl Drop for Connection {
 }
 
 impl Slot {
-    /// Returns the connection that it is on.
-    pub(super) fn connection(&self) -> &Connection {
-        &self.0
+    /// Sends the head of a request; an error means that nothing of it was sent.
+    pub(super) fn send(
+        &self,
+        head: Request<()>,
+        is_last: bool,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>), StreamError> {
+        let sent = self.connection.send(head, is_last);
+        // There is no stream then.
+        sent.inspect_err(|_| self.has_ended.set(true))
+    }
+
+    /// Notes that request and response are complete, or that the origin has reset the stream.
+    pub(super) fn end(&self) {
+        self.has_ended.set(true);
+    }
+
+    /// Says why the stream ended.
+    pub(super) fn ended(&self, error: h2::Error) -> StreamError {
+        let error = self.connection.ended(error);
+        // What is malformed is answered by a reset.
+        (self.has_ended).set(!matches!(error, StreamError::Malformed(_)));
+        error
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.life.closed();
+        let life = &self.connection.life;
+        life.closed();
+        if !self.has_ended.get() {
+            life.note_reset();
+        }
     }
 }
 
@@ -161,6 +194,8 @@ fn builder() -> Builder {
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(HEAD_BYTES_MAX)
-        .max_send_buffer_size(SEND_BUFFER_BYTES_MAX);
+        .max_send_buffer_size(SEND_BUFFER_BYTES_MAX)
+        .max_concurrent_reset_streams((RESETS_MAX + STREAMS_MAX) as usize)
+        .reset_stream_duration(RESET_KNOWN);
     builder
 }

@@ -60,7 +60,7 @@ impl Slot {
     ) -> Result<Response<Receiving>, ExchangeError> {
         let head = request::head(request.head(), host, scheme);
         let framing = request.head().framing;
-        let sent = self.connection().send(head, !framing.has_content());
+        let sent = self.send(head, !framing.has_content());
         let (response, stream) = sent.map_err(|error| ExchangeError::Ended {
             error,
             repeat: Repeat::Unwritten,
@@ -167,7 +167,7 @@ impl<B: UploadBody> RoundTrip<'_, B> {
 
     /// Says what an end without a response means.
     fn ended(&self, error: h2::Error) -> ExchangeError {
-        let error = self.slot.connection().ended(error);
+        let error = self.slot.ended(error);
         let repeat = if error.is_unprocessed() && !self.sending.has_begun() {
             Repeat::Unprocessed
         } else if error.is_loss() && self.request.is_idempotent() {

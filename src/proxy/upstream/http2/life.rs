@@ -11,7 +11,7 @@ use h2::client::Connection as Frames;
 use h2::{Ping, PingPong};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{CLOSE_TIMEOUT, PING_AFTER, PING_AGAIN, PING_TIMEOUT};
+use super::{CLOSE_TIMEOUT, PING_AFTER, PING_AGAIN, PING_TIMEOUT, RESETS_MAX};
 use crate::fault::TlsFailure;
 use crate::proxy::deadline::Deadline;
 
@@ -22,6 +22,8 @@ pub(super) struct Life {
     deadline: Rc<Deadline>,
     /// How many streams there are.
     pub(super) streams: Cell<u32>,
+    /// How many streams have been reset.
+    resets: Cell<u32>,
     /// Whether it takes no more streams.
     pub(super) is_closed: Cell<bool>,
     /// Whether it was given up because nothing came.
@@ -51,6 +53,7 @@ impl Life {
         Self {
             deadline,
             streams: Cell::new(0),
+            resets: Cell::new(0),
             is_closed: Cell::new(false),
             is_lost: Cell::new(false),
             has_heard: Cell::new(false),
@@ -70,6 +73,14 @@ impl Life {
     /// Notes a stream less.
     pub(super) fn closed(&self) {
         self.streams.set(self.streams.get() - 1);
+    }
+
+    /// Notes that a stream was reset.
+    pub(super) fn note_reset(&self) {
+        self.resets.set(self.resets.get() + 1);
+        if self.resets.get() >= RESETS_MAX {
+            self.is_closed.set(true);
+        }
     }
 
     /// Lets the task end soon.

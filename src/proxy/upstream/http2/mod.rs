@@ -25,6 +25,8 @@
 //!   connection is sent; TE says `trailers` or nothing (8.2.2). Trailers pass without being announced.
 //! - The body's length is said if it is known. A body that differs from it resets its stream.
 //! - A stream whose request or response is not awaited to its end is reset, and its connection goes on.
+//!   After [`RESETS_MAX`] of them it takes no new ones and ends with those that it has: servers end
+//!   connections on which many streams are reset (10.5), and all requests with them.
 //!
 //! Responses
 //! - Fields of the connection, pseudo-fields in the wrong place, and a body that differs from its
@@ -55,6 +57,15 @@ use std::time::Duration;
 
 /// Most requests at once on one connection; another one carries more.
 pub const STREAMS_MAX: u32 = 100;
+
+/// How many streams of a connection are reset before it takes no more. Those that are left may be reset too:
+/// fewer than 200 in all, because there are servers that take more for an attack, some within half a
+/// minute, others over the life of a connection.
+const RESETS_MAX: u32 = 100;
+
+/// How long what still comes for a stream that was reset is known to belong to it; otherwise each frame of
+/// it would be answered by one more reset.
+const RESET_KNOWN: Duration = Duration::from_secs(30);
 
 /// Most bytes of one response that wait for its client.
 const STREAM_WINDOW: u32 = 256 * 1024;

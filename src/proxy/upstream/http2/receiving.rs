@@ -121,7 +121,7 @@ impl Receiving {
         };
         self.due.progressed();
         if frame.as_ref().is_none_or(Frame::is_trailers) {
-            self.end();
+            self.end_whole();
         } else {
             self.end_with_stream();
         }
@@ -136,7 +136,7 @@ impl Receiving {
         let Some((stream, slot)) = &mut self.stream else {
             return Poll::Ready(Ok(None));
         };
-        let broken = |error: h2::Error| BrokenBody::Stream(slot.connection().ended(error));
+        let broken = |error: h2::Error| BrokenBody::Stream(slot.ended(error));
         while let Some(data) = ready!(stream.poll_data(cx)) {
             let data = match data {
                 Ok(data) => data,
@@ -144,6 +144,7 @@ impl Receiving {
                 // by sending a RST_STREAM with an error code of NO_ERROR after sending a complete
                 // response" (RFC 9113, section 8.1).
                 Err(error) if error.is_remote() && error.reason() == Some(Reason::NO_ERROR) => {
+                    slot.end();
                     if let BodyLength::Known(1..) = self.length {
                         return Poll::Ready(Err(BadBody::Incomplete.into()));
                     }
@@ -175,8 +176,16 @@ impl Receiving {
     /// Ends if the stream has.
     fn end_with_stream(&mut self) {
         if matches!(&self.stream, Some((stream, _)) if stream.is_end_stream()) {
-            self.end();
+            self.end_whole();
         }
+    }
+
+    /// Ends a response that is complete; its stream has ended if its request is complete too.
+    fn end_whole(&mut self) {
+        if let (Some((_, slot)), None) = (&self.stream, &self.upload) {
+            slot.end();
+        }
+        self.end();
     }
 
     /// Lets go of the stream: what is left of it, and of the request, is not wanted.

@@ -1,0 +1,117 @@
+//! Streams that the gateway resets, and how many of them a connection sees.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::Reason;
+use http_body_util::BodyExt as _;
+use tokio::join;
+
+use super::origin::{Http2Origin, Peer};
+use crate::upstream::harness::{Gateway, get, read, request, stream, worker};
+
+/// What becomes of a request that its connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    LeavesBeforeTheAnswer,
+    LeavesWithinTheAnswer,
+    IsTooLate,
+    /// The answer is complete, and the request's body never will be.
+    LeavesItsBodyUnsent,
+    IsAnswered,
+    IsReset,
+    IsRefused,
+}
+
+/// Sends a request to `peer`, which is answered, or not, as `fate` says.
+async fn meet(gateway: &Gateway, peer: &mut Peer, fate: Fate) {
+    let (frames, body) = stream();
+    let asked = match fate {
+        Fate::LeavesItsBodyUnsent => request("POST", "/", body),
+        _ => get("/"),
+    };
+    let mut sent = Box::pin(gateway.try_send(asked));
+    let mut seen = tokio::select! {
+        _ = &mut sent => unreachable!("nobody answers"),
+        seen = peer.next() => seen,
+    };
+    match fate {
+        Fate::LeavesBeforeTheAnswer => drop(sent),
+        Fate::LeavesWithinTheAnswer => {
+            let mut body = seen.begin(http::Response::new(()));
+            body.send_data(Bytes::from_static(b"half"), false)
+                .expect("a stream");
+            drop(sent.await.ok().expect("an answer"));
+        }
+        Fate::IsTooLate => {
+            gateway.pass(Duration::from_secs(30));
+            assert!(sent.await.is_err());
+        }
+        Fate::IsAnswered | Fate::LeavesItsBodyUnsent => {
+            seen.body(&["ok"]);
+            let body = sent.await.ok().expect("an answer").into_body();
+            assert_eq!(body.collect().await.expect("a body").to_bytes(), "ok");
+        }
+        Fate::IsReset | Fate::IsRefused => {
+            seen.respond.send_reset(match fate {
+                Fate::IsRefused => Reason::REFUSED_STREAM,
+                _ => Reason::INTERNAL_ERROR,
+            });
+            assert!(sent.await.is_err());
+        }
+    }
+    drop(frames);
+}
+
+#[test]
+fn connection_on_which_100_streams_were_reset_ends_with_those_that_it_has() {
+    for (fate, is_retired) in [
+        (Fate::LeavesBeforeTheAnswer, true),
+        (Fate::LeavesWithinTheAnswer, true),
+        (Fate::IsTooLate, true),
+        (Fate::LeavesItsBodyUnsent, true),
+        (Fate::IsAnswered, false),
+        (Fate::IsReset, false),
+        (Fate::IsRefused, false),
+    ] {
+        worker(async {
+            let origin = Http2Origin::new().await;
+            let mut gateway = origin.gateway_with(|http| http.retries = 0);
+            gateway.terms.body_timeout = None;
+            let mut kept = Box::pin(gateway.send(get("/kept")));
+            let (mut peer, mut first) = tokio::select! {
+                _ = &mut kept => unreachable!("nobody answers"),
+                peer = async {
+                    let mut peer = origin.accept().await;
+                    let first = peer.next().await;
+                    (peer, first)
+                } => peer,
+            };
+            // It is under way, and never late.
+            let mut body = first.begin(http::Response::new(()));
+            let kept = kept.await;
+            for _ in 0..100 {
+                meet(&gateway, &mut peer, fate).await;
+            }
+            if is_retired {
+                let (answer, _new) = join!(gateway.send(get("/")), origin.answer());
+                assert_eq!(read(answer).await, "ok", "{fate:?}");
+            } else {
+                let (answer, _) = join!(gateway.send(get("/")), peer.answer());
+                assert_eq!(read(answer).await, "ok", "{fate:?}");
+            }
+            body.send_data(Bytes::from_static(b"kept"), true)
+                .expect("a stream");
+            assert_eq!(read(kept).await, "kept", "{fate:?}");
+            if is_retired {
+                gateway.pass(Duration::from_millis(100));
+                peer.closed().await;
+            }
+            let opened = if is_retired { 2 } else { 1 };
+            assert!(
+                gateway.counts(&format!("connections_opened {opened}")),
+                "{fate:?}"
+            );
+        });
+    }
+}
