@@ -62,6 +62,11 @@ impl Sweep {
         deadline
     }
 
+    /// Returns the time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Returns the time of the latest sweep.
     pub fn swept(&self) -> Timestamp {
         self.swept.get()

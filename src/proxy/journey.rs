@@ -278,6 +278,10 @@ impl Journey<'_> {
             request.unless_gone(deciding).await.ok_or(Stop::Gone)?
         };
         tracing::debug!(route = &*route.name, ?admission, "a request is decided");
+        if request::is_trusted(client.peer, &self.listener.identity) {
+            // It relays what its own clients do, who pay for their requests.
+            exchange.request().excuse_leaving();
+        }
         match self.admitted(admission)? {
             Micros(0) => Ok(()),
             wait => self.hold(wait).await,

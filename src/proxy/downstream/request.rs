@@ -68,6 +68,14 @@ impl RequestState {
         }
     }
 
+    /// Lets the client leave without a count: what the request costs has been decided. Over HTTP/1, that
+    /// ends its connection.
+    pub(crate) fn excuse_leaving(&self) {
+        if let Self::Http2(state) = self {
+            state.excuse_reset();
+        }
+    }
+
     /// Leaves what is to carry the bytes after the head of a 101. Over HTTP/2, streams of data do.
     pub(crate) fn leave_tunnel(&self, tunnel: Tunnel) {
         if let Self::Http1(state) = self {

@@ -1,17 +1,13 @@
-//! How a connection ends: deadlines, resets and the end of the gateway.
-
-use std::fs;
+//! How a connection ends: deadlines, and the end of the gateway.
 
 use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GET, GOAWAY, HEADERS, RST_STREAM,
-    WINDOW_UPDATE, frame, get,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GET, GOAWAY, HEADERS, NO_ERROR,
+    WINDOW_UPDATE, get,
 };
-use crate::support::{
-    After, Client, Config, Gate, Origin, Process, Stepped, eventually, get as get_once, secs,
-};
+use crate::support::{After, Client, Config, Gate, Origin, Process, Stepped, secs};
 
-const NO_ERROR: u8 = 0;
-const ENHANCE_YOUR_CALM: u8 = 11;
+/// A flag of DATA.
+const PADDED: u8 = 8;
 
 /// Begins a connection, and has one request answered on it.
 fn answered(running: &Stepped) -> Frames {
@@ -36,6 +32,27 @@ fn a_head_that_is_not_completed_ends_its_connection_after_the_header_timeout() {
     running.advance(secs(1));
     assert_eq!(client.end(), NO_ERROR);
     assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn frames_without_a_byte_win_no_time_for_a_body() {
+    let origin = Origin::plain();
+    let config = Config::to(origin.url()).listener("body_timeout = '5s'");
+    let running = Stepped::start(&config.route("/*", ""));
+    let mut client = Frames::connect(running.public, b"");
+    let post = [b"\x83", &GET[1..]].concat();
+    client.send(HEADERS, END_HEADERS, 1, &post);
+    origin.wait_for_requests(1);
+    client.send(DATA, 0, 1, b"half");
+    // Nothing but padding is no byte either.
+    for (flags, payload) in [(0, &b""[..]), (PADDED, b"\x03\0\0\0"), (0, b"")] {
+        client.ping();
+        running.advance(secs(2));
+        client.send(DATA, flags, 1, payload);
+    }
+    assert_eq!(client.until(HEADERS).stream, 1);
+    origin.wait_for_ended(1);
+    assert!(!origin.only_request().is_complete);
 }
 
 #[test]
@@ -84,118 +101,6 @@ fn a_connection_is_idle_only_once_its_client_has_taken_all_answers() {
         running.advance(secs(10));
         assert_eq!(client.end(), NO_ERROR);
     }
-}
-
-/// A gateway before an origin that never answers, with its log in a file.
-fn beside_mute(origin: &Origin, log: &std::path::Path) -> Stepped {
-    let config = Config::to(origin.url())
-        .admin("127.0.0.1:0")
-        .upstream("response_timeout = '24h'")
-        .route("/*", "")
-        .with(&format!("[log]\nfile = '{}'", log.display()));
-    Stepped::start(&config)
-}
-
-/// Begins that many requests, and cancels them once they are under way.
-fn cancel(client: &mut Frames, streams: &mut impl Iterator<Item = u32>, count: usize) {
-    let begun: Vec<u32> = streams.take(count).collect();
-    client.send_all(
-        &begun
-            .iter()
-            .flat_map(|&stream| get(stream))
-            .collect::<Vec<_>>(),
-    );
-    client.ping();
-    let cancel = |&stream| frame(RST_STREAM, 0, stream, b"\0\0\0\x08");
-    client.send_all(&begun.iter().flat_map(cancel).collect::<Vec<_>>());
-}
-
-#[test]
-fn calls_that_are_cancelled_now_and_then_end_no_connection_and_many_at_once_do() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = folder.path().join("log");
-    let origin = Origin::mute();
-    let running = beside_mute(&origin, &log);
-    let mut streams = (1..).step_by(2);
-    let mut client = Frames::connect(running.public, b"");
-    for _ in 0..6 {
-        cancel(&mut client, &mut streams, 50);
-        client.ping();
-        running.advance(secs(1));
-    }
-    client.ping();
-    let read = || fs::read_to_string(&log).unwrap_or_default();
-    assert!(!read().contains("too_many_resets"), "{}", read());
-
-    let mut at_once = Frames::connect(running.public, b"");
-    let mut streams = (1..).step_by(2);
-    for _ in 0..3 {
-        cancel(&mut at_once, &mut streams, 100);
-    }
-    assert_eq!(at_once.end(), ENHANCE_YOUR_CALM);
-    assert_told(&running, "too_many_resets", 1, &log);
-    client.ping();
-}
-
-#[test]
-fn heads_that_are_reset_before_they_are_read_end_their_connection_too() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = folder.path().join("log");
-    let origin = Origin::mute();
-    let running = beside_mute(&origin, &log);
-    let mut client = Frames::connect(running.public, b"");
-    let pair = |stream| [get(stream), frame(RST_STREAM, 0, stream, b"\0\0\0\x08")].concat();
-    client.send_all(
-        &(1..)
-            .step_by(2)
-            .take(300)
-            .flat_map(pair)
-            .collect::<Vec<_>>(),
-    );
-    assert_eq!(client.end(), ENHANCE_YOUR_CALM);
-    assert_told(&running, "too_many_resets", 1, &log);
-}
-
-/// A target that no request has costs its own stream, and is told like a malformed head of HTTP/1.1.
-#[test]
-fn a_target_with_a_character_that_no_url_may_hold_is_reset_and_counted() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = folder.path().join("log");
-    let origin = Origin::plain();
-    let running = beside_mute(&origin, &log);
-    let mut client = Frames::connect(running.public, b"");
-    let targets = ["/a<b", "/a>b", "/a`b", "/?\"", "/?<", "/?>"];
-    for (target, stream) in targets.into_iter().zip((1..).step_by(2)) {
-        let length = u8::try_from(target.len()).expect("a short target");
-        // `:method`, `:scheme`, `:path` as it is, and `:authority` as in any GET.
-        let head = [b"\x82\x86\x04", &[length][..], target.as_bytes(), &GET[3..]].concat();
-        client.send(HEADERS, END_STREAM | END_HEADERS, stream, &head);
-        let reset = client.until(RST_STREAM);
-        assert_eq!(
-            (reset.stream, &*reset.payload),
-            (stream, &b"\0\0\0\x01"[..]),
-            "{target}"
-        );
-    }
-    client.send_all(&get(99));
-    assert_eq!(client.until(HEADERS).stream, 99);
-    assert_told(&running, "syntax", targets.len(), &log);
-}
-
-/// Waits until log and metrics tell of this reason that many times.
-#[track_caller]
-fn assert_told(running: &Stepped, reason: &str, times: usize, log: &std::path::Path) {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    eventually("it is counted", || {
-        let metrics = get_once(admin, "/metrics", "").text();
-        let mut lines = metrics.lines();
-        let line = lines.find(|line| line.contains(&format!("{reason:?}")))?;
-        line.ends_with(&format!(" {times}")).then_some(())
-    });
-    eventually("it is logged", || {
-        let text = fs::read_to_string(log).ok()?;
-        (text.matches(reason).count() == times).then_some(())
-    });
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub struct Frames {
 #[derive(Debug)]
 pub struct Frame {
     pub kind: u8,
+    pub flags: u8,
     pub stream: u32,
     pub payload: Vec<u8>,
 }
@@ -28,6 +29,11 @@ pub const CONTINUATION: u8 = 9;
 /// Flags; the first one means ACK on SETTINGS and PING.
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
+
+/// Error codes.
+pub const NO_ERROR: u8 = 0;
+pub const CANCEL: u8 = 8;
+pub const ENHANCE_YOUR_CALM: u8 = 11;
 
 impl Frames {
     /// Connects with these settings.
@@ -60,6 +66,7 @@ impl Frames {
         let payload = self.client.wire.take(number(&head[..3]) as usize).ok()?;
         Some(Frame {
             kind: head[3],
+            flags: head[4],
             stream: number(&head[5..]),
             payload,
         })

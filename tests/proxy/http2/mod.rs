@@ -5,5 +5,6 @@
 mod connections;
 mod frames;
 mod names;
+mod resets;
 mod streams;
 mod tunnels;

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::body::Http2Body;
 use super::heads::Followed;
+use super::resets::RESETS_MAX;
 use super::state::{Http2State, StreamState};
 use super::stream;
 use crate::chance;
@@ -103,7 +104,7 @@ where
 impl Http2State {
     /// Says whether the connection must end at once, with which word to its client, and why.
     fn must_close(&self) -> Option<(Reason, Ending)> {
-        Some(if self.is_abused() {
+        Some(if self.resets.are_too_many() {
             (Reason::ENHANCE_YOUR_CALM, Ending::Abused)
         } else if self.is_head_overdue() {
             (Reason::NO_ERROR, Ending::HeadTimeout)
@@ -188,6 +189,7 @@ fn builder(header_bytes_max: usize) -> Builder {
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
+        .max_pending_accept_reset_streams(RESETS_MAX)
         .enable_connect_protocol();
     builder
 }

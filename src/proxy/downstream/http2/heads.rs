@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::resets::Resets;
 use super::state::Http2State;
+use super::stream_errors::StreamErrors;
 
 /// A connection whose frames are followed.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Followed<T> {
     io: T,
     state: Rc<Http2State>,
     frames: Frames,
-    resets: Resets,
+    stream_errors: StreamErrors,
 }
 
 /// Where the next byte belongs in the frames of a connection.
@@ -61,19 +61,19 @@ impl<T> Followed<T> {
             is_head_open: false,
             has_head_ended: false,
         };
-        let resets = Resets::default();
+        let stream_errors = StreamErrors::default();
         Self {
             io,
             state,
             frames,
-            resets,
+            stream_errors,
         }
     }
 
     /// Notes what has been written of `slices`.
     fn note_written(&mut self, slices: &[IoSlice<'_>], written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
-            let malformed = self.resets.follow(slices, *bytes);
+            let malformed = self.stream_errors.follow(slices, *bytes);
             self.state.note_malformed(malformed);
         }
         if written.is_ready() {

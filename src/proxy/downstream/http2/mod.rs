@@ -3,10 +3,7 @@
 //! The `h2` crate reads and writes frames. [`connection`] accepts streams and says when the connection
 //! ends; each [`stream`] is a task of its own, which answers one request within its own deadlines. So a
 //! stream that stands still harms no other. [`state`] is what a connection and its streams know of
-//! each other, [`body`] what a client sends after a head.
-//!
-//! A client that resets streams before they are answered makes work for nothing, so only a few more may
-//! be reset than are answered.
+//! each other, [`body`] what a client sends after a head. [`resets`] says how many streams it may reset.
 
 mod body;
 mod connection;
@@ -15,6 +12,7 @@ mod heads;
 mod resets;
 mod state;
 mod stream;
+mod stream_errors;
 
 pub(super) use body::Http2Body;
 pub(super) use connection::{Ending, serve};

@@ -1,103 +1,47 @@
-//! Notices the streams that `h2` resets by itself because what has come on them is malformed.
+//! How many streams a client may reset before they are answered.
 //!
-//! `h2` says nothing of a request that it does not accept: a target with a character that no URL may hold, a
-//! field of HTTP/1. So the frames that are written are followed.
+//! They make work for nothing. [`RESETS_MAX`] may be reset at once, and one more in each
+//! [`RESET_INTERVAL`] and for each answer: so the rate is bounded, and not how many calls a long connection
+//! may cancel.
 
-use std::io::IoSlice;
+use std::cell::Cell;
 
-/// Follows the frames that a connection writes.
+use crate::clock::{Micros, Timestamp};
+
+/// The resets of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
-    /// What has been written of a frame's header, and of the code of a RST_STREAM behind it (RFC 9113, sections
-    /// 4.1 and 6.4).
-    frame: [u8; RESET_BYTES],
-    written: usize,
-    /// How much of another frame's payload is still to be written.
-    left: usize,
+    /// When none counts any more. Each puts it off by [`RESET_INTERVAL`], and each answer brings it as much
+    /// nearer.
+    calm_at: Cell<Timestamp>,
+    are_too_many: Cell<bool>,
 }
 
-const HEADER_BYTES: usize = 9;
-const RESET_BYTES: usize = HEADER_BYTES + 4;
-const RST_STREAM: u8 = 3;
-const PROTOCOL_ERROR: u8 = 1;
+/// Most streams that may be reset at once, beyond those that are answered.
+pub(super) const RESETS_MAX: usize = 200;
+/// How long until one more may be: 200 a second.
+const RESET_INTERVAL: Micros = Micros(5_000);
+/// How far off calm may be.
+const UNREST_MAX: Micros = Micros(RESET_INTERVAL.0 * RESETS_MAX as u64);
 
 impl Resets {
-    /// Follows the first `written` bytes of these slices, and returns how many streams they reset because
-    /// of what is malformed.
-    pub(super) fn follow(&mut self, slices: &[IoSlice<'_>], mut written: usize) -> u32 {
-        let mut resets = 0;
-        for slice in slices {
-            let taken = slice.len().min(written);
-            written -= taken;
-            resets += self.follow_bytes(&slice[..taken]);
+    /// Notes that a stream was reset at `now` before it was answered; says whether that is too many.
+    pub(super) fn note(&self, now: Timestamp) -> bool {
+        let calm_at = self.calm_at.get().max(now) + RESET_INTERVAL;
+        self.calm_at.set(calm_at);
+        if calm_at.since(now) > UNREST_MAX {
+            self.are_too_many.set(true);
         }
-        resets
+        self.are_too_many()
     }
 
-    fn follow_bytes(&mut self, mut bytes: &[u8]) -> u32 {
-        let mut resets = 0;
-        while !bytes.is_empty() {
-            if self.left > 0 {
-                let taken = self.left.min(bytes.len());
-                (self.left, bytes) = (self.left - taken, &bytes[taken..]);
-                continue;
-            }
-            let whole = match self.frame {
-                [_, _, _, RST_STREAM, ..] if self.written >= HEADER_BYTES => RESET_BYTES,
-                _ => HEADER_BYTES,
-            };
-            let taken = bytes.len().min(whole - self.written);
-            self.frame[self.written..self.written + taken].copy_from_slice(&bytes[..taken]);
-            (self.written, bytes) = (self.written + taken, &bytes[taken..]);
-            let [a, b, c, kind, .., code] = self.frame;
-            match (self.written, kind) {
-                (RESET_BYTES, _) => {
-                    resets += u32::from(code == PROTOCOL_ERROR);
-                    self.written = 0;
-                }
-                (HEADER_BYTES, RST_STREAM) => {}
-                (HEADER_BYTES, _) => {
-                    self.left = u32::from_be_bytes([0, a, b, c]) as usize;
-                    self.written = 0;
-                }
-                _ => {}
-            }
-        }
-        resets
+    /// Notes that a stream was answered.
+    pub(super) fn note_answer(&self) {
+        self.calm_at.set(self.calm_at.get() - RESET_INTERVAL);
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn resets_for_what_is_malformed_are_counted_in_pieces_of_any_size() {
-        let frame = |kind: u8, payload: &[u8]| {
-            let length = u8::try_from(payload.len()).expect("a short frame");
-            [&[0, 0, length, kind, 0, 0, 0, 0, 1], payload].concat()
-        };
-        let frames = [
-            frame(4, &[]),
-            frame(RST_STREAM, &[0, 0, 0, PROTOCOL_ERROR]),
-            frame(1, b"\x88abc"),
-            frame(0, &frame(RST_STREAM, &[0, 0, 0, PROTOCOL_ERROR])),
-            frame(RST_STREAM, &[0, 0, 0, 8]),
-            frame(6, &[1; 8]),
-            frame(RST_STREAM, &[0, 0, 0, PROTOCOL_ERROR]),
-        ];
-        let bytes = frames.concat();
-        for size in 1..=bytes.len() {
-            let slices: Vec<_> = bytes.chunks(size).map(IoSlice::new).collect();
-            let (mut whole, mut parts) = (Resets::default(), Resets::default());
-            assert_eq!(whole.follow(&slices, bytes.len()), 2);
-            let counts = slices.iter().map(|it| parts.follow(&[*it], it.len()));
-            assert_eq!(counts.sum::<u32>(), 2, "by {size}");
-        }
-        let mut first = Resets::default();
-        assert_eq!(
-            first.follow(&[IoSlice::new(&bytes)], HEADER_BYTES + RESET_BYTES),
-            1
-        );
+    /// Whether there have been too many.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.are_too_many.get()
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderValue, Response, StatusCode};
 
 use super::date::Date;
+use super::resets::Resets;
 use crate::clock::{Micros, Timestamp};
 use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::downstream::awaited::Awaited;
@@ -36,13 +37,10 @@ pub(crate) struct Http2State {
     requests: Cell<usize>,
     /// Whether the client has taken anything since it was last too late with a request.
     has_taken: Cell<bool>,
-    /// How many more streams were reset before their answers than were answered; half as many each
-    /// second.
-    resets: Cell<usize>,
-    /// When that was halved last.
-    resets_halved: Cell<Timestamp>,
     /// How many streams were reset because what came on them is malformed, and were not reported.
     malformed: Cell<u32>,
+    /// Streams that the client has reset before they were answered.
+    pub(super) resets: Resets,
     date: Date,
     /// The task that reads and writes frames.
     task: RefCell<Option<Waker>>,
@@ -58,6 +56,8 @@ pub(crate) struct StreamState {
     write: OnceCell<Rc<Deadline>>,
     /// How long the client may take nothing of the answer.
     write_timeout: Cell<Duration>,
+    /// Whether a reset from now on is none that counts.
+    is_excused: Cell<bool>,
     /// Whether the head of the answer is out.
     is_answered: Cell<bool>,
     /// The interim answers that the client is to be told.
@@ -65,10 +65,6 @@ pub(crate) struct StreamState {
     /// The task that answers.
     task: RefCell<Option<Waker>>,
 }
-
-/// Most streams that a client may reset before they are answered, beyond those that are answered, in a
-/// second or two.
-const RESETS_MAX: usize = 200;
 
 /// How long a connection without requests stays open while the gateway drains, so that a request that
 /// is on its way is still answered.
@@ -91,9 +87,8 @@ impl Http2State {
             is_draining: Cell::new(false),
             requests: Cell::new(0),
             has_taken: Cell::new(false),
-            resets: Cell::new(0),
-            resets_halved: Cell::new(sweep.swept()),
             malformed: Cell::new(0),
+            resets: Resets::default(),
             date: Date::default(),
             task: RefCell::default(),
         })
@@ -191,26 +186,6 @@ impl Http2State {
         self.requests.get() == 0 && self.socket.read.is_over() && !self.head.is_armed()
     }
 
-    /// Whether the client has reset too many streams.
-    pub(super) fn is_abused(&self) -> bool {
-        self.resets.get() > RESETS_MAX
-    }
-
-    /// Notes that a stream was reset before it was answered.
-    pub(super) fn note_reset(&self) {
-        let now = self.sweep.swept();
-        let secs = now.since(self.resets_halved.get()).0 / Micros::from_secs(1).0;
-        if secs > 0 {
-            self.resets_halved.set(now);
-        }
-        let halvings = u32::try_from(secs).unwrap_or(u32::MAX);
-        let left = self.resets.get().checked_shr(halvings).unwrap_or(0);
-        self.resets.set(left + 1);
-        if self.is_abused() {
-            self.wake();
-        }
-    }
-
     /// Notes streams that are reset because what came on them is malformed.
     pub(super) fn note_malformed(&self, streams: u32) {
         self.malformed.set(self.malformed.get() + streams);
@@ -219,11 +194,6 @@ impl Http2State {
     /// Takes how many of those are to be reported.
     pub(super) fn take_malformed(&self) -> u32 {
         self.malformed.take()
-    }
-
-    /// Notes that the head of an answer went out before the client reset its stream.
-    pub(super) fn note_answer(&self) {
-        self.resets.set(self.resets.get().saturating_sub(1));
     }
 
     /// Returns the Date field of an answer.
@@ -255,6 +225,7 @@ impl StreamState {
             write_timeout: Cell::new(connection.timeouts.body),
             read: OnceCell::new(),
             write: OnceCell::new(),
+            is_excused: Cell::new(false),
             is_answered: Cell::new(false),
             interim: RefCell::default(),
             task: RefCell::default(),
@@ -315,6 +286,19 @@ impl StreamState {
     /// Returns the connection.
     pub(in crate::proxy::downstream) fn connection(&self) -> &Http2State {
         &self.connection
+    }
+
+    /// Lets the client reset the stream without a count, because it pays for the request.
+    pub(crate) fn excuse_reset(&self) {
+        self.is_excused.set(true);
+    }
+
+    /// Notes that the client reset the stream before it was answered.
+    pub(super) fn note_reset(&self) {
+        let connection = &self.connection;
+        if !self.is_excused.get() && connection.resets.note(connection.sweep.now()) {
+            connection.wake();
+        }
     }
 
     fn poll_overdue(

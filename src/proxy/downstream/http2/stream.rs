@@ -49,7 +49,7 @@ pub(super) async fn respond<F, B, E>(
     });
     let Some(Ok(response)) = answered.await else {
         // Before the head of an answer, only the client ends a stream.
-        state.connection().note_reset();
+        state.note_reset();
         return;
     };
     let (head, mut body) = response.into_parts();
@@ -64,7 +64,7 @@ pub(super) async fn respond<F, B, E>(
         respond.send_reset(Reason::INTERNAL_ERROR);
         return;
     };
-    state.connection().note_answer();
+    state.connection().resets.note_answer();
     if is_end {
         return;
     }
