@@ -37,6 +37,9 @@ pub struct Deadline {
 #[error("deadline passed")]
 pub struct Elapsed;
 
+/// When a deadline is over that has been made so.
+const EXPIRED: Timestamp = Timestamp(0);
+
 /// How often [`Sweep::sweep`] is called.
 pub const PERIOD: Duration = Duration::from_millis(100);
 
@@ -98,8 +101,13 @@ impl Deadline {
 
     /// Makes the deadline over at once, and wakes the task that waits for it.
     pub fn expire(&self) {
-        self.due.set(Some(Timestamp(0)));
+        self.due.set(Some(EXPIRED));
         self.wake();
+    }
+
+    /// Whether it was [made over](Self::expire), and was not armed or disarmed since.
+    pub fn is_expired(&self) -> bool {
+        self.due.get() == Some(EXPIRED)
     }
 
     /// When it will be over; none while it is disarmed.
@@ -197,8 +205,11 @@ mod tests {
         assert_eq!(deadline.due(), None);
         deadline.arm(Duration::from_secs(1));
         assert_eq!(deadline.due(), Some(START + Micros::from_secs(1)));
+        assert!(!deadline.is_expired());
         deadline.expire();
-        assert!(deadline.is_over());
+        assert!(deadline.is_over() && deadline.is_expired());
+        deadline.arm(Duration::from_secs(1));
+        assert!(!deadline.is_expired());
     }
 
     #[test]

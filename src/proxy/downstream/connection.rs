@@ -181,13 +181,14 @@ enum Served {
 
 impl Ended {
     /// Closes the connection in such a way that the client can read its last answer: the gateway, which
-    /// has closed its side, reads on for a while.
+    /// has closed its side, reads on for a while. If it is to make room for another, it closes at once.
     ///
     /// This takes time that HTTP need not wait for: what there is to say of the connection is known
     /// before.
     pub(crate) async fn lingering_close(self, registration: &Registration, sweep: &Sweep) {
         let Self { socket, .. } = self;
-        if socket.is_write_closed() && (self.is_more_expected || socket.has_unread()) {
+        let may_linger = socket.is_write_closed() && !socket.is_evicted();
+        if may_linger && (self.is_more_expected || socket.has_unread()) {
             linger(&socket, registration, sweep).await;
         }
     }

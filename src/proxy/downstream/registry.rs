@@ -279,7 +279,8 @@ impl ConnectionState {
     /// How long it must have waited before it may be evicted.
     fn wait_min(&self) -> Duration {
         match self {
-            Self::Opening { .. } | Self::Http1(_) | Self::Http2(_) | Self::Tunnel => WAIT_MIN,
+            Self::Opening { .. } | Self::Http1(_) | Self::Tunnel => WAIT_MIN,
+            Self::Http2(state) => state.taken_within().unwrap_or(WAIT_MIN),
             Self::Lingering { .. } => LINGER_MIN,
         }
     }
@@ -293,7 +294,7 @@ impl ConnectionState {
             Self::Http1(state) => &state.socket,
             Self::Http2(state) => &state.socket,
         };
-        socket.read.expire();
+        socket.evict();
     }
 }
 

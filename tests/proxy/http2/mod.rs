@@ -8,3 +8,4 @@ mod names;
 mod resets;
 mod streams;
 mod tunnels;
+mod untaken;

@@ -17,10 +17,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::body::Http2Body;
 use super::heads::Followed;
+use super::piece::Piece;
 use super::resets::RESETS_MAX;
 use super::state::{Http2State, StreamState};
 use super::stream;
 use crate::chance;
+use crate::proxy::deadline::Deadline;
 use crate::proxy::downstream::panics::PanicGuard;
 use crate::proxy::downstream::registry::Registration;
 use crate::proxy::downstream::request::{IncomingBody, RequestState};
@@ -70,7 +72,7 @@ where
     E: 'static,
 {
     let handshake =
-        builder(header_bytes_max).handshake::<_, Bytes>(Followed::new(io, Rc::clone(state)));
+        builder(header_bytes_max).handshake::<_, Piece>(Followed::new(io, Rc::clone(state)));
     let read = &state.socket.read;
     let mut connection = match read.within(state.header_timeout(), handshake).await {
         Ok(Ok(connection)) => connection,
@@ -121,14 +123,23 @@ impl Http2State {
 struct Ends {
     /// After the requests that are on their way.
     is_draining: bool,
-    /// At once, and why.
-    closing: Option<Ending>,
+    /// At once, why, and by when the client must have taken the word.
+    closing: Option<(Ending, Rc<Deadline>)>,
 }
 
-type Accepted = (Request<h2::RecvStream>, h2::server::SendResponse<Bytes>);
+impl Ends {
+    /// Why the connection ends without its last word, if the client does not take it.
+    fn cut(&self, state: &Http2State, cx: &Context<'_>) -> Option<Ending> {
+        let (ending, deadline) = self.closing.as_ref()?;
+        deadline.register(cx);
+        (deadline.is_over() || state.socket.is_evicted()).then_some(*ending)
+    }
+}
+
+type Accepted = (Request<h2::RecvStream>, h2::server::SendResponse<Piece>);
 
 fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
-    connection: &mut Connection<T, Bytes>,
+    connection: &mut Connection<T, Piece>,
     state: &Http2State,
     registration: &Registration,
     ends: &mut Ends,
@@ -142,22 +153,25 @@ fn poll_serve<T: AsyncRead + AsyncWrite + Unpin>(
                 continue;
             }
             Poll::Ready(ended) => {
-                return Poll::Ready(ends.closing.unwrap_or(match ended {
-                    Some(Err(error)) if error.is_library() => broken(&error),
+                return Poll::Ready(match (&ends.closing, ended) {
+                    (Some((ending, _)), _) => *ending,
+                    (None, Some(Err(error))) if error.is_library() => broken(&error),
                     _ => Ending::Done,
-                }));
+                });
             }
             Poll::Pending => {}
         }
         if connection.has_streams() {
             // The end of an answer may still have to be taken.
-            state.wait_for_requests();
+            state.extend();
         }
         if ends.closing.is_none()
             && let Some((reason, ending)) = state.must_close()
         {
-            ends.closing = Some(ending);
+            ends.closing = Some((ending, state.close()));
             connection.abrupt_shutdown(reason);
+        } else if let Some(ending) = ends.cut(state, cx) {
+            return Poll::Ready(ending);
         } else if (state.is_ending() || registration.is_draining())
             && !std::mem::replace(&mut ends.is_draining, true)
         {

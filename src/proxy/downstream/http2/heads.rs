@@ -76,9 +76,6 @@ impl<T> Followed<T> {
             let malformed = self.stream_errors.follow(slices, *bytes);
             self.state.note_malformed(malformed);
         }
-        if written.is_ready() {
-            self.state.note_taken();
-        }
     }
 }
 

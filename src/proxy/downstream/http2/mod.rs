@@ -3,12 +3,14 @@
 //! The `h2` crate reads and writes frames. [`connection`] accepts streams and says when the connection
 //! ends; each [`stream`] is a task of its own, which answers one request within its own deadlines. So a
 //! stream that stands still harms no other. [`state`] is what a connection and its streams know of
-//! each other, [`body`] what a client sends after a head. [`resets`] says how many streams it may reset.
+//! each other, [`body`] what a client sends after a head, [`piece`] what it is sent. [`resets`] says how
+//! many streams it may reset.
 
 mod body;
 mod connection;
 mod date;
 mod heads;
+mod piece;
 mod resets;
 mod state;
 mod stream;

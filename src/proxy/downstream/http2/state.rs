@@ -35,10 +35,12 @@ pub(crate) struct Http2State {
     is_draining: Cell<bool>,
     /// Requests that are being worked on.
     requests: Cell<usize>,
-    /// Whether the client has taken anything since it was last too late with a request.
-    has_taken: Cell<bool>,
     /// How many streams were reset because what came on them is malformed, and were not reported.
     malformed: Cell<u32>,
+    /// Whether the ends of answers that `h2` still has may take the client more time.
+    may_extend: Cell<bool>,
+    /// When some of an answer was last written.
+    written_at: Cell<Timestamp>,
     /// Streams that the client has reset before they were answered.
     pub(super) resets: Resets,
     date: Date,
@@ -56,6 +58,10 @@ pub(crate) struct StreamState {
     write: OnceCell<Rc<Deadline>>,
     /// How long the client may take nothing of the answer.
     write_timeout: Cell<Duration>,
+    /// How much of the answer `h2` has and has not written.
+    unwritten: Cell<usize>,
+    /// Whether the task that answers waits until everything is written.
+    is_ending: Cell<bool>,
     /// Whether a reset from now on is none that counts.
     is_excused: Cell<bool>,
     /// Whether the head of the answer is out.
@@ -86,8 +92,9 @@ impl Http2State {
             is_ending: Cell::new(false),
             is_draining: Cell::new(false),
             requests: Cell::new(0),
-            has_taken: Cell::new(false),
             malformed: Cell::new(0),
+            may_extend: Cell::new(false),
+            written_at: Cell::default(),
             resets: Resets::default(),
             date: Date::default(),
             task: RefCell::default(),
@@ -117,7 +124,6 @@ impl Http2State {
     /// Since when the connection has waited for a request; none if it does not wait for one.
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
         let timeout = match self.awaited() {
-            _ if self.socket.write.is_armed() => return None,
             Awaited::FirstByte => self.timeouts.header,
             Awaited::NextRequest => self.timeouts.idle,
             Awaited::Head | Awaited::Nothing | Awaited::Body => return None,
@@ -135,6 +141,11 @@ impl Http2State {
     /// Whether it is to end after the requests that are on their way.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.get()
+    }
+
+    /// How long a client that waits may be busy with what it is sent; none if it has taken all of it.
+    pub(crate) fn taken_within(&self) -> Option<Duration> {
+        self.socket.write.is_armed().then_some(self.timeouts.body)
     }
 
     /// Lets a connection without requests end soon, because its client has been told that it ends.
@@ -169,15 +180,11 @@ impl Http2State {
         self.head.is_over()
     }
 
-    /// Notes that the client has taken some of what is written.
-    pub(super) fn note_taken(&self) {
-        self.has_taken.set(true);
-    }
-
-    /// Gives a client that still takes the end of an answer the whole time again for its next request.
-    pub(super) fn wait_for_requests(&self) {
-        if self.is_idle_for_too_long() && self.has_taken.take() {
-            self.socket.read.arm(self.idle_timeout());
+    /// Gives a client more time, once, to take the ends of answers that `h2` still has.
+    pub(super) fn extend(&self) {
+        let is_over = self.is_idle_for_too_long() && !self.socket.is_evicted();
+        if is_over && self.may_extend.take() {
+            self.socket.read.arm(self.timeouts.body);
         }
     }
 
@@ -196,6 +203,19 @@ impl Http2State {
         self.malformed.take()
     }
 
+    /// Returns a deadline by which the client must have taken the last word.
+    pub(super) fn close(&self) -> Rc<Deadline> {
+        let deadline = self.sweep.deadline();
+        deadline.arm(self.timeouts.body);
+        deadline
+    }
+
+    /// Whether the client is slow to take what is written, but has taken some of an answer within `timeout`.
+    fn is_slowly_taken(&self, timeout: Duration) -> bool {
+        let since_written = self.sweep.swept().since(self.written_at.get());
+        self.socket.write.is_armed() && since_written < Micros::from(timeout)
+    }
+
     /// Returns the Date field of an answer.
     pub(super) fn date(&self) -> HeaderValue {
         self.date.at(self.sweep.swept())
@@ -209,9 +229,7 @@ impl Http2State {
     }
 
     fn wake(&self) {
-        if let Some(task) = &*self.task.borrow() {
-            task.wake_by_ref();
-        }
+        wake(&self.task);
     }
 }
 
@@ -225,6 +243,8 @@ impl StreamState {
             write_timeout: Cell::new(connection.timeouts.body),
             read: OnceCell::new(),
             write: OnceCell::new(),
+            unwritten: Cell::new(0),
+            is_ending: Cell::new(false),
             is_excused: Cell::new(false),
             is_answered: Cell::new(false),
             interim: RefCell::default(),
@@ -243,7 +263,7 @@ impl StreamState {
         if self.is_answered.get() {
             return Poll::Pending;
         }
-        self.poll_overdue(&self.read, self.connection.timeouts.body, cx)
+        poll_overdue(self.deadline(&self.read), self.connection.timeouts.body, cx)
     }
 
     /// Notes that the client sent some of its body.
@@ -251,9 +271,59 @@ impl StreamState {
         disarm(&self.read);
     }
 
-    /// Polls whether the client takes nothing of its answer for too long.
+    /// Polls whether the client takes nothing of its answer for too long. As long as it takes other
+    /// answers, and they keep the socket full, this one's turn has yet to come.
     pub(super) fn poll_stalled(&self, cx: &Context<'_>) -> Poll<()> {
-        self.poll_overdue(&self.write, self.write_timeout.get(), cx)
+        let (deadline, timeout) = (self.deadline(&self.write), self.write_timeout.get());
+        if deadline.is_over() && self.connection.is_slowly_taken(timeout) {
+            deadline.arm(timeout);
+        }
+        poll_overdue(deadline, timeout, cx)
+    }
+
+    /// Polls whether the client takes nothing for too long of what `h2` has of its answer.
+    pub(super) fn poll_stalled_unwritten(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.is_written() {
+            self.taken();
+            return Poll::Pending;
+        }
+        self.poll_stalled(cx)
+    }
+
+    /// Whether `h2` has written everything that it has of the answer.
+    pub(super) fn is_written(&self) -> bool {
+        self.unwritten.get() == 0
+    }
+
+    /// Registers the task that answers, to be woken when everything is written.
+    pub(super) fn register_end(&self, cx: &Context<'_>) {
+        self.is_ending.set(true);
+        self.register(cx);
+    }
+
+    /// Notes that `h2` has this much more of the answer.
+    pub(super) fn queued(&self, bytes: usize) {
+        self.unwritten.set(self.unwritten.get() + bytes);
+    }
+
+    /// Notes that `h2` has written this much of the answer.
+    pub(super) fn written(&self, bytes: usize) {
+        let connection = &self.connection;
+        connection.written_at.set(connection.sweep.swept());
+        if let Some(deadline) = self.write.get()
+            && deadline.is_armed()
+        {
+            deadline.arm(self.write_timeout.get());
+        }
+        self.left(bytes);
+    }
+
+    /// Notes that `h2` has this much less of the answer.
+    pub(super) fn left(&self, bytes: usize) {
+        self.unwritten.set(self.unwritten.get() - bytes);
+        if self.is_ending.get() && self.is_written() {
+            wake(&self.task);
+        }
     }
 
     /// Notes that the answer's body is what comes through a tunnel.
@@ -301,20 +371,8 @@ impl StreamState {
         }
     }
 
-    fn poll_overdue(
-        &self,
-        deadline: &OnceCell<Rc<Deadline>>,
-        timeout: Duration,
-        cx: &Context<'_>,
-    ) -> Poll<()> {
-        let deadline = deadline.get_or_init(|| self.connection.sweep.deadline());
-        if !deadline.is_armed() {
-            deadline.arm(timeout);
-        } else if deadline.is_over() {
-            return Poll::Ready(());
-        }
-        deadline.register(cx);
-        Poll::Pending
+    fn deadline<'s>(&'s self, of: &'s OnceCell<Rc<Deadline>>) -> &'s Deadline {
+        of.get_or_init(|| self.connection.sweep.deadline())
     }
 }
 
@@ -332,9 +390,26 @@ impl Drop for StreamState {
         let connection = &self.connection;
         connection.requests.set(connection.requests.get() - 1);
         if connection.requests.get() == 0 {
+            connection.may_extend.set(true);
             connection.socket.read.arm(connection.idle_timeout());
             connection.wake();
         }
+    }
+}
+
+fn poll_overdue(deadline: &Deadline, timeout: Duration, cx: &Context<'_>) -> Poll<()> {
+    if !deadline.is_armed() {
+        deadline.arm(timeout);
+    } else if deadline.is_over() {
+        return Poll::Ready(());
+    }
+    deadline.register(cx);
+    Poll::Pending
+}
+
+fn wake(task: &RefCell<Option<Waker>>) {
+    if let Some(task) = &*task.borrow() {
+        task.wake_by_ref();
     }
 }
 

@@ -12,6 +12,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, DATE, SEC_WEBSOCKET_ACCEPT, UPGRA
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body::{Body, Frame};
 
+use super::piece::Piece;
 use super::state::StreamState;
 
 /// Why a stream ends before its answer does.
@@ -29,7 +30,7 @@ pub(super) async fn respond<F, B, E>(
     state: Rc<StreamState>,
     method: Method,
     answer: F,
-    mut respond: SendResponse<Bytes>,
+    mut respond: SendResponse<Piece>,
 ) where
     F: Future<Output = Result<Response<B>, E>>,
     B: Body<Data = Bytes> + Unpin,
@@ -69,8 +70,13 @@ pub(super) async fn respond<F, B, E>(
         return;
     }
     let mut rest = Bytes::new();
-    let piped = poll_fn(|cx| poll_pipe(&mut body, &mut rest, &mut stream, &state, cx)).await;
-    match piped {
+    let mut sent = poll_fn(|cx| poll_pipe(&mut body, &mut rest, &mut stream, &state, cx)).await;
+    if sent.is_ok() {
+        // The answer has ended, whether its client takes the end or not.
+        drop(body);
+        sent = written(&mut stream, &state).await;
+    }
+    match sent {
         Ok(()) | Err(Broken::Reset) => {}
         Err(Broken::Stalled) => stream.send_reset(Reason::CANCEL),
         Err(Broken::Body) => stream.send_reset(Reason::INTERNAL_ERROR),
@@ -116,8 +122,8 @@ fn complete(
 fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
     body: &mut B,
     rest: &mut Bytes,
-    stream: &mut SendStream<Bytes>,
-    state: &StreamState,
+    stream: &mut SendStream<Piece>,
+    state: &Rc<StreamState>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Broken>> {
     loop {
@@ -126,14 +132,18 @@ fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
         }
         while !rest.is_empty() {
             let room = ready!(poll_room(stream, rest.len(), state, cx))?;
-            let piece = rest.split_to(room.min(rest.len()));
+            let piece = Piece::new(rest.split_to(room.min(rest.len())), state);
             let is_end = rest.is_empty() && body.is_end_stream();
             stream.send_data(piece, is_end).map_err(|_| Broken::Reset)?;
             if is_end {
                 return Poll::Ready(Ok(()));
             }
         }
-        match ready!(Pin::new(&mut *body).poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
+        let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
+            let stalled = state.poll_stalled_unwritten(cx);
+            return stalled.map(|()| Err(Broken::Stalled));
+        };
+        match frame.map(|frame| frame.map(Frame::into_data)) {
             Some(Ok(Ok(data))) => {
                 stream.reserve_capacity(data.len());
                 *rest = data;
@@ -144,12 +154,13 @@ fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
                 };
                 // Trailers that cannot be sent are left out.
                 let sent = stream.send_trailers(trailers);
-                let sent = sent.or_else(|_| stream.send_data(Bytes::new(), true));
+                let sent =
+                    sent.or_else(|_| stream.send_data(Piece::new(Bytes::new(), state), true));
                 return Poll::Ready(sent.map_err(|_| Broken::Reset));
             }
             Some(Err(_)) => return Poll::Ready(Err(Broken::Body)),
             None => {
-                let sent = stream.send_data(Bytes::new(), true);
+                let sent = stream.send_data(Piece::new(Bytes::new(), state), true);
                 return Poll::Ready(sent.map_err(|_| Broken::Reset));
             }
         }
@@ -158,7 +169,7 @@ fn poll_pipe<B: Body<Data = Bytes> + Unpin>(
 
 /// Polls how many of `wanted` bytes the client has room for.
 fn poll_room(
-    stream: &mut SendStream<Bytes>,
+    stream: &mut SendStream<Piece>,
     wanted: usize,
     state: &StreamState,
     cx: &mut Context<'_>,
@@ -179,4 +190,27 @@ fn poll_room(
             }
         }
     }
+}
+
+/// Waits until `h2` has written the end of an answer.
+async fn written(stream: &mut SendStream<Piece>, state: &StreamState) -> Result<(), Broken> {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if state.is_written() {
+            return Poll::Ready(Ok(()));
+        }
+        if !std::mem::replace(&mut has_waited, true) {
+            // The connection's task is ready, and has its turn before this one. It usually writes all
+            // there is, so this need not be woken by it, and there need not be a deadline.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        state.register_end(cx);
+        if stream.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Broken::Reset));
+        }
+        let stalled = state.poll_stalled(cx);
+        stalled.map(|()| Err(Broken::Stalled))
+    })
+    .await
 }

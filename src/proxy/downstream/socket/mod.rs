@@ -175,6 +175,16 @@ impl Socket {
         self.has_received.get()
     }
 
+    /// Ends the wait for the client, to make room for another connection.
+    pub(super) fn evict(&self) {
+        self.read.expire();
+    }
+
+    /// Whether the connection is to make room for another: nothing has come since it was evicted.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.read.is_expired()
+    }
+
     /// Lets the client take nothing for this long from now on.
     pub(super) fn set_write_timeout(&self, timeout: Duration) {
         self.write_timeout.set(timeout);
