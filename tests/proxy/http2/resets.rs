@@ -5,7 +5,7 @@ use std::fs;
 use tollgate::clock::Micros;
 
 use super::frames::{
-    END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GET, HEADERS, RST_STREAM, frame, get,
+    DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GET, HEADERS, RST_STREAM, frame, get,
 };
 use crate::support::{Config, Origin, Stepped, eventually, get as get_once, secs};
 
@@ -219,6 +219,25 @@ fn a_target_with_a_character_that_no_url_may_hold_is_reset_and_counted() {
     client.send_all(&get(99));
     assert_eq!(client.until(HEADERS).stream, 99);
     assert_told_of(&running, "syntax", targets.len(), &log);
+}
+
+/// A client learns only later that the rest of its upload is not wanted.
+#[test]
+fn data_that_was_under_way_when_its_request_was_answered_ends_no_connection() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let origin = Origin::mute();
+    let running = beside_mute(&origin, &log, "");
+    let mut client = Frames::connect(running.public, b"");
+    for stream in (1..).step_by(2).take(400) {
+        client.send_all(&head(PUT, 0, stream));
+        assert_eq!(client.until(RST_STREAM).stream, stream);
+        client.send_all(&frame(DATA, 0, stream, b"late").repeat(4));
+    }
+    client.ping();
+    client.send_all(&head(PUT, 1, 1001));
+    assert_eq!(client.until(HEADERS).stream, 1001);
+    assert_told(&running, 0, &log);
 }
 
 /// Waits until log and metrics tell of that many connections that were ended for their resets.

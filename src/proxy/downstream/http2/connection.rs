@@ -4,6 +4,7 @@ use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -52,6 +53,11 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// How many streams of a connection the gateway may reset because the client breaks rules; refused ones
 /// count too.
 const LOCAL_RESETS_MAX: usize = 1024;
+
+/// How many streams that the gateway has reset, and for how long, are known when more comes for them. Such
+/// frames of a stream that is forgotten count among those.
+const KNOWN_RESETS_MAX: usize = 1024;
+const RESET_KNOWN: Duration = Duration::from_secs(10);
 
 /// Serves a connection: `answer` gets each request and its state, `refused` is told of each request that is
 /// malformed before it is one.
@@ -204,6 +210,8 @@ fn builder(header_bytes_max: usize) -> Builder {
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
         .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_concurrent_reset_streams(KNOWN_RESETS_MAX)
+        .reset_stream_duration(RESET_KNOWN)
         .enable_connect_protocol();
     builder
 }
