@@ -162,6 +162,11 @@ impl Slot {
         sent.inspect_err(|_| self.has_ended.set(true))
     }
 
+    /// Lets the connection take no more requests.
+    pub(super) fn retire(&self) {
+        self.connection.life.is_closed.set(true);
+    }
+
     /// Notes that request and response are complete, or that the origin has reset the stream.
     pub(super) fn end(&self) {
         self.has_ended.set(true);

@@ -83,6 +83,10 @@ impl Slot {
         if matches!(&answered, Err(error) if error.repeat() == Repeat::Unprocessed) {
             is_sent.set(was_sent);
         }
+        if matches!(&answered, Err(ExchangeError::Elapsed)) && sending.is_stalled() {
+            // What takes up the room may be another stream's, and keep it from all.
+            self.retire();
+        }
         let response = answered?;
         let upload = request.body().take().filter(|_| !sending.has_ended());
         let upload = upload.map(|mut body| {

@@ -26,7 +26,8 @@
 //! - The body's length is said if it is known. A body that differs from it resets its stream.
 //! - A stream whose request or response is not awaited to its end is reset, and its connection goes on.
 //!   After [`RESETS_MAX`] of them it takes no new ones and ends with those that it has: servers end
-//!   connections on which many streams are reset (10.5), and all requests with them.
+//!   connections on which many streams are reset (10.5), and all requests with them. Neither does it once
+//!   a request was too late because there was no room for its body.
 //!
 //! Responses
 //! - Fields of the connection, pseudo-fields in the wrong place, and a body that differs from its

@@ -57,6 +57,11 @@ impl Sending {
         self.has_begun
     }
 
+    /// Whether the origin has no room for what has been taken of the body.
+    pub(super) fn is_stalled(&self) -> bool {
+        !self.piece.is_empty()
+    }
+
     /// Whether nothing is left to be sent.
     pub(super) fn has_ended(&self) -> bool {
         self.state == State::Ended

@@ -6,6 +6,7 @@ use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::join;
 use tokio::net::TcpStream;
+use tollgate::proxy::upstream::{ForwardError, UpstreamBodyError};
 
 use super::origin::gateway;
 use crate::upstream::harness::{Gateway, Origin, get, read, request, text, worker};
@@ -29,10 +30,15 @@ type Frame = (u8, u8, u32, Vec<u8>);
 impl Frames {
     /// Accepts a connection, reads the preface and sends SETTINGS.
     async fn accept(origin: &Origin) -> Self {
+        Self::accept_with(origin, &[]).await
+    }
+
+    /// The same with these settings.
+    async fn accept_with(origin: &Origin, settings: &[u8]) -> Self {
         let mut wire = origin.accept().await;
         wire.read_to("SM\r\n\r\n").await;
         let mut frames = Self(wire.0);
-        frames.send(SETTINGS, 0, 0, &[]).await;
+        frames.send(SETTINGS, 0, 0, settings).await;
         frames
     }
 
@@ -323,5 +329,52 @@ fn answer_with_a_name_that_is_no_token_is_refused() {
             let (answer, _frames) = join!(asking, answering);
             assert_eq!(answer.is_some(), is_token, "{byte:#x} in {place:?}");
         });
+    }
+}
+
+#[test]
+fn origin_that_opens_no_window_for_a_body_has_its_time_however_often_it_pings() {
+    // SETTINGS_INITIAL_WINDOW_SIZE.
+    const CLOSED: &[u8] = &[0, 4, 0, 0, 0, 0];
+    for (is_answered, seconds) in [(false, 30), (true, 60)] {
+        worker(async {
+            let origin = Origin::new().await;
+            let gateway = gateway(&[origin.address], |http| http.retries = 0);
+            let sent = gateway.send(request("POST", "/", text("body")));
+            let (answer, mut wire) = join!(sent, async {
+                let mut wire = Frames::accept_with(&origin, CLOSED).await;
+                wire.until(HEADERS).await;
+                if is_answered {
+                    wire.send(HEADERS, END_HEADERS, 1, STATUS_200).await;
+                } else {
+                    ping_for(&gateway, &mut wire, seconds).await;
+                }
+                wire
+            });
+            if is_answered {
+                let mut body = answer.expect("a head").into_body();
+                let (frame, ()) = join!(body.frame(), ping_for(&gateway, &mut wire, seconds));
+                let error = frame.expect("no end").expect_err("nothing came");
+                assert!(matches!(error, UpstreamBodyError::Timeout));
+            } else {
+                assert!(matches!(answer, Err(ForwardError::Timeout)));
+                // Its connection might have no room for others either.
+                let (answer, _new) = join!(gateway.send(get("/")), async {
+                    let mut new = Frames::accept(&origin).await;
+                    new.until(HEADERS).await;
+                    new.ok(1).await;
+                    new
+                });
+                assert_eq!(read(answer).await, "ok");
+            }
+        });
+    }
+}
+
+/// Pings for that many seconds.
+async fn ping_for(gateway: &Gateway, wire: &mut Frames, seconds: u64) {
+    for _ in 0..seconds {
+        wire.sync().await;
+        pass(gateway, 1).await;
     }
 }

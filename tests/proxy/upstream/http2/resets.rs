@@ -41,7 +41,7 @@ async fn meet(gateway: &Gateway, peer: &mut Peer, fate: Fate) {
             let mut body = seen.begin(http::Response::new(()));
             body.send_data(Bytes::from_static(b"half"), false)
                 .expect("a stream");
-            drop(sent.await.ok().expect("an answer"));
+            drop(sent.await.expect("an answer"));
         }
         Fate::IsTooLate => {
             gateway.pass(Duration::from_secs(30));
@@ -49,7 +49,7 @@ async fn meet(gateway: &Gateway, peer: &mut Peer, fate: Fate) {
         }
         Fate::IsAnswered | Fate::LeavesItsBodyUnsent => {
             seen.body(&["ok"]);
-            let body = sent.await.ok().expect("an answer").into_body();
+            let body = sent.await.expect("an answer").into_body();
             assert_eq!(body.collect().await.expect("a body").to_bytes(), "ok");
         }
         Fate::IsReset | Fate::IsRefused => {
