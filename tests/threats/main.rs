@@ -13,3 +13,4 @@ mod identity;
 mod paths;
 mod resources;
 mod responses;
+mod shared_resets;

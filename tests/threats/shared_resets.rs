@@ -1,0 +1,394 @@
+//! Connections of HTTP/2 that clients share: some leave early or take nothing, another loses nothing, and
+//! nobody is blamed who did not do it.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use socket2::{Domain, Socket, Type};
+
+use crate::support::redis::{Authority, Certificate};
+use crate::support::{
+    After, Client, Config, Exchange, Gate, Origin, PATIENCE, Running, Stepped, eventually, get,
+    secs,
+};
+
+/// How a connection carries HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    H2c,
+    Https,
+}
+
+/// A gateway that forwards to another over one connection, and that to an origin.
+struct Chain {
+    first: Stepped,
+    second: Stepped,
+    origin: Origin,
+    /// Lets the origin end its answers to `/kept`.
+    gate: Gate,
+}
+
+/// How long the answers to `/large` are: `h2` takes them whole.
+const LARGE_BYTES: usize = 60_000;
+
+impl Chain {
+    fn start(scheme: Scheme, certificate: &Certificate, second: &str) -> Self {
+        let gate = Gate::default();
+        let origin = Origin::scripted({
+            let gate = gate.clone();
+            move |exchange| answer(exchange, &gate)
+        });
+        let patient = "response_timeout = '24h'\nbody_timeout = '24h'";
+        let config = Config::to(origin.url()).admin("127.0.0.1:0");
+        let config = config.listener(second).upstream(patient).route("/*", "");
+        let second = Stepped::start(&config.listener(&listener(scheme, certificate)));
+        let port = second.public.port();
+        let config = match scheme {
+            Scheme::H2c => Config::to(format!("h2c://127.0.0.1:{port}")),
+            Scheme::Https => Config::to(format!("https://localhost:{port}"))
+                .upstream(&format!("tls.ca = '{}'", certificate.authority.display())),
+        };
+        let config = config.listener("body_timeout = '5s'").upstream(patient);
+        let first = Stepped::start(&config.admin("127.0.0.1:0").route("/*", ""));
+        Self {
+            first,
+            second,
+            origin,
+            gate,
+        }
+    }
+
+    /// Fails the test if anybody was blamed, or a connection ended for its resets.
+    #[track_caller]
+    fn assert_nobody_is_blamed(&self) {
+        for name in ["endpoint_failures", "endpoint_ejections"] {
+            let name = format!("tollgate_{name}_total{{upstream=\"api\"");
+            assert_eq!(metric(&self.first, &name), 0, "{name}");
+            assert_eq!(metric(&self.second, &name), 0, "{name}");
+        }
+        let abused = "tollgate_errors_total{reason=\"too_many_resets\"}";
+        assert_eq!(
+            metric(&self.first, abused) + metric(&self.second, abused),
+            0
+        );
+    }
+}
+
+/// What the origin does with each target.
+fn answer(exchange: &mut Exchange, gate: &Gate) -> std::io::Result<After> {
+    let head = |length| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+    match exchange.target() {
+        "/never" => {
+            exchange.until_closed();
+            return Ok(After::Close);
+        }
+        "/half" => {
+            exchange.write(head(8) + "half")?;
+            exchange.until_closed();
+            return Ok(After::Close);
+        }
+        "/kept" => {
+            exchange.write(head(4))?;
+            gate.wait();
+            exchange.write("kept")?;
+        }
+        "/large" => exchange.write(head(LARGE_BYTES) + &"x".repeat(LARGE_BYTES))?,
+        _ => exchange.write(head(2) + "ok")?,
+    }
+    Ok(After::Keep)
+}
+
+/// A listener's lines for that scheme.
+fn listener(scheme: Scheme, certificate: &Certificate) -> String {
+    let (file, key) = (certificate.file.display(), certificate.key.display());
+    match scheme {
+        Scheme::H2c => String::new(),
+        Scheme::Https => {
+            format!("tls = {{ certificates = [{{ certificate = '{file}', key = '{key}' }}] }}")
+        }
+    }
+}
+
+/// Returns the sum of a metric's samples that begin so.
+fn metric(running: &Running, name: &str) -> u64 {
+    let admin = running.gateway.admin_address().expect("an admin port");
+    let text = get(admin, "/metrics", "").text();
+    let samples = text.lines().filter(|line| line.starts_with(name));
+    let values = samples.map(|line| {
+        line.rsplit(' ')
+            .next()
+            .and_then(|it| it.parse::<u64>().ok())
+    });
+    values.map(|it| it.expect("a number")).sum()
+}
+
+#[test]
+fn clients_that_leave_early_cost_their_neighbours_nothing_behind_another_gateway() {
+    // More than any connection may reset.
+    const BATCHES: usize = 5;
+    const AT_ONCE: usize = 60;
+    let authority = Authority::new();
+    let certificate = authority.sign_local();
+    let host = "Host: a.test\r\n";
+    let leaving = [
+        format!("GET /never HTTP/1.1\r\n{host}\r\n"),
+        format!("GET /half HTTP/1.1\r\n{host}\r\n"),
+        format!("POST /never HTTP/1.1\r\n{host}Content-Length: 9\r\n\r\nhalf"),
+    ];
+    for (scheme, second) in [
+        (Scheme::H2c, "trusted_proxies = ['127.0.0.1']"),
+        (Scheme::H2c, ""),
+        (Scheme::Https, "trusted_proxies = ['127.0.0.1']"),
+        (Scheme::Https, ""),
+    ] {
+        let chain = Chain::start(scheme, &certificate, second);
+        let mut neighbour = Client::connect(chain.first.public);
+        neighbour.send(format!("GET /kept HTTP/1.1\r\n{host}\r\n"));
+        let mut kept = neighbour.head().expect("a head");
+        let mut left = 0;
+        for request in &leaving {
+            for _ in 0..BATCHES {
+                let arrived = chain.origin.requests().len();
+                let clients: Vec<Client> = (0..AT_ONCE)
+                    .map(|_| {
+                        let mut client = Client::connect(chain.first.public);
+                        client.send(request);
+                        client
+                    })
+                    .collect();
+                chain.origin.wait_for_requests(arrived + AT_ONCE);
+                drop(clients);
+                left += AT_ONCE;
+                chain.origin.wait_for_ended(left);
+                let answer = get(chain.first.public, "/", "");
+                assert_eq!(
+                    (answer.status, &*answer.text()),
+                    (200, "ok"),
+                    "{scheme:?} {request}"
+                );
+            }
+        }
+        chain.gate.open();
+        neighbour.finish(&mut kept).expect("the whole answer");
+        assert_eq!(kept.text(), "kept", "{scheme:?}");
+        chain.assert_nobody_is_blamed();
+    }
+}
+
+#[test]
+fn client_that_takes_back_its_room_costs_its_neighbours_nothing() {
+    let authority = Authority::new();
+    let certificate = authority.sign_local();
+    for scheme in [Scheme::H2c, Scheme::Https] {
+        let chain = Chain::start(scheme, &certificate, "");
+        let mut neighbour = Client::connect(chain.first.public);
+        neighbour.send("GET /kept HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let mut kept = neighbour.head().expect("a head");
+        let mut taker = Taker::connect(chain.first.public, None);
+        taker.ask_and_take_back(&chain.first);
+        for _ in 0..7 {
+            chain.first.advance(secs(1));
+            taker.take();
+            let answer = get(chain.first.public, "/", "");
+            assert_eq!((answer.status, &*answer.text()), (200, "ok"), "{scheme:?}");
+        }
+        assert_eq!(taker.ended + taker.reset, ANSWERS, "{scheme:?}");
+        chain.gate.open();
+        neighbour.finish(&mut kept).expect("the whole answer");
+        assert_eq!(kept.text(), "kept", "{scheme:?}");
+        chain.assert_nobody_is_blamed();
+        let opened = metric(
+            &chain.first,
+            "tollgate_upstream_connections_opened_total{upstream=\"api\"",
+        );
+        assert_eq!(opened, 1, "{scheme:?}");
+    }
+}
+
+#[test]
+fn client_that_takes_back_its_room_keeps_no_place_from_others() {
+    let authority = Authority::new();
+    let certificate = authority.sign_local();
+    for scheme in [Scheme::H2c, Scheme::Https] {
+        let origin = Origin::scripted(|exchange| answer(exchange, &Gate::default()));
+        let lines = "max_connections = 2\nbody_timeout = '5s'\nidle_timeout = '1h'";
+        let config = Config::to(origin.url()).admin("127.0.0.1:0");
+        let config = config.listener(lines).route("/*", "");
+        let running = Stepped::start(&config.listener(&listener(scheme, &certificate)));
+        let tls = (scheme == Scheme::Https).then_some(&certificate);
+        let mut neighbour = Taker::connect(running.public, tls);
+        let mut taker = Taker::connect(running.public, tls);
+        taker.ask_and_take_back(&running);
+        for _ in 0..8 {
+            running.advance(secs(1));
+            taker.take();
+            assert_eq!(neighbour.answered(), b"ok", "{scheme:?}");
+        }
+        assert_eq!(taker.ended + taker.reset, ANSWERS, "{scheme:?}");
+        let mut newcomer = Taker::connect(running.public, tls);
+        assert_eq!(newcomer.answered(), b"ok", "{scheme:?}");
+        assert_eq!(neighbour.answered(), b"ok", "{scheme:?}");
+        assert!(taker.is_closed(), "{scheme:?}");
+    }
+}
+
+/// More answers than the kernels' buffers hold.
+const ANSWERS: usize = 40;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+
+/// A client that sends exactly the frames that it is told to, and takes in few bytes ahead.
+struct Taker {
+    wire: Box<dyn ReadWrite>,
+    stream: u32,
+    /// Answers that have come to their end, and streams that were reset.
+    ended: usize,
+    reset: usize,
+}
+
+trait ReadWrite: Read + Write {}
+
+impl<T: Read + Write> ReadWrite for T {}
+
+impl Taker {
+    fn connect(address: SocketAddr, tls: Option<&Certificate>) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are available");
+        socket.set_recv_buffer_size(16 * 1024).expect("an option");
+        socket.set_tcp_nodelay(true).expect("an option");
+        socket.set_read_timeout(Some(PATIENCE)).expect("an option");
+        socket
+            .connect(&address.into())
+            .expect("the gateway accepts connections");
+        let tcp = std::net::TcpStream::from(socket);
+        let mut taker = Self {
+            wire: match tls {
+                None => Box::new(tcp),
+                Some(certificate) => Box::new(StreamOwned::new(secure(certificate), tcp)),
+            },
+            stream: 1,
+            ended: 0,
+            reset: 0,
+        };
+        taker.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        // A window of 2^24 bytes for each stream, and as much more for the connection.
+        taker.send(&frame(SETTINGS, 0, b"\0\x04\x01\0\0\0"));
+        taker.send(&frame(WINDOW_UPDATE, 0, b"\x01\0\0\0"));
+        taker
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        let sent = self.wire.write_all(bytes).and_then(|()| self.wire.flush());
+        sent.expect("the gateway reads what it is sent");
+    }
+
+    /// Asks for a target, and returns the stream.
+    fn ask(&mut self, target: &str) -> u32 {
+        let (stream, length) = (
+            self.stream,
+            target.len().try_into().expect("a short target"),
+        );
+        self.stream += 2;
+        let fields = [
+            &b"\x82\x86\x04"[..],
+            &[length],
+            target.as_bytes(),
+            b"\x01\x06a.test",
+        ];
+        let mut head = frame(HEADERS, stream, &fields.concat());
+        head[4] = 5;
+        self.send(&head);
+        stream
+    }
+
+    /// Asks for more than it takes, and then takes back the room that it has given.
+    fn ask_and_take_back(&mut self, running: &Stepped) {
+        for _ in 0..ANSWERS {
+            self.ask("/large");
+        }
+        let answered = "tollgate_requests_total{route=\"/*\",class=\"2xx\"}";
+        eventually("all are answered", || {
+            (metric(running, answered) >= ANSWERS as u64).then_some(())
+        });
+        self.send(&frame(SETTINGS, 0, b"\0\x04\0\0\0\0"));
+        for _ in 0..3 {
+            self.take();
+            running.settle();
+        }
+        assert!(self.ended < ANSWERS, "some are left");
+    }
+
+    /// Reads to the answer of a PING, behind all that the gateway can send.
+    #[track_caller]
+    fn take(&mut self) {
+        self.send(&frame(PING, 0, b"all sent"));
+        while self.next().expect("the connection goes on") != PING {}
+    }
+
+    /// Has one request answered, and returns the answer's body.
+    #[track_caller]
+    fn answered(&mut self) -> Vec<u8> {
+        let (stream, ended) = (self.ask("/"), self.ended);
+        let mut body = Vec::new();
+        while self.ended == ended {
+            let (kind, of, payload) = self.frame().expect("the connection goes on");
+            if (kind, of) == (DATA, stream) {
+                body.extend(payload);
+            }
+        }
+        body
+    }
+
+    /// Whether the gateway has closed the connection, or does so.
+    fn is_closed(&mut self) -> bool {
+        while self.next().is_some() {}
+        true
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        self.frame().map(|(kind, ..)| kind)
+    }
+
+    /// Reads a frame's type, stream and payload; none at the connection's end.
+    fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let mut head = [0; 9];
+        self.wire.read_exact(&mut head).ok()?;
+        let [a, b, c, kind, flags, stream @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        self.wire.read_exact(&mut payload).ok()?;
+        self.ended += usize::from(kind == DATA && flags & 1 != 0);
+        self.reset += usize::from(kind == RST_STREAM);
+        Some((kind, u32::from_be_bytes(stream), payload))
+    }
+}
+
+fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len())
+        .expect("a short frame")
+        .to_be_bytes();
+    [&length[1..], &[kind, 0], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A client's side of TLS that trusts who has signed that certificate, and speaks HTTP/2.
+fn secure(certificate: &Certificate) -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    let root = CertificateDer::from_pem_file(&certificate.authority).expect("a certificate");
+    roots.add(root).expect("an authority");
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let versions = builder
+        .with_safe_default_protocol_versions()
+        .expect("suites");
+    let mut config = versions.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let name = ServerName::try_from("localhost").expect("a name");
+    ClientConnection::new(Arc::new(config), name).expect("a configuration that fits")
+}
