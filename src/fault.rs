@@ -92,6 +92,8 @@ pub enum Reason {
     /// The upstream has as many requests as its `max_requests` allows. That is the gateway's fault: it
     /// refuses by a bound of its own configuration, and no origin was asked.
     UpstreamFull,
+    /// The process has as many sockets as its limit of open files allows, and needs one more.
+    NoDescriptors,
     /// The gateway ended before the answer did: the grace was over, or it was told not to wait.
     ShutDown,
     /// The request has passed this gateway before.
@@ -125,7 +127,7 @@ impl Fault {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::Syntax,
         Self::HeadTooLarge,
         Self::HeadIncomplete,
@@ -158,6 +160,7 @@ impl Reason {
         Self::HeldFull,
         Self::BodiesFull,
         Self::UpstreamFull,
+        Self::NoDescriptors,
         Self::ShutDown,
         Self::Loop,
         Self::ConnectFailed,
@@ -204,6 +207,7 @@ impl Reason {
             Self::HeldFull => "held_full",
             Self::BodiesFull => "bodies_full",
             Self::UpstreamFull => "upstream_full",
+            Self::NoDescriptors => "no_descriptors",
             Self::ShutDown => "shut_down",
             Self::Loop => "loop",
             Self::ConnectFailed => "connect_failed",
@@ -252,6 +256,7 @@ impl Reason {
             | Self::HeldFull
             | Self::BodiesFull
             | Self::UpstreamFull
+            | Self::NoDescriptors
             | Self::ShutDown
             | Self::Loop => Fault::Gateway,
             Self::ConnectFailed

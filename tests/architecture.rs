@@ -120,6 +120,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("proxy::interim", &[]),
     ("proxy::read_buffer", &[]),
     ("proxy::rewound", &[]),
+    ("proxy::sockets", &[]),
     (
         "proxy::upstream",
         &[
@@ -132,6 +133,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy::interim",
             "proxy::read_buffer",
             "proxy::rewound",
+            "proxy::sockets",
             "request",
             "snapshot",
             "tls",
@@ -149,6 +151,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy::interim",
             "proxy::read_buffer",
             "proxy::rewound",
+            "proxy::sockets",
             "request",
             "snapshot",
             "tls",
@@ -171,6 +174,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy::interim",
             "proxy::read_buffer",
             "proxy::rewound",
+            "proxy::sockets",
             "proxy::upstream",
             "request",
             "snapshot",

@@ -42,6 +42,7 @@ pub struct AdminState {
 
 /// Serves the admin port until the task is dropped.
 pub async fn serve(listener: TcpListener, state: Arc<AdminState>) {
+    let mut failures = 0_u32;
     let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS_MAX);
     loop {
         match listener.accept().await {
@@ -59,7 +60,10 @@ pub async fn serve(listener: TcpListener, state: Arc<AdminState>) {
             }
             // Out of descriptors, most likely: trying again at once would only burn the core.
             Err(error) => {
-                tracing::warn!(%error, "the admin port cannot accept a connection");
+                if failures.is_multiple_of(FAILURES_PER_WARNING) {
+                    tracing::warn!(%error, "the admin port cannot accept a connection");
+                }
+                failures = failures.wrapping_add(1);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -172,3 +176,6 @@ const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 /// How long the port rests after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// One of this many failed accepts is logged: at most one a second, with the pauses between them.
+const FAILURES_PER_WARNING: u32 = 10;

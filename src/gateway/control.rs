@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::descriptors;
 use super::expiry::{self, ExpiryLog};
 use crate::admin::{self, AdminState};
 use crate::proxy::downstream::listener::{self, WorkerHandle};
@@ -43,13 +44,14 @@ pub(super) async fn control(
         );
         tokio::task::spawn_local(accepting);
     }
+    let worker_count = workers.len();
     // The acceptors hold the workers' channels: when the last one ends, the workers drain.
     drop(workers);
     if let Some(listener) = admin_listener {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         tokio::task::spawn_local(admin::serve(listener, admin));
     }
-    tokio::task::spawn_local(keep_house(Arc::clone(&shared)));
+    tokio::task::spawn_local(keep_house(Arc::clone(&shared), worker_count));
     let draining = phase.wait_for(|phase| *phase != Phase::Running).await;
     if let Ok(Phase::Draining(delay)) = draining.as_deref().copied() {
         drop(tokio::time::timeout(delay, shared.forced()).await);
@@ -61,12 +63,13 @@ pub(super) async fn control(
     Ok(())
 }
 
-async fn keep_house(shared: Arc<Shared>) {
+async fn keep_house(shared: Arc<Shared>, worker_count: usize) {
     let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
     let mut periods = 0;
     let mut expiry_log = ExpiryLog::new(shared.clock.now());
     let (endpoints, metrics) = (Arc::clone(&shared.endpoints), Arc::clone(&shared.metrics));
-    let checker = Checker::new(endpoints, metrics, shared.clock.clone());
+    let sockets = Arc::clone(shared.sockets());
+    let checker = Checker::new(endpoints, metrics, shared.clock.clone(), sockets);
     loop {
         period.tick().await;
         shared.store.sweep();
@@ -76,6 +79,8 @@ async fn keep_house(shared: Arc<Shared>) {
         periods += 1;
         if periods % DISCIPLINE_PERIODS == 0 {
             shared.clock.discipline();
+            // Workers may have found more servers of Redis.
+            descriptors::bound(&shared, worker_count);
             let now = shared.clock.now();
             if expiry_log.is_due(now) {
                 expiry::warn(&shared.live().snapshot, now);

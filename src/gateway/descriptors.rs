@@ -1,37 +1,92 @@
-//! How many client connections the process has descriptors for.
+//! How many descriptors the process has for sockets towards clients and origins.
 //!
-//! Each connection may need a second descriptor, towards an upstream. Some descriptors are set
-//! aside: the admin port, the log and a reload must work when clients have taken all of theirs.
+//! Some are set aside: the admin port, the log, a reload, Redis, health checks and the looking up of
+//! names must work when clients and origins have taken all of theirs.
+
+use std::net::IpAddr;
 
 use rlimit::Resource;
 
 use crate::admin;
-use crate::snapshot::Snapshot;
+use crate::proxy::shared::Shared;
+use crate::proxy::upstream::CHECKS_SET_ASIDE;
+use crate::snapshot::{Endpoint, HttpUpstream, Snapshot, UpstreamKind};
 
-/// Returns how many client connections the limit of open files leaves room for.
-pub(super) fn connections_max(workers: usize, snapshot: &Snapshot) -> usize {
-    within(open_files_max(), workers, snapshot.listeners.len())
+/// What needs descriptors besides clients and origins.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    workers: usize,
+    listeners: usize,
+    /// Servers to which each worker has a connection.
+    redis_servers: usize,
+    /// Endpoints that are checked.
+    checks: usize,
+    /// Names that are looked up.
+    names: usize,
 }
 
-/// Logs a warning if that is fewer than the listeners may have.
-pub(super) fn warn_if_few(connections_max: usize, snapshot: &Snapshot) {
-    let listeners = snapshot.listeners.iter();
+/// Bounds the sockets towards clients and origins by the limit of open files, and by what else needs
+/// descriptors now; returns how many there may be.
+pub(super) fn bound(shared: &Shared, workers: usize) -> usize {
+    let needs = Needs::of(&shared.live().snapshot, workers, shared.store.servers());
+    let max = sockets_max(open_files_max(), needs);
+    shared.bound_sockets(max);
+    max
+}
+
+/// Logs a warning if `sockets_max` leaves room for fewer clients than the listeners may have.
+pub(super) fn warn_if_few(sockets_max: usize, shared: &Shared) {
+    let live = shared.live();
+    let listeners = live.snapshot.listeners.iter();
     let wanted: usize = listeners.map(|listener| listener.max_connections).sum();
-    if connections_max < wanted {
+    let connections = shared.sockets().clients_max();
+    if connections < wanted {
         tracing::warn!(
             open_files = open_files_max(),
-            connections = connections_max,
+            sockets = sockets_max,
+            connections,
             max_connections = wanted,
             "the limit of open files leaves room for fewer connections than max_connections"
         );
     }
 }
 
-fn within(open_files: u64, workers: usize, listeners: usize) -> usize {
-    let set_aside = PROCESS + PER_WORKER * workers + listeners + admin::CONNECTIONS_MAX;
+impl Needs {
+    fn of(snapshot: &Snapshot, workers: usize, redis_servers: usize) -> Self {
+        let upstreams = snapshot.upstreams.iter();
+        let upstreams: Vec<_> = upstreams
+            .filter_map(|upstream| match &upstream.kind {
+                UpstreamKind::Http(http) => Some(http),
+                _ => None,
+            })
+            .collect();
+        let checked = upstreams.iter().filter(|http| http.health.is_some());
+        let endpoints = upstreams.iter().flat_map(|http| &http.endpoints);
+        let is_name = |it: &&Endpoint| it.host.parse::<IpAddr>().is_err();
+        let count = |http: &&HttpUpstream| http.endpoints.len();
+        Self {
+            workers,
+            listeners: snapshot.listeners.len(),
+            redis_servers,
+            checks: checked.map(count).sum::<usize>().min(CHECKS_SET_ASIDE),
+            names: endpoints.filter(is_name).count().min(NAMES_SET_ASIDE),
+        }
+    }
+
+    fn total(self) -> usize {
+        PROCESS
+            + admin::CONNECTIONS_MAX
+            + (PER_WORKER + self.redis_servers) * self.workers
+            + PER_LISTENER * self.listeners
+            + self.checks
+            + PER_NAME * self.names
+    }
+}
+
+fn sockets_max(open_files: u64, needs: Needs) -> usize {
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
-    // At least one: a gateway that serves nobody helps nobody.
-    (open_files.saturating_sub(set_aside) / PER_CONNECTION).max(1)
+    // At least one client and its origin: a gateway that serves nobody helps nobody.
+    open_files.saturating_sub(needs.total()).max(2)
 }
 
 /// The soft limit; unlimited if it cannot be read.
@@ -39,14 +94,22 @@ fn open_files_max() -> u64 {
     Resource::NOFILE.get_soft().unwrap_or(u64::MAX)
 }
 
-/// One for the client, and one for the upstream that answers it.
-const PER_CONNECTION: usize = 2;
+/// A runtime watches sockets, is woken, and hears of signals. Two are to spare: workers that take the
+/// last places at the same moment may take one too many, and look up the names of Redis servers.
+const PER_WORKER: usize = 5;
 
-/// A runtime watches sockets, is woken, and hears of signals. One is to spare.
-const PER_WORKER: usize = 4;
+/// The port, and a connection that waits until there is room for it.
+const PER_LISTENER: usize = 2;
 
-/// Standard streams, the runtimes of control and signals, the log, the admin port; and for a
-/// moment, the file being read, the log being opened again, names being looked up.
+/// A socket to the server that is asked, and the files that say which one that is.
+const PER_NAME: usize = 2;
+
+/// Names that are looked up at once without taking descriptors from anybody else. If a look-up finds
+/// none, the last good answer stays.
+const NAMES_SET_ASIDE: usize = 16;
+
+/// Standard streams, the runtimes of control and signals, the log, the admin port, what watches Redis;
+/// and for a moment, the file being read, the log being opened again.
 const PROCESS: usize = 36;
 
 #[cfg(test)]
@@ -54,11 +117,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_have_half_of_what_is_not_set_aside() {
-        let set_aside = 36 + 2 * 4 + 3 + 64;
-        assert_eq!(within(1_000 + set_aside, 2, 3), 500);
-        assert_eq!(within(set_aside, 2, 3), 1);
-        assert_eq!(within(0, 2, 3), 1);
-        assert!(within(u64::MAX, 2, 3) > 1_000_000);
+    fn sockets_have_what_is_not_set_aside() {
+        let needs = Needs {
+            workers: 2,
+            listeners: 3,
+            redis_servers: 6,
+            checks: 7,
+            names: 8,
+        };
+        let set_aside = 36 + 64 + 2 * (5 + 6) + 2 * 3 + 7 + 2 * 8;
+        assert_eq!(sockets_max(1_000 + set_aside, needs), 1_000);
+        assert_eq!(sockets_max(set_aside, needs), 2);
+        assert_eq!(sockets_max(0, needs), 2);
+        assert!(sockets_max(u64::MAX, needs) > 1_000_000);
     }
 }

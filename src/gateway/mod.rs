@@ -135,8 +135,7 @@ impl Gateway {
         let live = Live::new(snapshot, &metrics, &endpoints, &process_key);
         let shared = Shared::new(live, clock, store, metrics, endpoints, process_key);
         let shared = Arc::new(shared);
-        let max = descriptors::connections_max(worker_count, &shared.live().snapshot);
-        shared.bound_connections(max);
+        let sockets_max = descriptors::bound(&shared, worker_count);
         let (phase, seen_phase) = watch::channel(Phase::Running);
         let mut gateway = Self {
             shared,
@@ -152,7 +151,7 @@ impl Gateway {
             control: None,
         };
         prepare(&mut gateway);
-        descriptors::warn_if_few(max, &gateway.shared.live().snapshot);
+        descriptors::warn_if_few(sockets_max, &gateway.shared);
         let handles = (0..worker_count)
             .map(|index| gateway.spawn_worker(index))
             .collect::<io::Result<Vec<_>>>()?;
@@ -164,15 +163,6 @@ impl Gateway {
         gateway.observe_certificates();
         gateway.spawn_control(listeners, admin_listener, handles, seen_phase)?;
         Ok(gateway)
-    }
-
-    /// Bounds connections by the limit of open files, which may have changed; logs a warning if
-    /// they are few.
-    fn count_descriptors(&self) {
-        let live = self.shared.live();
-        let max = descriptors::connections_max(self.workers.len(), &live.snapshot);
-        self.shared.bound_connections(max);
-        descriptors::warn_if_few(max, &live.snapshot);
     }
 
     /// Logs the process's events where this gateway's access log goes; once per process.
@@ -276,7 +266,8 @@ impl Gateway {
         }
         warn(&loaded.warnings);
         expiry::warn(&self.shared.live().snapshot, self.shared.clock.now());
-        self.count_descriptors();
+        let sockets_max = descriptors::bound(&self.shared, self.workers.len());
+        descriptors::warn_if_few(sockets_max, &self.shared);
         tracing::info!(changes = changes.applied.len(), "the file is in force");
         Ok(())
     }

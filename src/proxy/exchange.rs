@@ -116,7 +116,9 @@ impl Drop for Exchange {
 /// Says what kept the upstream from answering, if the gateway refuses for this reason.
 fn upstream_fault(reason: Reason) -> UpstreamFault {
     match reason {
-        Reason::ConnectFailed | Reason::NoEndpoint => UpstreamFault::Connect,
+        Reason::ConnectFailed | Reason::NoEndpoint | Reason::NoDescriptors => {
+            UpstreamFault::Connect
+        }
         Reason::ResponseTimeout => UpstreamFault::Timeout,
         _ => UpstreamFault::Other,
     }

@@ -12,8 +12,8 @@ use super::forwarded::is_over_tls;
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{
-    self, CommonFields, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer, UpstreamBody,
-    UpstreamFailure, builtin,
+    self, CommonFields, ConnectError, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer,
+    UpstreamBody, UpstreamFailure, builtin,
 };
 use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
@@ -144,6 +144,7 @@ impl Journey<'_> {
         let refusal = match &failure.error {
             ForwardError::Full => Refusal::upstream_full(),
             ForwardError::NoEndpoint(_) => Refusal::no_endpoint(),
+            ForwardError::Connect(ConnectError::NoDescriptors { .. }) => Refusal::no_descriptors(),
             ForwardError::Connect(_) => Refusal::connect_failed(),
             ForwardError::Timeout => Refusal::response_timeout(),
             ForwardError::BadResponse(_) => Refusal::bad_response(),

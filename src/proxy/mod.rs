@@ -34,6 +34,7 @@ pub mod deadline;
 pub mod interim;
 mod read_buffer;
 mod rewound;
+pub mod sockets;
 mod tunnel;
 
 #[cfg(test)]

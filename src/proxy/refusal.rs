@@ -205,6 +205,11 @@ impl Refusal {
         Self::constant(&UPSTREAM_FULL)
     }
 
+    /// The process has as many sockets as its limit of open files allows.
+    pub fn no_descriptors() -> Self {
+        Self::constant(&NO_DESCRIPTORS)
+    }
+
     /// Says why, and so whose fault it is.
     pub fn reason(&self) -> Reason {
         self.page.reason
@@ -342,6 +347,11 @@ static BODIES_FULL: Page = reduced_capacity!(
 static UPSTREAM_FULL: Page = reduced_capacity!(
     UpstreamFull,
     "The upstream has as many requests as it may have at once."
+);
+
+static NO_DESCRIPTORS: Page = reduced_capacity!(
+    NoDescriptors,
+    "There are as many connections to upstreams as there may be at once."
 );
 
 const fn reduced_capacity(reason: Reason, body: &'static str) -> Page {

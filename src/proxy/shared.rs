@@ -7,6 +7,7 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 
 use super::downstream::capacity::Capacity;
+use super::sockets::Sockets;
 use super::upstream::{Endpoints, UpstreamState};
 use crate::clock::Clock;
 use crate::logging;
@@ -91,7 +92,11 @@ impl Shared {
         process_key: [u8; 32],
     ) -> Self {
         Self {
-            capacity: Arc::new(Capacity::new(&live.snapshot.listeners, &metrics)),
+            capacity: Arc::new(Capacity::new(
+                &live.snapshot.listeners,
+                Arc::new(Sockets::new(usize::MAX)),
+                &metrics,
+            )),
             live: ArcSwap::from_pointee(live),
             retired: Mutex::default(),
             clock,
@@ -126,8 +131,13 @@ impl Shared {
         self.live.load()
     }
 
-    /// Bounds the client connections of all listeners together.
-    pub fn bound_connections(&self, max: usize) {
+    /// Returns how many sockets there are towards clients and origins.
+    pub(crate) fn sockets(&self) -> &Arc<Sockets> {
+        &self.capacity.sockets
+    }
+
+    /// Bounds the sockets towards clients and origins.
+    pub(crate) fn bound_sockets(&self, max: usize) {
         self.capacity.bound(max);
     }
 

@@ -53,7 +53,12 @@ impl Worker {
         let live = Rc::new(InForce(Arc::clone(&shared.live())));
         Self {
             index,
-            pools: Pools::new(Rc::clone(&sweep), shared.clock.clone(), index),
+            pools: Pools::new(
+                Rc::clone(&sweep),
+                shared.clock.clone(),
+                index,
+                Arc::clone(shared.sockets()),
+            ),
             sweep,
             access_log,
             store: shared.store.session(),

@@ -202,6 +202,14 @@ impl Store {
         }
     }
 
+    /// Returns how many servers the workers have connections to.
+    pub fn servers(&self) -> usize {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Redis(store) => store.servers(),
+        }
+    }
+
     /// Applies those of the settings that may change while the process runs.
     pub fn reload(&self, settings: &Settings) {
         match self {

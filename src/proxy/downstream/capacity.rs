@@ -9,6 +9,7 @@ use super::per_client::ClientConnections;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::HandshakeFailure;
 use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
+use crate::proxy::sockets::Sockets;
 use crate::snapshot::Listener;
 
 /// How many connections and held requests the listeners of a process have, and may have.
@@ -16,10 +17,8 @@ use crate::snapshot::Listener;
 pub(crate) struct Capacity {
     /// In the snapshot's order.
     listeners: Vec<ListenerLoad>,
-    /// Open client connections of all listeners.
-    open: AtomicUsize,
-    /// How many there may be at once.
-    open_max: AtomicUsize,
+    /// Those of all listeners, beside those towards origins.
+    pub(crate) sockets: Arc<Sockets>,
     /// The index under which acceptors count.
     acceptor: WorkerIndex,
 }
@@ -74,8 +73,12 @@ pub(crate) struct HeldBytes {
 }
 
 impl Capacity {
-    /// Begins empty; there is no bound on all listeners together yet.
-    pub(crate) fn new(listeners: &[Arc<Listener>], metrics: &Metrics) -> Self {
+    /// Begins empty.
+    pub(crate) fn new(
+        listeners: &[Arc<Listener>],
+        sockets: Arc<Sockets>,
+        metrics: &Metrics,
+    ) -> Self {
         let load = |listener: &Arc<Listener>| ListenerLoad {
             metrics: metrics.listener(&listener.name),
             open: AtomicUsize::new(0),
@@ -88,8 +91,7 @@ impl Capacity {
         };
         Self {
             listeners: listeners.iter().map(load).collect(),
-            open: AtomicUsize::new(0),
-            open_max: AtomicUsize::new(usize::MAX),
+            sockets,
             acceptor: metrics.control(),
         }
     }
@@ -117,9 +119,9 @@ impl Capacity {
         self.reconsider();
     }
 
-    /// Bounds the connections of all listeners together.
-    pub(crate) fn bound(&self, open_max: usize) {
-        self.open_max.store(open_max, Relaxed);
+    /// Bounds the sockets towards clients and origins.
+    pub(crate) fn bound(&self, sockets_max: usize) {
+        self.sockets.bound(sockets_max);
         self.reconsider();
     }
 
@@ -130,7 +132,7 @@ impl Capacity {
         if load.open.load(Relaxed) >= load.open_max.load(Relaxed) {
             return Some(Among::Listener(listener));
         }
-        self.is_full().then_some(Among::All)
+        self.sockets.is_full_for_clients().then_some(Among::All)
     }
 
     /// Waits until this listener has room.
@@ -150,7 +152,7 @@ impl Capacity {
         let load = &self.listeners[listener];
         load.open.fetch_add(1, Relaxed);
         load.metrics.accepted(self.acceptor);
-        self.open.fetch_add(1, Relaxed);
+        self.sockets.add_client();
         worker_load.fetch_add(1, Relaxed);
         ConnectionPermit {
             listener,
@@ -158,10 +160,6 @@ impl Capacity {
             capacity: Arc::clone(self),
             worker_load: Arc::clone(worker_load),
         }
-    }
-
-    fn is_full(&self) -> bool {
-        self.open.load(Relaxed) >= self.open_max.load(Relaxed)
     }
 
     /// Makes every acceptor check again how many connections there may be.
@@ -242,8 +240,8 @@ impl Drop for ConnectionPermit {
         let load = &self.capacity.listeners[self.listener];
         load.metrics.closed(self.worker);
         load.open.fetch_sub(1, Relaxed);
-        let was_full = self.capacity.is_full();
-        self.capacity.open.fetch_sub(1, Relaxed);
+        let was_full = self.capacity.sockets.is_full_for_clients();
+        self.capacity.sockets.remove_client();
         self.worker_load.fetch_sub(1, Relaxed);
         if was_full {
             self.capacity.reconsider();

@@ -56,8 +56,8 @@ struct Acceptor {
     workers: Vec<WorkerHandle>,
     /// The worker that was asked last to evict a connection: they take turns.
     turn: usize,
-    /// Whether it has logged that it cannot accept.
-    is_resting: bool,
+    /// How often it could not accept.
+    failures: u32,
 }
 
 /// How many connections may be on their way to one worker; more wait in the kernel's queue.
@@ -69,6 +69,8 @@ const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 const BACKLOG: i32 = 4096;
 /// How long an acceptor rests when the process is out of descriptors or memory.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+/// One of this many failed accepts is logged: at most one a minute, with the pauses between them.
+const FAILURES_PER_ERROR: u32 = 1_200;
 /// How long an acceptor waits for a connection to end before it looks for another that could.
 const FULL_PAUSE: Duration = deadline::PERIOD;
 
@@ -115,7 +117,7 @@ pub(crate) async fn accept(
         capacity,
         workers,
         turn: 0,
-        is_resting: false,
+        failures: 0,
     };
     loop {
         let (stream, peer) = tokio::select! {
@@ -166,9 +168,10 @@ impl Acceptor {
                 Ok(accepted) => return accepted,
                 Err(error) if is_the_connections_own(&error) => {}
                 Err(error) => {
-                    if !std::mem::replace(&mut self.is_resting, true) {
+                    if self.failures.is_multiple_of(FAILURES_PER_ERROR) {
                         tracing::error!(%error, "cannot accept connections: trying again until it works");
                     }
+                    self.failures = self.failures.wrapping_add(1);
                     tokio::time::sleep(EXHAUSTED_PAUSE).await;
                 }
             }
@@ -180,6 +183,9 @@ impl Acceptor {
     async fn room(&mut self) {
         let capacity = Arc::clone(&self.capacity);
         while let Some(among) = capacity.full(self.index) {
+            if among == Among::All {
+                capacity.sockets.want_for_clients();
+            }
             for _ in 0..self.workers.len() {
                 if self.evict(among).await {
                     break;

@@ -13,6 +13,7 @@ fn every_body_is_json_that_repeats_its_status() {
     let others = [
         Refusal::held_full(),
         Refusal::upstream_full(),
+        Refusal::no_descriptors(),
         Refusal::unidentified("per-key"),
         Refusal::blocked("per-key"),
         Refusal::bad_cost("per-key"),
@@ -35,6 +36,7 @@ fn refusals_are_the_documented_table() {
         Refusal::limiter_unavailable(Micros(0)),
         Refusal::held_full(),
         Refusal::upstream_full(),
+        Refusal::no_descriptors(),
     ];
     let constant = CONSTANT.iter().map(|refusal| refusal());
     for refusal in constant.chain(reduced_capacity) {
@@ -66,6 +68,7 @@ fn refusals_are_the_documented_table() {
          no_endpoint upstream 503 Keep\n\
          limiter_unavailable gateway 503 Keep\n\
          held_full gateway 503 Keep\n\
-         upstream_full gateway 503 Keep\n"
+         upstream_full gateway 503 Keep\n\
+         no_descriptors gateway 503 Keep\n"
     );
 }

@@ -1,7 +1,8 @@
 //! Active checks: each endpoint of an upstream with `health.path` is asked for it now and then.
 //!
 //! One [`Checker`] per process runs on the control thread, with connections of its own that carry one
-//! check each. What it finds is in the endpoints' states, which all workers read. No limit counts a check.
+//! check each. [`CHECKS_SET_ASIDE`] of them have descriptors of their own, so that checks go on when
+//! requests have taken all others. What it finds is in the endpoints' states, which all workers read. No limit counts a check.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ use super::{Attempts, HostField, Meter, Terms, UpstreamAnswer};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, WorkerIndex};
 use crate::proxy::deadline::Sweep;
+use crate::proxy::sockets::Sockets;
 use crate::snapshot::Health;
 
 /// Checks the endpoints of the upstreams in force.
@@ -32,8 +34,13 @@ pub struct Checker {
     clock: Clock,
     sweep: Rc<Sweep>,
     pools: Pools,
+    /// Those of checks alone.
+    set_aside: Arc<Sockets>,
     worker: WorkerIndex,
 }
+
+/// How many checks may run at once without taking sockets from requests.
+pub const CHECKS_SET_ASIDE: usize = 32;
 
 /// Why a check failed.
 enum CheckError {
@@ -44,11 +51,18 @@ enum CheckError {
 }
 
 impl Checker {
-    /// Checks `endpoints` by `clock`.
-    pub fn new(endpoints: Arc<Endpoints>, metrics: Arc<Metrics>, clock: Clock) -> Rc<Self> {
+    /// Checks `endpoints` by `clock`; more checks at once than have sockets set aside take from
+    /// `sockets`.
+    pub fn new(
+        endpoints: Arc<Endpoints>,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+        sockets: Arc<Sockets>,
+    ) -> Rc<Self> {
         let sweep = Rc::new(Sweep::new(clock.clone()));
         Rc::new(Self {
-            pools: Pools::new(Rc::clone(&sweep), clock.clone(), metrics.control()),
+            pools: Pools::new(Rc::clone(&sweep), clock.clone(), metrics.control(), sockets),
+            set_aside: Arc::new(Sockets::for_origins(CHECKS_SET_ASIDE)),
             worker: metrics.control(),
             endpoints,
             metrics,
@@ -105,8 +119,9 @@ impl Checker {
         health: &Health,
     ) -> Result<(), CheckError> {
         let http = upstream.http();
-        let tcp = self.pools.connect_tcp(origin).await;
-        let tcp = tcp.map_err(CheckError::Connect)?;
+        let room = (self.set_aside.take()).or_else(|| self.pools.room_at_once());
+        let room = room.ok_or_else(|| CheckError::Connect(origin.no_descriptors()))?;
+        let tcp = origin.connect(room).await.map_err(CheckError::Connect)?;
         let late = Cell::new(None);
         let opened = self.pools.open(origin, tcp, http, Offer::Any, &late).await;
         let link = opened.map_err(CheckError::Connect)?;

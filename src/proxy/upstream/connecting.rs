@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::Meter;
@@ -23,9 +22,10 @@ use super::http1;
 use super::http2;
 use super::origin::{ConnectError, Offer, Origin};
 use super::pool::Pools;
-use super::stream::Stream;
+use super::stream::{Stream, TcpConnection};
 use crate::fault::EndpointFailure;
 use crate::proxy::deadline::Elapsed;
+use crate::proxy::sockets::SocketPermit;
 use crate::snapshot::HttpUpstream;
 
 /// A connection for one request.
@@ -166,12 +166,16 @@ impl Connector<'_> {
 
     /// Opens a connection.
     async fn open(&self, origin: &Rc<Origin>) -> Result<Connected, Unconnected> {
+        let Some(room) = self.pools.room().await else {
+            let error = origin.no_descriptors();
+            return Err(Unconnected::new(Rc::clone(origin), error));
+        };
         let deadline = self.pools.deadline();
         let trying = RefCell::new(Tried::from_iter([Rc::clone(origin)]));
         // What is late if time is over.
         let late = Cell::new(None);
         let opening = async {
-            let (origin, tcp) = self.accepted(&trying).await?;
+            let (origin, tcp) = self.accepted(&trying, room).await?;
             let opened = self.pools.open(&origin, tcp, self.http, self.offer, &late);
             match opened.await {
                 Ok(link) => Ok((origin, link)),
@@ -217,25 +221,26 @@ impl Connector<'_> {
     async fn accepted(
         &self,
         trying: &RefCell<Tried>,
-    ) -> Result<(Rc<Origin>, TcpStream), Unconnected> {
-        let connect = async |origin: Rc<Origin>| {
-            let connected = self.pools.connect_tcp(&origin).await;
+        room: SocketPermit,
+    ) -> Result<(Rc<Origin>, TcpConnection), Unconnected> {
+        let connect = async |origin: Rc<Origin>, room| {
+            let connected = origin.connect(room).await;
             (origin, connected)
         };
         let first = Rc::clone(&trying.borrow()[0]);
         let mut tried = Tried::from_iter([Rc::clone(&first)]);
         tried.extend(self.tried.iter().cloned());
         let mut connecting = FuturesUnordered::new();
-        connecting.push(connect(first));
+        connecting.push(connect(first, room));
         let pending = self.pools.deadline();
         loop {
             let ended = match pending.within(NEXT_AFTER, connecting.next()).await {
                 Ok(ended) => ended,
-                Err(Elapsed) => match self.origins.choose_of_name(&tried, self.hash) {
-                    Some(next) => {
-                        tried.push(Rc::clone(next));
-                        trying.borrow_mut().push(Rc::clone(next));
-                        connecting.push(connect(Rc::clone(next)));
+                Err(Elapsed) => match self.next_of_name(&tried) {
+                    Some((next, room)) => {
+                        tried.push(Rc::clone(&next));
+                        trying.borrow_mut().push(Rc::clone(&next));
+                        connecting.push(connect(next, room));
                         continue;
                     }
                     None => connecting.next().await,
@@ -261,6 +266,13 @@ impl Connector<'_> {
         }
     }
 
+    /// Chooses an endpoint of the same name to be tried as well, if there is room for its socket.
+    fn next_of_name(&self, tried: &[Rc<Origin>]) -> Option<(Rc<Origin>, SocketPermit)> {
+        let room = self.pools.room_at_once()?;
+        let next = self.origins.choose_of_name(tried, self.hash)?;
+        Some((Rc::clone(next), room))
+    }
+
     /// Notes that an endpoint has not accepted which the request does not depend on.
     fn failed(&self, origin: &Origin, error: &ConnectError) {
         if let Some(kind) = error.failure() {
@@ -281,10 +293,8 @@ impl Connector<'_> {
 impl ConnectError {
     /// Says what kind of failure of an endpoint it is; none if the process is out of descriptors.
     pub(super) fn failure(&self) -> Option<EndpointFailure> {
-        if self.is_out_of_descriptors() {
-            return None;
-        }
         Some(match self {
+            Self::NoDescriptors { .. } => return None,
             Self::Connect { source, .. } => match source.kind() {
                 io::ErrorKind::TimedOut => EndpointFailure::ConnectTimeout,
                 _ => EndpointFailure::Connect,

@@ -221,8 +221,13 @@ impl Dispatch<'_> {
         let (Ok(Connected { origin, .. }) | Err(Unconnected { origin, .. })) = &connected;
         self.attempts.move_to(origin, self.pools.clock.now());
         connected.map_err(|unconnected| Failed {
+            // There is no room for a connection to another endpoint either.
+            repeat: if unconnected.error.is_out_of_descriptors() {
+                Repeat::Never
+            } else {
+                Repeat::Unwritten
+            },
             error: unconnected.error.into(),
-            repeat: Repeat::Unwritten,
             blame: if unconnected.is_shared {
                 Blame::Nobody
             } else {

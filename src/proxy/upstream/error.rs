@@ -229,9 +229,6 @@ impl ForwardError {
 
 /// Says in a few words what the system said.
 pub(super) fn plain(error: &io::Error) -> String {
-    if is_out_of_descriptors(error) {
-        return "no file descriptor left".into();
-    }
     // The system's own words have a number behind them.
     match error.kind() {
         io::ErrorKind::Other => error.to_string(),

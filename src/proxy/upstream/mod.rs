@@ -37,7 +37,7 @@ use http::Response;
 
 pub use self::attempts::Attempts;
 pub use self::body::UpstreamBody;
-pub use self::checks::Checker;
+pub use self::checks::{CHECKS_SET_ASIDE, Checker};
 use self::dispatch::Dispatch;
 pub use self::endpoints::{Endpoints, NameTable, Resolver, UpstreamState};
 pub use self::error::{

@@ -16,10 +16,11 @@ use super::endpoints::EndpointState;
 use super::error::{is_out_of_descriptors, plain};
 use super::http1::Connection;
 use super::http2::{self, Slot, StreamError};
-use super::stream::{OpenConnection, Stream};
+use super::stream::{OpenConnection, Stream, TcpConnection};
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::metrics::WorkerIndex;
+use crate::proxy::sockets::SocketPermit;
 use crate::snapshot::{self, HttpUpstream, UpstreamTls};
 use crate::tls::{ALPN_HTTP1, ClientTls};
 
@@ -73,6 +74,12 @@ struct Idle {
 /// Why there is no new connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
+    /// The process has as many sockets as it may have, or the system has no descriptor more.
+    #[error("no file descriptor is left for a connection to {endpoint}")]
+    NoDescriptors {
+        /// The endpoint, which has not been asked.
+        endpoint: Arc<str>,
+    },
     /// No address accepted in time.
     #[error("cannot connect to {endpoint}")]
     Connect {
@@ -158,28 +165,28 @@ impl Origin {
     }
 
     /// Connects to the first of the endpoint's addresses that accepts.
-    pub(super) async fn connect(&self) -> Result<TcpStream, ConnectError> {
-        let stream = TcpStream::connect(&*self.state.addresses).await;
-        stream
-            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
-            .map_err(|error| self.unreachable(error))
+    pub(super) async fn connect(&self, room: SocketPermit) -> Result<TcpConnection, ConnectError> {
+        let tcp = TcpStream::connect(&*self.state.addresses).await;
+        let tcp = tcp.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp));
+        let tcp = tcp.map_err(|error| self.unreachable(error))?;
+        let open = OpenConnection::new(&self.state.metrics, self.worker, room);
+        Ok(TcpConnection::new(tcp, open))
     }
 
     /// Makes TLS of a connection, if the endpoint is spoken to over it.
     pub(super) async fn secured(
         &self,
-        tcp: TcpStream,
+        tcp: TcpConnection,
         offer: Offer,
     ) -> Result<Stream, ConnectError> {
-        let open = OpenConnection::new(&self.state.metrics, self.worker);
         let (Some((tls, name)), Some(http1)) = (&self.tls, &self.tls_http1) else {
-            return Ok(Stream::plain(tcp, open));
+            return Ok(Stream::plain(tcp));
         };
         let client = match offer {
             Offer::Any => &tls.client,
             Offer::Http1 => http1,
         };
-        let secured = Stream::secure(tcp, client, name.clone(), open).await;
+        let secured = Stream::secure(tcp, client, name.clone()).await;
         secured.map_err(|failure| self.no_tls(failure))
     }
 
@@ -197,8 +204,18 @@ impl Origin {
         }
     }
 
-    /// Makes the error of an endpoint that does not accept.
+    /// Makes the error of there being no descriptor for a connection.
+    pub(super) fn no_descriptors(&self) -> ConnectError {
+        ConnectError::NoDescriptors {
+            endpoint: Arc::clone(&self.state.name),
+        }
+    }
+
+    /// Makes the error of an endpoint that does not accept, or to which no socket can be opened.
     pub(super) fn unreachable(&self, source: io::Error) -> ConnectError {
+        if is_out_of_descriptors(&source) {
+            return self.no_descriptors();
+        }
         ConnectError::Connect {
             endpoint: Arc::clone(&self.state.name),
             source: source.into(),
@@ -331,6 +348,7 @@ impl ConnectError {
     /// Says why in a few words, for the log.
     pub(super) fn cause(&self) -> String {
         match self {
+            Self::NoDescriptors { .. } => "no file descriptor left".into(),
             Self::Connect { source, .. } => plain(source),
             Self::Tls { source, .. } => source.to_string(),
             Self::Http2 { source, .. } => format!("no HTTP/2: {source}"),
@@ -338,9 +356,6 @@ impl ConnectError {
     }
 
     pub(super) fn is_out_of_descriptors(&self) -> bool {
-        match self {
-            Self::Connect { source, .. } => is_out_of_descriptors(source),
-            Self::Tls { .. } | Self::Http2 { .. } => false,
-        }
+        matches!(self, Self::NoDescriptors { .. })
     }
 }

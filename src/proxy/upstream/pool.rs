@@ -3,16 +3,15 @@
 //! Each endpoint of an upstream has a stack of idle connections, the one used last on top, bounded
 //! in number and in time. Stacks belong to the endpoint, not to the snapshot: when the endpoints of an
 //! upstream change, those that stay keep theirs, and [`Pools::sweep`] drops those that no snapshot
-//! names any more. The number of connections in use is not bounded here.
+//! names any more. The sockets of all workers have a bound together ([`Sockets`]): idle connections
+//! are closed before a request is refused for it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-use smallvec::SmallVec;
-use tokio::net::TcpStream;
 
 use super::balance::Origins;
 use super::connecting::Link;
@@ -21,18 +20,23 @@ use super::endpoints::UpstreamState;
 use super::http1::{Buffers, Connection};
 use super::http2::{self, StreamError};
 use super::origin::{ConnectError, Offer, Origin, Protocol};
-use super::stream::Stream;
+use super::stream::{Stream, TcpConnection};
 use crate::clock::{Clock, Timestamp};
 use crate::fault::TlsFailure;
 use crate::metrics::WorkerIndex;
-use crate::proxy::deadline::{Deadline, Sweep};
+use crate::proxy::deadline::{self, Deadline, Sweep};
+use crate::proxy::sockets::{SocketPermit, Sockets};
 use crate::snapshot::{HttpUpstream, Scheme};
+use smallvec::SmallVec;
 
 /// The upstream connections of one worker.
 pub struct Pools {
     sweep: Rc<Sweep>,
     pub(super) clock: Clock,
     worker: WorkerIndex,
+    sockets: Arc<Sockets>,
+    /// What `sockets` said when idle connections were closed for it last.
+    wants: Cell<usize>,
     /// The time of the latest sweep.
     now: Rc<Cell<Timestamp>>,
     buffers: Rc<Buffers>,
@@ -40,6 +44,9 @@ pub struct Pools {
     /// are few, and a search costs less than a hash.
     upstreams: RefCell<BTreeMap<*const UpstreamState, Rc<Origins>>>,
 }
+
+/// How many sweeps a request without room for a socket waits for: each worker makes one in that time.
+const ROOM_SWEEPS: u32 = 2;
 
 /// Where a connection in use goes afterwards.
 pub(super) struct Lease {
@@ -49,10 +56,13 @@ pub(super) struct Lease {
 }
 
 impl Pools {
-    /// Makes the pools of `worker`, whose deadlines are `sweep`'s.
-    pub fn new(sweep: Rc<Sweep>, clock: Clock, worker: WorkerIndex) -> Self {
+    /// Makes the pools of `worker`, whose deadlines are `sweep`'s, and whose connections are among
+    /// `sockets`.
+    pub fn new(sweep: Rc<Sweep>, clock: Clock, worker: WorkerIndex, sockets: Arc<Sockets>) -> Self {
         Self {
             sweep,
+            wants: Cell::new(sockets.wants()),
+            sockets,
             now: Rc::new(Cell::new(clock.now())),
             clock,
             worker,
@@ -61,9 +71,14 @@ impl Pools {
         }
     }
 
-    /// Closes what has been idle for too long at `now`, and forgets endpoints that have left.
+    /// Closes what has been idle for too long at `now` or is in the way, and forgets endpoints that
+    /// have left.
     pub fn sweep(&self, now: Timestamp) {
         self.now.set(now);
+        let wants = self.sockets.wants();
+        if self.wants.replace(wants) != wants {
+            self.close_idle();
+        }
         let upstreams = self.upstreams.borrow_mut();
         for origins in upstreams.values() {
             origins.report_requests();
@@ -170,7 +185,7 @@ impl Pools {
     pub(super) async fn open(
         &self,
         origin: &Origin,
-        tcp: TcpStream,
+        tcp: TcpConnection,
         http: &HttpUpstream,
         offer: Offer,
         late: &Cell<Option<ConnectError>>,
@@ -201,19 +216,38 @@ impl Pools {
         Rc::new(Due::new(self.sweep.deadline()))
     }
 
-    /// Connects to an endpoint; if the process is out of descriptors, closes this worker's idle
-    /// connections and connects again.
-    pub(super) async fn connect_tcp(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
-        let connected = origin.connect().await;
-        if !matches!(&connected, Err(error) if error.is_out_of_descriptors()) {
-            return connected;
+    /// Takes a place for a socket. If there is no room, idle connections are closed, those of other
+    /// workers by their next sweeps; none if that is in vain.
+    pub(super) async fn room(&self) -> Option<SocketPermit> {
+        let room = self.sockets.take();
+        if room.is_some() {
+            return room;
         }
+        self.close_idle();
+        let deadline = self.deadline();
+        for _ in 0..ROOM_SWEEPS {
+            let room = self.sockets.take();
+            if room.is_some() {
+                return room;
+            }
+            self.sockets.want();
+            // Nothing but the sweep ends it.
+            let _ = deadline.within(deadline::PERIOD, pending::<()>()).await;
+        }
+        self.sockets.take()
+    }
+
+    /// As [`room`](Self::room), without waiting.
+    pub(super) fn room_at_once(&self) -> Option<SocketPermit> {
+        self.sockets.take()
+    }
+
+    fn close_idle(&self) {
         for origins in self.upstreams.borrow().values() {
             for origin in origins.iter() {
                 origin.close_idle();
             }
         }
-        origin.connect().await
     }
 }
 

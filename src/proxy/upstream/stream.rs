@@ -16,6 +16,7 @@ use tokio_rustls::client::TlsStream;
 use super::http1::Transport;
 use crate::fault::TlsFailure;
 use crate::metrics::{EndpointMetrics, WorkerIndex};
+use crate::proxy::sockets::SocketPermit;
 use crate::tls::{ALPN_HTTP2, ClientTls, failure_of};
 
 /// A connection to an origin. Dropped, it says so in TLS.
@@ -25,11 +26,19 @@ pub struct Stream {
     _open: OpenConnection,
 }
 
+/// A connection to an origin on which nothing has been said.
+#[derive(Debug)]
+pub(super) struct TcpConnection {
+    tcp: TcpStream,
+    open: OpenConnection,
+}
+
 /// Counts a connection as long as it is open.
 #[derive(Debug)]
 pub(super) struct OpenConnection {
     metrics: Arc<EndpointMetrics>,
     worker: WorkerIndex,
+    _room: SocketPermit,
 }
 
 #[derive(Debug)]
@@ -48,11 +57,16 @@ struct Secure(TlsStream<TcpStream>);
 const QUIET_READS_MAX: usize = 16;
 
 impl OpenConnection {
-    pub(super) fn new(metrics: &Arc<EndpointMetrics>, worker: WorkerIndex) -> Self {
+    pub(super) fn new(
+        metrics: &Arc<EndpointMetrics>,
+        worker: WorkerIndex,
+        room: SocketPermit,
+    ) -> Self {
         metrics.connection_opened(worker);
         Self {
             metrics: Arc::clone(metrics),
             worker,
+            _room: room,
         }
     }
 }
@@ -63,9 +77,15 @@ impl Drop for OpenConnection {
     }
 }
 
+impl TcpConnection {
+    pub(super) fn new(tcp: TcpStream, open: OpenConnection) -> Self {
+        Self { tcp, open }
+    }
+}
+
 impl Stream {
     /// Takes a connection as it is.
-    pub(super) fn plain(tcp: TcpStream, open: OpenConnection) -> Self {
+    pub(super) fn plain(TcpConnection { tcp, open }: TcpConnection) -> Self {
         Self {
             io: Io::Tcp(tcp),
             _open: open,
@@ -74,10 +94,9 @@ impl Stream {
 
     /// Shakes hands over `tcp` with the server that is called `name`.
     pub(super) async fn secure(
-        tcp: TcpStream,
+        TcpConnection { tcp, open }: TcpConnection,
         tls: &ClientTls,
         name: ServerName<'static>,
-        open: OpenConnection,
     ) -> Result<Self, TlsFailure> {
         let connector = TlsConnector::from(tls.config.clone());
         let shaken = connector.connect(name, tcp).await;

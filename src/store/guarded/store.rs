@@ -20,7 +20,7 @@ use crate::metrics::{RedisUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Observers, RedisSession, RedisShared};
 use crate::store::series::Series;
-use crate::store::settings::{Location, RedisSettings, Settings};
+use crate::store::settings::{Deployment, Location, RedisSettings, Settings};
 
 /// Counters in Redis, and what is needed to answer while they cannot be reached.
 #[derive(Debug)]
@@ -129,6 +129,15 @@ impl GuardedStore {
             redis: Some(Box::new(usage)),
             ..self.memory.usage()
         }
+    }
+
+    /// Returns how many servers sessions use, or will first.
+    pub(crate) fn servers(&self) -> usize {
+        let named = match &self.settings().redis.deployment {
+            Deployment::Cluster(nodes) => nodes.len(),
+            Deployment::Single(_) | Deployment::Unix(_) | Deployment::Sentinel { .. } => 1,
+        };
+        self.servers.all().len().max(named)
     }
 
     /// Returns the id of a series, and notes the name that its keys have in Redis.

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::metrics::Metrics;
 use tollgate::proxy::deadline::Sweep;
+use tollgate::proxy::sockets::Sockets;
 use tollgate::proxy::upstream::{
     self, Attempts, Endpoints, ForwardError, HostField, Meter, Outgoing, Pools, Terms, UploadBody,
     UpstreamAnswer, UpstreamBody, UpstreamFailure, UpstreamState,
@@ -65,7 +66,12 @@ impl Gateway {
         let sweep = Rc::new(Sweep::new(clock.clone()));
         let metrics = Arc::new(Metrics::new(1));
         Self {
-            pools: Pools::new(Rc::clone(&sweep), clock.clone(), metrics.worker(0)),
+            pools: Pools::new(
+                Rc::clone(&sweep),
+                clock.clone(),
+                metrics.worker(0),
+                Arc::new(Sockets::new(usize::MAX)),
+            ),
             endpoints: Arc::new(Endpoints::new(clock.clone(), Arc::clone(&metrics))),
             upstream: upstream(addresses, change),
             terms: Terms {

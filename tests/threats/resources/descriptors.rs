@@ -5,8 +5,11 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 
+use http::Method;
+
+use crate::support::http2::{Http2, Stream};
 use crate::support::process::command_with_descriptors;
-use crate::support::{Client, Config, Origin, Process, eventually, get};
+use crate::support::{After, Client, Config, Gate, Origin, Process, eventually, get};
 
 const DESCRIPTORS: usize = 256;
 
@@ -83,7 +86,7 @@ fn idle_upstream_connections_give_way_to_those_that_are_needed() {
             exchange.read_body()?;
             all.wait();
             exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-            Ok(crate::support::After::Keep)
+            Ok(After::Keep)
         })
     });
     let process = Process::start_as(&config(&origins, &log, 1_000_000), |file| {
@@ -102,4 +105,134 @@ fn idle_upstream_connections_give_way_to_those_that_are_needed() {
         });
         assert_eq!(statuses, [200; CLIENTS], "{target}");
     }
+}
+
+/// Three clients of HTTP/2 that have a hundred requests each at an origin that does not answer, a third
+/// of them tunnels, and a process with 300 descriptors.
+#[test]
+fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_it() {
+    const STREAMS: usize = 100;
+    let directory = tempfile::tempdir().expect("a directory for the log");
+    let log = directory.path().join("log");
+    let gate = Gate::default();
+    let waiting = gate.clone();
+    let origin = Origin::scripted(move |exchange| {
+        exchange.read_body()?;
+        match exchange.target() {
+            "/held" => waiting.wait(),
+            "/tunnel" => {
+                exchange.write(
+                    "HTTP/1.1 101 Switching Protocols\r\n\
+                     Connection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+                )?;
+                waiting.wait();
+                return Ok(After::Close);
+            }
+            _ => {}
+        }
+        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        Ok(After::Keep)
+    });
+    let config = |quota: u64| {
+        Config::to(origin.url())
+            .with(&format!("[log]\nfile = '{}'", log.display()))
+            .upstream("retries = 3\nhealth = { path = '/health', interval = '100ms' }")
+            .upstream("eject = { failures = 1 }")
+            .policy("p", &format!("quota = '{quota} per hour'\npartition = []"))
+            .route("/*", "policies = ['p']")
+    };
+    let process = Process::start_as(&config(1_000_000), |file| {
+        command_with_descriptors(file, 300)
+    });
+    let mut clients = [(); 3].map(|()| Http2::connect(process.public, 65_535));
+    let [first, second, third] = &mut clients;
+    let held = |client: &mut Http2| -> Vec<_> {
+        let ask = |_| client.ask(Method::GET, "/held");
+        (0..STREAMS).map(ask).collect()
+    };
+    let mut streams = held(first);
+    streams.extend((0..STREAMS).map(|_| second.ask_for("websocket", "/tunnel")));
+    streams.extend(held(third));
+    let refused = || metric_of(&process, "tollgate_errors_total", "no_descriptors");
+    let at_origin = || {
+        let targets = origin.targets();
+        targets.iter().filter(|it| **it != "/health").count()
+    };
+    eventually("every request is refused or at the origin", || {
+        (at_origin() + refused() == 3 * STREAMS && refused() > 0).then_some(())
+    });
+    // More than half of the descriptors, which is what clients leave.
+    assert!(at_origin() > 150, "{}", at_origin());
+
+    let checks = || origin.targets().len() - at_origin();
+    let before = checks();
+    eventually("health checks go on", || {
+        (checks() > before + 3).then_some(())
+    });
+    for _ in 0..5 {
+        assert_eq!(get(process.admin, "/livez", "").status, 200);
+    }
+    let answer = get(process.public, "/", "");
+    assert_eq!(answer.problem()["status"], 503);
+    process.rewrite(&config(2_000_000));
+    process.signal("HUP");
+    eventually("the reload's line", || {
+        (holds(&log, "the file is in force") == 1).then_some(())
+    });
+    gate.open();
+    let statuses: Vec<_> = streams.iter_mut().map(Stream::status).collect();
+    let of = |status: u16| statuses.iter().filter(|it| **it == Ok(status)).count();
+    assert_eq!(of(200) + of(503), 3 * STREAMS, "{statuses:?}");
+    eventually("there is room again", || {
+        (get(process.public, "/", "").status == 200).then_some(())
+    });
+    for blame in [
+        "tollgate_endpoint_ejections_total",
+        "tollgate_endpoint_failures_total",
+    ] {
+        assert_eq!(metric_of(&process, blame, ""), 0, "{blame}");
+    }
+    assert!(holds(&log, "\"reason\":\"no_descriptors\"") > 0);
+    assert_eq!(holds(&log, "cannot accept"), 0);
+}
+
+/// Returns the sum of a metric's samples whose labels hold that text.
+fn metric_of(process: &Process, name: &str, label: &str) -> usize {
+    let text = get(process.admin, "/metrics", "").text();
+    let samples = text
+        .lines()
+        .filter(|line| line.starts_with(name) && line.contains(label));
+    let values = samples.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+    values.sum()
+}
+
+/// A process with too few descriptors for what is set aside, and whoever asks its admin port takes the rest.
+#[test]
+fn admin_port_that_cannot_accept_says_so_at_most_once_a_second() {
+    let origin = Origin::plain();
+    let process = Process::start_as(&Config::to(origin.url()).route("/*", ""), |file| {
+        command_with_descriptors(file, 48)
+    });
+    let _asking: Vec<_> = (0..60).map(|_| Client::connect(process.admin)).collect();
+    let said = eventually("it is said twice", || {
+        let lines = process.lines();
+        let said = lines
+            .iter()
+            .filter(|it| it.contains("the admin port cannot accept"));
+        let times: Vec<_> = said.map(|line| second_of_day(line)).collect();
+        (times.len() >= 2).then_some(times)
+    });
+    let between: Vec<_> = said.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(between.iter().all(|it| *it >= 0.9), "{between:?}");
+}
+
+/// Returns when an event was logged, in seconds since midnight.
+fn second_of_day(line: &str) -> f64 {
+    let event: serde_json::Value = serde_json::from_str(line).expect("an event is JSON");
+    let time = event["timestamp"].as_str().expect("a time");
+    let (_, time) = time.trim_end_matches('Z').split_once('T').expect("a time");
+    let parts = time
+        .split(':')
+        .map(|it| it.parse::<f64>().expect("a number"));
+    parts.fold(0.0, |sum, part| sum * 60.0 + part)
 }
