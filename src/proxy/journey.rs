@@ -155,6 +155,9 @@ fn say_of_connection(response: &mut Response<Content>, exchange: &Exchange, vers
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
+    if ends_answer {
+        request.end_by_close();
+    }
     if response.status() == StatusCode::UPGRADE_REQUIRED && response.headers().contains_key(UPGRADE)
     {
         let upgrade = HeaderValue::from_static("upgrade");

@@ -130,6 +130,17 @@ impl Secure {
         Ok((status.expect("a status"), body))
     }
 
+    /// Reads on until that text has come.
+    pub fn until(&mut self, text: &str) -> Result<()> {
+        let mut read = Vec::new();
+        while !read.ends_with(text.as_bytes()) {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte)?;
+            read.push(byte[0]);
+        }
+        Ok(())
+    }
+
     /// Reads to the end, which must be close_notify; returns what came before it.
     pub fn rest(&mut self) -> Result<Vec<u8>> {
         let mut rest = Vec::new();

@@ -8,7 +8,10 @@ use rustls::ClientConfig;
 
 use crate::secure::{Secure, tls, trusting};
 use crate::support::redis::{Authority, Certificate};
-use crate::support::{Config, Flow, Process, Running, eventually, secs, start};
+use crate::support::wire::is_reset;
+use crate::support::{
+    After, Config, Flow, Gate, Origin, Process, Running, eventually, secs, start,
+};
 
 fn local() -> (Authority, Certificate, Arc<ClientConfig>) {
     let authority = Authority::new();
@@ -32,6 +35,33 @@ fn a_late_head_is_answered_and_the_connection_ends_properly() {
     let _flow = Flow::of(&running.clock, secs(1));
     let told = String::from_utf8(slow.rest().expect("an end with close_notify")).expect("text");
     assert!(told.starts_with("HTTP/1.1 408 "), "{told:?}");
+}
+
+#[test]
+fn answer_to_http_1_0_that_broke_off_has_no_close_notify() {
+    let (_authority, certificate, client) = local();
+    for (rest, is_whole) in [("0\r\n\r\n", true), ("zz\r\n", false)] {
+        let gate = Gate::default();
+        let waiting = gate.clone();
+        let origin = Origin::scripted(move |exchange| {
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            exchange.write(format!("{head}5\r\nhello\r\n"))?;
+            waiting.wait();
+            exchange.write(rest)?;
+            Ok(After::Close)
+        });
+        let config = Config::to(origin.url()).listener(&tls(&[&certificate], ""));
+        let running = start(&config.route("/*", ""));
+        let mut asking = connect(&running, &client);
+        let asked = asking.send("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        asked.expect("it reads");
+        asking.until("hello").expect("the beginning");
+        gate.open();
+        match asking.rest() {
+            Ok(rest) => assert!(is_whole && rest.is_empty(), "{rest:?}"),
+            Err(error) => assert!(!is_whole && is_reset(&error), "{error}"),
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::thread;
 
 use self::case::{Fault, check};
 use crate::support::wire::Wire;
-use crate::support::{After, Exchange, Origin, Refusing, Unreachable};
+use crate::support::{After, Client, Config, Exchange, Gate, Origin, Refusing, Unreachable, start};
 use crate::upstream::tls::origin::{Server, serve};
 
 #[test]
@@ -164,6 +164,49 @@ fn answer_that_is_slow_or_has_more_around_it_is_whole() {
 
 fn closing(_: &mut Exchange) -> After {
     After::Close
+}
+
+/// A client of HTTP/1.0 knows the end of an answer without a length by the end of the connection, so
+/// only a reset says that it was not whole.
+#[test]
+fn answer_to_http_1_0_that_broke_off_ends_with_a_reset() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    let closed = "HTTP/1.1 200 OK\r\n\r\nhello";
+    for (name, head, rest, is_whole) in [
+        ("chunks to their end", chunked, "0\r\n\r\n", true),
+        ("chunks that break off", chunked, "", false),
+        ("chunks that are malformed", chunked, "zz\r\n", false),
+        ("an end by the connection's", closed, "", true),
+        ("a reset", closed, "RESET", false),
+        ("a shutdown that cuts", chunked, "SHUTDOWN", false),
+    ] {
+        let gate = Gate::default();
+        let waiting = gate.clone();
+        let origin = Origin::scripted(move |exchange| {
+            exchange.write(head)?;
+            match rest {
+                "SHUTDOWN" => return Ok(stalling(exchange)),
+                _ => waiting.wait(),
+            }
+            match rest {
+                "RESET" => return Ok(resetting(exchange)),
+                rest => exchange.write(rest)?,
+            }
+            Ok(After::Close)
+        });
+        let config = Config::to(origin.url()).top("shutdown_grace = '0s'");
+        let running = start(&config.route("/*", ""));
+        let mut client = Client::connect(running.public);
+        client.send("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
+        client.until("hello");
+        gate.open();
+        if rest == "SHUTDOWN" {
+            drop(running);
+        }
+        let end = client.wire.read_to_fin();
+        assert_eq!(end.is_ok(), is_whole, "{name}: {end:?}");
+        assert!(end.is_ok_and(|it| it.is_empty()) == is_whole, "{name}");
+    }
 }
 
 fn resetting(exchange: &mut Exchange) -> After {

@@ -83,9 +83,18 @@ impl Process {
 
     /// Returns the most memory that was ever resident, in bytes.
     pub fn peak_memory(&self) -> u64 {
+        self.memory_of("VmHWM:")
+    }
+
+    /// Returns the memory that is resident, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.memory_of("VmRSS:")
+    }
+
+    fn memory_of(&self, key: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("the process lives");
-        let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = status.lines().find_map(|line| line.strip_prefix(key));
         let kib = kib.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         kib.expect("a number of KiB") * 1024
     }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -77,40 +78,49 @@ where
         let listener = self.listener;
         let state = Http1State::new(Rc::clone(socket), listener);
         let diversion = &state.diversion;
-        let service = service_fn(|request: Request<_>| {
+        let service = |request: Request<_>| {
             let state = RequestState::Http1(Rc::clone(&state));
             (self.answer)(state, diversion.begin(request))
-        });
+        };
         // Over TLS, the handshake says whether HTTP/2 is spoken.
         let may_be_http2 = listener.http2 && matches!(io, ClientIo::Plain(_));
         let io = Http1Io::new(io, Rc::clone(&state), may_be_http2);
         let (switch, read_buffer) = (Rc::clone(&state.switch), Rc::clone(self.read_buffer));
         let strict = Strict::new(io, switch, Rc::clone(diversion), read_buffer);
-        let mut serving = http1::Builder::new()
-            .header_read_timeout(None)
-            // So it does not look for the end while a request is worked on: `watch` sees it then.
-            .half_close(true)
-            .max_header_size(listener.max_header_bytes)
-            .max_buf_size(listener.max_header_bytes.max(BUFFER_BYTES_MIN))
-            .serve_connection(TokioIo::new(strict), service);
+        let builder = http1_builder(listener.max_header_bytes);
+        let begin = |unread, io| {
+            let io = TokioIo::new(Rewound { unread, io });
+            builder.serve_connection(io, service_fn(&service))
+        };
+        let mut serving = begin(Bytes::new(), strict);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
         let mut is_closing = false;
-        let end = poll_fn(|cx| {
-            loop {
-                if self.registration.is_draining() {
-                    state.end_connection();
+        let end = loop {
+            let polled = poll_fn(|cx| {
+                loop {
+                    if self.registration.is_draining() {
+                        state.end_connection();
+                    }
+                    let polled = Pin::new(&mut serving).poll(cx);
+                    // What has begun to come is still awaited, and its answer says that it is the last.
+                    if polled.is_ready() || is_closing || !state.ends_now() {
+                        return match polled {
+                            Poll::Pending if state.drops_large_buffers() => Poll::Ready(None),
+                            polled => polled.map(Some),
+                        };
+                    }
+                    is_closing = true;
+                    Pin::new(&mut serving).graceful_shutdown();
                 }
-                let polled = Pin::new(&mut serving).poll(cx);
-                // What has begun to come is still awaited, and its answer says that it is the last.
-                if polled.is_ready() || is_closing || !state.ends_now() {
-                    return polled;
-                }
-                is_closing = true;
-                Pin::new(&mut serving).graceful_shutdown();
+            });
+            if let Some(end) = polled.await {
+                break end;
             }
-        })
-        .await;
+            // hyper never makes a buffer smaller, and even an empty part of one keeps it.
+            let http1::Parts { io, read_buf, .. } = serving.into_parts();
+            serving = begin(Bytes::copy_from_slice(&read_buf), io.into_inner().io);
+        };
         let is_done = end.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
         if is_done && !socket.is_write_closed() && !state.switch.has_tunnel() {
             // A request had an Upgrade field, so hyper left what is unwritten, and the connection, to
@@ -118,7 +128,7 @@ where
             let _ = (&mut serving).await;
         }
         let http1::Parts { io, read_buf, .. } = serving.into_parts();
-        let (io, held) = io.into_inner().into_parts();
+        let (io, held) = io.into_inner().io.into_parts();
         let (io, preface) = io.into_parts();
         if let Some(unread) = preface {
             return Served::Preface(unread, io);
@@ -221,6 +231,17 @@ fn refusal_of(
         Awaited::Head if error.is_incomplete_message() => (Reason::HeadIncomplete, None),
         _ => return None,
     })
+}
+
+fn http1_builder(header_bytes_max: usize) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .header_read_timeout(None)
+        // So it does not look for the end while a request is worked on: `watch` sees it then.
+        .half_close(true)
+        .max_header_size(header_bytes_max)
+        .max_buf_size(header_bytes_max.max(BUFFER_BYTES_MIN));
+    builder
 }
 
 /// Says how hyper answered a head that is too large: 414 if only its target is too long.

@@ -76,6 +76,14 @@ impl RequestState {
         }
     }
 
+    /// Says that the end of the answer is told by the end of the connection alone. A stream of HTTP/2 says
+    /// how it ends.
+    pub(crate) fn end_by_close(&self) {
+        if let Self::Http1(state) = self {
+            state.end_by_close();
+        }
+    }
+
     /// Leaves what is to carry the bytes after the head of a 101. Over HTTP/2, streams of data do.
     pub(crate) fn leave_tunnel(&self, tunnel: Tunnel) {
         if let Self::Http1(state) = self {

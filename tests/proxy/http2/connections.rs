@@ -70,6 +70,23 @@ fn pings_keep_no_idle_connection() {
     assert_eq!(client.end(), NO_ERROR);
 }
 
+/// What a large head leaves in the decoder is freed with the connection.
+#[test]
+fn a_connection_that_had_a_head_of_several_frames_is_idle_for_five_seconds_at_most() {
+    let origin = Origin::plain();
+    let running = Stepped::start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = answered(&running);
+    running.advance(secs(6));
+    client.send(HEADERS, END_STREAM, 3, &GET[..1]);
+    client.send(CONTINUATION, END_HEADERS, 3, &GET[1..]);
+    assert_eq!(client.until(DATA).payload, b"ok");
+    running.settle();
+    running.advance(secs(4));
+    assert!(client.client.is_silent(), "5 seconds are not over");
+    running.advance(secs(1));
+    assert_eq!(client.end(), NO_ERROR);
+}
+
 #[test]
 fn a_connection_is_idle_only_once_its_client_has_taken_all_answers() {
     // What is the last part of some of them stays in the gateway, all else being in the kernels.

@@ -1,7 +1,7 @@
 //! Heads and bodies beyond their bounds: refused, closed, and never seen by the origin.
 
 use super::{admin_of, metric};
-use crate::support::{Client, Config, Origin, eventually, get, start};
+use crate::support::{Client, Config, Origin, Process, eventually, get, start};
 
 /// A GET whose target and field lines are these.
 fn head(target: &str, fields: &str) -> String {
@@ -170,4 +170,41 @@ fn a_chunked_body_over_the_maximum_never_completes_at_the_origin() {
     client.send(format!("{piece}{piece}{piece}0\r\n\r\n"));
     assert_eq!(client.answer().status, 413);
     assert!(origin.requests().iter().all(|x| !x.is_complete));
+}
+
+#[test]
+fn idle_connection_keeps_no_buffer_of_its_largest_head() {
+    let long = |kib: usize| "x".repeat(kib * 1024);
+    let answer = format!("HTTP/1.1 200 OK\r\nX: {}\r\n", long(30));
+    let origin = Origin::answering(format!("{answer}Content-Length: 2\r\n\r\nok"));
+    let config = Config::to(origin.url())
+        .one_worker()
+        .listener("max_header_bytes = '1MiB'")
+        .with("[upstreams.here]\nendpoints = ['builtin:status/200']")
+        .with("[[routes]]\npath = '/here'\nupstream = 'here'")
+        .route("/*", "");
+    let small = head("/here", "");
+    // What an idle connection takes in any case is 20 KiB.
+    for (name, head, count) in [
+        ("a small request", small.clone(), 500),
+        ("a large answer", head("/", ""), 500),
+        (
+            "a large request",
+            head("/here", &format!("X: {}\r\n", long(1000))),
+            50,
+        ),
+    ] {
+        let process = Process::start(&config);
+        let asked = || {
+            let mut client = Client::connect(process.public);
+            assert_eq!(client.ask(&head).status, 200, "{name}");
+            client
+        };
+        // What is allocated once has been.
+        let _first: Vec<_> = (0..5).map(|_| asked()).collect();
+        let before = process.memory();
+        let _idle: Vec<_> = (0..count).map(|_| asked()).collect();
+        let each = process.memory().saturating_sub(before) / count;
+        assert!(each <= 28 * 1024, "{name}: {each} bytes each");
+    }
 }

@@ -102,7 +102,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Http1Io<T> {
                 }
                 let is_end = bytes.is_empty();
                 if !is_end {
-                    self.state.received();
+                    self.state.received(bytes.len());
                 }
                 earlier.extend_from_slice(bytes);
                 buf.set_filled(before);
@@ -160,7 +160,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Http1Io<T> {
         let before = buf.filled().len();
         let read = self.poll_receive(cx, buf);
         match &read {
-            Poll::Ready(Ok(())) if buf.filled().len() > before => self.state.received(),
+            Poll::Ready(Ok(())) if buf.filled().len() > before => {
+                self.state.received(buf.filled().len() - before);
+            }
             Poll::Ready(_) => {}
             Poll::Pending if self.state.gave_up() => return self.give_up_reading(cx),
             Poll::Pending => self.state.want_more(),
@@ -175,6 +177,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http1Io<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.state.writes(bytes.len());
         self.poll_send(|transport| transport.poll_write(cx, bytes))
     }
 
@@ -183,6 +186,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Http1Io<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.state
+            .writes(slices.first().map_or(0, |slice| slice.len()));
         self.poll_send(|transport| transport.poll_write_vectored(cx, slices))
     }
 

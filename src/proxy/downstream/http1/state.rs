@@ -28,11 +28,20 @@ pub(crate) struct Http1State {
     is_answered: Cell<bool>,
     /// Whether the connection ends after the next answer.
     is_ending: Cell<bool>,
+    /// Bytes that have been read while a head was awaited.
+    head_bytes: Cell<usize>,
+    /// Whether the next bytes that are written are the head of an answer.
+    is_head_due: Cell<bool>,
+    /// Whether the connection may have a buffer that a large head has left.
+    has_large_buffers: Cell<bool>,
     /// Whether a request asks for another protocol.
     pub(crate) switch: Rc<Switch>,
     /// Where long and chunked bodies come from.
     pub(crate) diversion: Rc<Diversion>,
 }
+
+/// A head of more bytes does not fit into the buffers that hyper begins with, which then grow and stay so.
+const LARGE_HEAD_BYTES_MIN: usize = 8 * 1024;
 
 impl Http1State {
     /// Begins with a fresh connection; its first head is due within the listener's `header_timeout`.
@@ -45,6 +54,9 @@ impl Http1State {
             is_more_expected: Cell::new(false),
             is_answered: Cell::new(false),
             is_ending: Cell::new(false),
+            head_bytes: Cell::new(0),
+            is_head_due: Cell::new(false),
+            has_large_buffers: Cell::new(false),
             switch: Rc::default(),
             diversion: Rc::default(),
         })
@@ -54,6 +66,7 @@ impl Http1State {
     pub(crate) fn begin(&self) {
         self.is_more_expected.set(false);
         self.is_answered.set(false);
+        self.note_head(self.head_bytes.take());
         self.switch.begin();
         self.stop_waiting();
     }
@@ -61,6 +74,7 @@ impl Http1State {
     /// Notes that the head of the answer goes out: from now on, the client may be silent.
     pub(crate) fn answer(&self) {
         self.is_answered.set(true);
+        self.is_head_due.set(true);
         self.switch.close();
         self.body_progressed();
     }
@@ -90,6 +104,12 @@ impl Http1State {
     /// Whether the connection is to end, and nothing has come of a next request.
     pub(in crate::proxy::downstream) fn ends_now(&self) -> bool {
         self.is_ending.get() && self.awaited.get() == Awaited::NextRequest
+    }
+
+    /// Says that the end of the answer is told by the end of the connection alone: if it breaks off, the
+    /// client must see a reset.
+    pub(crate) fn end_by_close(&self) {
+        self.socket.reset_unless_closed();
     }
 
     /// Says that the client may still be sending when its connection closes: the rest of a body, or
@@ -161,8 +181,31 @@ impl Http1State {
         !is_between_requests || self.is_more_expected()
     }
 
-    /// Notes that bytes have arrived.
-    pub(super) fn received(&self) {
+    /// Whether the connection waits for a request with buffers that a large head has left, and has
+    /// nothing to write. They are taken for dropped.
+    pub(in crate::proxy::downstream) fn drops_large_buffers(&self) -> bool {
+        self.has_large_buffers.get()
+            && self.awaited.get() == Awaited::NextRequest
+            && !self.switch.is_head_begun()
+            && !self.socket.write.is_armed()
+            && self.has_large_buffers.take()
+    }
+
+    /// Notes that bytes are to be written, of which the first piece has this many.
+    pub(super) fn writes(&self, bytes: usize) {
+        if self.is_head_due.take() {
+            self.note_head(bytes);
+        }
+    }
+
+    fn note_head(&self, bytes: usize) {
+        if bytes > LARGE_HEAD_BYTES_MIN {
+            self.has_large_buffers.set(true);
+        }
+    }
+
+    /// Notes that so many bytes have arrived.
+    pub(super) fn received(&self, bytes: usize) {
         // A head is due within `header_timeout` of its first byte, or of the accept. If a head
         // arrives whole, its deadline is never armed.
         match self.awaited.get() {
@@ -172,6 +215,9 @@ impl Http1State {
                 self.socket.read.disarm();
             }
             Awaited::Head | Awaited::Nothing | Awaited::Body => {}
+        }
+        if self.awaited.get() == Awaited::Head {
+            self.head_bytes.set(self.head_bytes.get() + bytes);
         }
     }
 

@@ -33,6 +33,8 @@ struct Frames {
     is_head_open: bool,
     /// Whether such fields have been completed since somebody looked.
     has_head_ended: bool,
+    /// Whether fields were continued in a second frame.
+    has_continued: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,7 @@ impl<T> Followed<T> {
             header: [0; HEADER_BYTES],
             is_head_open: false,
             has_head_ended: false,
+            has_continued: false,
         };
         let stream_errors = StreamErrors::default();
         Self {
@@ -111,6 +114,7 @@ impl Frames {
         if come + taken == HEADER_BYTES {
             let [a, b, c, kind, ..] = self.header;
             self.is_head_open |= matches!(kind, HEADERS | CONTINUATION);
+            self.has_continued |= kind == CONTINUATION;
             self.place = match u32::from_be_bytes([0, a, b, c]) as usize {
                 0 => {
                     self.end_frame();
@@ -144,6 +148,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Followed<T> {
             self.state.await_head(false);
         }
         self.state.await_head(self.frames.is_head_open);
+        if self.frames.has_continued {
+            self.state.note_large_head();
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -243,6 +250,7 @@ mod tests {
                     header: [0; HEADER_BYTES],
                     is_head_open: false,
                     has_head_ended: false,
+                    has_continued: false,
                 };
                 bytes.chunks(size).for_each(|piece| frames.follow(piece));
                 assert_eq!(frames.is_head_open, is_open, "{pieces:?} by {size}");

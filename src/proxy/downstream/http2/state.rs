@@ -33,6 +33,8 @@ pub(crate) struct Http2State {
     is_ending: Cell<bool>,
     /// Whether its client has been told so.
     is_draining: Cell<bool>,
+    /// Whether a head took several frames, for which `h2` keeps a buffer.
+    had_large_head: Cell<bool>,
     /// Requests that are being worked on.
     requests: Cell<usize>,
     /// How many streams were reset because what came on them is malformed, and were not reported.
@@ -76,6 +78,10 @@ pub(crate) struct StreamState {
 /// is on its way is still answered.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
+/// How long a connection without requests stays open that had a large head: the decoder of `h2` keeps a
+/// buffer of up to twice its longest value as long as the connection stands.
+const LARGE_HEAD_IDLE: Duration = Duration::from_secs(5);
+
 impl Http2State {
     /// Begins with a connection whose preface is to come.
     pub(in crate::proxy::downstream) fn new(
@@ -91,6 +97,7 @@ impl Http2State {
             has_begun: Cell::new(false),
             is_ending: Cell::new(false),
             is_draining: Cell::new(false),
+            had_large_head: Cell::new(false),
             requests: Cell::new(0),
             malformed: Cell::new(0),
             may_extend: Cell::new(false),
@@ -125,7 +132,7 @@ impl Http2State {
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
         let timeout = match self.awaited() {
             Awaited::FirstByte => self.timeouts.header,
-            Awaited::NextRequest => self.timeouts.idle,
+            Awaited::NextRequest => self.idle_timeout(),
             Awaited::Head | Awaited::Nothing | Awaited::Body => return None,
         };
         let due = self.socket.read.due();
@@ -159,9 +166,16 @@ impl Http2State {
     fn idle_timeout(&self) -> Duration {
         if self.is_draining.get() {
             DRAIN_IDLE.min(self.timeouts.idle)
+        } else if self.had_large_head.get() {
+            LARGE_HEAD_IDLE.min(self.timeouts.idle)
         } else {
             self.timeouts.idle
         }
+    }
+
+    /// Notes that a head takes several frames.
+    pub(super) fn note_large_head(&self) {
+        self.had_large_head.set(true);
     }
 
     /// Notes whether a head has begun and is not complete.

@@ -43,6 +43,8 @@ pub(crate) struct Socket {
     has_received: Cell<bool>,
     /// Whether the gateway has closed its side.
     is_write_closed: Cell<bool>,
+    /// Whether the connection is reset unless the gateway closes its side first.
+    is_reset_due: Cell<bool>,
 }
 
 /// The bytes of a [`Socket`].
@@ -76,6 +78,7 @@ impl Socket {
             is_readiness_hidden: Cell::new(false),
             has_received: Cell::new(false),
             is_write_closed: Cell::new(false),
+            is_reset_due: Cell::new(false),
         })
     }
 
@@ -161,7 +164,7 @@ impl Socket {
                 } else if self.write.is_over() {
                     // What the client has not taken is no longer kept for it: the connection is
                     // reset.
-                    drop(SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)));
+                    self.linger(Some(Duration::ZERO));
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
                 self.write.register(cx);
@@ -190,10 +193,25 @@ impl Socket {
         self.write_timeout.set(timeout);
     }
 
+    /// Has the connection reset, however it ends, unless the gateway closes its side before.
+    pub(super) fn reset_unless_closed(&self) {
+        self.is_reset_due.set(true);
+        self.linger(Some(Duration::ZERO));
+    }
+
+    /// Says how long the system goes on sending after the socket is dropped: no time means a reset.
+    fn linger(&self, time: Option<Duration>) {
+        // A socket that is broken needs no reset.
+        let _ = SockRef::from(&self.stream).set_linger(time);
+    }
+
     /// Closes the gateway's side.
     pub(super) fn close_write(&self) -> io::Result<()> {
         if self.is_write_closed.replace(true) {
             return Ok(());
+        }
+        if self.is_reset_due.replace(false) {
+            self.linger(None);
         }
         SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write)
     }
