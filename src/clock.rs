@@ -2,7 +2,8 @@
 //!
 //! [`Clock`] is anchored to wall time once and then runs on the monotonic clock, so a step of the
 //! wall clock neither opens nor jams a limit; [`Clock::discipline`] lets it drift slowly back to
-//! wall time. Tests move a manual clock by hand. No other module asks the operating system for
+//! wall time. What others date by wall time (tokens, certificates, log lines, the Date field) goes by
+//! [`Clock::wall`]. Tests move a manual clock by hand. No other module asks the operating system for
 //! the time.
 
 use std::ops::{Add, Sub};
@@ -12,7 +13,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Says what time it is; cheap to clone, shared by every worker.
 #[derive(Clone, Debug)]
-pub struct Clock(Arc<TimeSource>);
+pub struct Clock(Arc<Times>);
+
+#[derive(Debug)]
+struct Times {
+    source: TimeSource,
+    /// How far wall time was ahead of the clock when it was last compared.
+    wall_ahead_us: AtomicI64,
+}
 
 #[derive(Debug)]
 enum TimeSource {
@@ -41,21 +49,28 @@ pub fn monotonic() -> Instant {
 impl Clock {
     /// Anchors a clock to wall time as it is now.
     pub fn system() -> Self {
-        Self(Arc::new(TimeSource::System {
+        Self::of(TimeSource::System {
             anchored_at: Instant::now(),
             anchor_us: wall_us(),
             offset_us: AtomicI64::new(0),
-        }))
+        })
     }
 
     /// Makes a clock that only moves when told to.
     pub fn manual(start: Timestamp) -> Self {
-        Self(Arc::new(TimeSource::Manual(AtomicU64::new(start.0))))
+        Self::of(TimeSource::Manual(AtomicU64::new(start.0)))
+    }
+
+    fn of(source: TimeSource) -> Self {
+        Self(Arc::new(Times {
+            source,
+            wall_ahead_us: AtomicI64::new(0),
+        }))
     }
 
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
-        match &*self.0 {
+        match &self.0.source {
             TimeSource::System {
                 anchored_at,
                 anchor_us,
@@ -68,10 +83,26 @@ impl Clock {
         }
     }
 
+    /// Returns wall time, which may step: for what others have dated. A manual clock's is its own time,
+    /// but for [`set_wall_ahead`](Self::set_wall_ahead).
+    pub fn wall(&self) -> Timestamp {
+        match &self.0.source {
+            TimeSource::System { .. } => Timestamp(wall_us()),
+            TimeSource::Manual(_) => self.wall_at(self.now()),
+        }
+    }
+
+    /// Returns what wall time was at `time` of this clock, by the latest comparison (up to a second ago).
+    /// Cheaper than [`wall`](Self::wall).
+    pub fn wall_at(&self, time: Timestamp) -> Timestamp {
+        let ahead_us = self.0.wall_ahead_us.load(Relaxed);
+        Timestamp(time.0.saturating_add_signed(ahead_us))
+    }
+
     /// Returns the time of a manual clock; none for the system clock, instead of which a store may
     /// use its own.
     pub fn manual_now(&self) -> Option<Timestamp> {
-        match &*self.0 {
+        match &self.0.source {
             TimeSource::System { .. } => None,
             TimeSource::Manual(_) => Some(self.now()),
         }
@@ -79,15 +110,22 @@ impl Clock {
 
     /// Moves a manual clock forward; the system clock cannot be moved.
     pub fn advance(&self, by: Micros) {
-        if let TimeSource::Manual(us) = &*self.0 {
+        if let TimeSource::Manual(us) = &self.0.source {
             us.fetch_add(by.0, Relaxed);
         }
     }
 
     /// Sets a manual clock, back as well as forward; the system clock cannot be set.
     pub fn set(&self, to: Timestamp) {
-        if let TimeSource::Manual(us) = &*self.0 {
+        if let TimeSource::Manual(us) = &self.0.source {
             us.store(to.0, Relaxed);
+        }
+    }
+
+    /// Sets how far wall time is ahead of a manual clock; negative if it is behind.
+    pub fn set_wall_ahead(&self, by_us: i64) {
+        if let TimeSource::Manual(_) = &self.0.source {
+            self.0.wall_ahead_us.store(by_us, Relaxed);
         }
     }
 
@@ -96,9 +134,11 @@ impl Clock {
     /// The difference after a step of the wall clock is worn off at 0.5 %, so no window is ever
     /// visibly longer or shorter than configured.
     pub fn discipline(&self) {
-        if let TimeSource::System { offset_us, .. } = &*self.0 {
+        if let TimeSource::System { offset_us, .. } = &self.0.source {
             let ahead_us = wall_us().cast_signed() - self.now().0.cast_signed();
-            offset_us.fetch_add(ahead_us.clamp(-SLEW_US_MAX, SLEW_US_MAX), Relaxed);
+            let slewed_us = ahead_us.clamp(-SLEW_US_MAX, SLEW_US_MAX);
+            offset_us.fetch_add(slewed_us, Relaxed);
+            (self.0.wall_ahead_us).store(ahead_us - slewed_us, Relaxed);
         }
     }
 }
@@ -176,6 +216,15 @@ mod tests {
         assert_eq!(clock.now(), Timestamp(12));
         clock.set(Timestamp(3));
         assert_eq!(clock.now(), Timestamp(3));
+    }
+
+    #[test]
+    fn wall_time_of_a_manual_clock_steps_apart_from_it() {
+        let clock = Clock::manual(Timestamp(5));
+        for (ahead_us, wall) in [(0, 5), (7, 12), (-3, 2), (-9, 0)] {
+            clock.set_wall_ahead(ahead_us);
+            assert_eq!((clock.now(), clock.wall()), (Timestamp(5), Timestamp(wall)));
+        }
     }
 
     #[test]

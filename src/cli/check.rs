@@ -28,7 +28,7 @@ pub fn check(path: &Path) -> ExitCode {
     };
     match config::load(&text, &config::environment, &mut |_| SeriesId(0)) {
         Ok(mut loaded) => {
-            let expiring = loaded.snapshot.expiring(Clock::system().now());
+            let expiring = loaded.snapshot.expiring(Clock::system().wall());
             loaded.warnings.extend(expiring.map(|it| it.to_string()));
             // A reader that has seen enough may close the pipe.
             let _ = std::io::stdout().write_all(summary(&name, &loaded).as_bytes());

@@ -81,9 +81,8 @@ async fn keep_house(shared: Arc<Shared>, worker_count: usize) {
             shared.clock.discipline();
             // Workers may have found more servers of Redis.
             descriptors::bound(&shared, worker_count);
-            let now = shared.clock.now();
-            if expiry_log.is_due(now) {
-                expiry::warn(&shared.live().snapshot, now);
+            if expiry_log.is_due(shared.clock.now()) {
+                expiry::warn(&shared.live().snapshot, shared.clock.wall());
             }
         }
     }

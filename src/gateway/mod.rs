@@ -174,7 +174,7 @@ impl Gateway {
             self.logging = Some(logging);
         }
         warn(&std::mem::take(&mut self.warnings));
-        expiry::warn(&live.snapshot, self.shared.clock.now());
+        expiry::warn(&live.snapshot, self.shared.clock.wall());
     }
 
     /// Resolves the names of endpoints by `resolver` instead of the system.
@@ -200,7 +200,7 @@ impl Gateway {
                 return Vec::new();
             };
             let live = shared.live();
-            let expiries = live.snapshot.expiries(shared.clock.now());
+            let expiries = live.snapshot.expiries(shared.clock.wall());
             let certificates = expiries.map(|it| (it.listener, it.certificate, it.seconds_left));
             certificates.collect()
         });
@@ -265,7 +265,7 @@ impl Gateway {
             tracing::info!(change, "reloaded");
         }
         warn(&loaded.warnings);
-        expiry::warn(&self.shared.live().snapshot, self.shared.clock.now());
+        expiry::warn(&self.shared.live().snapshot, self.shared.clock.wall());
         let sockets_max = descriptors::bound(&self.shared, self.workers.len());
         descriptors::warn_if_few(sockets_max, &self.shared);
         tracing::info!(changes = changes.applied.len(), "the file is in force");

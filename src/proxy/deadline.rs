@@ -75,6 +75,11 @@ impl Sweep {
         self.swept.get()
     }
 
+    /// Returns wall time as of the latest sweep.
+    pub fn swept_wall(&self) -> Timestamp {
+        self.clock.wall_at(self.swept.get())
+    }
+
     /// Wakes the tasks whose deadlines are over by now.
     pub fn sweep(&self) {
         self.swept.set(self.clock.now());

@@ -258,7 +258,7 @@ impl Journey<'_> {
     fn claims(&self, route: &Route, headers: &HeaderMap) -> Option<Arc<TokenClaims>> {
         let tokens = &self.live.snapshot.tokens;
         let tokens = tokens.as_ref().filter(|_| route.reads.has_claims())?;
-        tokens.claims(headers, self.client.worker.shared.clock.now())
+        tokens.claims(headers, self.client.worker.shared.clock.wall())
     }
 
     /// Phases 2 to 4: lets the limiter decide; a request of a leaky bucket waits for its turn.

@@ -291,7 +291,7 @@ impl Record {
         let (visited, broke_off) = (attempts.endpoint(), attempts.cause());
         let failed_at = failure.and_then(|failure| failure.endpoint.as_deref());
         let entry = AccessEntry {
-            at: logged.began,
+            at: self.client.worker.shared.clock.wall_at(logged.began),
             listener: &snapshot.listeners[self.client.listener].name,
             client: client.as_bytes(),
             partition: &logged.partition,
@@ -345,7 +345,7 @@ pub(crate) fn log_refused_head(
     let shown = redacted_address(&live.partition_key, client.peer, snapshot.log.clients);
     write!(Bytes(&mut address), "{shown}").expect("memory takes every byte");
     let entry = AccessEntry {
-        at: worker.shared.clock.now(),
+        at: worker.shared.clock.wall(),
         listener: &snapshot.listeners[client.listener].name,
         client: &address,
         partition: b"",

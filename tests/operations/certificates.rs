@@ -1,7 +1,5 @@
 //! Certificates that expire: what the log and the metrics say of them.
 
-use tollgate::clock::Micros;
-
 use crate::support::{Config, Process, get, start};
 
 /// A listener with this certificate and key of `tests/config/tls`.
@@ -40,9 +38,8 @@ fn a_metric_says_how_many_days_are_left() {
     };
     let before = days_left();
     assert!(before > 1000.0, "{before}");
-    running
-        .clock
-        .advance(Micros::from_secs(3650 * 24 * 60 * 60));
+    // By wall time, even where it has stepped away from the clock of the limits.
+    (running.clock).set_wall_ahead(3650 * 24 * 60 * 60 * 1_000_000);
     let after = days_left();
     assert!(after < 0.0, "{after}");
     assert!(

@@ -176,6 +176,28 @@ fn a_token_is_valid_by_the_clock_of_the_gateway() {
     );
 }
 
+/// The clock of the limits does not follow a step of wall time, nor a machine that slept: it would take hours.
+#[test]
+fn a_token_is_valid_by_wall_time_even_where_the_clock_of_limits_is_another() {
+    let issuer = Issuer::ec();
+    let folder = folder(&issuer.pem());
+    let running = start(&config(folder.path(), "jwt:sub", "leeway = '5s'"));
+    let claims = |sub: &str| json!({"sub": sub, "nbf": now() + 100, "exp": now() + 200});
+    let (seen, unseen) = (issuer.token(&claims("a")), issuer.token(&claims("b")));
+    for (ahead_secs, token, expected) in [
+        (0, &seen, NOBODY),
+        (100, &seen, FIRST),
+        (150, &seen, AGAIN),
+        (3_600, &seen, NOBODY),
+        (3_600, &unseen, NOBODY),
+        (-3_600, &seen, NOBODY),
+        (100, &unseen, FIRST),
+    ] {
+        running.clock.set_wall_ahead(ahead_secs * 1_000_000);
+        assert_eq!(send(&running, token), expected, "{ahead_secs} s ahead");
+    }
+}
+
 #[test]
 fn the_issuer_and_the_audience_must_be_those_of_the_file() {
     let issuer = Issuer::ec();

@@ -88,11 +88,11 @@ where
         let (switch, read_buffer) = (Rc::clone(&state.switch), Rc::clone(self.read_buffer));
         let strict = Strict::new(io, switch, Rc::clone(diversion), read_buffer);
         let builder = http1_builder(listener.max_header_bytes);
-        let begin = |unread, io| {
+        let serve = |unread, io| {
             let io = TokioIo::new(Rewound { unread, io });
             builder.serve_connection(io, service_fn(&service))
         };
-        let mut serving = begin(Bytes::new(), strict);
+        let mut serving = serve(Bytes::new(), strict);
         let begun = ConnectionState::Http1(Rc::clone(&state));
         self.registration.begins(begun).await;
         let mut is_closing = false;
@@ -119,7 +119,7 @@ where
             }
             // hyper never makes a buffer smaller, and even an empty part of one keeps it.
             let http1::Parts { io, read_buf, .. } = serving.into_parts();
-            serving = begin(Bytes::copy_from_slice(&read_buf), io.into_inner().io);
+            serving = serve(Bytes::copy_from_slice(&read_buf), io.into_inner().io);
         };
         let is_done = end.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
         if is_done && !socket.is_write_closed() && !state.switch.has_tunnel() {

@@ -10,6 +10,20 @@ use crate::support::{Config, Gate, Origin, Stepped, Unreachable, get as get_once
 const WINDOW: u32 = 1 << 20;
 
 #[test]
+fn the_date_of_an_answer_is_wall_time() {
+    let origin = Origin::plain();
+    let running = start(&Config::to(origin.url()).route("/*", ""));
+    let mut client = Http2::connect(running.public, WINDOW);
+    let mut date = || {
+        let head = client.ask(Method::GET, "/").head().expect("an answer");
+        head.headers()["date"].clone()
+    };
+    assert_eq!(date(), "Wed, 15 Nov 2023 00:00:00 GMT");
+    running.clock.set_wall_ahead(3_600_000_000);
+    assert_eq!(date(), "Wed, 15 Nov 2023 01:00:00 GMT");
+}
+
+#[test]
 fn an_answer_has_the_length_that_its_origin_said_and_no_other() {
     let head = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
     let [get, of_head] = [Method::GET, Method::HEAD];

@@ -232,7 +232,7 @@ impl Http2State {
 
     /// Returns the Date field of an answer.
     pub(super) fn date(&self) -> HeaderValue {
-        self.date.at(self.sweep.swept())
+        self.date.at(self.sweep.swept_wall())
     }
 
     /// Registers the task that reads and writes frames.
