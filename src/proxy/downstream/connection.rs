@@ -133,21 +133,34 @@ where
         if let Some(unread) = preface {
             return Served::Preface(unread, io);
         }
+        Served::Http1(self.end_http1(&state, io, [&read_buf, &held], end).await)
+    }
+
+    /// Says why a connection of HTTP/1 ended, once the tunnel on it has, if there is one; `unread` is what hyper
+    /// and what is in front of it have read and not used.
+    async fn end_http1(
+        &self,
+        state: &Http1State,
+        io: ClientIo,
+        unread: [&[u8]; 2],
+        end: hyper::Result<()>,
+    ) -> Ended {
+        let (socket, listener) = (&state.socket, self.listener);
         let refused_head = end.err().and_then(|error| {
-            let status_of_length = || status_of_length(&read_buf, listener.max_header_bytes);
-            refusal_of(&state, &error, status_of_length)
+            let status_of_length = || status_of_length(unread[0], listener.max_header_bytes);
+            refusal_of(state, &error, status_of_length)
         });
         if let Some(tunnel) = state.switch.take() {
-            let unread = [&read_buf, &held[..]].concat().into();
+            let unread = unread.concat().into();
             socket.set_write_timeout(listener.tunnel_timeout);
             self.registration.begins(ConnectionState::Tunnel).await;
             tunnel(Rewound { unread, io }).await;
         }
-        Served::Http1(Ended {
+        Ended {
             socket: Rc::clone(socket),
             is_more_expected: state.may_be_sending(),
             refused_head,
-        })
+        }
     }
 
     /// Serves HTTP/2 to a client that has sent `unread` already.

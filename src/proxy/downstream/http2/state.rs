@@ -1,14 +1,17 @@
-//! What an HTTP/2 connection and its streams know of each other.
+//! What an HTTP/2 connection and the task that reads and writes its frames know of each other.
 //!
-//! The connection's deadline is for the next request; it is armed while there is no stream. A stream
-//! has a deadline for what the client sends and one for what it takes, made when it first waits.
+//! The connection's deadline is for the next request; it is armed while there is no stream.
 
-use std::cell::{Cell, OnceCell, RefCell};
+mod stream;
+
+pub(crate) use stream::StreamState;
+
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use http::{HeaderValue, Response, StatusCode};
+use http::HeaderValue;
 
 use super::date::Date;
 use super::resets::Resets;
@@ -17,7 +20,6 @@ use crate::proxy::deadline::{Deadline, Sweep};
 use crate::proxy::downstream::awaited::Awaited;
 use crate::proxy::downstream::socket::Socket;
 use crate::proxy::downstream::timeouts::Timeouts;
-use crate::proxy::interim::InterimSink;
 
 /// An HTTP/2 connection.
 #[derive(Debug)]
@@ -47,30 +49,6 @@ pub(crate) struct Http2State {
     pub(super) resets: Resets,
     date: Date,
     /// The task that reads and writes frames.
-    task: RefCell<Option<Waker>>,
-}
-
-/// One request of an HTTP/2 connection.
-#[derive(Debug)]
-pub(crate) struct StreamState {
-    connection: Rc<Http2State>,
-    /// By when the client must have sent some of its body.
-    read: OnceCell<Rc<Deadline>>,
-    /// By when the client must have taken some of the answer.
-    write: OnceCell<Rc<Deadline>>,
-    /// How long the client may take nothing of the answer.
-    write_timeout: Cell<Duration>,
-    /// How much of the answer `h2` has and has not written.
-    unwritten: Cell<usize>,
-    /// Whether the task that answers waits until everything is written.
-    is_ending: Cell<bool>,
-    /// Whether a reset from now on is none that counts.
-    is_excused: Cell<bool>,
-    /// Whether the head of the answer is out.
-    is_answered: Cell<bool>,
-    /// The interim answers that the client is to be told.
-    interim: RefCell<Vec<Response<()>>>,
-    /// The task that answers.
     task: RefCell<Option<Waker>>,
 }
 
@@ -247,189 +225,9 @@ impl Http2State {
     }
 }
 
-impl StreamState {
-    /// Begins with a stream whose head has come; the request has ended when this is dropped.
-    pub(super) fn new(connection: &Rc<Http2State>) -> Rc<Self> {
-        connection.requests.set(connection.requests.get() + 1);
-        connection.socket.read.disarm();
-        Rc::new(Self {
-            connection: Rc::clone(connection),
-            write_timeout: Cell::new(connection.timeouts.body),
-            read: OnceCell::new(),
-            write: OnceCell::new(),
-            unwritten: Cell::new(0),
-            is_ending: Cell::new(false),
-            is_excused: Cell::new(false),
-            is_answered: Cell::new(false),
-            interim: RefCell::default(),
-            task: RefCell::default(),
-        })
-    }
-
-    /// Notes that the head of the answer goes out: from now on, the client may be silent.
-    pub(crate) fn answer(&self) {
-        self.is_answered.set(true);
-        self.body_progressed();
-    }
-
-    /// Polls whether the client takes too long over its body, of which nothing is there.
-    pub(crate) fn poll_overdue_body(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.is_answered.get() {
-            return Poll::Pending;
-        }
-        poll_overdue(self.deadline(&self.read), self.connection.timeouts.body, cx)
-    }
-
-    /// Notes that the client sent some of its body.
-    pub(crate) fn body_progressed(&self) {
-        disarm(&self.read);
-    }
-
-    /// Polls whether the client takes nothing of its answer for too long. As long as it takes other
-    /// answers, and they keep the socket full, this one's turn has yet to come.
-    pub(super) fn poll_stalled(&self, cx: &Context<'_>) -> Poll<()> {
-        let (deadline, timeout) = (self.deadline(&self.write), self.write_timeout.get());
-        if deadline.is_over() && self.connection.is_slowly_taken(timeout) {
-            deadline.arm(timeout);
-        }
-        poll_overdue(deadline, timeout, cx)
-    }
-
-    /// Polls whether the client takes nothing for too long of what `h2` has of its answer.
-    pub(super) fn poll_stalled_unwritten(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.is_written() {
-            self.taken();
-            return Poll::Pending;
-        }
-        self.poll_stalled(cx)
-    }
-
-    /// Whether `h2` has written everything that it has of the answer.
-    pub(super) fn is_written(&self) -> bool {
-        self.unwritten.get() == 0
-    }
-
-    /// Registers the task that answers, to be woken when everything is written.
-    pub(super) fn register_end(&self, cx: &Context<'_>) {
-        self.is_ending.set(true);
-        self.register(cx);
-    }
-
-    /// Notes that `h2` has this much more of the answer.
-    pub(super) fn queued(&self, bytes: usize) {
-        self.unwritten.set(self.unwritten.get() + bytes);
-    }
-
-    /// Notes that `h2` has written this much of the answer.
-    pub(super) fn written(&self, bytes: usize) {
-        let connection = &self.connection;
-        connection.written_at.set(connection.sweep.swept());
-        if let Some(deadline) = self.write.get()
-            && deadline.is_armed()
-        {
-            deadline.arm(self.write_timeout.get());
-        }
-        self.left(bytes);
-    }
-
-    /// Notes that `h2` has this much less of the answer.
-    pub(super) fn left(&self, bytes: usize) {
-        self.unwritten.set(self.unwritten.get() - bytes);
-        if self.is_ending.get() && self.is_written() {
-            wake(&self.task);
-        }
-    }
-
-    /// Notes that the answer's body is what comes through a tunnel.
-    pub(super) fn begin_tunnel(&self) {
-        self.write_timeout.set(self.connection.timeouts.tunnel);
-    }
-
-    /// Notes that the client has room for some of its answer.
-    pub(super) fn taken(&self) {
-        disarm(&self.write);
-    }
-
-    /// Has the client told to go on with its body.
-    pub(super) fn ask_to_continue(&self) {
-        let mut go_on = Response::new(());
-        *go_on.status_mut() = StatusCode::CONTINUE;
-        self.tell(go_on);
-    }
-
-    /// Takes the interim answers that the client is to be told now.
-    pub(super) fn take_interim(&self) -> Vec<Response<()>> {
-        self.interim.take()
-    }
-
-    /// Registers the task that answers.
-    pub(super) fn register(&self, cx: &Context<'_>) {
-        register(&self.task, cx);
-    }
-
-    /// Returns the connection.
-    pub(in crate::proxy::downstream) fn connection(&self) -> &Http2State {
-        &self.connection
-    }
-
-    /// Lets the client reset the stream without a count, because it pays for the request.
-    pub(crate) fn excuse_reset(&self) {
-        self.is_excused.set(true);
-    }
-
-    /// Notes that the client reset the stream before it was answered.
-    pub(super) fn note_reset(&self) {
-        let connection = &self.connection;
-        if !self.is_excused.get() && connection.resets.note(connection.sweep.now()) {
-            connection.wake();
-        }
-    }
-
-    fn deadline<'s>(&'s self, of: &'s OnceCell<Rc<Deadline>>) -> &'s Deadline {
-        of.get_or_init(|| self.connection.sweep.deadline())
-    }
-}
-
-impl InterimSink for StreamState {
-    fn tell(&self, interim: Response<()>) {
-        self.interim.borrow_mut().push(interim);
-        if let Some(task) = &*self.task.borrow() {
-            task.wake_by_ref();
-        }
-    }
-}
-
-impl Drop for StreamState {
-    fn drop(&mut self) {
-        let connection = &self.connection;
-        connection.requests.set(connection.requests.get() - 1);
-        if connection.requests.get() == 0 {
-            connection.may_extend.set(true);
-            connection.socket.read.arm(connection.idle_timeout());
-            connection.wake();
-        }
-    }
-}
-
-fn poll_overdue(deadline: &Deadline, timeout: Duration, cx: &Context<'_>) -> Poll<()> {
-    if !deadline.is_armed() {
-        deadline.arm(timeout);
-    } else if deadline.is_over() {
-        return Poll::Ready(());
-    }
-    deadline.register(cx);
-    Poll::Pending
-}
-
 fn wake(task: &RefCell<Option<Waker>>) {
     if let Some(task) = &*task.borrow() {
         task.wake_by_ref();
-    }
-}
-
-fn disarm(deadline: &OnceCell<Rc<Deadline>>) {
-    if let Some(deadline) = deadline.get() {
-        deadline.disarm();
     }
 }
 
