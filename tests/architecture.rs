@@ -2,8 +2,10 @@
 //! function may grow.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// The rooms of the house, lower floors first, and which other rooms each may import; a row covers
 /// its submodules, and a longer path wins over a shorter one.
@@ -277,6 +279,40 @@ mod tests {
     assert_eq!(found, ["a", "a::b", "a::c", "a::here", "a::sibling", "b"]);
     let lines: Vec<_> = functions(text);
     assert_eq!(lines, [("f".to_owned(), 3)]);
+}
+
+#[test]
+fn h2_is_what_was_published_and_the_patch_beside_it() {
+    let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("third_party/h2");
+    let copy = tempfile::tempdir().expect("a folder");
+    let run = |program: &str, arguments: &[&OsStr]| {
+        let mut command = Command::new(program);
+        let output = command.args(arguments).current_dir(copy.path()).output();
+        let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+        assert!(output.status.success(), "{command:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    run(
+        "cp",
+        &[
+            "-r".as_ref(),
+            carried.join("h2-0.4.20/.").as_ref(),
+            ".".as_ref(),
+        ],
+    );
+    let patch = carried.join("h2-0.4.20.patch");
+    run(
+        "git",
+        &["apply".as_ref(), "--reverse".as_ref(), patch.as_ref()],
+    );
+    let sums = carried.join("SHA256SUMS");
+    run(
+        "sha256sum",
+        &["--check".as_ref(), "--strict".as_ref(), sums.as_ref()],
+    );
+    let files = run("find", &[".".as_ref(), "-type".as_ref(), "f".as_ref()]);
+    let sums = fs::read_to_string(sums).expect("text");
+    assert_eq!(files.lines().count(), sums.lines().count(), "{files}");
 }
 
 impl Sources {

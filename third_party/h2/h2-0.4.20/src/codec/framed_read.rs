@@ -21,6 +21,16 @@ use tokio_util::codec::{LengthDelimitedCodec, LengthDelimitedCodecError};
 // 16 MB "sane default" taken from golang http2
 const DEFAULT_SETTINGS_MAX_HEADER_LIST_SIZE: usize = 16 << 20;
 
+// A header block that is larger than what may be kept of it is decoded all the same, so that it costs
+// its own stream and no other. No other frame may come before its end, so this has a bound too.
+const MIN_MAX_HEADER_BLOCK_SIZE: usize = 1 << 20;
+
+// What each frame of a header block counts at least.
+const MIN_HEADER_FRAME_SIZE: usize = 256;
+
+// The most that is kept of a header block, unless the max header list size is larger.
+const MIN_MAX_LITERAL_SIZE: usize = 64 << 10;
+
 #[derive(Debug)]
 pub struct FramedRead<T> {
     inner: InnerFramedRead<T, LengthDelimitedCodec>,
@@ -35,9 +45,10 @@ struct FrameDecoder {
 
     max_header_list_size: usize,
 
-    max_continuation_frames: usize,
-
     partial: Option<Partial>,
+
+    // Why no more frames can be decoded
+    failed: Option<Error>,
 }
 
 /// Partially loaded headers frame
@@ -49,7 +60,8 @@ struct Partial {
     /// Partial header payload
     buf: BytesMut,
 
-    continuation_frames_count: usize,
+    /// Total size of its frames
+    size: usize,
 }
 
 #[derive(Debug)]
@@ -60,8 +72,10 @@ enum Continuable {
 
 impl<T> FramedRead<T> {
     pub fn new(inner: InnerFramedRead<T, LengthDelimitedCodec>) -> FramedRead<T> {
-        let decoder = FrameDecoder::new(inner.decoder().max_frame_length());
-        FramedRead { inner, decoder }
+        FramedRead {
+            inner,
+            decoder: FrameDecoder::new(),
+        }
     }
 
     pub fn get_ref(&self) -> &T {
@@ -73,6 +87,7 @@ impl<T> FramedRead<T> {
     }
 
     /// Returns the current max frame size setting
+    #[cfg(feature = "unstable")]
     #[inline]
     pub fn max_frame_size(&self) -> usize {
         self.inner.decoder().max_frame_length()
@@ -85,15 +100,12 @@ impl<T> FramedRead<T> {
     pub fn set_max_frame_size(&mut self, val: usize) {
         assert!(DEFAULT_MAX_FRAME_SIZE as usize <= val && val <= MAX_MAX_FRAME_SIZE as usize);
         self.inner.decoder_mut().set_max_frame_length(val);
-        // Update max CONTINUATION frames too, since its based on this
-        self.decoder.set_max_frame_size(val);
     }
 
     /// Update the max header list size setting.
     #[inline]
     pub fn set_max_header_list_size(&mut self, val: usize) {
-        self.decoder
-            .set_max_header_list_size(val, self.max_frame_size());
+        self.decoder.set_max_header_list_size(val);
     }
 
     /// Update the header table size setting.
@@ -103,37 +115,26 @@ impl<T> FramedRead<T> {
     }
 }
 
-fn calc_max_continuation_frames(header_max: usize, frame_max: usize) -> usize {
-    // At least this many frames needed to use max header list size
-    let min_frames_for_list = (header_max / frame_max).max(1);
-    // Some padding for imperfectly packed frames
-    // 25% without floats
-    let padding = min_frames_for_list >> 2;
-    min_frames_for_list.saturating_add(padding).max(5)
-}
-
 impl FrameDecoder {
-    fn new(max_frame_size: usize) -> Self {
-        let max_header_list_size = DEFAULT_SETTINGS_MAX_HEADER_LIST_SIZE;
+    fn new() -> Self {
         FrameDecoder {
             hpack: hpack::Decoder::new(DEFAULT_SETTINGS_HEADER_TABLE_SIZE),
-            max_header_list_size,
-            max_continuation_frames: calc_max_continuation_frames(
-                max_header_list_size,
-                max_frame_size,
-            ),
+            max_header_list_size: DEFAULT_SETTINGS_MAX_HEADER_LIST_SIZE,
             partial: None,
+            failed: None,
         }
     }
 
-    fn set_max_frame_size(&mut self, val: usize) {
-        self.max_continuation_frames = calc_max_continuation_frames(self.max_header_list_size, val);
+    fn set_max_header_list_size(&mut self, val: usize) {
+        self.max_header_list_size = val;
+        self.hpack
+            .set_max_literal_size(val.max(MIN_MAX_LITERAL_SIZE));
     }
 
-    fn set_max_header_list_size(&mut self, val: usize, max_frame_size: usize) {
-        self.max_header_list_size = val;
-        // Update max CONTINUATION frames too, since its based on this
-        self.max_continuation_frames = calc_max_continuation_frames(val, max_frame_size);
+    /// Fails the stream whose header block cannot be decoded, and the connection behind it.
+    fn fail(&mut self, id: frame::StreamId, reason: Reason, debug_data: &'static str) -> Error {
+        self.failed = Some(Error::library_go_away_data(reason, debug_data));
+        Error::library_reset(id, reason)
     }
 
     fn set_header_table_size(&mut self, val: usize) {
@@ -174,13 +175,6 @@ fn decode_frame(decoder: &mut FrameDecoder, mut bytes: BytesMut) -> Result<Optio
             // Parse the header frame w/o parsing the payload
             let (mut frame, mut payload) = match frame::$frame::load($head, $bytes) {
                 Ok(res) => res,
-                Err(frame::Error::InvalidDependencyId) => {
-                    proto_err!(stream: "invalid HEADERS dependency ID");
-                    // A stream cannot depend on itself. An endpoint MUST
-                    // treat this as a stream error (Section 5.4.2) of type
-                    // `PROTOCOL_ERROR`.
-                    return Err(Error::library_reset($head.stream_id(), Reason::PROTOCOL_ERROR));
-                },
                 Err(e) => {
                     proto_err!(conn: "failed to load frame; err={:?}", e);
                     return Err(Error::library_go_away(Reason::PROTOCOL_ERROR));
@@ -193,25 +187,18 @@ fn decode_frame(decoder: &mut FrameDecoder, mut bytes: BytesMut) -> Result<Optio
             match frame.load_hpack(&mut payload, decoder.max_header_list_size, &mut decoder.hpack) {
                 Ok(_) => {},
                 Err(frame::Error::Hpack(hpack::DecoderError::NeedMore(_))) if !is_end_headers => {},
-                Err(frame::Error::MalformedMessage) => {
-                    let id = $head.stream_id();
-                    proto_err!(stream: "malformed header block; stream={:?}", id);
-                    return Err(Error::library_reset(id, Reason::PROTOCOL_ERROR));
-                },
-                Err(frame::Error::HeaderListWayTooLarge) => {
-                    proto_err!(conn: "decoded header list size over abuse limit");
-                    return Err(Error::library_go_away_data(
-                        Reason::ENHANCE_YOUR_CALM,
-                        "header_list_way_too_large",
-                    ));
-                },
                 Err(e) => {
                     proto_err!(conn: "failed HPACK decoding; err={:?}", e);
-                    return Err(Error::library_go_away(Reason::PROTOCOL_ERROR));
+                    return Err(decoder.fail($head.stream_id(), Reason::COMPRESSION_ERROR, ""));
                 }
             }
 
             if is_end_headers {
+                if frame.is_malformed() {
+                    let id = $head.stream_id();
+                    proto_err!(stream: "malformed header block; stream={:?}", id);
+                    return Err(Error::library_reset(id, Reason::PROTOCOL_ERROR));
+                }
                 frame.into()
             } else {
                 tracing::trace!("loaded partial header block");
@@ -219,7 +206,7 @@ fn decode_frame(decoder: &mut FrameDecoder, mut bytes: BytesMut) -> Result<Optio
                 decoder.partial = Some(Partial {
                     frame: Continuable::$frame(frame),
                     buf: payload,
-                    continuation_frames_count: 0,
+                    size: 0,
                 });
 
                 return Ok(None);
@@ -250,6 +237,12 @@ fn decode_frame(decoder: &mut FrameDecoder, mut bytes: BytesMut) -> Result<Optio
             let res = frame::WindowUpdate::load(head, &bytes[frame::HEADER_LEN..]);
 
             res.map_err(|e| {
+                if e == frame::Error::InvalidWindowUpdateValue && !head.stream_id().is_zero() {
+                    // "A receiver MUST treat the receipt of a WINDOW_UPDATE frame with a
+                    // flow-control window increment of 0 as a stream error" (Section 6.9).
+                    proto_err!(stream: "WINDOW_UPDATE of 0; stream={:?}", head.stream_id());
+                    return Error::library_reset(head.stream_id(), Reason::PROTOCOL_ERROR);
+                }
                 proto_err!(conn: "failed to load WINDOW_UPDATE frame; err={:?}", e);
                 Error::library_go_away(Reason::PROTOCOL_ERROR)
             })?
@@ -293,17 +286,12 @@ fn decode_frame(decoder: &mut FrameDecoder, mut bytes: BytesMut) -> Result<Optio
 
             match frame::Priority::load(head, &bytes[frame::HEADER_LEN..]) {
                 Ok(frame) => frame.into(),
-                Err(frame::Error::InvalidDependencyId) => {
-                    // A stream cannot depend on itself. An endpoint MUST
-                    // treat this as a stream error (Section 5.4.2) of type
-                    // `PROTOCOL_ERROR`.
-                    let id = head.stream_id();
-                    proto_err!(stream: "PRIORITY invalid dependency ID; stream={:?}", id);
-                    return Err(Error::library_reset(id, Reason::PROTOCOL_ERROR));
-                }
                 Err(e) => {
-                    proto_err!(conn: "failed to load PRIORITY frame; err={:?};", e);
-                    return Err(Error::library_go_away(Reason::PROTOCOL_ERROR));
+                    // "A PRIORITY frame with a length other than 5 octets MUST be treated as a
+                    // stream error" (Section 6.3).
+                    let id = head.stream_id();
+                    proto_err!(stream: "failed to load PRIORITY frame; stream={:?}; err={:?}", id, e);
+                    return Err(Error::library_reset(id, Reason::FRAME_SIZE_ERROR));
                 }
             }
         }
@@ -325,47 +313,20 @@ fn decode_frame(decoder: &mut FrameDecoder, mut bytes: BytesMut) -> Result<Optio
             }
 
             // Check for CONTINUATION flood
-            if is_end_headers {
-                partial.continuation_frames_count = 0;
-            } else {
-                let cnt = partial.continuation_frames_count + 1;
-                if cnt > decoder.max_continuation_frames {
-                    tracing::debug!(
-                        "too_many_continuations, max = {}",
-                        decoder.max_continuation_frames
-                    );
-                    return Err(Error::library_go_away_data(
-                        Reason::ENHANCE_YOUR_CALM,
-                        "too_many_continuations",
-                    ));
-                } else {
-                    partial.continuation_frames_count = cnt;
-                }
+            partial.size += bytes.len().max(MIN_HEADER_FRAME_SIZE);
+            if partial.size > decoder.max_header_list_size.max(MIN_MAX_HEADER_BLOCK_SIZE) {
+                proto_err!(conn: "header block is too large to be decoded");
+                return Err(decoder.fail(
+                    head.stream_id(),
+                    Reason::ENHANCE_YOUR_CALM,
+                    "header_list_way_too_large",
+                ));
             }
 
             // Extend the buf
             if partial.buf.is_empty() {
                 partial.buf = bytes.split_off(frame::HEADER_LEN);
             } else {
-                if partial.frame.is_over_size() {
-                    // If there was left over bytes previously, they may be
-                    // needed to continue decoding, even though we will
-                    // be ignoring this frame. This is done to keep the HPACK
-                    // decoder state up-to-date.
-                    //
-                    // Still, we need to be careful, because if a malicious
-                    // attacker were to try to send a gigantic string, such
-                    // that it fits over multiple header blocks, we could
-                    // grow memory uncontrollably again, and that'd be a shame.
-                    //
-                    // Instead, we use a simple heuristic to determine if
-                    // we should continue to ignore decoding, or to tell
-                    // the attacker to go away.
-                    if partial.buf.len() + bytes.len() > decoder.max_header_list_size {
-                        proto_err!(conn: "CONTINUATION frame header block size over ignorable limit");
-                        return Err(Error::library_go_away(Reason::COMPRESSION_ERROR));
-                    }
-                }
                 partial.buf.extend_from_slice(&bytes[frame::HEADER_LEN..]);
             }
 
@@ -376,25 +337,18 @@ fn decode_frame(decoder: &mut FrameDecoder, mut bytes: BytesMut) -> Result<Optio
             ) {
                 Ok(_) => {}
                 Err(frame::Error::Hpack(hpack::DecoderError::NeedMore(_))) if !is_end_headers => {}
-                Err(frame::Error::MalformedMessage) => {
-                    let id = head.stream_id();
-                    proto_err!(stream: "malformed CONTINUATION frame; stream={:?}", id);
-                    return Err(Error::library_reset(id, Reason::PROTOCOL_ERROR));
-                }
-                Err(frame::Error::HeaderListWayTooLarge) => {
-                    proto_err!(conn: "decoded CONTINUATION header list size over abuse limit");
-                    return Err(Error::library_go_away_data(
-                        Reason::ENHANCE_YOUR_CALM,
-                        "header_list_way_too_large",
-                    ));
-                }
                 Err(e) => {
                     proto_err!(conn: "failed HPACK decoding; err={:?}", e);
-                    return Err(Error::library_go_away(Reason::PROTOCOL_ERROR));
+                    return Err(decoder.fail(head.stream_id(), Reason::COMPRESSION_ERROR, ""));
                 }
             }
 
             if is_end_headers {
+                if partial.frame.is_malformed() {
+                    let id = head.stream_id();
+                    proto_err!(stream: "malformed header block; stream={:?}", id);
+                    return Err(Error::library_reset(id, Reason::PROTOCOL_ERROR));
+                }
                 partial.frame.into()
             } else {
                 decoder.partial = Some(partial);
@@ -419,6 +373,9 @@ where
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let span = tracing::trace_span!("FramedRead::poll_next");
         let _e = span.enter();
+        if let Some(err) = self.decoder.failed.take() {
+            return Poll::Ready(Some(Err(err)));
+        }
         loop {
             tracing::trace!("poll");
             let bytes = match ready!(Pin::new(&mut self.inner).poll_next(cx)) {
@@ -457,10 +414,10 @@ impl Continuable {
         }
     }
 
-    fn is_over_size(&self) -> bool {
+    fn is_malformed(&self) -> bool {
         match *self {
-            Continuable::Headers(ref h) => h.is_over_size(),
-            Continuable::PushPromise(ref p) => p.is_over_size(),
+            Continuable::Headers(ref h) => h.is_malformed(),
+            Continuable::PushPromise(ref p) => p.is_malformed(),
         }
     }
 

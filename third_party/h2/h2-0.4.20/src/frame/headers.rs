@@ -14,8 +14,6 @@ use std::ops::ControlFlow;
 
 type EncodeBuf<'a> = bytes::buf::Limit<&'a mut BytesMut>;
 
-const MAX_HEADER_LIST_ABUSE_MULTIPLIER: usize = 4;
-
 /// Header frame
 ///
 /// This could be either a request or a response.
@@ -97,6 +95,9 @@ struct HeaderBlock {
     /// Set to true if decoding went over the max header list size.
     is_over_size: bool,
 
+    /// Set to true if no message may have what was decoded.
+    is_malformed: bool,
+
     /// Pseudo headers, these are broken out as they must be sent as part of the
     /// headers frame.
     pseudo: Pseudo,
@@ -125,6 +126,7 @@ impl Headers {
                 field_size: calculate_headermap_size(&fields),
                 fields,
                 is_over_size: false,
+                is_malformed: false,
                 pseudo,
             },
             flags: HeadersFlag::default(),
@@ -142,6 +144,7 @@ impl Headers {
                 field_size: calculate_headermap_size(&fields),
                 fields,
                 is_over_size: false,
+                is_malformed: false,
                 pseudo: Pseudo::default(),
             },
             flags,
@@ -179,10 +182,6 @@ impl Headers {
             }
             let stream_dep = StreamDependency::load(&src[..5])?;
 
-            if stream_dep.dependency_id() == head.stream_id() {
-                return Err(Error::InvalidDependencyId);
-            }
-
             // Drop the next 5 bytes
             src.advance(5);
 
@@ -200,6 +199,11 @@ impl Headers {
             src.truncate(len);
         }
 
+        // A stream cannot depend on itself. The header block is decoded all the same.
+        let is_malformed = stream_dep
+            .as_ref()
+            .map_or(false, |dep| dep.dependency_id() == head.stream_id());
+
         let headers = Headers {
             stream_id: head.stream_id(),
             stream_dep,
@@ -207,6 +211,7 @@ impl Headers {
                 fields: HeaderMap::new(),
                 field_size: 0,
                 is_over_size: false,
+                is_malformed,
                 pseudo: Pseudo::default(),
             },
             flags,
@@ -246,6 +251,10 @@ impl Headers {
 
     pub fn is_over_size(&self) -> bool {
         self.header_block.is_over_size
+    }
+
+    pub fn is_malformed(&self) -> bool {
+        self.header_block.is_malformed
     }
 
     pub fn into_parts(self) -> (Pseudo, HeaderMap) {
@@ -367,6 +376,7 @@ impl PushPromise {
                 field_size: calculate_headermap_size(&fields),
                 fields,
                 is_over_size: false,
+                is_malformed: false,
                 pseudo,
             },
             promised_id,
@@ -458,6 +468,7 @@ impl PushPromise {
                 fields: HeaderMap::new(),
                 field_size: 0,
                 is_over_size: false,
+                is_malformed: false,
                 pseudo: Pseudo::default(),
             },
             promised_id,
@@ -493,6 +504,10 @@ impl PushPromise {
 
     pub fn is_over_size(&self) -> bool {
         self.header_block.is_over_size
+    }
+
+    pub fn is_malformed(&self) -> bool {
+        self.header_block.is_malformed
     }
 
     pub fn encode(
@@ -866,24 +881,13 @@ impl HeaderBlock {
         decoder: &mut hpack::Decoder,
     ) -> Result<(), Error> {
         let mut reg = !self.fields.is_empty();
-        let mut malformed = false;
-        let mut header_list_way_too_large = false;
         let mut headers_size = self.calculate_header_list_size();
-        let max_header_list_abuse_size =
-            max_header_list_size.saturating_mul(MAX_HEADER_LIST_ABUSE_MULTIPLIER);
 
         macro_rules! check_size {
             () => {{
-                if headers_size > max_header_list_abuse_size {
-                    tracing::trace!("load_hpack; header list size over abuse max");
-                    header_list_way_too_large = true;
-                    ControlFlow::Break(())
-                } else {
-                    if headers_size >= max_header_list_size && !self.is_over_size {
-                        tracing::trace!("load_hpack; header list size over max");
-                        self.is_over_size = true;
-                    }
-                    ControlFlow::Continue(())
+                if headers_size >= max_header_list_size && !self.is_over_size {
+                    tracing::trace!("load_hpack; header list size over max");
+                    self.is_over_size = true;
                 }
             }};
         }
@@ -892,17 +896,15 @@ impl HeaderBlock {
             ($field:ident, $val:expr) => {{
                 if reg {
                     tracing::trace!("load_hpack; header malformed -- pseudo not at head of block");
-                    malformed = true;
+                    self.is_malformed = true;
                 } else if self.pseudo.$field.is_some() {
                     tracing::trace!("load_hpack; header malformed -- repeated pseudo");
-                    malformed = true;
+                    self.is_malformed = true;
                 } else {
                     let __val = $val;
                     headers_size +=
                         decoded_header_size(stringify!($field).len() + 1, __val.as_str().len());
-                    if check_size!().is_break() {
-                        return ControlFlow::Break(());
-                    }
+                    check_size!();
                     if !self.is_over_size {
                         self.pseudo.$field = Some(__val);
                     }
@@ -931,21 +933,19 @@ impl HeaderBlock {
                         || name == "proxy-connection"
                     {
                         tracing::trace!("load_hpack; connection level header");
-                        malformed = true;
+                        self.is_malformed = true;
                     } else if name == header::TE && value != "trailers" {
                         tracing::trace!(
                             "load_hpack; TE header not set to trailers; val={:?}",
                             value
                         );
-                        malformed = true;
+                        self.is_malformed = true;
                     } else {
                         reg = true;
 
                         let header_size = decoded_header_size(name.as_str().len(), value.len());
                         headers_size += header_size;
-                        if check_size!().is_break() {
-                            return ControlFlow::Break(());
-                        }
+                        check_size!();
                         if !self.is_over_size {
                             self.field_size += header_size;
                             if self.fields.try_append(name, value).is_err() {
@@ -963,6 +963,10 @@ impl HeaderBlock {
                 Path(v) => set_pseudo!(path, v),
                 Protocol(v) => set_pseudo!(protocol, v),
                 Status(v) => set_pseudo!(status, v),
+                Malformed(..) => {
+                    tracing::trace!("load_hpack; malformed header");
+                    self.is_malformed = true;
+                }
             }
 
             ControlFlow::Continue(())
@@ -976,14 +980,8 @@ impl HeaderBlock {
             }
         }
 
-        if header_list_way_too_large {
-            tracing::trace!("header list way too large; aborting connection");
-            return Err(Error::HeaderListWayTooLarge);
-        }
-
-        if malformed {
-            tracing::trace!("malformed message");
-            return Err(Error::MalformedMessage);
+        if decoder.take_has_dropped() {
+            self.is_over_size = true;
         }
 
         Ok(())

@@ -24,10 +24,6 @@ impl Priority {
     pub fn load(head: Head, payload: &[u8]) -> Result<Self, Error> {
         let dependency = StreamDependency::load(payload)?;
 
-        if dependency.dependency_id() == head.stream_id() {
-            return Err(Error::InvalidDependencyId);
-        }
-
         Ok(Priority {
             stream_id: head.stream_id(),
             dependency,

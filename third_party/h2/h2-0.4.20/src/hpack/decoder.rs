@@ -20,7 +20,25 @@ pub struct Decoder {
     last_max_update: usize,
     table: Table,
     buffer: BytesMut,
+    // The most bytes of a literal that are kept until it is complete
+    max_literal_size: usize,
+    // The rest of a literal that is larger
+    dropping: Option<Dropping>,
+    has_dropped: bool,
 }
+
+/// What is to come of a literal that is dropped.
+#[derive(Debug)]
+struct Dropping {
+    /// Bytes of the current string.
+    left: usize,
+    /// Strings behind it.
+    strings: usize,
+}
+
+// A literal that is larger than the table empties it (RFC 7541, section 4.4), and a string is at least
+// this part of its encoded size (the longest code has 30 bits).
+const MAX_EXPANSION: usize = 4;
 
 /// Represents all errors that can be encountered while performing the decoding
 /// of an HPACK header set.
@@ -159,7 +177,20 @@ impl Decoder {
             last_max_update: size,
             table: Table::new(size),
             buffer: BytesMut::with_capacity(4096),
+            max_literal_size: usize::MAX,
+            dropping: None,
+            has_dropped: false,
         }
+    }
+
+    /// Larger literals are dropped as they come.
+    pub fn set_max_literal_size(&mut self, size: usize) {
+        self.max_literal_size = size;
+    }
+
+    /// Returns true if a literal was dropped since this was last asked.
+    pub fn take_has_dropped(&mut self) -> bool {
+        std::mem::take(&mut self.has_dropped)
     }
 
     /// Queues a potential size update
@@ -195,6 +226,7 @@ impl Decoder {
 
         tracing::trace!("decode");
 
+        self.drop_literal(src)?;
         while let Some(ty) = peek_u8(src) {
             // At this point we are always at the beginning of the next block
             // within the HPACK data. The type of the block can always be
@@ -212,7 +244,10 @@ impl Decoder {
                 LiteralWithIndexing => {
                     tracing::trace!(rem = src.remaining(), kind = %"LiteralWithIndexing");
                     can_resize = false;
-                    let entry = self.decode_literal(src, true)?;
+                    let entry = match self.decode_literal(src, true)? {
+                        Some(entry) => entry,
+                        None => continue,
+                    };
 
                     // Insert the header into the table
                     self.table.insert(entry.clone());
@@ -225,7 +260,10 @@ impl Decoder {
                 LiteralWithoutIndexing => {
                     tracing::trace!(rem = src.remaining(), kind = %"LiteralWithoutIndexing");
                     can_resize = false;
-                    let entry = self.decode_literal(src, false)?;
+                    let entry = match self.decode_literal(src, false)? {
+                        Some(entry) => entry,
+                        None => continue,
+                    };
                     consume(src);
                     if f(entry).is_break() {
                         break;
@@ -234,7 +272,10 @@ impl Decoder {
                 LiteralNeverIndexed => {
                     tracing::trace!(rem = src.remaining(), kind = %"LiteralNeverIndexed");
                     can_resize = false;
-                    let entry = self.decode_literal(src, false)?;
+                    let entry = match self.decode_literal(src, false)? {
+                        Some(entry) => entry,
+                        None => continue,
+                    };
                     consume(src);
 
                     // TODO: Track that this should never be indexed
@@ -286,11 +327,22 @@ impl Decoder {
         &mut self,
         buf: &mut Cursor<&mut BytesMut>,
         index: bool,
-    ) -> Result<Header, DecoderError> {
+    ) -> Result<Option<Header>, DecoderError> {
         let prefix = if index { 6 } else { 4 };
 
         // Extract the table index for the name, or 0 if not indexed
         let table_idx = decode_int(buf, prefix)?;
+
+        self.dropping = self.measure_literal(buf, if table_idx == 0 { 2 } else { 1 })?;
+        if self.dropping.is_some() {
+            self.has_dropped = true;
+            if index {
+                self.table.clear();
+            }
+            consume(buf);
+            self.drop_literal(buf)?;
+            return Ok(None);
+        }
 
         // First, read the header name
         if table_idx == 0 {
@@ -301,13 +353,62 @@ impl Decoder {
             // Read the name as a literal
             let name = name_marker.consume(buf);
             let value = value_marker.consume(buf);
-            Header::new(name, value)
+            Ok(Some(Header::new(name, value)))
         } else {
             let e = self.table.get(table_idx)?;
             let value = self.decode_string(buf)?;
 
-            e.name().into_entry(value)
+            Ok(Some(e.name().into_entry(value)))
         }
+    }
+
+    /// Checks that a literal's strings are complete, before any of them is decoded. If it is too large
+    /// to wait for, it says what is to be dropped, and the cursor is at it.
+    fn measure_literal(
+        &self,
+        buf: &mut Cursor<&mut BytesMut>,
+        mut strings: usize,
+    ) -> Result<Option<Dropping>, DecoderError> {
+        let start = buf.position();
+        let max = cmp::max(
+            self.max_literal_size,
+            self.table.max_size.saturating_mul(MAX_EXPANSION),
+        );
+        let mut total = 0;
+        while strings > 0 {
+            strings -= 1;
+            let left = decode_int(buf, 7)?;
+            total += left;
+            if total > max {
+                return Ok(Some(Dropping { left, strings }));
+            }
+            if left > buf.remaining() {
+                return Err(DecoderError::NeedMore(NeedMore::StringUnderflow));
+            }
+            buf.advance(left);
+        }
+        buf.set_position(start);
+        Ok(None)
+    }
+
+    /// Drops what has come of a literal that is too large.
+    fn drop_literal(&mut self, buf: &mut Cursor<&mut BytesMut>) -> Result<(), DecoderError> {
+        while let Some(dropping) = &mut self.dropping {
+            let come = cmp::min(dropping.left, buf.remaining());
+            buf.advance(come);
+            consume(buf);
+            dropping.left -= come;
+            if dropping.left > 0 {
+                return Err(DecoderError::NeedMore(NeedMore::StringUnderflow));
+            }
+            if dropping.strings == 0 {
+                self.dropping = None;
+            } else {
+                dropping.left = decode_int(buf, 7)?;
+                dropping.strings -= 1;
+            }
+        }
+        Ok(())
     }
 
     fn try_decode_string(
@@ -542,6 +643,11 @@ impl Table {
             // Track the entry
             self.entries.push_front(entry);
         }
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.size = 0;
     }
 
     fn set_max_size(&mut self, size: usize) {
@@ -944,6 +1050,76 @@ mod test {
                 assert_eq!(value, "bar");
             }
             _ => panic!(),
+        }
+    }
+
+    fn decode_all(de: &mut Decoder, buf: &mut BytesMut) -> Result<Vec<Header>, DecoderError> {
+        let mut res = vec![];
+        de.decode(&mut Cursor::new(buf), |h| {
+            res.push(h);
+            ControlFlow::Continue(())
+        })
+        .map(|_| res)
+    }
+
+    #[test]
+    fn malformed_fields_have_their_place_in_the_table() {
+        let malformed =
+            |name, value| Header::Malformed(Bytes::from_static(name), Bytes::from_static(value));
+        let good = Header::new(Bytes::from_static(b"y"), Bytes::from_static(b"c"));
+        let mut de = Decoder::new(4096);
+        let mut buf = BytesMut::new();
+        for (name, value) in [("X", "b"), ("x", "\n"), ("", "b"), (":x", "b"), ("y", "c")] {
+            buf.extend([0b01000000, name.len() as u8]);
+            buf.extend(name.as_bytes());
+            buf.extend([value.len() as u8]);
+            buf.extend(value.as_bytes());
+        }
+        // The first and the last by their indices, and the name of the second with a good value.
+        buf.extend([0x80 | 66, 0x80 | 62, 0x7f, 65 - 63, 1, b'c']);
+        assert_eq!(
+            decode_all(&mut de, &mut buf).unwrap(),
+            [
+                malformed(b"X", b"b"),
+                malformed(b"x", b"\n"),
+                malformed(b"", b"b"),
+                malformed(b":x", b"b"),
+                good.clone(),
+                malformed(b"X", b"b"),
+                good,
+                Header::new(Bytes::from_static(b"x"), Bytes::from_static(b"c")),
+            ]
+        );
+    }
+
+    #[test]
+    fn literals_that_are_too_large_are_dropped_as_they_come() {
+        let large = [&[0x7f, 0x80 | 0x21, 0x07][..], &[b'a'; 1056]].concat();
+        let [mut name, mut value, mut indexed] =
+            [BytesMut::new(), BytesMut::new(), BytesMut::new()];
+        name.extend([0b01000000].iter().chain(&large).chain(&[1, b'b']));
+        value.extend([0b00000000, 1, b'a'].iter().chain(&large));
+        indexed.extend([0b01000000 | 62].iter().chain(&large));
+        for literal in [name, value, indexed] {
+            let mut de = Decoder::new(64);
+            de.set_max_literal_size(1000);
+            de.table.insert(Header::Method(Method::GET));
+            let mut buf = BytesMut::new();
+            for (at, byte) in literal.iter().enumerate() {
+                buf.extend([*byte]);
+                let decoded = decode_all(&mut de, &mut buf);
+                assert!(buf.len() < 8);
+                match decoded {
+                    Ok(res) => assert!(res.is_empty() && at == literal.len() - 1),
+                    Err(err) => assert!(matches!(err, DecoderError::NeedMore(_))),
+                }
+            }
+            assert!(de.take_has_dropped() && !de.take_has_dropped());
+            let is_indexed = literal[0] & 0b01000000 != 0;
+            assert_eq!(de.table.entries.is_empty(), is_indexed);
+            let mut next = BytesMut::from(&[0x80 | 2][..]);
+            let get = [Header::Method(Method::GET)];
+            assert_eq!(decode_all(&mut de, &mut next).unwrap(), get);
         }
     }
 }

@@ -9,7 +9,10 @@ use std::fmt;
 /// HTTP/2 Header
 #[derive(Debug, Clone, Eq, PartialEq)]
 pub enum Header<T = HeaderName> {
-    Field { name: T, value: HeaderValue },
+    Field {
+        name: T,
+        value: HeaderValue,
+    },
     // TODO: Change these types to `http::uri` types.
     Authority(BytesStr),
     Method(Method),
@@ -17,6 +20,9 @@ pub enum Header<T = HeaderName> {
     Path(BytesStr),
     Protocol(Protocol),
     Status(StatusCode),
+    /// Name and value of a field that no message may have. Like any other, it is part of the compression
+    /// state.
+    Malformed(Bytes, Bytes),
 }
 
 /// The header field name
@@ -29,6 +35,7 @@ pub enum Name<'a> {
     Path,
     Protocol,
     Status,
+    Malformed(&'a Bytes),
 }
 
 #[doc(hidden)]
@@ -56,47 +63,56 @@ impl Header<Option<HeaderName>> {
             Path(v) => Path(v),
             Protocol(v) => Protocol(v),
             Status(v) => Status(v),
+            Malformed(name, value) => Malformed(name, value),
         })
     }
 }
 
 impl Header {
-    pub fn new(name: Bytes, value: Bytes) -> Result<Header, DecoderError> {
+    pub fn new(name: Bytes, value: Bytes) -> Header {
+        Header::parse(&name, &value).unwrap_or_else(|_| Header::malformed(&name, &value))
+    }
+
+    fn malformed(name: &[u8], value: &[u8]) -> Header {
+        Header::Malformed(Bytes::copy_from_slice(name), Bytes::copy_from_slice(value))
+    }
+
+    fn parse(name: &Bytes, value: &Bytes) -> Result<Header, DecoderError> {
         if name.is_empty() {
             return Err(DecoderError::NeedMore(NeedMore::UnexpectedEndOfStream));
         }
         if name[0] == b':' {
             match &name[1..] {
                 b"authority" => {
-                    let value = BytesStr::try_from(value)?;
+                    let value = BytesStr::try_from(value.clone())?;
                     Ok(Header::Authority(value))
                 }
                 b"method" => {
-                    let method = Method::from_bytes(&value)?;
+                    let method = Method::from_bytes(value)?;
                     Ok(Header::Method(method))
                 }
                 b"scheme" => {
-                    let value = BytesStr::try_from(value)?;
+                    let value = BytesStr::try_from(value.clone())?;
                     Ok(Header::Scheme(value))
                 }
                 b"path" => {
-                    let value = BytesStr::try_from(value)?;
+                    let value = BytesStr::try_from(value.clone())?;
                     Ok(Header::Path(value))
                 }
                 b"protocol" => {
-                    let value = Protocol::try_from(value)?;
+                    let value = Protocol::try_from(value.clone())?;
                     Ok(Header::Protocol(value))
                 }
                 b"status" => {
-                    let status = StatusCode::from_bytes(&value)?;
+                    let status = StatusCode::from_bytes(value)?;
                     Ok(Header::Status(status))
                 }
                 _ => Err(DecoderError::InvalidPseudoheader),
             }
         } else {
             // HTTP/2 requires lower case header names
-            let name = HeaderName::from_lowercase(&name)?;
-            let value = HeaderValue::from_bytes(&value)?;
+            let name = HeaderName::from_lowercase(name)?;
+            let value = HeaderValue::from_bytes(value)?;
 
             Ok(Header::Field { name, value })
         }
@@ -114,6 +130,7 @@ impl Header {
             Header::Path(ref v) => 32 + 5 + v.len(),
             Header::Protocol(ref v) => 32 + 9 + v.as_str().len(),
             Header::Status(_) => 32 + 7 + 3,
+            Header::Malformed(ref name, ref value) => 32 + name.len() + value.len(),
         }
     }
 
@@ -127,6 +144,7 @@ impl Header {
             Header::Path(..) => Name::Path,
             Header::Protocol(..) => Name::Protocol,
             Header::Status(..) => Name::Status,
+            Header::Malformed(ref name, _) => Name::Malformed(name),
         }
     }
 
@@ -139,6 +157,7 @@ impl Header {
             Header::Path(ref v) => v.as_ref(),
             Header::Protocol(ref v) => v.as_ref(),
             Header::Status(ref v) => v.as_str().as_ref(),
+            Header::Malformed(_, ref value) => value.as_ref(),
         }
     }
 
@@ -175,6 +194,7 @@ impl Header {
                 Header::Status(ref b) => a == b,
                 _ => false,
             },
+            Header::Malformed(_, ref value) => value[..] == *other.value_slice(),
         }
     }
 
@@ -222,24 +242,32 @@ impl From<Header> for Header<Option<HeaderName>> {
             Header::Path(v) => Header::Path(v),
             Header::Protocol(v) => Header::Protocol(v),
             Header::Status(v) => Header::Status(v),
+            Header::Malformed(name, value) => Header::Malformed(name, value),
         }
     }
 }
 
 impl<'a> Name<'a> {
-    pub fn into_entry(self, value: Bytes) -> Result<Header, DecoderError> {
-        match self {
+    pub fn into_entry(self, value: Bytes) -> Header {
+        self.parse_entry(&value)
+            .unwrap_or_else(|_| Header::malformed(self.as_slice(), &value))
+    }
+
+    fn parse_entry(&self, value: &Bytes) -> Result<Header, DecoderError> {
+        match *self {
             Name::Field(name) => Ok(Header::Field {
                 name: name.clone(),
-                value: HeaderValue::from_bytes(&value)?,
+                value: HeaderValue::from_bytes(value)?,
             }),
-            Name::Authority => Ok(Header::Authority(BytesStr::try_from(value)?)),
-            Name::Method => Ok(Header::Method(Method::from_bytes(&value)?)),
-            Name::Scheme => Ok(Header::Scheme(BytesStr::try_from(value)?)),
-            Name::Path => Ok(Header::Path(BytesStr::try_from(value)?)),
-            Name::Protocol => Ok(Header::Protocol(Protocol::try_from(value)?)),
+            Name::Authority => Ok(Header::Authority(BytesStr::try_from(value.clone())?)),
+            Name::Method => Ok(Header::Method(Method::from_bytes(value)?)),
+            Name::Scheme => Ok(Header::Scheme(BytesStr::try_from(value.clone())?)),
+            Name::Path => Ok(Header::Path(BytesStr::try_from(value.clone())?)),
+            Name::Protocol => Ok(Header::Protocol(Protocol::try_from(value.clone())?)),
+            // With another value, it may be a good field.
+            Name::Malformed(name) => Header::parse(name, value),
             Name::Status => {
-                match StatusCode::from_bytes(&value) {
+                match StatusCode::from_bytes(value) {
                     Ok(status) => Ok(Header::Status(status)),
                     // TODO: better error handling
                     Err(_) => Err(DecoderError::InvalidStatusCode),
@@ -257,6 +285,7 @@ impl<'a> Name<'a> {
             Name::Path => b":path",
             Name::Protocol => b":protocol",
             Name::Status => b":status",
+            Name::Malformed(name) => name,
         }
     }
 }

@@ -37,7 +37,8 @@ pub const DEFAULT_LOCAL_RESET_COUNT_MAX: usize = 1024;
 // smaller than this consume more internal bookkeeping than useful data.
 pub const DEFAULT_DATA_FRAME_OVERHEAD_THRESHOLD: usize = 256;
 pub const DEFAULT_DATA_FRAME_BUDGET: usize = DEFAULT_DATA_FRAME_OVERHEAD_THRESHOLD * 100;
-pub const MAX_RECV_EMPTY_DATA_FRAMES: usize = 100;
+// Up to this size, the payloads of DATA frames that wait to be read are joined.
+pub const MAX_JOINED_DATA_SIZE: usize = 16_384;
 // RFC 9113 suggests allowing at minimum 100 streams, it seems reasonable to
 // by default allow a portion of that to be remembered as reset for some time.
 pub const DEFAULT_RESET_STREAM_MAX: usize = 50;

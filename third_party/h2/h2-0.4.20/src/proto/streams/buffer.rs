@@ -44,6 +44,10 @@ impl Deque {
         self.indices.is_none()
     }
 
+    pub fn back_mut<'a, T>(&self, buf: &'a mut Buffer<T>) -> Option<&'a mut T> {
+        self.indices.map(|idxs| &mut buf.slab[idxs.tail].value)
+    }
+
     pub fn push_back<T>(&mut self, buf: &mut Buffer<T>, value: T) {
         let key = buf.slab.insert(Slot { value, next: None });
 

@@ -3,6 +3,7 @@ use crate::codec::UserError;
 use crate::frame::{PushPromiseHeaderError, Reason, DEFAULT_INITIAL_WINDOW_SIZE};
 use crate::proto;
 
+use bytes::BytesMut;
 use http::{HeaderMap, Request, Response};
 
 use std::cmp::Ordering;
@@ -420,7 +421,14 @@ impl Recv {
         stream: &mut store::Ptr,
     ) -> Result<(), Error> {
         // Transition the state
-        stream.state.recv_close()?;
+        if stream.state.recv_close().is_err() {
+            return Err(Error::library_reset(stream.id, Reason::STREAM_CLOSED));
+        }
+
+        if frame.is_over_size() {
+            proto_err!(stream: "recv_trailers: frame is over size; stream={:?};", stream.id);
+            return Err(Error::library_reset(stream.id, Reason::ENHANCE_YOUR_CALM));
+        }
 
         if stream.ensure_content_length_zero().is_err() {
             proto_err!(stream: "recv_trailers: content-length is not zero; stream={:?};",  stream.id);
@@ -648,7 +656,12 @@ impl Recv {
         stream.pending_recv.is_empty()
     }
 
-    pub fn recv_data(&mut self, frame: frame::Data, stream: &mut store::Ptr) -> Result<(), Error> {
+    pub fn recv_data(
+        &mut self,
+        frame: frame::Data,
+        stream: &mut store::Ptr,
+        counts: &mut Counts,
+    ) -> Result<(), Error> {
         // could include padding
         let sz = frame.flow_controlled_len();
 
@@ -659,16 +672,6 @@ impl Recv {
         let sz = sz as WindowSize;
 
         let is_ignoring_frame = stream.state.is_local_error();
-
-        if !is_ignoring_frame && !stream.state.is_recv_streaming() {
-            // TODO: There are cases where this can be a stream error of
-            // STREAM_CLOSED instead...
-
-            // Receiving a DATA frame when not expecting one is a protocol
-            // error.
-            proto_err!(conn: "unexpected DATA frame; stream={:?}", stream.id);
-            return Err(Error::library_go_away(Reason::PROTOCOL_ERROR));
-        }
 
         tracing::trace!(
             "recv_data; size={}; connection={}; stream={}",
@@ -688,6 +691,13 @@ impl Recv {
         // Ensure that there is enough capacity on the connection before acting
         // on the stream.
         self.consume_connection_window(sz)?;
+
+        if !stream.state.is_recv_streaming() {
+            // Behind the end of a stream, it is a stream error (Section 5.1); before the headers, the
+            // message is malformed, which is one too (Section 8.1.1).
+            proto_err!(stream: "unexpected DATA frame; stream={:?}", stream.id);
+            return Err(Error::library_reset(stream.id, Reason::STREAM_CLOSED));
+        }
 
         if stream.recv_flow.window_size() < sz {
             // http://httpwg.org/specs/rfc7540.html#WINDOW_UPDATE
@@ -767,9 +777,34 @@ impl Recv {
             return Ok(());
         }
 
+        // A stream can receive at most one final DATA frame, so it cannot
+        // be used to create unbounded framing overhead on that stream.
         let is_budgeted = !frame.is_end_stream();
+        let payload = frame.into_payload();
+
+        // What waits to be read is joined, so that a stream that is not read holds its window and a
+        // bounded number of frames.
+        if let Some(Event::Data(last)) = stream.pending_recv.back_mut(&mut self.buffer) {
+            if last.payload.len() + payload.len() <= MAX_JOINED_DATA_SIZE {
+                if std::mem::take(&mut last.is_budgeted) {
+                    counts.release_data_frame(last.payload.len());
+                }
+                let mut joined = BytesMut::from(std::mem::take(&mut last.payload));
+                joined.extend_from_slice(&payload);
+                last.payload = joined.freeze();
+                stream.notify_recv();
+                return Ok(());
+            }
+        }
+
+        if is_budgeted {
+            counts.record_data_frame(payload.len()).map_err(|_| {
+                tracing::debug!("too many small DATA frames");
+                Error::library_go_away_data(Reason::ENHANCE_YOUR_CALM, "too_many_data_frames")
+            })?;
+        }
         let event = Event::Data(DataEvent {
-            payload: frame.into_payload(),
+            payload,
             is_budgeted,
         });
 

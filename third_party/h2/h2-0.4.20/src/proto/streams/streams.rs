@@ -493,8 +493,8 @@ impl Inner {
                 // a RST_STREAM while the response HEADERS were in transit.
                 //
                 // Server: we can't reset a stream before having received
-                // the request headers, so don't allow.
-                if !peer.is_server() {
+                // the request headers, so don't allow. But these may be trailers.
+                if !peer.is_server() || frame.pseudo().method.is_none() {
                     // This may be response headers for a stream we've already
                     // forgotten about...
                     if self.actions.may_have_forgotten_stream(peer, id) {
@@ -577,7 +577,7 @@ impl Inner {
 
                             Ok(())
                         } else {
-                            Err(Error::library_reset(stream.id, Reason::PROTOCOL_ERROR))
+                            Err(Error::library_reset(stream.id, Reason::ENHANCE_YOUR_CALM))
                         }
                     },
                     Err(RecvHeaderBlockError::State(err)) => Err(err),
@@ -650,17 +650,7 @@ impl Inner {
 
         self.counts.transition(stream, |counts, stream| {
             let sz = frame.flow_controlled_len();
-            let is_end_stream = frame.is_end_stream();
-            let payload_len = frame.payload().len();
-            let mut res = actions.recv.recv_data(frame, stream);
-            // A stream can receive at most one final DATA frame, so it cannot
-            // be used to create unbounded framing overhead on that stream.
-            if res.is_ok() && !is_end_stream {
-                res = counts.record_data_frame(payload_len).map_err(|_| {
-                    tracing::debug!("too many small DATA frames");
-                    Error::library_go_away_data(Reason::ENHANCE_YOUR_CALM, "too_many_data_frames")
-                });
-            }
+            let res = actions.recv.recv_data(frame, stream, counts);
 
             // Any stream error after receiving a DATA frame means
             // we won't give the data to the user, and so they can't
@@ -1033,6 +1023,14 @@ impl Inner {
         let key = match self.store.find_entry(id) {
             Entry::Occupied(e) => e.key(),
             Entry::Vacant(e) => {
+                // It was reset already, so what its peer sent meanwhile needs no answer.
+                if self
+                    .actions
+                    .may_have_forgotten_stream(self.counts.peer(), id)
+                {
+                    return Ok(());
+                }
+
                 // Resetting a stream we don't know about? That could be OK...
                 //
                 // 1. As a server, we just received a request, but that request
