@@ -1,7 +1,8 @@
 //! Events of the gateway itself: what an operator must know, never a line per request.
 //!
 //! Events go to the same [`Output`] as the access log, as text for people or one JSON object a
-//! line. Level and shape can change while the gateway runs.
+//! line. Level and shape can change while the gateway runs. What libraries say of each frame or byte is
+//! no event of the gateway's, at any level.
 
 mod output;
 
@@ -14,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, Layer};
 use tracing_subscriber::layer::SubscriberExt;
@@ -61,7 +62,8 @@ impl Logging {
                 .with_span_list(false),
         };
         let events = Layer::new().event_format(shape.clone()).with_writer(output);
-        let subscriber = Registry::default().with(filter).with(events);
+        let own = filter_fn(is_own);
+        let subscriber = Registry::default().with(filter).with(own).with(events);
         (Self { level, shape }, subscriber)
     }
 
@@ -71,6 +73,12 @@ impl Logging {
         let _ = self.level.reload(LevelFilter::from_level(level));
         self.shape.is_json.store(format == LogFormat::Json, Relaxed);
     }
+}
+
+/// Whether an event is the gateway's, and not a library's.
+fn is_own(event: &Metadata<'_>) -> bool {
+    let path = event.target().strip_prefix(env!("CARGO_CRATE_NAME"));
+    path.is_some_and(|path| path.is_empty() || path.starts_with("::"))
 }
 
 /// Says which shape the lines have: the configured one; otherwise text on a terminal and JSON
@@ -110,7 +118,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn level_and_shape_change_while_running() {
+    fn level_and_shape_change_while_running_and_only_own_events_are_logged() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("log");
         let output = Output::open(Some(&file)).expect("a log file");
@@ -119,6 +127,8 @@ mod tests {
             tracing::debug!("too quiet");
             tracing::info!(policy = "a\n\u{1b}[31mb", "policy changed");
             logging.set(Level::DEBUG, LogFormat::Text);
+            tracing::debug!(target: "h2::codec::framed_read", "a library's");
+            tracing::error!(target: "tollgated", "another's");
             tracing::debug!(port = 80, "listening");
         });
         output.flush();
