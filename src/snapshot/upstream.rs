@@ -51,6 +51,8 @@ pub struct HttpUpstream {
     pub retry_budget: f64,
     /// Most requests at once, in the whole process; none: any number.
     pub max_requests: Option<usize>,
+    /// Most bytes of the head of a response, and of its trailers.
+    pub max_header_bytes: usize,
     /// Most idle connections per endpoint and worker.
     pub max_idle: usize,
     /// How long a connection may be idle.

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::kind::{
-    Kind, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, text, word,
+    Kind, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, size, text,
+    word,
 };
 use super::{Keys, TIMEOUTS};
 use crate::config::file::{BalanceName, RawEndpoint, RawUpstream};
@@ -51,6 +52,9 @@ pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
         .key("max_requests", number(1..=REQUESTS_MAX).or_none("none"))
         .sets(|it| &mut it.http.max_requests)
         .doc("Most requests at once, in the whole process; without it, any number.")
+        .key("max_header_bytes", size(8 << 10..=1 << 20).or(32 << 10))
+        .sets(|it| &mut it.http.max_header_bytes)
+        .doc("Most bytes of a response's head, and of its trailers.")
         .key("resolve_every", duration(RESOLVING).or(Duration::from_secs(30)))
         .sets(|it| &mut it.http.resolve_every)
         .doc("How often the names of endpoints are looked up.")

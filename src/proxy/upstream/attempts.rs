@@ -79,11 +79,14 @@ impl Attempts {
 
     /// Notes that the answer broke off behind its head.
     pub fn broke_off(&self, error: &UpstreamBodyError) {
-        if let Some(failure) = error.failure() {
-            let cause = error.cause().into_boxed_str();
-            self.failed(failure, &cause);
-            self.cause.replace(Some(cause));
+        if matches!(error, UpstreamBodyError::Request(_)) {
+            return;
         }
+        let cause = error.cause().into_boxed_str();
+        if let Some(failure) = error.failure() {
+            self.failed(failure, &cause);
+        }
+        self.cause.replace(Some(cause));
     }
 
     /// Returns the endpoint of the latest one, as this worker knows it.

@@ -250,7 +250,8 @@ impl Dispatch<'_> {
         let is_sent = &self.attempts.is_sent;
         let response = match link {
             Link::Http1(connection) => {
-                let exchanged = connection.exchange(request, &host, timeout, is_sent);
+                let bounds = (timeout, self.http.max_header_bytes);
+                let exchanged = connection.exchange(request, &host, bounds, is_sent);
                 let response = exchanged.await.map_err(Failed::from)?;
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     return switched(response);

@@ -122,9 +122,10 @@ impl UpstreamBodyError {
             Self::Timeout => EndpointFailure::BodyTimeout,
             Self::Broken(BrokenBody::Bad(BadBody::Incomplete)) => EndpointFailure::BodyClosed,
             Self::Broken(BrokenBody::Bad(_)) => EndpointFailure::Malformed,
-            Self::Broken(BrokenBody::Connection(_) | BrokenBody::Stream(_)) => {
-                EndpointFailure::BodyClosed
+            Self::Broken(BrokenBody::Stream(error)) => {
+                return error.failure(EndpointFailure::BodyClosed);
             }
+            Self::Broken(BrokenBody::Connection(_)) => EndpointFailure::BodyClosed,
         })
     }
 
@@ -191,11 +192,9 @@ impl ForwardError {
             Self::Timeout => EndpointFailure::ResponseTimeout,
             Self::BadResponse(bad) => match bad {
                 BadResponse::Broken(_) if self.tls_failure().is_some() => EndpointFailure::Tls,
-                // "Requests that have not been processed have not failed" (RFC 9113, section 8.7).
-                BadResponse::Stream(error) if error.is_unprocessed() => return None,
+                BadResponse::Stream(error) => return error.failure(EndpointFailure::Closed),
                 BadResponse::Closed
                 | BadResponse::Broken(_)
-                | BadResponse::Stream(_)
                 | BadResponse::Head(BadHead::Incomplete) => EndpointFailure::Closed,
                 BadResponse::Head(_) => EndpointFailure::Malformed,
                 BadResponse::Body(error) => return error.failure(),

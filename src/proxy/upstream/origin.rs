@@ -280,7 +280,7 @@ impl Origin {
     /// Lets requests share a connection, of which the first takes its place.
     pub(super) fn share(&self, connection: http2::Connection, http: &HttpUpstream) -> Option<Slot> {
         let connection = Rc::new(connection);
-        let slot = connection.slot(idle_timeout(http));
+        let slot = connection.slot(http.max_header_bytes, idle_timeout(http));
         self.shared.borrow_mut().push(connection);
         slot
     }
@@ -288,7 +288,8 @@ impl Origin {
     /// Takes a place on a connection over HTTP/2 that has room.
     pub(super) fn slot(&self, http: &HttpUpstream) -> Option<Slot> {
         let shared = self.shared.borrow();
-        shared.iter().find_map(|it| it.slot(idle_timeout(http)))
+        let slot = |it: &Rc<http2::Connection>| it.slot(http.max_header_bytes, idle_timeout(http));
+        shared.iter().find_map(slot)
     }
 
     /// Whether no request is on the connection over HTTP/2 that the next one would share.

@@ -199,8 +199,9 @@ impl Pools {
             }
             Protocol::Http2 => {
                 late.set(Some(origin.no_http2(StreamError::Timeout)));
-                let begun = http2::Connection::begin(stream, self.sweep.deadline()).await;
-                let connection = begun.map_err(|no| match no.tls_failure {
+                let deadline = self.sweep.deadline();
+                let begun = http2::Connection::begin(stream, http.max_header_bytes, deadline);
+                let connection = begun.await.map_err(|no| match no.tls_failure {
                     Some(failure) => origin.no_tls(failure),
                     None => origin.no_http2(no.error),
                 })?;

@@ -58,8 +58,10 @@ enum End {
     Whole(usize),
 }
 
+/// Most bytes of a head, and of trailers.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+
 /// What the gateway reads a response with.
-#[derive(Default)]
 struct Readers {
     head: HeadReader,
     lines: KnownLines,
@@ -68,7 +70,7 @@ struct Readers {
 
 /// Reads a response in pieces of this size.
 fn read(method: &Method, sent: &[u8], size: usize) -> Reading {
-    let (mut reading, mut readers) = (Reading::default(), Readers::default());
+    let (mut reading, mut readers) = (Reading::default(), Readers::new());
     let mut left = sent.len();
     for mut piece in sent.chunks(size).map(Bytes::copy_from_slice) {
         left -= piece.len();
@@ -86,6 +88,14 @@ fn read(method: &Method, sent: &[u8], size: usize) -> Reading {
 }
 
 impl Readers {
+    fn new() -> Self {
+        Self {
+            head: HeadReader::new(None, None, HEAD_BYTES_MAX),
+            lines: KnownLines::default(),
+            body: None,
+        }
+    }
+
     /// Reads a piece; returns whether the response is whole, and none if it is refused.
     fn take(&mut self, method: &Method, piece: &mut Bytes, reading: &mut Reading) -> Option<bool> {
         if self.body.is_none() {
@@ -94,7 +104,7 @@ impl Readers {
             let Some(head) = head.ok()? else {
                 return Some(false);
             };
-            self.body = Some(BodyReader::new(head.framing));
+            self.body = Some(BodyReader::new(head.framing, HEAD_BYTES_MAX));
             reading.head = Some(Head {
                 status: head.status.as_u16(),
                 fields: fields(&headers),

@@ -164,6 +164,7 @@ pub fn upstream(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream)
         tls: None,
         connect_timeout: Duration::from_secs(3),
         retries: 1,
+        max_header_bytes: 32 << 10,
         max_idle: 256,
         idle_timeout: Duration::from_mins(1),
         retry_budget: 1.0,

@@ -38,12 +38,12 @@ pub enum BadBody {
 }
 
 impl BodyReader {
-    /// Begins a body that is framed like this.
-    pub fn new(framing: BodyFraming) -> Self {
+    /// Begins a body that is framed like this, and whose trailers have at most `trailer_bytes_max`.
+    pub fn new(framing: BodyFraming, trailer_bytes_max: usize) -> Self {
         Self(match framing {
             BodyFraming::None | BodyFraming::Length(0) => Rest::Nothing,
             BodyFraming::Length(bytes) => Rest::Length(bytes),
-            BodyFraming::Chunked => Rest::Chunked(Box::new(Chunked::new())),
+            BodyFraming::Chunked => Rest::Chunked(Box::new(Chunked::new(trailer_bytes_max))),
             BodyFraming::UntilClose => Rest::UntilClose,
         })
     }

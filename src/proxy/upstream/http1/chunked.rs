@@ -14,6 +14,7 @@ pub(super) struct Chunked {
     /// Bytes of extensions so far, in all chunks, and of white space before them.
     extension_bytes: usize,
     trailers: Section,
+    trailer_bytes_max: usize,
 }
 
 /// Where the next byte belongs.
@@ -47,9 +48,6 @@ const SIZE_DIGITS_MAX: u8 = 16;
 
 /// Most bytes of chunk extensions in one body. They are read past, never passed on.
 const EXTENSION_BYTES_MAX: usize = 16 * 1024;
-
-/// Most bytes of trailers.
-const TRAILER_BYTES_MAX: usize = 16 * 1024;
 
 /// The data of chunks that came together, as one piece: for those behind, many cost more than a copy.
 #[derive(Debug, Default)]
@@ -87,10 +85,11 @@ impl Joined {
 }
 
 impl Chunked {
-    /// Begins a body.
-    pub(super) fn new() -> Self {
+    /// Begins a body whose trailers have at most `trailer_bytes_max`.
+    pub(super) fn new(trailer_bytes_max: usize) -> Self {
         Self {
             place: SIZE,
+            trailer_bytes_max,
             extension_bytes: 0,
             trailers: Section::default(),
         }
@@ -116,7 +115,7 @@ impl Chunked {
                     data.push(bytes.split_to(taken), bytes.len());
                 }
                 ChunkPlace::Trailers if data.is_empty() => {
-                    let Some(section) = self.trailers.take(bytes, TRAILER_BYTES_MAX)? else {
+                    let Some(section) = self.trailers.take(bytes, self.trailer_bytes_max)? else {
                         break;
                     };
                     self.place = ChunkPlace::End;
@@ -211,7 +210,8 @@ mod tests {
 
     /// Reads a body to its end.
     fn read(body: &'static str) -> Result<Vec<u8>, BadBody> {
-        let (mut chunked, mut bytes) = (Chunked::new(), Bytes::from_static(body.as_bytes()));
+        let (mut chunked, mut bytes) =
+            (Chunked::new(16 << 10), Bytes::from_static(body.as_bytes()));
         let mut data = Vec::new();
         while let Some(frame) = chunked.read(&mut bytes)? {
             data.extend_from_slice(&frame.into_data().unwrap_or_default());

@@ -58,21 +58,21 @@ impl ExchangeError {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Sends `request` to `host` and waits at most `timeout` for the head of its response. Time in
-    /// which the client owes bytes of the request's body does not count. `is_sent` is set when the
+    /// Sends `request` to `host` and waits at most `timeout` for the head of its response, which has at
+    /// most `head_bytes_max`, as its trailers have. Time in which the client owes bytes of the request's body does not count. `is_sent` is set when the
     /// origin may have seen some of the request.
     pub async fn exchange<B: UploadBody>(
         self,
         request: &mut Outgoing<B>,
         host: &HeaderValue,
-        timeout: Duration,
+        (timeout, head_bytes_max): (Duration, usize),
         is_sent: &Cell<bool>,
     ) -> Result<Response<Receiving<T>>, ExchangeError> {
         request.sending.begin(&request.head, host, self.0.buffer());
         self.0.begin(timeout);
         let mut round_trip = RoundTrip {
             wire: &self.0,
-            reader: HeadReader::new(request.upgrade(), request.interim.clone()),
+            reader: HeadReader::new(request.upgrade(), request.interim.clone(), head_bytes_max),
             request,
             timeout,
             is_sent,
@@ -85,7 +85,7 @@ impl<T: Transport> Connection<T> {
         head.is_last |= request.head.is_last();
         let upload = (self.0.written() == Written::Some)
             .then(|| upload(&self.0, request.sending.take_rest()));
-        let receiving = Receiving::new(self, &head, unread, upload);
+        let receiving = Receiving::new(self, &head, (unread, head_bytes_max), upload);
         Ok(head.response(&mut request.head.headers, receiving))
     }
 }

@@ -18,9 +18,11 @@ use crate::proxy::interim::InterimSink;
 use crate::request::hop_by_hop::{self, KEEP_ALIVE};
 
 /// Reads the head of a response, in whatever pieces it comes, and interim ones before it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HeadReader {
     section: Section,
+    /// Most bytes of a head.
+    bytes_max: usize,
     /// Interim heads so far, and their bytes.
     interim: u32,
     interim_bytes: usize,
@@ -89,9 +91,6 @@ pub enum BadHead {
 /// The reason of an origin that says none.
 const NO_REASON: ReasonPhrase = ReasonPhrase::from_static(b"");
 
-/// Most bytes of a head.
-const HEAD_BYTES_MAX: usize = 32 * 1024;
-
 /// Most interim answers to one request.
 pub(in crate::proxy::upstream) const INTERIM_MAX: u32 = 64;
 
@@ -103,12 +102,19 @@ const BEGINNING: &[u8] = b"HTTP/1.";
 
 impl HeadReader {
     /// Reads the response to a request that asks for the protocol `upgrade`, if it asks for one, and tells
-    /// `sink` of interim ones.
-    pub fn new(upgrade: Option<HeaderValue>, sink: Option<Rc<dyn InterimSink>>) -> Self {
+    /// `sink` of interim ones. A head has at most `bytes_max`.
+    pub fn new(
+        upgrade: Option<HeaderValue>,
+        sink: Option<Rc<dyn InterimSink>>,
+        bytes_max: usize,
+    ) -> Self {
         Self {
+            section: Section::default(),
+            bytes_max,
+            interim: 0,
+            interim_bytes: 0,
             upgrade,
             sink,
-            ..Self::default()
         }
     }
 
@@ -158,11 +164,12 @@ impl HeadReader {
         // Most heads come in one piece. A bad one is refused when it is whole, however it comes.
         if self.section.partial().is_empty()
             && let Ok(Some(end)) = parse(bytes, headers, lines, stated)
+            && end <= self.bytes_max
         {
             bytes.advance(end);
             return Ok(Some(end));
         }
-        match self.section.take(bytes, HEAD_BYTES_MAX)? {
+        match self.section.take(bytes, self.bytes_max)? {
             Some(head) => (parse(&head, headers, lines, stated)?)
                 .ok_or(BadHead::Malformed)
                 .map(Some),
@@ -247,9 +254,6 @@ fn parse(
         }
     }
     let end = bytes.len() - rest.len();
-    if end > HEAD_BYTES_MAX {
-        return Err(BadHead::TooLarge);
-    }
     hop_by_hop::remove_named(headers, &stated.options);
     Ok(Some(end))
 }

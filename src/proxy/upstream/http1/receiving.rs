@@ -34,16 +34,17 @@ pub struct Receiving<T> {
 }
 
 impl<T: Transport> Receiving<T> {
-    /// Begins the body of the response with this head; `unread` came with it.
+    /// Begins the body of the response with this head; `unread` came with it. Trailers have at most
+    /// `trailer_bytes_max`.
     pub(super) fn new(
         connection: Connection<T>,
         head: &ResponseHead,
-        unread: Bytes,
+        (unread, trailer_bytes_max): (Bytes, usize),
         upload: Option<Upload>,
     ) -> Self {
         Self {
             connection: Some(connection),
-            reader: BodyReader::new(head.framing),
+            reader: BodyReader::new(head.framing, trailer_bytes_max),
             is_unbegun: unread.is_empty(),
             unread,
             upload,
@@ -194,7 +195,7 @@ mod tests {
         let (host, is_sent) = (HeaderValue::from_static("a"), Cell::new(false));
         let minute = Duration::from_mins(1);
         let mut exchange = pin!(async {
-            let response = connection.exchange(&mut request, &host, minute, &is_sent);
+            let response = connection.exchange(&mut request, &host, (minute, 32 << 10), &is_sent);
             let mut body = response.await.expect("a response").into_body();
             while let Some(frame) = poll_fn(|cx| body.poll_frame(Some(minute), cx)).await {
                 frame.expect("a whole body");

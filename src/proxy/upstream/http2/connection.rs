@@ -15,8 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::error::StreamError;
 use super::life::{Driver, Life, Observed};
 use super::{
-    CONNECTION_WINDOW, HEAD_BYTES_MAX, RESET_KNOWN, RESETS_MAX, SEND_BUFFER_BYTES_MAX,
-    STREAM_WINDOW, STREAMS_MAX,
+    CONNECTION_WINDOW, RESET_KNOWN, RESETS_MAX, SEND_BUFFER_BYTES_MAX, STREAM_WINDOW, STREAMS_MAX,
 };
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
@@ -27,6 +26,8 @@ use crate::proxy::deadline::Deadline;
 pub struct Connection {
     requests: SendRequest<Bytes>,
     life: Rc<Life>,
+    /// Most bytes of a head, names and values with 32 bytes for each field (RFC 9113, section 6.5.2).
+    head_bytes_max: usize,
     /// How long it may be without a stream; the last request said so.
     idle_timeout: Cell<Duration>,
     /// Until when it is kept; none while it has streams, or before a sweep has seen it without.
@@ -56,9 +57,10 @@ const NOT_SAID: usize = usize::MAX - 1;
 
 impl Connection {
     /// Begins HTTP/2 over `transport`, and waits until the origin has begun it too; the caller sets the
-    /// time for that. `deadline` is the connection's own.
+    /// time for that. Heads have at most `head_bytes_max`. `deadline` is the connection's own.
     pub async fn begin<T: AsyncRead + AsyncWrite + Unpin + 'static>(
         transport: T,
+        head_bytes_max: usize,
         deadline: Rc<Deadline>,
     ) -> Result<Self, NoHttp2> {
         let life = Rc::new(Life::new(deadline));
@@ -67,7 +69,7 @@ impl Connection {
             tls_failure: life.tls_failure.get(),
         };
         let observed = Observed::new(transport, Rc::clone(&life));
-        let begun = builder().handshake(observed).await;
+        let begun = builder(head_bytes_max).handshake(observed).await;
         let (requests, frames) = begun.map_err(failed)?;
         let mut driver = Driver::new(frames, Rc::clone(&life));
         poll_fn(|cx| match driver.poll_frames(cx) {
@@ -84,18 +86,21 @@ impl Connection {
         Ok(Self {
             requests,
             life,
+            head_bytes_max,
             idle_timeout: Cell::default(),
             idle_until: Cell::default(),
         })
     }
 
-    /// Takes a place for a request, after which the connection may be idle for `idle_timeout`; none if
-    /// there is no room, or the connection ends.
-    pub fn slot(self: &Rc<Self>, idle_timeout: Duration) -> Option<Slot> {
+    /// Takes a place for a request whose response's head has at most `head_bytes_max`, and after which the
+    /// connection may be idle for `idle_timeout`; none if there is no room, the connection ends, or it was
+    /// begun with another bound.
+    pub fn slot(self: &Rc<Self>, head_bytes_max: usize, idle_timeout: Duration) -> Option<Slot> {
         // An origin that takes none now may take one later.
         let said = u32::try_from(self.requests.current_max_send_streams());
         let streams_max = said.map_or(STREAMS_MAX, |said| said.clamp(1, STREAMS_MAX));
-        if self.life.is_closed.get() || self.life.streams.get() >= streams_max {
+        let has_room = self.life.streams.get() < streams_max;
+        if self.life.is_closed.get() || !has_room || head_bytes_max != self.head_bytes_max {
             return None;
         }
         self.life.opened();
@@ -137,10 +142,14 @@ impl Connection {
 
     /// Says why a stream ended, or the connection.
     fn ended(&self, error: h2::Error) -> StreamError {
-        match error.into() {
+        let error = match error.into() {
             StreamError::Closed if self.life.is_lost.get() => StreamError::Lost,
             error => error,
+        };
+        if error.is_loss() && self.life.has_failed.replace(true) {
+            return StreamError::Shared(Box::new(error));
         }
+        error
     }
 }
 
@@ -175,8 +184,9 @@ impl Slot {
     /// Says why the stream ended.
     pub(super) fn ended(&self, error: h2::Error) -> StreamError {
         let error = self.connection.ended(error);
-        // What is malformed is answered by a reset.
-        (self.has_ended).set(!matches!(error, StreamError::Malformed(_)));
+        // What is malformed or too large is answered by a reset.
+        let is_answered = matches!(error, StreamError::Malformed(_) | StreamError::TooLarge);
+        self.has_ended.set(!is_answered);
         error
     }
 }
@@ -191,14 +201,16 @@ impl Drop for Slot {
     }
 }
 
-fn builder() -> Builder {
+fn builder(head_bytes_max: usize) -> Builder {
     let mut builder = Builder::new();
     builder
         .enable_push(false)
         .initial_max_send_streams(NOT_SAID)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(HEAD_BYTES_MAX)
+        .max_header_list_size(u32::try_from(head_bytes_max).unwrap_or(u32::MAX))
+        // However many streams have to be reset in a long life: each is one that a request has opened.
+        .max_local_error_reset_streams(None)
         .max_send_buffer_size(SEND_BUFFER_BYTES_MAX)
         .max_concurrent_reset_streams((RESETS_MAX + STREAMS_MAX) as usize)
         .reset_stream_duration(RESET_KNOWN);

@@ -4,6 +4,8 @@ use std::io;
 
 use h2::Reason;
 
+use crate::fault::EndpointFailure;
+
 /// Why a stream or a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
@@ -13,9 +15,15 @@ pub enum StreamError {
     /// The origin ended the connection.
     #[error("connection ended by GOAWAY ({0:?})")]
     GoAway(Reason),
-    /// What the origin sent breaks the rules.
+    /// What the origin sent on the stream breaks the rules.
     #[error("malformed HTTP/2 ({0:?})")]
     Malformed(Reason),
+    /// The head, or the trailers, are larger than `max_header_bytes`.
+    #[error("head or trailers too large")]
+    TooLarge,
+    /// What the origin sent makes the connection useless for all who share it.
+    #[error("connection retired ({0:?})")]
+    Retired(Reason),
     /// A response that cannot have content has some.
     #[error("content where none can be")]
     Content,
@@ -31,6 +39,9 @@ pub enum StreamError {
     /// The connection broke.
     #[error(transparent)]
     Broken(io::Error),
+    /// The connection ended, and another request on it has been told first.
+    #[error(transparent)]
+    Shared(Box<Self>),
 }
 
 impl StreamError {
@@ -42,7 +53,26 @@ impl StreamError {
 
     /// Whether the connection ended, and nothing says what became of the request.
     pub fn is_loss(&self) -> bool {
-        matches!(self, Self::Closed | Self::Lost | Self::Broken(_))
+        match self {
+            Self::Closed | Self::Lost | Self::Broken(_) | Self::Retired(_) => true,
+            Self::Shared(error) => error.is_loss(),
+            _ => false,
+        }
+    }
+
+    /// Says what kind of failure of an endpoint it is, where the end of a stream is one of `ended`; none if
+    /// this request has not shown that the endpoint fails.
+    pub fn failure(&self, ended: EndpointFailure) -> Option<EndpointFailure> {
+        match self {
+            // Another request has shown it. `h2` has ended that one's stream by itself before a head that
+            // cannot be decoded or that has no end (COMPRESSION_ERROR, ENHANCE_YOUR_CALM) ends all.
+            Self::Shared(_)
+            | Self::Retired(Reason::COMPRESSION_ERROR | Reason::ENHANCE_YOUR_CALM) => None,
+            // "Requests that have not been processed have not failed" (RFC 9113, section 8.7).
+            _ if self.is_unprocessed() => None,
+            Self::Malformed(_) | Self::TooLarge | Self::Content => Some(EndpointFailure::Malformed),
+            _ => Some(ended),
+        }
     }
 }
 
@@ -51,6 +81,9 @@ impl From<h2::Error> for StreamError {
         match error.reason() {
             Some(reason) if error.is_remote() && error.is_go_away() => Self::GoAway(reason),
             Some(reason) if error.is_remote() => Self::Reset(reason),
+            Some(reason) if error.is_go_away() => Self::Retired(reason),
+            // What is wrong with a stream in another way has another code.
+            Some(Reason::ENHANCE_YOUR_CALM) => Self::TooLarge,
             Some(reason) => Self::Malformed(reason),
             None => match error.into_io() {
                 Some(error) if is_end(&error) => Self::Closed,

@@ -171,7 +171,10 @@ impl<B: UploadBody> RoundTrip<'_, B> {
 
     /// Says what an end without a response means.
     fn ended(&self, error: h2::Error) -> ExchangeError {
-        let error = self.slot.ended(error);
+        let error = match self.slot.ended(error) {
+            StreamError::TooLarge => return ExchangeError::BadHead(BadHead::TooLarge),
+            error => error,
+        };
         let repeat = if error.is_unprocessed() && !self.sending.has_begun() {
             Repeat::Unprocessed
         } else if error.is_loss() && self.request.is_idempotent() {

@@ -28,6 +28,8 @@ pub(super) struct Life {
     pub(super) is_closed: Cell<bool>,
     /// Whether it was given up because nothing came.
     pub(super) is_lost: Cell<bool>,
+    /// Whether a request has been told that it ended.
+    pub(super) has_failed: Cell<bool>,
     /// Whether anything has come since this was last looked at.
     has_heard: Cell<bool>,
     phase: Cell<Phase>,
@@ -56,6 +58,7 @@ impl Life {
             resets: Cell::new(0),
             is_closed: Cell::new(false),
             is_lost: Cell::new(false),
+            has_failed: Cell::new(false),
             has_heard: Cell::new(false),
             phase: Cell::new(Phase::Listening),
             tls_failure: Cell::new(None),

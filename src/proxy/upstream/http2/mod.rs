@@ -34,12 +34,17 @@
 //!   announced length are malformed (8.1.1, 8.2.2): `h2` refuses them. What HTTP/1.1 refuses and `h2`
 //!   lets pass is refused too: two lengths, too many fields, a 101, content where none can be.
 //! - Interim responses are dropped and counted.
+//! - What is wrong with a response (a malformed or too large head, frames behind its end) ends its stream,
+//!   and no other. If a head cannot even be decoded, what others say cannot either: its connection is
+//!   retired, and nobody is blamed for that but whose head it was. What ends a connection in another way is
+//!   one failure of the endpoint, not one for each request on it.
 //! - A response may come while its request is still being sent. When it has ended, the rest of the
 //!   request is not sent (8.1).
 //!
 //! Windows
 //! - What comes is let through as fast as the client takes it: a stream that is not read holds
-//!   [`STREAM_WINDOW`] at most, and takes none of it from other streams.
+//!   [`STREAM_WINDOW`] at most, and takes none of it from other streams. In however small pieces it came:
+//!   `h2` joins what waits.
 
 mod connection;
 mod error;
@@ -76,9 +81,6 @@ const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX;
 
 /// Most bytes of an upload that wait to be written.
 const SEND_BUFFER_BYTES_MAX: usize = 128 * 1024;
-
-/// Most bytes of a head, names and values with 32 bytes for each field (RFC 9113, section 6.5.2).
-const HEAD_BYTES_MAX: u32 = 32 * 1024;
 
 /// Most fields of a head, and of trailers, as over HTTP/1.1.
 const FIELDS_MAX: usize = 100;

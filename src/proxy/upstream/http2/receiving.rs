@@ -8,6 +8,7 @@ use bytes::Bytes;
 use h2::{Reason, RecvStream};
 use http_body::{Frame, SizeHint};
 
+use super::FIELDS_MAX;
 use super::connection::Slot;
 use super::error::StreamError;
 use crate::proxy::upstream::due::Due;
@@ -169,6 +170,9 @@ impl Receiving {
         let trailers = ready!(stream.poll_trailers(cx)).map_err(broken)?;
         if trailers.as_ref().is_some_and(|it| !are_tokens(it)) {
             return Poll::Ready(Err(BadBody::Trailer.into()));
+        }
+        if trailers.as_ref().is_some_and(|it| it.len() > FIELDS_MAX) {
+            return Poll::Ready(Err(StreamError::TooLarge.into()));
         }
         Poll::Ready(Ok(trailers.map(Frame::trailers)))
     }

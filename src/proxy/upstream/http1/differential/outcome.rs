@@ -137,7 +137,7 @@ impl Reading {
         let mut request = Outgoing::from(request(method));
         let host = HeaderValue::from_static("a");
         let is_seen = Cell::new(false);
-        let exchanged = connection.exchange(&mut request, &host, TIMEOUT, &is_seen);
+        let exchanged = connection.exchange(&mut request, &host, (TIMEOUT, 32 << 10), &is_seen);
         let progress = match exchanged.await {
             Ok(response) => {
                 self.outcome.borrow_mut().head = Some(Head::of(&response));

@@ -40,7 +40,8 @@ fn exchange(body: ScriptedBody, origin: Scripted, buffers: &Rc<Buffers>) -> Ende
     let connection = connection(origin, buffers);
     let host = HeaderValue::from_static("a");
     let (timeout, is_sent) = (Duration::from_mins(1), Cell::new(false));
-    let mut exchange = pin!(connection.exchange(&mut request, &host, timeout, &is_sent));
+    let mut exchange =
+        pin!(connection.exchange(&mut request, &host, (timeout, 32 << 10), &is_sent));
     let mut ended = None;
     settle(|cx| {
         if ended.is_none()
