@@ -35,7 +35,7 @@ impl Server {
     pub fn talking(script: &str, arguments: &[&str]) -> Self {
         let mut command = command(script, arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("Debian's python3 is installed");
+        let mut child = command.spawn().expect("python3 and node are installed");
         let printed = child.stdout.take().expect("a piped stream");
         Self {
             child,
@@ -81,11 +81,18 @@ pub fn http2(port: u16, requests: &Value) -> Value {
     serde_json::from_str(&printed).expect("it prints JSON")
 }
 
-/// Debian's Python, which has the packages that Debian installs, whatever other one comes first.
+/// Runs a script by Node or by Debian's Python, which has the packages that Debian installs, whatever other one
+/// comes first.
 fn command(script: &str, arguments: &[&str]) -> Command {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/edge/clients");
-    let mut command = Command::new("/usr/bin/python3");
-    command.arg("-B").arg(folder.join(script)).args(arguments);
+    let mut command = if script.ends_with(".mjs") {
+        Command::new("node")
+    } else {
+        let mut python = Command::new("/usr/bin/python3");
+        python.arg("-B");
+        python
+    };
+    command.arg(folder.join(script)).args(arguments);
     command
 }
 

@@ -9,6 +9,7 @@ mod desync;
 mod foreign;
 mod grpc;
 mod handshakes;
+mod neighbours;
 mod programs;
 mod secure;
 mod secure_exchanges;

@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod fleet;
+pub mod frames;
 pub mod garden;
 pub mod gateway;
 pub mod http2;

@@ -13,4 +13,5 @@ mod identity;
 mod paths;
 mod resources;
 mod responses;
+mod shared_connections;
 mod shared_resets;

@@ -120,12 +120,13 @@ impl UpstreamBodyError {
         Some(match self {
             Self::Request(_) => return None,
             Self::Timeout => EndpointFailure::BodyTimeout,
-            Self::Broken(BrokenBody::Bad(BadBody::Incomplete)) => EndpointFailure::BodyClosed,
+            Self::Broken(BrokenBody::Bad(BadBody::Incomplete) | BrokenBody::Connection(_)) => {
+                EndpointFailure::BodyClosed
+            }
             Self::Broken(BrokenBody::Bad(_)) => EndpointFailure::Malformed,
             Self::Broken(BrokenBody::Stream(error)) => {
                 return error.failure(EndpointFailure::BodyClosed);
             }
-            Self::Broken(BrokenBody::Connection(_)) => EndpointFailure::BodyClosed,
         })
     }
 

@@ -77,7 +77,7 @@ def heads():
 
 
 def is_refused(answer):
-    return answer in ("reset PROTOCOL_ERROR", "goaway PROTOCOL_ERROR") or answer[0] == "400"
+    return answer == "reset PROTOCOL_ERROR" or answer[0] == "400"
 
 
 def bodies():

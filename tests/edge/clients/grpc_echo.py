@@ -4,6 +4,8 @@
     grpc_echo.py ask PORT [CA]               makes calls of all four kinds, good ones and bad
     grpc_echo.py refused PORT CODE           makes a call that the gateway answers, and says with which code
     grpc_echo.py silent PORT lives|ends      keeps calls open until it is told to go on, and says what became of them
+    grpc_echo.py subscribe PORT [CA]         reads nothing of six streams of events until it is told to end
+    grpc_echo.py beside PORT [CA]            makes calls until it is told to end; none may fail
 """
 
 import concurrent.futures
@@ -197,6 +199,32 @@ def silent(port, outcome):
     assert next(both) == next(alone) == b"behind"
     messages.send(None)
     assert not list(both) and not list(alone)
+
+
+def subscribe(port, ca=None):
+    connection = channel(port, ca)
+    events = [connection.unary_stream("/test.Echo/Many")(b"1000000") for _ in range(6)]
+    assert [next(each) for each in events] == [b"0"] * len(events)
+    print("subscribed", flush=True)
+    sys.stdin.readline()
+
+
+def beside(port, ca=None):
+    connection, messages = channel(port, ca), Messages()
+    # One call lives through it all, and others come and go.
+    answers = connection.stream_stream("/test.Echo/Each")(messages, timeout=3 * PATIENCE)
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True).start()
+    number = 0
+    while number < 200 or not ended.is_set():
+        number += 1
+        messages.send(b"%d" % number)
+        assert next(answers) == b"%d" % number
+        assert connection.unary_unary("/test.Echo/Unary")(b"x", timeout=PATIENCE) == b"x"
+        if number == 1:
+            print("begun", flush=True)
+    messages.send(None)
+    assert not list(answers)
 
 
 globals()[sys.argv[1]](*sys.argv[2:])

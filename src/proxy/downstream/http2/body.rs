@@ -9,6 +9,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body::{Frame, SizeHint};
 
+use super::FIELDS_MAX;
 use super::state::StreamState;
 use crate::proxy::downstream::body::RequestBodyError;
 use crate::request::are_tokens;
@@ -75,8 +76,9 @@ impl Http2Body {
             }
         }
         let trailers = ready!(self.receiving.poll_trailers(cx)).map_err(|error| broken(&error));
+        let is_sound = |it: &HeaderMap| it.len() <= FIELDS_MAX && are_tokens(it);
         Poll::Ready(match trailers.transpose() {
-            Some(Ok(trailers)) if !are_tokens(&trailers) => Some(Err(RequestBodyError::Malformed)),
+            Some(Ok(trailers)) if !is_sound(&trailers) => Some(Err(RequestBodyError::Malformed)),
             trailers => trailers.map(|trailers| trailers.map(Frame::trailers)),
         })
     }

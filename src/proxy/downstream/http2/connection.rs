@@ -4,7 +4,6 @@ use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -12,10 +11,11 @@ use h2::Reason;
 use h2::server::{Builder, Connection};
 use http::header::{COOKIE, Entry, HeaderMap, HeaderValue, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::FIELDS_MAX;
 use super::body::Http2Body;
 use super::heads::Followed;
 use super::piece::Piece;
@@ -54,11 +54,6 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// count too.
 const LOCAL_RESETS_MAX: usize = 1024;
 
-/// How many streams that the gateway has reset, and for how long, are known when more comes for them. Such
-/// frames of a stream that is forgotten count among those.
-const KNOWN_RESETS_MAX: usize = 1024;
-const RESET_KNOWN: Duration = Duration::from_secs(10);
-
 /// Serves a connection: `answer` gets each request and its state, `refused` is told of each request that is
 /// malformed before it is one.
 pub(crate) async fn serve<T, A, F, B, E>(
@@ -87,7 +82,14 @@ where
         Err(_) => return Ending::HeadTimeout,
     };
     state.begin();
-    let accept = |(request, respond): (Request<h2::RecvStream>, _)| {
+    let accept = |(request, mut respond): Accepted| {
+        if has_too_many_fields(request.headers()) {
+            let mut answer = Response::new(());
+            *answer.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            // As `h2` answers a head that has too many bytes; its client may have left.
+            let _ = respond.send_response(answer, true);
+            return;
+        }
         let stream = StreamState::new(state);
         let method = request.method().clone();
         let answered = answer(
@@ -210,10 +212,16 @@ fn builder(header_bytes_max: usize) -> Builder {
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_local_error_reset_streams(Some(LOCAL_RESETS_MAX))
         .max_pending_accept_reset_streams(RESETS_MAX)
-        .max_concurrent_reset_streams(KNOWN_RESETS_MAX)
-        .reset_stream_duration(RESET_KNOWN)
         .enable_connect_protocol();
     builder
+}
+
+/// Counts fields before anything is done with them.
+fn has_too_many_fields(headers: &HeaderMap) -> bool {
+    headers.len() > FIELDS_MAX && {
+        let cookies = headers.get_all(COOKIE).iter().count();
+        headers.len() - cookies.saturating_sub(1) > FIELDS_MAX
+    }
 }
 
 /// Makes a request of a stream what it would be over HTTP/1.1.

@@ -16,6 +16,10 @@ mod state;
 mod stream;
 mod stream_errors;
 
+/// Most fields of a head, all Cookie fields being one, and of trailers, as over HTTP/1.1. More fields than
+/// that fit into fewer bytes than a listener may allow, and the next one that is added would not.
+const FIELDS_MAX: usize = 100;
+
 pub(super) use body::Http2Body;
 pub(super) use connection::{Ending, serve};
 pub(super) use state::{Http2State, StreamState};

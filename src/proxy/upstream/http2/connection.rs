@@ -14,9 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::error::StreamError;
 use super::life::{Driver, Life, Observed};
-use super::{
-    CONNECTION_WINDOW, RESET_KNOWN, RESETS_MAX, SEND_BUFFER_BYTES_MAX, STREAM_WINDOW, STREAMS_MAX,
-};
+use super::{CONNECTION_WINDOW, SEND_BUFFER_BYTES_MAX, STREAM_WINDOW, STREAMS_MAX};
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::proxy::deadline::Deadline;
@@ -211,8 +209,6 @@ fn builder(head_bytes_max: usize) -> Builder {
         .max_header_list_size(u32::try_from(head_bytes_max).unwrap_or(u32::MAX))
         // However many streams have to be reset in a long life: each is one that a request has opened.
         .max_local_error_reset_streams(None)
-        .max_send_buffer_size(SEND_BUFFER_BYTES_MAX)
-        .max_concurrent_reset_streams((RESETS_MAX + STREAMS_MAX) as usize)
-        .reset_stream_duration(RESET_KNOWN);
+        .max_send_buffer_size(SEND_BUFFER_BYTES_MAX);
     builder
 }

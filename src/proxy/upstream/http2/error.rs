@@ -22,7 +22,7 @@ pub enum StreamError {
     #[error("head or trailers too large")]
     TooLarge,
     /// What the origin sent makes the connection useless for all who share it.
-    #[error("connection retired ({0:?})")]
+    #[error("malformed HTTP/2 ({0:?}), so the connection is retired")]
     Retired(Reason),
     /// A response that cannot have content has some.
     #[error("content where none can be")]

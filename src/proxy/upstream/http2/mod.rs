@@ -69,10 +69,6 @@ pub const STREAMS_MAX: u32 = 100;
 /// minute, others over the life of a connection.
 const RESETS_MAX: u32 = 100;
 
-/// How long what still comes for a stream that was reset is known to belong to it; otherwise each frame of
-/// it would be answered by one more reset.
-const RESET_KNOWN: Duration = Duration::from_secs(30);
-
 /// Most bytes of one response that wait for its client.
 const STREAM_WINDOW: u32 = 256 * 1024;
 

@@ -128,7 +128,7 @@ fn origin_that_does_not_speak_http_2_is_no_endpoint() {
     for (said, cause) in [
         (
             "HTTP/1.1 400 Bad Request\r\n\r\n",
-            "no HTTP/2: malformed HTTP/2 (FRAME_SIZE_ERROR)",
+            "no HTTP/2: malformed HTTP/2 (FRAME_SIZE_ERROR), so the connection is retired",
         ),
         ("", "no HTTP/2: closed without an answer"),
     ] {

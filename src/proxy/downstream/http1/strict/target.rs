@@ -54,9 +54,8 @@ impl Place {
     /// Says whether a byte is escaped, and moves on.
     fn escapes(&mut self, byte: u8) -> bool {
         *self = match (*self, byte) {
-            (_, b'\n') => Self::Behind,
             (Self::Method, b' ') => Self::Path,
-            (Self::Path | Self::Query, b' ') => Self::Behind,
+            (_, b'\n') | (Self::Path | Self::Query, b' ') => Self::Behind,
             (Self::Path, b'?') => Self::Query,
             (place, _) => place,
         };
