@@ -85,7 +85,8 @@ pub fn http2(port: u16, requests: &Value) -> Value {
 /// comes first.
 fn command(script: &str, arguments: &[&str]) -> Command {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/edge/clients");
-    let mut command = if script.ends_with(".mjs") {
+    let is_node = Path::new(script).extension().is_some_and(|it| it == "mjs");
+    let mut command = if is_node {
         Command::new("node")
     } else {
         let mut python = Command::new("/usr/bin/python3");

@@ -37,9 +37,9 @@ fn subscribers_that_read_nothing_harm_no_other_client_of_their_server() {
                     .port()
             };
             let port = port(if is_secure { "secure" } else { "public" }).to_string();
-            let arguments = |task| match is_secure {
-                true => vec![task, &*port, &*ca],
-                false => vec![task, &*port],
+            let arguments = |task| {
+                let ca = is_secure.then_some(&*ca);
+                [task, &*port].into_iter().chain(ca).collect::<Vec<_>>()
             };
             let mut beside = Server::talking(script, &arguments("beside"));
             assert_eq!(beside.line(), "begun");

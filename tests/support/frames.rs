@@ -186,7 +186,7 @@ impl Peer {
             if piece.flags & END_STREAM != 0 {
                 return body;
             }
-            if let Some(room @ 1..) = u32::try_from(piece.payload.len()).ok() {
+            if let Ok(room @ 1..) = u32::try_from(piece.payload.len()) {
                 self.send(WINDOW_UPDATE, 0, 0, &room.to_be_bytes());
                 self.send(WINDOW_UPDATE, 0, stream, &room.to_be_bytes());
             }
