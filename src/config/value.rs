@@ -27,7 +27,10 @@ pub use cost::{
 pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
 pub use field::{answer_field, field_value, own_field, request_field};
 pub use overrides::{BLOCKED, Chooser, GrantText, UNLIMITED, grant};
-pub use request::{header_after_prefix, header_name, header_value, method, part_choice, upgrade};
+pub use request::{
+    header_after_prefix, header_name, header_value, method, part_choice, routed_header_name,
+    upgrade,
+};
 pub use store::{Encryption, RedisUrl, StoreUrl, password, prefix, secret, store_url, username};
 pub use time::{QuotaText, duration, quota};
 

@@ -27,12 +27,7 @@ use super::claims::{is_claim, is_disguised, is_reserved};
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
 /// field.
 pub fn strip_request(headers: &mut HeaderMap) -> Options {
-    let unwanted = named(headers, |name| {
-        is_hop_by_hop(name)
-            || matches!(*name, EXPECT | PROXY_AUTHORIZATION)
-            || is_reserved(name)
-            || is_disguised(name)
-    });
+    let unwanted = named(headers, |name| is_taken_out(name) || is_disguised(name));
     let wants_trailers = unwanted.contains(&TE)
         && (headers.get_all(TE).iter())
             .flat_map(tokens)
@@ -154,6 +149,11 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     for name in unwanted {
         headers.remove(name);
     }
+}
+
+/// Whether a field of that name is not for the origin, whoever sends it.
+pub fn is_taken_out(name: &HeaderName) -> bool {
+    is_hop_by_hop(name) || matches!(*name, EXPECT | PROXY_AUTHORIZATION) || is_reserved(name)
 }
 
 /// Whether a field concerns one connection only, named by Connection or not.

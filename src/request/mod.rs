@@ -6,12 +6,14 @@
 //! counts under, and [`redacted()`] shows the same partition to people without revealing a secret.
 //! [`Patterns`] find the override that a policy has for the request's client.
 //! [`Reads`] makes sure that origins read the same values ([`cookie_value`], [`query_value`]).
+//! Spellings of one credential that origins take for the same are one ([`credential`](mod@credential)).
 //! [`claims`] and [`hop_by_hop`] remove what a client may not say and what is not for the next hop.
 
 pub mod cdn_loop;
 pub mod claims;
 mod client_address;
 mod cookie;
+mod credential;
 mod field_names;
 mod forwarded;
 pub mod hop_by_hop;

@@ -3,7 +3,8 @@
 //! Each part is hashed as its name and then its value, each after its length. So no two partitions
 //! hash the same bytes, and a digest differs by which alternative of `header:x-api-key | ip` was
 //! taken. Values are compared byte by byte; an empty one is missing. All requests that lack a part
-//! share one digest, which no value has, whatever their other parts are.
+//! share one digest, which no value has, whatever their other parts are. What origins take for the same
+//! is one value: spellings of a credential in Authorization, cases of a method.
 //!
 //! A header on several lines counts as one value, joined as RFC 9110 section 5.3 joins it. Origins
 //! may read only the first line, so [`Reads`](super::Reads) makes them see what was counted.
@@ -11,12 +12,13 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::COOKIE;
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::claims::strip_disguises;
 use super::client_address::client_network;
 use super::cookie::cookie_value;
+use super::credential::credential;
 use super::jwt::TokenClaims;
 use super::path;
 use super::query::query_value;
@@ -56,7 +58,7 @@ pub enum Part {
     ClientCert,
     /// The host asked for, in lower case, without port.
     Host,
-    /// The method.
+    /// The method, in capitals.
     Method,
     /// The route.
     Route,
@@ -252,6 +254,11 @@ pub fn has_all(partition: &Partition, facts: &Facts<'_>) -> bool {
 fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
     let text = match part {
         Part::Ip => return Some(network(facts.client, facts.ipv6_prefix)),
+        Part::Header(name) if *name == AUTHORIZATION => match joined(facts.headers, name)? {
+            Cow::Borrowed(line) => credential(line).ok()?,
+            // Several are ambiguous.
+            Cow::Owned(_) => return None,
+        },
         Part::Header(name) => joined(facts.headers, name)?,
         // What is ambiguous is refused before a partition is asked for, and is nobody's.
         Part::Cookie(name) => cookie_value(facts.headers, name).ok()??,
@@ -259,7 +266,7 @@ fn value<'r>(part: &Part, facts: &Facts<'r>) -> Option<Value<'r>> {
         Part::Claim(name) => Cow::Borrowed(facts.claims?.value(name)?.as_bytes()),
         Part::ClientCert => Cow::Borrowed(facts.client_cert?.as_bytes()),
         Part::Host => Cow::Borrowed(facts.host.as_bytes()),
-        Part::Method => Cow::Borrowed(facts.method.as_str().as_bytes()),
+        Part::Method => method_in_capitals(facts.method.as_str()),
         Part::Route => Cow::Borrowed(facts.route_name.as_bytes()),
         Part::Path => match path::without_last_slash(facts.path) {
             "" => Cow::Borrowed(b"/".as_slice()),
@@ -285,6 +292,15 @@ fn of_path<'r>(path: &'r str, facts: &Facts<'_>) -> Cow<'r, [u8]> {
         Cow::Owned(path.to_ascii_lowercase().into_bytes())
     } else {
         into_bytes(path)
+    }
+}
+
+/// Methods are case-sensitive, but some origins take `post` for POST.
+fn method_in_capitals(method: &str) -> Cow<'_, [u8]> {
+    if method.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        Cow::Owned(method.to_ascii_uppercase().into_bytes())
+    } else {
+        Cow::Borrowed(method.as_bytes())
     }
 }
 

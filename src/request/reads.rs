@@ -2,12 +2,14 @@
 //!
 //! It is known when the file is compiled, so a route whose policies read none of it costs no more. A
 //! header on several lines becomes one. A cookie, a parameter of the query, and the header of a token
-//! or a password may come only once: of two, origins take the first or the last.
+//! or a credential may come only once: of two, origins take the first or the last. A password in
+//! Authorization must have one reading.
 
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName};
 
 use super::cookie::cookie_value;
+use super::credential::credential;
 use super::parameter::Ambiguous;
 use super::partition::{Part, join_header};
 use super::query::query_value;
@@ -20,6 +22,8 @@ pub struct Reads {
     single_headers: Vec<HeaderName>,
     cookies: Vec<Box<str>>,
     parameters: Vec<Box<str>>,
+    /// Whether Authorization is read, for something other than a token.
+    has_credential: bool,
     has_claims: bool,
 }
 
@@ -35,6 +39,7 @@ impl Reads {
                 Part::Cookie(name) => add(&mut reads.cookies, name),
                 Part::Query(name) => add(&mut reads.parameters, name),
                 Part::Claim(_) => reads.has_claims = true,
+                Part::Header(name) => reads.has_credential |= *name == AUTHORIZATION,
                 _ => {}
             }
             let Some(name) = part.header(token_header) else {
@@ -88,6 +93,11 @@ impl Reads {
                 return Err(Ambiguous);
             }
         }
+        if self.has_credential
+            && let Some(value) = headers.get(AUTHORIZATION)
+        {
+            credential(value.as_bytes())?;
+        }
         for name in &self.cookies {
             cookie_value(headers, name)?;
         }
@@ -139,6 +149,8 @@ mod tests {
         let twice = |name| [(name, "a"), (name, "b")];
         let (cookies, keys) = ([("cookie", "key=1; key=2")], twice("x-key"));
         let passwords = twice("authorization");
+        let basic = |text| [("authorization", text)];
+        let (good, bad) = (basic("basic YTpiYw"), basic("Basic YTpiYx"));
         for (name, part, headers, parameters, is_ambiguous) in [
             ("cookie", &cookie, &cookies[..], None, true),
             ("cookie, not read", &query, &cookies, None, false),
@@ -146,6 +158,9 @@ mod tests {
             ("query, not read", &cookie, &[], Some("key=1&key=2"), false),
             ("password", &authorization, &passwords, None, true),
             ("password, not read", &header, &passwords, None, false),
+            ("canonical", &authorization, &good, None, false),
+            ("not canonical", &authorization, &bad, None, true),
+            ("not canonical, not read", &claim, &bad, None, false),
             ("token", &claim, &keys, None, true),
             ("header", &header, &keys, None, false),
             ("password beside a token", &claim, &passwords, None, false),

@@ -2,7 +2,8 @@
 //!
 //! Addresses, hosts, methods and routes are in clear. What may be a secret (a header's value, a
 //! piece of the path) is shown as its first four characters, `~`, and eight hex digits of a keyed
-//! digest: enough to tell clients apart and to recognise one, not enough to pose as one. The text
+//! digest: enough to tell clients apart and to recognise one, not enough to pose as one. A name with its
+//! password (Basic) is shown as the digest alone. The text
 //! is printable ASCII, so it cannot break a line; a writer of JSON still escapes `"` and `\` in a
 //! route's name.
 
@@ -10,6 +11,9 @@ use std::fmt::{self, Display, Formatter, Write};
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use http::header::AUTHORIZATION;
+
+use super::credential::is_basic;
 use super::partition::{Choice, Facts, Part, Partition, Value, digest, first_present, spelling};
 use crate::limit::PartitionId;
 
@@ -131,7 +135,7 @@ impl Redacted<'_> {
                     _ => write!(f, "{address}"),
                 };
             }
-            (_, Value::Text(text)) if !digest_only => {
+            (_, Value::Text(text)) if !digest_only && !is_password(part, text) => {
                 write_printable(f, text, CHARACTERS_SHOWN)?;
                 f.write_char('~')?;
             }
@@ -142,6 +146,11 @@ impl Redacted<'_> {
             None => write_digest(f, self.key, part, value),
         }
     }
+}
+
+/// Whether a value is a name and a password, of which no character is shown.
+fn is_password(part: &Part, text: &[u8]) -> bool {
+    matches!(part, Part::Header(name) if *name == AUTHORIZATION) && is_basic(text)
 }
 
 fn write_digest(

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use http::header::{AUTHORIZATION, COOKIE};
 use ipnet::Ipv6Net;
 
 use super::{jwt, store, upstreams};
-use crate::config::file::File;
+use crate::config::file::{File, RawRoute};
 use crate::config::spelling;
 use crate::config::value::bytes_text;
 use crate::limit::Count;
+use crate::request::hop_by_hop::is_taken_out;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};
 use crate::snapshot::{CostSource, Grant, Listener, Policy, PolicyMode, Route, Snapshot};
 
@@ -35,12 +37,16 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             found.push(format!("policy `{}` is used by no route", policy.name));
         }
         found.extend(said_by_clients(policy));
+        found.extend(spelled_at_will(policy));
         found.extend(promoted_by_clients(policy));
         found.extend(priced_by_clients(policy));
         found.extend(refused_by_others(policy));
         found.extend(never_matched(file, policy));
         found.extend(larger_than_share(policy, snapshot.store.nodes_min));
         found.extend(never_held(policy, &snapshot.listeners));
+    }
+    for (table, route) in file.routes.iter().zip(&snapshot.routes) {
+        found.extend(read_otherwise(&table.value, &route.name));
     }
     for route in &snapshot.routes {
         for applied in &route.policies {
@@ -110,6 +116,46 @@ fn said_by_clients(policy: &Policy) -> Option<String> {
          sends it: `ip` is the address that `trusted_proxies` and `client_address` vouch for",
         policy.name
     ))
+}
+
+/// Of some fields there are many spellings that origins take for the same, or none gets that far.
+fn spelled_at_will(policy: &Policy) -> Option<String> {
+    let mut parts = policy
+        .partition
+        .parts()
+        .chain(policy.overrides_by().parts());
+    let name = parts.find_map(|part| match part {
+        Part::Header(name) if *name == COOKIE || is_taken_out(name) => Some(name),
+        _ => None,
+    })?;
+    let policy = &policy.name;
+    Some(if *name == COOKIE {
+        format!(
+            "policy `{policy}`: with every cookie more, or in another order, `header:cookie` is another client: \
+             `cookie:NAME` is one cookie"
+        )
+    } else {
+        format!(
+            "policy `{policy}`: no request has `header:{name}`, because it is taken out before anything is read"
+        )
+    })
+}
+
+/// A route may ask for a header that origins read in other spellings too, or that never comes.
+fn read_otherwise(raw: &RawRoute, route: &str) -> Option<String> {
+    let mut headers = raw.headers.iter();
+    let (name, _) = headers
+        .find(|(name, value)| is_taken_out(name) || (*name == AUTHORIZATION && value.is_some()))?;
+    Some(if is_taken_out(name) {
+        format!(
+            "route `{route}` is found for no request: `{name}` is taken out before anything is read"
+        )
+    } else {
+        format!(
+            "route `{route}` asks for `{name}` byte by byte, and origins take other spellings of a credential for \
+             the same: its policies should not limit more than those of the routes that are found otherwise"
+        )
+    })
 }
 
 /// Who tells its own tier takes the largest. What trusted peers alone may say is the exception.

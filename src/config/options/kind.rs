@@ -344,7 +344,7 @@ pub(super) fn headers() -> Kind<Vec<(HeaderName, Option<String>)>> {
     let example = "{ x-version = \"2\" }";
     Kind::new(
         example,
-        |scalar| scalar.pairs(example, value::header_name, value::header_value),
+        |scalar| scalar.pairs(example, value::routed_header_name, value::header_value),
         // A value may be a secret.
         |headers: &Vec<_>| spelling::list(headers.iter().map(|(name, _)| name)),
     )

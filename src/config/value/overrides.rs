@@ -180,6 +180,11 @@ fn bad(bad: BadPattern) -> Wrong {
             "is not a host",
             "a host such as `api.example.com`, without a port, or `api.*`",
         ),
+        BadPattern::Credential => Wrong::new(
+            "is no credential that a request can have",
+            "a scheme and what follows it, such as `Bearer abc`, `Bearer *` or `Basic YTpi`",
+        )
+        .hint("behind `Basic` stands what clients send: the base64 of `NAME:PASSWORD`"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What of a request the file names: parts of a partition, methods, headers.
 
+use http::header::HOST;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::{Wrong, nearest};
@@ -27,7 +28,11 @@ fn part(text: &str) -> Result<Part, Wrong> {
         ("method", None) => Ok(Part::Method),
         ("route", None) => Ok(Part::Route),
         ("path", None) => Ok(Part::Path),
-        ("header", Some(name)) => header_after_prefix(name).map(Part::Header),
+        ("header", Some(name)) => match header_after_prefix(name)? {
+            // Its spellings are one in `host` alone.
+            HOST => Err(wrong().hint("did you mean `host`?")),
+            name => Ok(Part::Header(name)),
+        },
         ("cookie", Some(name)) => cookie(name).map(Part::Cookie),
         ("query", Some(name)) => parameter(name).map(Part::Query),
         ("jwt", Some(name)) if !name.is_empty() => claim(name).map(Part::Claim),
@@ -153,6 +158,18 @@ pub fn header_name(text: &str) -> Result<HeaderName, Wrong> {
     })
 }
 
+/// Parses the name of a header that a route asks for.
+pub fn routed_header_name(text: &str) -> Result<HeaderName, Wrong> {
+    match header_name(text)? {
+        HOST => {
+            let expected = "a header's name other than `host`";
+            let wrong = Wrong::new("is not compared as a header", expected);
+            Err(wrong.hint("did you mean the route's `host`?"))
+        }
+        name => Ok(name),
+    }
+}
+
 /// Parses the name in `header:NAME`.
 pub fn header_after_prefix(name: &str) -> Result<HeaderName, Wrong> {
     header_name(name).map_err(|wrong| {
@@ -238,6 +255,7 @@ mod tests {
             ),
             ("path:{id}", NO_PART, Some("did you mean `path:id`?")),
             ("client_cert", NO_PART, Some("did you mean `client-cert`?")),
+            ("header:Host", NO_PART, Some("did you mean `host`?")),
             ("ip:x", NO_PART, Some("`ip` takes no name")),
             ("client", NO_PART, Some("did you mean `ip`?")),
             ("ip |", NO_PART, None),

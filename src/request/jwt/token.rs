@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::SigningAlgorithm;
 use super::json::{Members, string};
+use crate::request::credential;
 
 /// A token whose signature is still to be checked.
 pub(super) struct UnverifiedToken<'t> {
@@ -56,10 +57,9 @@ impl<'t> UnverifiedToken<'t> {
 /// Returns the token that a header's value holds: without `Bearer`, in any case; none if it is too long.
 pub(super) fn of_header(value: &[u8]) -> Option<&str> {
     let text = str::from_utf8(value).ok()?.trim_ascii();
-    let token = match text.split_at_checked(SCHEME.len()) {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => {
-            // A token never begins so: its first bytes are those of an encoded `{`.
-            rest.trim_ascii_start()
+    let token = match credential::split(text.as_bytes()) {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case(SCHEME) => {
+            str::from_utf8(token).ok()?
         }
         _ => text,
     };
@@ -70,6 +70,6 @@ fn decoded(part: &str) -> Option<String> {
     String::from_utf8(URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-const SCHEME: &str = "bearer";
+const SCHEME: &[u8] = b"bearer";
 /// Longer tokens do not verify.
 pub(super) const TOKEN_BYTES_MAX: usize = 16 << 10;

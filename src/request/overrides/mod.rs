@@ -20,12 +20,14 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use http::header::AUTHORIZATION;
 use ipnet::{IpNet, Ipv6Net};
 use smallvec::SmallVec;
 
 use self::prefixes::Prefix;
 use self::shown::Shown;
 use self::tree::Tree;
+use super::credential::{self, credential};
 use super::partition::{Facts, Part, Partition, Value, first_present};
 use super::{canonical_host, path};
 
@@ -73,6 +75,8 @@ pub enum BadPattern {
     StarInside,
     /// No request has such a host.
     Host,
+    /// No request has such a credential.
+    Credential,
 }
 
 /// Two patterns that match the same requests, as indices.
@@ -121,6 +125,10 @@ impl PartPattern {
             Part::Host => canonical_host(value).map_err(|_| BadPattern::Host)?,
             // As tools print digests, too: in capitals, with colons.
             Part::ClientCert => Cow::Owned(value.replace(':', "").to_ascii_lowercase()),
+            Part::Method => Cow::Owned(value.to_ascii_uppercase()),
+            Part::Header(name) if *name == AUTHORIZATION => {
+                spelled_as_compared(value, glob.is_some()).ok_or(BadPattern::Credential)?
+            }
             Part::Path if glob.is_none() => match path::without_last_slash(value) {
                 "" => Cow::Borrowed("/"),
                 value => path::comparable(value),
@@ -290,6 +298,17 @@ impl<'r> Key<'r> {
     fn is_whole(&self) -> bool {
         self.bits() == 8 * self.bytes().len()
     }
+}
+
+/// Spells a credential, or the beginning of one, as credentials are compared.
+fn spelled_as_compared(text: &str, is_beginning: bool) -> Option<Cow<'_, str>> {
+    if is_beginning {
+        return credential::beginning(text);
+    }
+    Some(match credential(text.as_bytes()).ok()? {
+        Cow::Borrowed(_) => text.into(),
+        Cow::Owned(spelled) => String::from_utf8(spelled).ok()?.into(),
+    })
 }
 
 /// Returns an address as patterns have it, the family before the octets, and how long that is.
