@@ -42,9 +42,10 @@ pub fn credential(value: &[u8]) -> Result<Cow<'_, [u8]>, Ambiguous> {
 /// so.
 pub(super) fn beginning(text: &str) -> Option<Cow<'_, str>> {
     let Some((scheme, rest)) = split(text.as_bytes()) else {
-        let is_scheme = |it: &&str| text.eq_ignore_ascii_case(it);
         // A scheme is followed by a blank.
-        return (!["basic", "bearer"].iter().any(|it| is_scheme(&it))).then_some(text.into());
+        let schemes = ["basic", "bearer"];
+        let is_scheme = schemes.iter().any(|it| text.eq_ignore_ascii_case(it));
+        return (!is_scheme).then_some(text.into());
     };
     if scheme.eq_ignore_ascii_case(BASIC) && rest.iter().any(|byte| sextet(*byte).is_none()) {
         return None;

@@ -54,6 +54,22 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             found.extend(never_affordable(route, policy, applied.cost));
         }
     }
+    believed_in_vain(file, &mut found);
+    found.extend(snapshot.listeners.iter().flat_map(|it| never_shown(it)));
+    let admin = snapshot.admin.address;
+    if let Some(address) = admin.filter(|address| !address.ip().is_loopback()) {
+        found.push(format!(
+            "the admin port listens on {address}: others than this machine can reach it"
+        ));
+    }
+    upstreams::warnings(file, snapshot, &mut found);
+    store::warnings(&file.store, snapshot, &mut found);
+    jwt::warnings(file, snapshot, &mut found);
+    found
+}
+
+/// What listeners believe of others in vain, or of everybody.
+fn believed_in_vain(file: &File, found: &mut Vec<String>) {
     for table in &file.listeners {
         let (name, identity) = (&table.name, &table.value.listener.identity);
         let (source, trusted_proxies) = (&identity.source, &identity.trusted_proxies);
@@ -77,17 +93,6 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
             ));
         }
     }
-    found.extend(snapshot.listeners.iter().flat_map(|it| never_shown(it)));
-    let admin = snapshot.admin.address;
-    if let Some(address) = admin.filter(|address| !address.ip().is_loopback()) {
-        found.push(format!(
-            "the admin port listens on {address}: others than this machine can reach it"
-        ));
-    }
-    upstreams::warnings(file, snapshot, &mut found);
-    store::warnings(&file.store, snapshot, &mut found);
-    jwt::warnings(file, snapshot, &mut found);
-    found
 }
 
 /// A certificate without names answers for no host, unless it is the first.

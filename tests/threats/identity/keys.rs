@@ -302,3 +302,76 @@ fn keys_are_hashed_under_a_secret_that_each_process_draws_anew() {
     assert_ne!(one[0], other[0], "two processes");
     assert_ne!(one[1], other[1], "two processes");
 }
+
+/// One row: what follows `Authorization: `, and the status of the request where `Bearer k1` has spent the
+/// quota of `k1`, `Basic YTpiYw==` that of its password, and `k3` is blocked.
+#[test]
+fn spellings_of_one_credential_are_one_client() {
+    const UNREAD: u16 = 400;
+    const BLOCKED: u16 = 403;
+    let policy = "quota = '1 per day'\npartition = ['header:authorization']\n\
+                  overrides = { 'bearer   k3' = 'blocked', 'BASIC YTpk*' = 'unlimited' }";
+    let running = start(&Config::limited("builtin:echo", policy).route("/free", ""));
+    let status = |target: &str, value: &str| {
+        let fields = format!("Authorization: {value}\r\n");
+        get(running.public, target, &fields).status
+    };
+    for (value, expected) in [
+        ("Bearer k1", FIRST),
+        ("bearer k1", AGAIN),
+        ("BEARER  \t k1 \t", AGAIN),
+        ("Bearer\tk1", AGAIN),
+        ("Bearer K1", FIRST),
+        ("k1", FIRST),
+        ("Token k1", FIRST),
+        ("Basic YTpiYw==", FIRST),
+        ("bAsIc YTpiYw", AGAIN),
+        ("Basic   YTpiYw==", AGAIN),
+        ("Basic YTpiYx==", UNREAD),
+        ("Basic YTpiYw=", UNREAD),
+        ("basic YTpi Yw==", UNREAD),
+        ("Basic a:bc", UNREAD),
+        ("Bearer k3", BLOCKED),
+        ("BEARER\tk3", BLOCKED),
+        ("Bearer k1\r\nAuthorization: Bearer k1", UNREAD),
+        ("Basic YTpkZQ==", FIRST),
+        ("basic YTpkZQ", FIRST),
+    ] {
+        assert_eq!(status("/", value), expected, "{value:?}");
+    }
+    assert_eq!(
+        status("/free", "Basic a:bc"),
+        FIRST,
+        "nobody reads it there"
+    );
+}
+
+#[test]
+fn cases_of_one_method_are_one_client() {
+    let policy = "quota = '1 per day'\npartition = ['method']";
+    let running = start(&Config::limited("builtin:echo", policy));
+    for (method, expected) in [("PURGE", FIRST), ("purge", AGAIN), ("LINK", FIRST)] {
+        let head = format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let status = Client::connect(running.public).ask(head).status;
+        assert_eq!(status, expected, "{method}");
+    }
+}
+
+#[test]
+fn a_password_is_logged_as_a_digest_alone() {
+    let policy = "quota = '9 per day'\npartition = ['header:authorization']";
+    let process = Process::start(&Config::limited("builtin:echo", policy).one_worker());
+    for value in ["Basic YTpiYw==", "Bearer abcdef"] {
+        get(process.public, "/", &format!("Authorization: {value}\r\n"));
+    }
+    let records = process.wait_for_records(2);
+    let partitions: Vec<_> = records
+        .iter()
+        .map(|it| it["partition"].to_string())
+        .collect();
+    assert!(
+        !partitions[0].contains('~') && partitions[0].len() == 10,
+        "{partitions:?}"
+    );
+    assert!(partitions[1].starts_with("\"Bear~"), "{partitions:?}");
+}
