@@ -45,7 +45,7 @@ fn at(target: &str) -> Request<'_> {
 #[test]
 fn host_field_beside_an_absolute_target_names_no_client() {
     check(
-        &once("['header:host']").route("/*", "policies = ['p']"),
+        &once("['host']").route("/*", "policies = ['p']"),
         &[
             (("GET", "http://a.test/", "b.test", ""), FIRST),
             (("GET", "http://a.test/", "c.test", ""), AGAIN),

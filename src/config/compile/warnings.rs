@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, COOKIE};
+use http::header::{AUTHORIZATION, COOKIE, HeaderName, TE};
 use ipnet::Ipv6Net;
 
 use super::{jwt, store, upstreams};
@@ -130,7 +130,7 @@ fn spelled_at_will(policy: &Policy) -> Option<String> {
         .parts()
         .chain(policy.overrides_by().parts());
     let name = parts.find_map(|part| match part {
-        Part::Header(name) if *name == COOKIE || is_taken_out(name) => Some(name),
+        Part::Header(name) if *name == COOKIE || never_comes(name) => Some(name),
         _ => None,
     })?;
     let policy = &policy.name;
@@ -146,12 +146,17 @@ fn spelled_at_will(policy: &Policy) -> Option<String> {
     })
 }
 
+/// Whether no request has a field of this name when it is read. Of TE, `trailers` stays.
+fn never_comes(name: &HeaderName) -> bool {
+    is_taken_out(name) && *name != TE
+}
+
 /// A route may ask for a header that origins read in other spellings too, or that never comes.
 fn read_otherwise(raw: &RawRoute, route: &str) -> Option<String> {
     let mut headers = raw.headers.iter();
     let (name, _) = headers
         .find(|(name, value)| is_taken_out(name) || (*name == AUTHORIZATION && value.is_some()))?;
-    Some(if is_taken_out(name) {
+    Some(if never_comes(name) {
         format!(
             "route `{route}` is found for no request: `{name}` is taken out before anything is read"
         )
