@@ -109,9 +109,13 @@ proptest! {
         turns in prop::collection::vec(0..3_usize, 60),
     ) {
         let (is_log, window_us) = (quota.algorithm == Algorithm::SlidingLog, quota.window.0);
-        let quotas = numbers.map(|(limit, burst)| match is_log {
-            true => Quota { limit, count: Count::All, ..quota },
-            false => Quota { limit, algorithm: Algorithm::Gcra { burst }, ..quota },
+        let algorithm = |burst| if is_log { quota.algorithm } else { Algorithm::Gcra { burst } };
+        let count = if is_log { Count::All } else { quota.count };
+        let quotas = numbers.map(|(limit, burst)| Quota {
+            limit,
+            algorithm: algorithm(burst),
+            count,
+            ..quota
         });
         let (mut client, mut admitted) = (Client::new(quota), [const { Vec::new() }; 3]);
         for ((at, cost), turn) in traffic.steps(&quotas[0]).into_iter().zip(turns) {

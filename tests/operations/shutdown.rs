@@ -130,7 +130,7 @@ fn what_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
             public,
             0,
             String::new(),
-            format!("{request}"),
+            request.to_string(),
         ),
         (
             "a kept head",

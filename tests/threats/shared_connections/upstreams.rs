@@ -214,21 +214,16 @@ fn a_large_head_of_an_answer_costs_its_own_request_and_little_memory() {
     }
 }
 
-#[test]
-fn an_odd_frame_of_an_origin_costs_its_own_request() {
-    let whole = [
-        frame(HEADERS, END_HEADERS, 0, OK),
-        frame(DATA, END_STREAM, 0, b"whole"),
-    ];
-    let whole = whole.concat();
+/// What an origin sends in answer to a request, and what its client may be told.
+type OddAnswer = (&'static str, Vec<u8>, &'static [Told]);
+
+fn frames_out_of_place() -> Vec<OddAnswer> {
+    let whole = whole_answer();
     let begun = frame(HEADERS, END_HEADERS, 0, OK);
     let with = |frames: &[&[u8]]| frames.concat();
-    let length = |bytes: &[u8]| [OK, &indexed(b"content-length", bytes)].concat();
     let in_front: &[u8] = &frame(DATA, 0, 0, b"in front");
-    let empty = frame(DATA, 0, 0, b"");
-    let end = frame(DATA, END_STREAM, 0, b"");
-    let on_itself = [&[0; 5], OK].concat();
-    let cases: Vec<(&str, Vec<u8>, &[Told])> = vec![
+    let (empty, end) = (frame(DATA, 0, 0, b""), frame(DATA, END_STREAM, 0, b""));
+    vec![
         (
             "150 empty frames",
             with(&[&begun, &empty.repeat(150), &whole[begun.len()..]]),
@@ -264,6 +259,26 @@ fn an_odd_frame_of_an_origin_costs_its_own_request() {
             with(&[&begun, &begun]),
             &[Told::Refused, Told::BrokenOff],
         ),
+        (
+            "data behind a reset",
+            with(&[
+                &begun,
+                &frame(RST_STREAM, 0, 0, &[0, 0, 0, 8]),
+                in_front,
+                &end,
+            ]),
+            &[Told::BrokenOff, Told::Refused],
+        ),
+    ]
+}
+
+fn frames_of_odd_contents() -> Vec<OddAnswer> {
+    let whole = whole_answer();
+    let begun = frame(HEADERS, END_HEADERS, 0, OK);
+    let with = |frames: &[&[u8]]| frames.concat();
+    let length = |bytes: &[u8]| [OK, &indexed(b"content-length", bytes)].concat();
+    let on_itself = [&[0; 5], OK].concat();
+    vec![
         (
             "an increment of 0",
             with(&[&frame(WINDOW_UPDATE, 0, 0, &[0; 4]), &whole]),
@@ -331,21 +346,21 @@ fn an_odd_frame_of_an_origin_costs_its_own_request() {
             &[Told::BrokenOff, Told::Refused],
         ),
         (
-            "data behind a reset",
-            with(&[
-                &begun,
-                &frame(RST_STREAM, 0, 0, &[0, 0, 0, 8]),
-                in_front,
-                &end,
-            ]),
-            &[Told::BrokenOff, Told::Refused],
-        ),
-        (
             "an unknown frame",
             with(&[&frame(0xbb, 0, 0, b"?"), &whole]),
             &[Told::Whole],
         ),
-    ];
+    ]
+}
+
+fn whole_answer() -> Vec<u8> {
+    let head = frame(HEADERS, END_HEADERS, 0, OK);
+    [head, frame(DATA, END_STREAM, 0, b"whole")].concat()
+}
+
+#[test]
+fn an_odd_frame_of_an_origin_costs_its_own_request() {
+    let cases = [frames_out_of_place(), frames_of_odd_contents()].concat();
     let authority = Authority::new();
     for certificate in clear_and_secure(&authority) {
         let shared = Shared::new(certificate.as_ref());
