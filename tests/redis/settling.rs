@@ -145,6 +145,36 @@ fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
     });
 }
 
+/// One key of a call may hold what no script wrote: its charge stays, and says so; the others are settled.
+#[test]
+fn charge_that_redis_cannot_settle_is_counted_and_keeps_no_other_from_it() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let plans = [1, 2].map(|partition| [check(&TEN, 0, partition)]);
+        let mut charges = Vec::new();
+        for plan in &plans {
+            charges.push(decide(&session, plan).await.1);
+        }
+        let keys = server.command(&["KEYS", "t:{*}:*"]);
+        let spoilt = keys.list()[0].text();
+        server.command(&["DEL", &spoilt]);
+        server.command(&["RPUSH", &spoilt, "of another type"]);
+        for charge in &mut charges {
+            session.settle_later(charge, |_| EVERYTHING);
+        }
+        session.finish().await;
+        assert_eq!(bench.redis().settlements_dropped, 1);
+        let mut whole = 0;
+        for plan in &plans {
+            let (_, _, is_degraded) = decide(&session, &[Check { cost: 0, ..plan[0] }]).await;
+            whole += u64::from(!is_degraded && left(&session, plan[0]).await == 10);
+        }
+        assert_eq!(whole, 1);
+    });
+}
+
 #[test]
 fn what_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
     for (adjustment, left_then) in [(EVERYTHING, 10), (Adjustment::Spend(3), 6)] {

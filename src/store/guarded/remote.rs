@@ -154,9 +154,12 @@ impl Remote {
     }
 
     /// Settles what one step can settle.
-    pub(super) async fn settle(&self, settlements: &[Settlement<'_>]) -> Result<(), Unanswered> {
+    pub(super) async fn settle(
+        &self,
+        settlements: &[Settlement<'_>],
+    ) -> Result<Vec<(usize, CallError)>, Unanswered> {
         let Some(first) = settlements.first() else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let caller = Caller::new(&|_| None);
         let settling = pin!(self.redis.settle(settlements, &caller));

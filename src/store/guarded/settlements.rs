@@ -20,6 +20,7 @@ use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Algorithm, Quota};
 use crate::store::charge::{Charge, Keeper, SettledEntry};
+use crate::store::redis::CallError;
 use crate::store::redis::wire::{Settlement, SettlementStep};
 
 /// Charges that Redis is to settle, at most [`SETTLEMENTS_MAX`]. What does not fit stays as it is.
@@ -33,6 +34,8 @@ pub(super) struct SettlementQueue {
     filled: Notify,
     /// Notified when all that was due has been sent and answered.
     emptied: Notify,
+    /// When the next charge that cannot be settled is logged again.
+    next_log: Cell<Timestamp>,
 }
 
 /// What Redis is to settle of one charge.
@@ -100,15 +103,60 @@ impl SettlementQueue {
                 return self.emptied.notify_waiters();
             }
             let now = remote.store().clock.now();
-            for mut unsent in send(remote, due).await {
-                let since = unsent.since;
-                unsent.entries.retain(|entry| counts(entry, since, now));
+            for mut unsent in self.send(remote, due).await {
+                let waited = now.since(unsent.since);
+                (unsent.entries).retain(|entry| waited < lifetime(&entry.quota));
                 if unsent.entries.is_empty() {
                     remote.counters().settlement_dropped();
                 } else {
                     self.unsent.borrow_mut().push(unsent);
                 }
             }
+        }
+    }
+
+    /// Tells Redis; returns what could not be sent.
+    async fn send(&self, remote: &Remote, due: Vec<DueCharge>) -> Vec<DueCharge> {
+        let calls = calls(remote, &due);
+        let answers = join_all(calls.iter().map(|call| settle(remote, call))).await;
+        let unsent = |charge: &DueCharge| DueCharge {
+            entries: SmallVec::new(),
+            since: charge.since,
+        };
+        let mut unsent: Vec<DueCharge> = due.iter().map(unsent).collect();
+        let mut is_lost = vec![false; due.len()];
+        for (call, answer) in calls.into_iter().zip(answers) {
+            let is_lost_whole = matches!(
+                answer,
+                Err(Unanswered::Late | Unanswered::Disconnected | Unanswered::BadKey)
+            );
+            let is_sent = is_lost_whole || answer.is_ok();
+            for (index, error) in answer.into_iter().flatten() {
+                is_lost[call[index].0] = true;
+                self.log_failed(remote, &error);
+            }
+            for (charge, entry) in call {
+                is_lost[charge] |= is_lost_whole;
+                if is_sent {
+                    forget_refusal(remote, &entry);
+                } else {
+                    unsent[charge].entries.push(entry);
+                }
+            }
+        }
+        for _ in is_lost.into_iter().filter(|is_lost| *is_lost) {
+            remote.counters().settlement_dropped();
+        }
+        unsent.retain(|charge| !charge.entries.is_empty());
+        unsent
+    }
+
+    /// Says that a server could not settle a charge, at most once in [`LOG_EVERY`].
+    fn log_failed(&self, remote: &Remote, error: &CallError) {
+        let now = remote.store().clock.now();
+        if now >= self.next_log.get() {
+            self.next_log.set(now + LOG_EVERY);
+            tracing::warn!(%error, "Redis cannot settle a charge, which stays as it is");
         }
     }
 
@@ -135,35 +183,6 @@ impl SettlementQueue {
 /// Entries that one call settles, each with the index of its charge.
 type CallEntries = Vec<(usize, SettledEntry)>;
 
-/// Tells Redis; returns what could not be sent.
-async fn send(remote: &Remote, due: Vec<DueCharge>) -> Vec<DueCharge> {
-    let calls = calls(remote, &due);
-    let answers = join_all(calls.iter().map(|call| settle(remote, call))).await;
-    let unsent = |charge: &DueCharge| DueCharge {
-        entries: SmallVec::new(),
-        since: charge.since,
-    };
-    let mut unsent: Vec<DueCharge> = due.iter().map(unsent).collect();
-    let mut is_lost = vec![false; due.len()];
-    for (call, answer) in calls.into_iter().zip(answers) {
-        let is_unanswered = matches!(answer, Err(Unanswered::Late | Unanswered::Disconnected));
-        let is_sent = is_unanswered || matches!(answer, Ok(()) | Err(Unanswered::BadKey));
-        for (charge, entry) in call {
-            is_lost[charge] |= is_unanswered;
-            if is_sent {
-                forget_refusal(remote, &entry);
-            } else {
-                unsent[charge].entries.push(entry);
-            }
-        }
-    }
-    for _ in is_lost.into_iter().filter(|is_lost| *is_lost) {
-        remote.counters().settlement_dropped();
-    }
-    unsent.retain(|charge| !charge.entries.is_empty());
-    unsent
-}
-
 /// Groups entries by what one call can settle, in the order in which they are due.
 fn calls(remote: &Remote, due: &[DueCharge]) -> Vec<CallEntries> {
     let mut calls: Vec<CallEntries> = Vec::new();
@@ -184,7 +203,10 @@ fn calls(remote: &Remote, due: &[DueCharge]) -> Vec<CallEntries> {
 }
 
 /// Makes one call.
-async fn settle(remote: &Remote, call: &CallEntries) -> Result<(), Unanswered> {
+async fn settle(
+    remote: &Remote,
+    call: &CallEntries,
+) -> Result<Vec<(usize, CallError)>, Unanswered> {
     let settlements: Vec<Settlement<'_>> =
         call.iter().map(|(_, entry)| settlement(entry)).collect();
     remote.settle(&settlements).await
@@ -212,23 +234,12 @@ fn forget_refusal(remote: &Remote, entry: &SettledEntry) {
     }
 }
 
-/// Says whether it still makes a difference to settle an entry that is due since then.
-fn counts(entry: &SettledEntry, since: Timestamp, now: Timestamp) -> bool {
-    let lifetime = lifetime(&entry.quota);
-    match entry.adjustment {
-        Adjustment::GiveBack(_) => {
-            now + entry.quota.phase(entry.partition_id) < entry.charged.at + lifetime
-        }
-        Adjustment::Spend(_) => now < since + lifetime,
-    }
-}
-
-/// Returns how long a charge counts at most: a window and a bucket, or until a bucket is full again.
+/// Returns how long a charge counts at most: a window and a bucket, or until a bucket that is as far ahead as
+/// it may be is full again. So it makes no difference any more to settle what has waited for so long here. The
+/// charge's own time is the server's, whose clock may be another.
 fn lifetime(quota: &Quota) -> Micros {
     match quota.algorithm {
-        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => {
-            Micros(quota.capacity() * quota.interval_us())
-        }
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => Micros(2 * quota.burst_us()),
         Algorithm::SlidingWindow { buckets, .. } => {
             Micros(quota.window.0 + quota.window.0 / u64::from(buckets))
         }
@@ -243,5 +254,7 @@ const SETTLEMENTS_MAX: usize = 4_096;
 const SETTLED_TOGETHER_MAX: usize = 256;
 /// Most quotas that one call settles. It takes Redis some 0.3 ms; decisions wait behind it no longer.
 const ENTRIES_PER_CALL_MAX: usize = 64;
+/// Least time between two lines about charges that cannot be settled.
+const LOG_EVERY: Micros = Micros::from_secs(60);
 /// How often it is tried to send what could not be sent.
 const RETRY_EVERY: Duration = Duration::from_millis(250);

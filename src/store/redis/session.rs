@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use redis::Value;
 use smallvec::SmallVec;
 
 use super::call_error::CallError;
@@ -11,6 +12,7 @@ use super::cluster::slots::slot_of;
 use super::observer::Observers;
 use super::pipeline::Caller;
 use super::primaries::Primaries;
+use super::reply::list;
 use super::shared::RedisShared;
 use super::wire::{self, Intent, KeyNames, Settlement};
 use crate::clock::Micros;
@@ -105,7 +107,7 @@ impl RedisSession {
         Ok(wire::peeks(plan, &reply)?)
     }
 
-    /// Settles what one step can settle.
+    /// Settles what one step can settle; returns what could not be, by its index, and what the server says.
     ///
     /// # Errors
     /// How the call ended.
@@ -113,10 +115,19 @@ impl RedisSession {
         &self,
         settlements: &[Settlement<'_>],
         caller: &Caller<'_>,
-    ) -> Result<(), CallError> {
+    ) -> Result<Vec<(usize, CallError)>, CallError> {
         let now = self.shared.clock.manual_now();
         let call = wire::settle(settlements, &self.shared.names, now);
-        self.primaries.call(call, caller).await.map(drop)
+        let reply = self.primaries.call(call, caller).await?;
+        let settled = list(&reply).ok_or(CallError::BadReply)?;
+        let failed = settled
+            .iter()
+            .enumerate()
+            .filter_map(|(index, reply)| match reply {
+                Value::ServerError(error) => Some((index, CallError::from_server(error))),
+                _ => None,
+            });
+        Ok(failed.collect())
     }
 
     /// Announces a node, which counts for `lifetime`; returns how many nodes there are.
