@@ -42,6 +42,7 @@ pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
         .key("ipv6_prefix", number(1..=128).or(64))
         .sets(|it| &mut it.listener.identity.ipv6_prefix)
         .doc("Leading bits of an IPv6 address that make one client.")
+        .effect(Effect::CountersAfresh)
         .key("max_connections", number(1..=CONNECTIONS_MAX).or(10_000))
         .sets(|it| &mut it.listener.max_connections)
         .doc("Most connections at once.")
