@@ -119,7 +119,10 @@ fn a_number_keeps_the_counters_and_a_shape_does_not() {
 #[test]
 fn counters_of_clients_with_another_prefix_start_afresh() {
     assert_eq!(
-        edit(&[("[listeners.public]\n", "[listeners.public]\nipv6_prefix = 56\n")]),
+        edit(&[(
+            "[listeners.public]\n",
+            "[listeners.public]\nipv6_prefix = 56\n"
+        )]),
         applied(&["listener public: ipv6_prefix 64 → 56, counters start afresh"])
     );
 }
