@@ -303,7 +303,13 @@ impl Gateway {
         self.phase.send_replace(Phase::Done);
         if let Some(control) = self.control.take() {
             join(control);
-            tracing::info!("stopped");
+            match self.shared.unsettled() {
+                0 => tracing::info!("stopped"),
+                charges => tracing::warn!(
+                    charges,
+                    "stopped; charges stay as they were, because Redis could not be told in time"
+                ),
+            }
         }
         self.output.flush();
     }

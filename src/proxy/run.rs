@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, StatusCode};
 use tokio::runtime::{Builder, LocalOptions};
@@ -32,6 +33,10 @@ struct Runner {
     /// The configuration that the connections were last compared with.
     compared: RefCell<Rc<InForce>>,
 }
+
+/// How long what is cut may take to end, and how often it is looked whether it has.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+const ENDED_EVERY: Duration = Duration::from_millis(1);
 
 /// How many periods of the sweep a draining gateway gives connections that have sent nothing, at least: their
 /// first bytes may be on their way.
@@ -86,8 +91,10 @@ impl Runner {
                 // A connection can live much longer than the configuration.
                 let listener = Arc::clone(&self.worker.live().snapshot.listeners[index]);
                 let registration = self.connections.register(index, Arc::clone(&listener));
+                let id = registration.id();
                 let serving = serve(Rc::clone(&self.worker), accepted, listener, registration);
-                tokio::task::spawn_local(serving);
+                let task = tokio::task::spawn_local(serving);
+                self.connections.note_task(id, task.abort_handle());
             }
             Order::Evict { among, evicted } => {
                 let shared = &self.worker.shared;
@@ -143,8 +150,18 @@ impl Runner {
             );
         }
         self.worker.cut();
+        self.connections.cut();
+        // What is cut may give back what it was charged, or spend more, so the store is told once all has ended.
+        let ended = async {
+            while Rc::strong_count(&self.worker) > 1 {
+                tokio::time::sleep(ENDED_EVERY).await;
+            }
+        };
+        let _ = tokio::time::timeout(ENDING_MAX, ended).await;
         self.tick();
-        self.worker.store.finish().await;
+        self.worker
+            .shared
+            .note_unsettled(self.worker.store.finish().await);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the workers of one process share.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
@@ -37,6 +37,8 @@ pub struct Shared {
     pub(crate) process_key: [u8; 32],
     is_forced: AtomicBool,
     forced: Notify,
+    /// Charges that workers left unsettled when they ended.
+    unsettled: AtomicUsize,
 }
 
 /// A configuration and the handles that measure its parts.
@@ -106,7 +108,18 @@ impl Shared {
             process_key,
             is_forced: AtomicBool::new(false),
             forced: Notify::new(),
+            unsettled: AtomicUsize::new(0),
         }
+    }
+
+    /// Notes how many charges a worker leaves unsettled.
+    pub(crate) fn note_unsettled(&self, charges: usize) {
+        self.unsettled.fetch_add(charges, Relaxed);
+    }
+
+    /// Returns how many charges were left unsettled by workers that have ended.
+    pub fn unsettled(&self) -> usize {
+        self.unsettled.load(Relaxed)
     }
 
     /// Makes a shutdown wait for nothing more.

@@ -124,10 +124,11 @@ impl Session {
         }
     }
 
-    /// Waits, not for long, until what is to be settled has been. To be called before a worker ends.
-    pub async fn finish(&self) {
+    /// Waits, not for long, until what is to be settled has been; returns how many charges have not. To be
+    /// called before a worker ends, once its requests have.
+    pub async fn finish(&self) -> usize {
         match self {
-            Self::Memory(_) => {}
+            Self::Memory(_) => 0,
             Self::Redis(session) => session.finish().await,
         }
     }

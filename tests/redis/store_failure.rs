@@ -290,3 +290,51 @@ fn degraded_answers_are_marked_in_the_log_and_a_change_takes_one_line() {
     let told = lines.iter().filter(|line| line.contains(told));
     assert_eq!(told.count(), 1, "{lines:#?}");
 }
+
+/// A request that is held when the grace is over never reaches its origin, so its policies get back what they can,
+/// before the process ends; if Redis cannot be told, the last line says so.
+#[test]
+fn what_is_cut_at_the_end_of_the_grace_is_settled_before_the_process_ends() {
+    const PACED: &str =
+        "quota = '1 per hour'\nalgorithm = 'leaky-bucket'\nqueue = 5\npartition = []";
+    for is_away in [false, true] {
+        let redis = Server::start();
+        let config = |policies: &str| {
+            Config::to("builtin:echo")
+                .one_worker()
+                .top("shutdown_grace = '200ms'")
+                .policy("daily", "quota = '10 per day'\npartition = []")
+                .policy("paced", PACED)
+                .route("/*", policies)
+                .with(&format!(
+                    "[store]\nurl = 'redis://{}'\ntimeout = '5s'",
+                    redis.address()
+                ))
+        };
+        let mut process = Process::start(&config("policies = ['daily', 'paced']"));
+        assert_eq!(get(process.public, "/", "").status, 200);
+        let mut held = Client::connect(process.public);
+        held.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        eventually("a request is held", || {
+            let metrics = get(process.admin, "/metrics", "").text();
+            let mut lines = metrics.lines();
+            lines
+                .find(|line| line.starts_with("tollgate_requests_held") && line.ends_with(" 1"))?;
+            Some(())
+        });
+        if is_away {
+            redis.stop();
+        }
+        process.signal("TERM");
+        assert!(process.wait().success());
+        let last = process.lines().pop().expect("it says that it stops");
+        let unsettled = "charges stay as they were, because Redis could not be told in time";
+        assert_eq!(last.contains(unsettled), is_away, "{last}");
+        assert!(last.contains("stopped"), "{last}");
+        if !is_away {
+            let other = Process::start(&config("policies = ['daily']"));
+            // The one that was answered, and this one.
+            assert_eq!(remaining(&get(other.public, "/", ""), "daily"), 8);
+        }
+    }
+}

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
+
 use super::awaited::Awaited;
 use super::capacity::Among;
 use super::http1::Http1State;
@@ -47,8 +49,10 @@ struct RegisteredConnection {
     listener: usize,
     /// The listener as it was when it accepted the connection.
     accepted_by: Arc<Listener>,
-    /// What it does, and the task that does it; none before it has begun.
+    /// What it does, and what wakes the task that does it; none before it has begun.
     served: Option<ServedConnection>,
+    /// The task, so that it can be cut.
+    task: Option<AbortHandle>,
 }
 
 #[derive(Debug)]
@@ -103,11 +107,28 @@ impl Registry {
             listener,
             accepted_by,
             served: None,
+            task: None,
         };
         self.connections.borrow_mut().insert(id, registered);
         Registration {
             registry: Rc::clone(self),
             id,
+        }
+    }
+
+    /// Notes the task that serves a connection, unless that has ended.
+    pub(crate) fn note_task(&self, id: u64, task: AbortHandle) {
+        if let Some(entry) = self.connections.borrow_mut().get_mut(&id) {
+            entry.task = Some(task);
+        }
+    }
+
+    /// Cuts all connections, whatever they do.
+    pub(crate) fn cut(&self) {
+        for connection in self.connections.borrow().values() {
+            if let Some(task) = &connection.task {
+                task.abort();
+            }
         }
     }
 
@@ -222,6 +243,11 @@ impl Registry {
 }
 
 impl Registration {
+    /// Returns the number of the connection.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Says what it does from now on; the task that does it must call this.
     pub(crate) async fn begins(&self, state: ConnectionState) {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;

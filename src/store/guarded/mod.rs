@@ -26,6 +26,7 @@ pub use store::GuardedStore;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
@@ -155,10 +156,9 @@ impl GuardedSession {
         store.refusals.given_back(series_id, partition_id, now);
     }
 
-    /// Waits until what is to be settled has been, no longer than a decision may take.
-    pub(super) async fn finish(&self) {
-        let timeout = self.remote.store().settings().timeout;
-        self.settlements.finish(timeout).await;
+    /// Waits until what is to be settled has been, for at most [`FINISH_MAX`]; returns how many charges have not.
+    pub(super) async fn finish(&self) -> usize {
+        self.settlements.finish(FINISH_MAX).await
     }
 
     /// Does what is needed a few times a second, and not for each request.
@@ -166,3 +166,6 @@ impl GuardedSession {
         self.remote.tick();
     }
 }
+
+/// How long the end of a worker waits for what is to be settled.
+const FINISH_MAX: Duration = Duration::from_secs(2);

@@ -29,8 +29,8 @@ pub(super) struct SettlementQueue {
     due: RefCell<VecDeque<DueCharge>>,
     /// What could not be sent, until the next attempt.
     unsent: RefCell<Vec<DueCharge>>,
-    /// Whether some were taken and have no answer yet.
-    is_sending: Cell<bool>,
+    /// How many were taken and have no answer yet.
+    sending: Cell<usize>,
     filled: Notify,
     /// Notified when all that was due has been sent and answered.
     emptied: Notify,
@@ -98,7 +98,7 @@ impl SettlementQueue {
     async fn work_off(&self, remote: &Remote) {
         loop {
             let due = self.take();
-            self.is_sending.set(!due.is_empty());
+            self.sending.set(due.len());
             if due.is_empty() {
                 return self.emptied.notify_waiters();
             }
@@ -160,12 +160,17 @@ impl SettlementQueue {
         }
     }
 
-    /// Waits until all that is due has been sent and answered, for at most `timeout`. What cannot be sent
-    /// by then stays as it is.
-    pub(super) async fn finish(&self, timeout: Duration) {
-        if self.is_sending.get() || !self.due.borrow().is_empty() {
-            let _ = tokio::time::timeout(timeout, self.emptied.notified()).await;
-        }
+    /// Waits until all that is due has been sent and answered, for at most `timeout`. Returns how many charges
+    /// have not been settled by then, and stay as they are.
+    pub(super) async fn finish(&self, timeout: Duration) -> usize {
+        let left = || self.len() + self.sending.get();
+        let settled = async {
+            while left() > 0 {
+                self.emptied.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(timeout, settled).await;
+        left()
     }
 
     /// Takes the charges that are settled next, at the same time.
