@@ -133,6 +133,7 @@ body_timeout = "60s"
 retries = 1
 retry_budget = 0
 max_requests = 100
+max_header_bytes = "8KiB"
 resolve_every = "1m"
 pool = { max_idle = 1, idle_timeout = "1s" }
 eject = { failures = 3, for = "1m" }
