@@ -131,46 +131,47 @@ impl<I: AsyncRead + Unpin> AsyncRead for Strict<I> {
                 return Poll::Ready(Ok(()));
             }
         }
-        let before = buf.filled().len();
-        if self.reader.is_raw {
-            self.escape_target();
-        }
-        let held = self.held.len().min(buf.remaining()).min(PARSED_BYTES_MAX);
-        if held > 0 {
-            buf.put_slice(&self.held[..held]);
-            self.held.drain(..held);
-            if self.held.is_empty() {
-                // A connection that waits has no buffer.
-                self.held = Vec::new();
+        loop {
+            let before = buf.filled().len();
+            if self.reader.is_raw {
+                self.escape_target();
             }
-        } else {
-            let mut io = (&mut self.io).take(PARSED_BYTES_MAX as u64);
-            ready!(Pin::new(&mut io).poll_read(cx, buf))?;
-        }
-        if self.reader.place == Place::Upgrade {
-            self.reader.place = Place::RequestLine;
-        }
-        let bytes = &mut buf.filled_mut()[before..];
-        let behind = self.reader.follow(bytes);
-        if self.reader.place == Place::Upgrade {
-            self.switch.open(self.reader.heads);
-        } else if let Some(bytes) = self.reader.diverted() {
-            self.diversion.open(self.reader.heads, bytes);
-        }
-        let end = bytes.len() - behind;
-        if behind > 0 {
-            let rest = bytes[end..].to_vec();
-            self.held.splice(..0, rest);
-            buf.set_filled(before + end);
-        }
-        let is_head_held = !self.held.is_empty() && !self.reader.is_diverted;
-        let is_head_begun = self.reader.is_in_head() || is_head_held;
-        self.switch.note_heads(self.reader.heads, is_head_begun);
-        if end == 0 && self.reader.is_raw {
+            let held = self.held.len().min(buf.remaining()).min(PARSED_BYTES_MAX);
+            if held > 0 {
+                buf.put_slice(&self.held[..held]);
+                self.held.drain(..held);
+                if self.held.is_empty() {
+                    // A connection that waits has no buffer.
+                    self.held = Vec::new();
+                }
+            } else {
+                let mut io = (&mut self.io).take(PARSED_BYTES_MAX as u64);
+                ready!(Pin::new(&mut io).poll_read(cx, buf))?;
+            }
+            if self.reader.place == Place::Upgrade {
+                self.reader.place = Place::RequestLine;
+            }
+            let bytes = &mut buf.filled_mut()[before..];
+            let behind = self.reader.follow(bytes);
+            if self.reader.place == Place::Upgrade {
+                self.switch.open(self.reader.heads);
+            } else if let Some(bytes) = self.reader.diverted() {
+                self.diversion.open(self.reader.heads, bytes);
+            }
+            let end = bytes.len() - behind;
+            if behind > 0 {
+                let rest = bytes[end..].to_vec();
+                self.held.splice(..0, rest);
+                buf.set_filled(before + end);
+            }
+            let is_head_held = !self.held.is_empty() && !self.reader.is_diverted;
+            let is_head_begun = self.reader.is_in_head() || is_head_held;
+            self.switch.note_heads(self.reader.heads, is_head_begun);
             // To read nothing would mean the end.
-            return self.poll_read(cx, buf);
+            if end > 0 || !self.reader.is_raw {
+                return Poll::Ready(Ok(()));
+            }
         }
-        Poll::Ready(Ok(()))
     }
 }
 

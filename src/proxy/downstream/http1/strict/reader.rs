@@ -215,7 +215,7 @@ impl StrictReader {
         let (mut begin, mut bare) = (0, None);
         for end in memchr_iter(b'\n', bytes) {
             let line = &bytes[begin..end];
-            if self.place == Place::RequestLine && target::has_raw(&self.line, line) {
+            if matches!(self.place, Place::RequestLine) && target::has_raw(&self.line, line) {
                 self.is_raw = true;
                 return begin;
             }
@@ -240,7 +240,7 @@ impl StrictReader {
             self.place = Place::Refused;
         } else {
             let rest = &bytes[begin..];
-            if self.place == Place::RequestLine && target::has_raw(&self.line, rest) {
+            if matches!(self.place, Place::RequestLine) && target::has_raw(&self.line, rest) {
                 self.is_raw = true;
                 return begin;
             }
@@ -251,19 +251,40 @@ impl StrictReader {
 
     /// Moves on after a whole line, which is given without its end.
     fn end_line(&mut self, line: &[u8]) {
-        self.place = match self.place {
+        match self.place {
             // Empty lines before a request are skipped (RFC 9112, section 2.2).
-            Place::RequestLine if line.is_empty() => Place::RequestLine,
-            Place::RequestLine => Place::Field,
-            Place::Field if line.is_empty() => self.end_head(),
-            Place::Field => {
-                self.framing = self.framing.and(line);
-                self.is_upgrade |= value(line, b"upgrade").is_some_and(switches_protocol);
-                Place::Field
+            Place::RequestLine if line.is_empty() => {}
+            Place::RequestLine => self.place = Place::Field,
+            Place::Field if line.is_empty() => self.place = self.end_head(),
+            Place::Field => self.end_field(line),
+            _ if line.is_empty() => self.place = Place::RequestLine,
+            _ => {}
+        }
+    }
+
+    /// Notes what a field says of the body's framing, or of another protocol.
+    fn end_field(&mut self, line: &[u8]) {
+        match line.first() {
+            Some(b'c' | b'C') => {
+                if let Some(length) = value(line, b"content-length") {
+                    self.framing = self.framing.and_length(length);
+                }
             }
-            _ if line.is_empty() => Place::RequestLine,
-            place => place,
-        };
+            Some(b't' | b'T') => {
+                if let Some(coding) = value(line, b"transfer-encoding") {
+                    let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+                    self.framing = if is_chunked {
+                        Framing::Chunked
+                    } else {
+                        Framing::Bad
+                    };
+                }
+            }
+            Some(b'u' | b'U') => {
+                self.is_upgrade |= value(line, b"upgrade").is_some_and(switches_protocol);
+            }
+            _ => {}
+        }
     }
 
     fn end_head(&mut self) -> Place {
@@ -349,23 +370,13 @@ fn value_of(digit: u8) -> u8 {
 }
 
 impl Framing {
-    /// Returns what is known of the framing once the field `line` has been read too.
-    fn and(self, line: &[u8]) -> Self {
-        match line.first() {
-            Some(b'c' | b'C') => match value(line, b"content-length") {
-                // A transfer coding wins over it, wherever that is, known or not.
-                Some(length) if !matches!(self, Self::Chunked | Self::Bad) => {
-                    let length = str::from_utf8(length).ok().and_then(|it| it.parse().ok());
-                    length.map_or(Self::Bad, Self::Length)
-                }
-                _ => self,
-            },
-            Some(b't' | b'T') => match value(line, b"transfer-encoding") {
-                Some(coding) if coding.eq_ignore_ascii_case(b"chunked") => Self::Chunked,
-                Some(_) => Self::Bad,
-                None => self,
-            },
-            _ => self,
+    /// Returns what is known of the framing once this value of Content-Length has been read too.
+    fn and_length(self, length: &[u8]) -> Self {
+        // A transfer coding wins over it, wherever that is, known or not.
+        if matches!(self, Self::Chunked | Self::Bad) {
+            return self;
         }
+        let length = str::from_utf8(length).ok().and_then(|it| it.parse().ok());
+        length.map_or(Self::Bad, Self::Length)
     }
 }
