@@ -49,9 +49,6 @@ impl Journey<'_> {
         route: &Route,
         headers: &mut HeaderMap,
     ) -> Result<(), Refusal> {
-        if naming.is_empty() {
-            return Ok(());
-        }
         let identity = &self.listener.identity;
         let id = self.live.snapshot.general.request_id.iter();
         let id = id.filter(|_| !identity.trusted_proxies.is_empty());

@@ -217,7 +217,9 @@ impl Journey<'_> {
         let route = &snapshot.routes[found.route];
         self.route = Some(found.route);
         self.exchange.record.routed(found.route);
-        self.remove_named(&naming, route, &mut head.headers)?;
+        if let Some(naming) = naming {
+            self.remove_named(&naming, route, &mut head.headers)?;
+        }
         let is_too_large = self.bound_body(route);
         self.check_upgrade(route)?;
         let query = target.query();

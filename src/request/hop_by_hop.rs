@@ -21,25 +21,26 @@ use super::cdn_loop::CDN_LOOP;
 use super::claims::{is_claim, is_disguised, is_reserved};
 
 /// Removes what is not for the origin: hop-by-hop fields, Expect, and `Tollgate-*`. Returns the values
-/// of Connection that name other fields, which [`remove_named`] removes.
+/// of Connection that name other fields, if any do; [`remove_named`] removes those fields.
 ///
 /// A request for trailers stays; whoever writes it to a connection names TE in Connection. A name with
 /// `_` is removed too if an origin that reads `_` as `-`, as CGI and WSGI do, takes it for such a
 /// field.
-pub fn strip_request(headers: &mut HeaderMap) -> Options {
+pub fn strip_request(headers: &mut HeaderMap) -> Option<Vec<HeaderValue>> {
     let unwanted = named(headers, |name| is_taken_out(name) || is_disguised(name));
     let wants_trailers = unwanted.contains(&TE)
         && (headers.get_all(TE).iter())
             .flat_map(tokens)
             .any(|token| token.eq_ignore_ascii_case("trailers"));
-    let mut naming = Options::new();
+    let mut naming = None;
     // Connection is hop-by-hop itself, so most requests need not be searched for it.
     if unwanted.contains(&CONNECTION) {
         let options = headers.get_all(CONNECTION).iter();
         let names_some = |value: &&HeaderValue| tokens(value).any(|token| !is_never_field(token));
-        naming.extend(options.filter(names_some).cloned());
+        let some: Vec<_> = options.filter(names_some).cloned().collect();
+        naming = (!some.is_empty()).then_some(some);
     }
-    for name in unwanted {
+    for name in &unwanted {
         headers.remove(name);
     }
     if wants_trailers {
@@ -123,9 +124,6 @@ pub fn keep_alive_timeout(value: &HeaderValue) -> Option<Duration> {
     parameter.trim_ascii().parse().ok().map(Duration::from_secs)
 }
 
-/// Values of Connection.
-pub type Options = SmallVec<[HeaderValue; 2]>;
-
 /// Names of fields to remove.
 type Names = SmallVec<[HeaderName; 4]>;
 
@@ -143,7 +141,8 @@ fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> Names {
 /// Removes the fields of these names, and those that Connection names if it is one of them.
 fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
     if unwanted.contains(&CONNECTION) {
-        let options: Options = headers.get_all(CONNECTION).iter().cloned().collect();
+        let options = headers.get_all(CONNECTION).iter().cloned();
+        let options: SmallVec<[HeaderValue; 2]> = options.collect();
         remove_named(headers, &options);
     }
     for name in unwanted {
@@ -152,11 +151,13 @@ fn strip(headers: &mut HeaderMap, unwanted: &[HeaderName]) {
 }
 
 /// Whether a field of that name is not for the origin, whoever sends it.
+#[inline]
 pub fn is_taken_out(name: &HeaderName) -> bool {
     is_hop_by_hop(name) || matches!(*name, EXPECT | PROXY_AUTHORIZATION) || is_reserved(name)
 }
 
 /// Whether a field concerns one connection only, named by Connection or not.
+#[inline]
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         *name,
@@ -206,7 +207,7 @@ pub(crate) mod tests {
     fn stripped(lines: &[(&str, &str)]) -> HeaderMap {
         let mut headers = fields(lines);
         let naming = strip_request(&mut headers);
-        remove_named(&mut headers, &naming);
+        remove_named(&mut headers, &naming.unwrap_or_default());
         headers
     }
 
@@ -249,6 +250,7 @@ pub(crate) mod tests {
             ),
             ("connection", "close, X-Api-Key"),
         ]));
+        let naming = naming.unwrap_or_default();
         assert_eq!(naming.as_slice(), ["close, X-Api-Key"]);
         let is_named = |name| names_field(&naming, &HeaderName::from_static(name));
         assert!(is_named("x-api-key"));

@@ -13,6 +13,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::balance::Origins;
 use super::connecting::Link;
 use super::due::Due;
@@ -27,7 +29,6 @@ use crate::metrics::WorkerIndex;
 use crate::proxy::deadline::{self, Deadline, Sweep};
 use crate::proxy::sockets::{SocketPermit, Sockets};
 use crate::snapshot::{HttpUpstream, Scheme};
-use smallvec::SmallVec;
 
 /// The upstream connections of one worker.
 pub struct Pools {

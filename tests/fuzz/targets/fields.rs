@@ -28,7 +28,7 @@ pub fn holds(data: &[u8]) {
 fn request(headers: &HeaderMap) {
     let mut sent = headers.clone();
     let naming = strip_request(&mut sent);
-    remove_named(&mut sent, &naming);
+    remove_named(&mut sent, &naming.unwrap_or_default());
     let mut again = sent.clone();
     strip_request(&mut again);
     assert_eq!(again, sent, "stripping twice is stripping once");
