@@ -283,9 +283,9 @@ impl Journey<'_> {
             request.unless_gone(deciding).await.ok_or(Stop::Gone)?
         };
         tracing::debug!(route = &*route.name, ?admission, "a request is decided");
-        if request::is_trusted(client.peer, &self.listener.identity) {
+        if request.is_http2() && request::is_trusted(client.peer, &self.listener.identity) {
             // It relays what its own clients do, who pay for their requests.
-            exchange.request().excuse_leaving();
+            request.excuse_leaving();
         }
         match self.admitted(admission)? {
             Micros(0) => Ok(()),
@@ -371,6 +371,8 @@ impl Journey<'_> {
 }
 
 /// Phase 1: finds the route.
+#[expect(clippy::inline_always, reason = "one caller, and a large result")]
+#[inline(always)]
 fn route(
     snapshot: &Snapshot,
     host: &str,
