@@ -40,15 +40,21 @@ impl SeriesTable {
     /// Before a charge under `quota`: gives each state what a release has to know, if it lacks that, because a
     /// reload may have changed what becomes of a policy's charges. Of those made before `now` nothing comes
     /// back.
+    #[inline]
     pub(super) fn prepare_for_release(
         &mut self,
         quota: &Quota,
         now: Timestamp,
         budget: &MemoryBudget,
     ) {
-        if let Self::CompactGcra(compact) = self
-            && quota.can_come_back
-        {
+        if quota.can_come_back && matches!(self, Self::CompactGcra(_)) {
+            self.widen(quota, now, budget);
+        }
+    }
+
+    #[cold]
+    fn widen(&mut self, quota: &Quota, now: Timestamp, budget: &MemoryBudget) {
+        if let Self::CompactGcra(compact) = self {
             let compact = std::mem::replace(compact, Partitions::new(*quota));
             *self = Self::Gcra(compact.convert(|state| Gcra::of_compact(state, now), budget));
         }
