@@ -1,9 +1,12 @@
 //! What a decision spent, and where: the only thing that can be settled or given back.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use smallvec::SmallVec;
 
 use crate::limit::plan::SeriesId;
-use crate::limit::{Adjustment, Algorithm, Charged, Decision, PartitionId, Quota};
+use crate::limit::{Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota};
 
 /// What one plan spent in each of its quotas. If it is dropped, the units stay spent.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -11,6 +14,25 @@ use crate::limit::{Adjustment, Algorithm, Charged, Decision, PartitionId, Quota}
 pub struct Charge {
     /// One entry per check of the plan that is counted.
     pub(super) entries: SmallVec<[ChargeEntry; 2]>,
+    /// What a store that did not answer in time may have charged besides.
+    pub(super) late: Option<Rc<LateCharge>>,
+}
+
+/// What a store charged that did not answer in time, of a plan that was decided without it. Whatever becomes of
+/// the request's charge becomes of this too: what the answer says is adjusted when it comes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LateCharge(RefCell<LateParts>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LateParts {
+    /// The policies whose answers are awaited.
+    awaited: SmallVec<[u16; 4]>,
+    /// What the answers say that have come.
+    entries: SmallVec<[ChargeEntry; 2]>,
+    /// How policies have been adjusted so far, in order.
+    adjustments: SmallVec<[(u16, Adjustment); 2]>,
+    /// Whether places in leaky buckets stay spent.
+    keeps_places: bool,
 }
 
 impl Charge {
@@ -34,14 +56,17 @@ impl Charge {
 
     /// Says whether a quota of this policy of the plan was charged, and can be settled.
     pub fn is_charged(&self, policy: u16) -> bool {
-        let mut entries = self.entries.iter();
-        entries.any(|entry| entry.policy == policy && entry.charged.is_some())
+        let is_charged = |entry: &ChargeEntry| entry.policy == policy && entry.charged.is_some();
+        self.entries.iter().any(is_charged)
+            || (self.late.as_ref()).is_some_and(|late| late.may_be_charged(policy))
     }
 
     /// Leaves out what leaky buckets were charged: whoever leaves while waiting keeps its place spent.
     pub fn without_places(mut self) -> Self {
-        let is_place = |quota: &Quota| matches!(quota.algorithm, Algorithm::LeakyBucket { .. });
-        self.entries.retain(|entry| !is_place(&entry.quota));
+        self.entries.retain(|entry| !entry.is_place());
+        if let Some(late) = &self.late {
+            late.keep_places();
+        }
         self
     }
 
@@ -51,9 +76,85 @@ impl Charge {
         &mut self,
         adjustment: impl Fn(u16) -> Adjustment,
     ) -> SmallVec<[SettledEntry; 2]> {
-        (self.entries.iter_mut())
-            .filter_map(|entry| entry.settle(adjustment(entry.policy)))
-            .collect()
+        let mut settled = settle(&mut self.entries, &adjustment);
+        if let Some(late) = &self.late {
+            settled.extend(late.settle(adjustment));
+        }
+        settled
+    }
+}
+
+fn settle(
+    entries: &mut [ChargeEntry],
+    adjustment: impl Fn(u16) -> Adjustment,
+) -> SmallVec<[SettledEntry; 2]> {
+    (entries.iter_mut())
+        .filter_map(|entry| entry.settle(adjustment(entry.policy)))
+        .collect()
+}
+
+impl LateCharge {
+    /// Notes that the answer to these checks is late.
+    pub(super) fn wait_for(&self, plan: &[Check<'_>]) {
+        let awaited = &mut self.0.borrow_mut().awaited;
+        for check in plan {
+            if !awaited.contains(&check.policy) {
+                awaited.push(check.policy);
+            }
+        }
+    }
+
+    /// Notes what such an answer says was charged; returns what is to be done, because the request's charge
+    /// has been adjusted meanwhile.
+    pub(super) fn answered(&self, charge: Charge) -> SmallVec<[SettledEntry; 2]> {
+        let mut parts = self.0.borrow_mut();
+        let mut entries = charge.entries;
+        parts.awaited.retain(|policy| {
+            let is_answered = |entry: &ChargeEntry| entry.policy == *policy;
+            !entries.iter().any(is_answered)
+        });
+        if parts.keeps_places {
+            entries.retain(|entry| !entry.is_place());
+        }
+        let mut settled = SmallVec::new();
+        for &(policy, adjustment) in &parts.adjustments {
+            let adjusted = |of| match of == policy {
+                true => adjustment,
+                false => Adjustment::NONE,
+            };
+            settled.extend(settle(&mut entries, adjusted));
+        }
+        parts.entries.extend(entries);
+        settled
+    }
+
+    /// Adjusts what was charged, and what answers that are still to come will say was charged.
+    pub(super) fn settle(
+        &self,
+        adjustment: impl Fn(u16) -> Adjustment,
+    ) -> SmallVec<[SettledEntry; 2]> {
+        let mut parts = self.0.borrow_mut();
+        let LateParts {
+            awaited,
+            entries,
+            adjustments,
+            ..
+        } = &mut *parts;
+        let told = awaited.iter().map(|&policy| (policy, adjustment(policy)));
+        adjustments.extend(told.filter(|(_, told)| *told != Adjustment::NONE));
+        settle(entries, adjustment)
+    }
+
+    fn may_be_charged(&self, policy: u16) -> bool {
+        let parts = self.0.borrow();
+        let is_charged = |entry: &ChargeEntry| entry.policy == policy && entry.charged.is_some();
+        parts.awaited.contains(&policy) || parts.entries.iter().any(is_charged)
+    }
+
+    fn keep_places(&self) {
+        let mut parts = self.0.borrow_mut();
+        parts.keeps_places = true;
+        parts.entries.retain(|entry| !entry.is_place());
     }
 }
 
@@ -86,6 +187,11 @@ pub(super) struct SettledEntry {
 }
 
 impl ChargeEntry {
+    /// Whether a place in a leaky bucket was charged.
+    fn is_place(&self) -> bool {
+        matches!(self.quota.algorithm, Algorithm::LeakyBucket { .. })
+    }
+
     /// Adjusts what was charged; returns what is to be done, if anything.
     fn settle(&mut self, adjustment: Adjustment) -> Option<SettledEntry> {
         let charged = self.charged.as_mut()?;

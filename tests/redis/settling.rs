@@ -19,14 +19,14 @@ use crate::support::PATIENCE;
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
 
 const HUNDRED: Quota = quota(100, Count::Admitted);
-const LEAKY: Quota = Quota {
+pub const LEAKY: Quota = Quota {
     algorithm: Algorithm::LeakyBucket { queue: 9 },
     ..TEN
 };
 
 impl Bench {
     /// Numbers one more series.
-    fn series(&self, role: Role, quota: &Quota) -> u32 {
+    pub fn series(&self, role: Role, quota: &Quota) -> u32 {
         let series = Series {
             policy: "more".into(),
             role,

@@ -346,31 +346,6 @@ fn charges_that_find_no_room_to_wait_stay_spent_and_are_counted() {
 }
 
 #[test]
-fn decision_that_was_too_late_stays_spent_and_its_substitute_comes_back_here() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
-    run(async {
-        let session = bench.store.session();
-        let plan = [check(&TEN, 0, 1)];
-        while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
-        proxy.set(Fault::BlackHole);
-        let (verdict, mut charge, is_degraded) = decide(&session, &plan).await;
-        assert!(verdict.admit && is_degraded);
-        proxy.set(Fault::None);
-        give_back(&session, &mut charge, u64::MAX).await;
-        // What was on its way arrives, and was counted; it is not sent again.
-        let (mut left_there, mut tries) = (10, 0);
-        while left_there == 10 && tries < 500 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            left_there = left(&session, plan[0]).await;
-            tries += 1;
-        }
-        assert_eq!(left_there, 9);
-    });
-}
-
-#[test]
 fn key_that_is_taken_degrades_its_partition_and_opens_no_breaker() {
     let server = Server::start();
     let bench = Bench::on(&server);

@@ -2,8 +2,10 @@
 //!
 //! A refusal is remembered, whoever reads it. If the client left, its request never reached an upstream,
 //! so what it was charged comes back; only a place in a leaky bucket stays spent. If the answer is late,
-//! the request was decided without it, and what it was charged stays spent.
+//! the request was decided without it: what it was charged comes back if the request was refused, and is
+//! settled as the request's own charge is if it went on.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use tokio::sync::oneshot;
@@ -13,39 +15,84 @@ use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Timestamp;
-use crate::limit::{Check, Verdict};
+use crate::limit::{Adjustment, Check, Verdict};
+use crate::store::charge::LateCharge;
 use crate::store::outcome::Outcome;
 use crate::store::redis::wire;
 use crate::store::redis::{GivenUp, LateReader};
 
-/// Returns who reads the reply to a plan that was sent then, if anything comes of it.
-pub(super) fn reader(
-    remote: &Rc<Remote>,
-    settlements: &Rc<SettlementQueue>,
-    plan: &[Check<'_>],
-    sent: Timestamp,
-    given_up: GivenUp,
-) -> Option<LateReader> {
-    if given_up == GivenUp::Late && !remote.store().may_remember(plan) {
-        return None;
+/// Reads the answers of one request that its caller does not wait for.
+pub(super) struct LateAnswers<'a> {
+    remote: &'a Rc<Remote>,
+    settlements: &'a Rc<SettlementQueue>,
+    /// What they say was charged; none if no answer is late.
+    charge: OnceCell<Rc<LateCharge>>,
+}
+
+impl<'a> LateAnswers<'a> {
+    pub(super) fn new(remote: &'a Rc<Remote>, settlements: &'a Rc<SettlementQueue>) -> Self {
+        Self {
+            remote,
+            settlements,
+            charge: OnceCell::new(),
+        }
     }
-    let owned = OwnedPlan::of(plan);
-    let (remote, settlements) = (Rc::downgrade(remote), Rc::downgrade(settlements));
-    Some(Box::new(move |reply| {
-        let plan = owned.plan();
-        let (Some(remote), Some(settlements)) = (remote.upgrade(), settlements.upgrade()) else {
-            return;
-        };
-        let mut verdict = Verdict::default();
-        if wire::verdict(&plan, &reply, &mut verdict).is_err() {
-            return;
-        }
-        remote.store().remember_verdict(&plan, &verdict, sent);
-        if given_up == GivenUp::Left {
+
+    /// Returns who reads the answer to a plan that was sent at `sent`; `remembers` says whether a refusal is
+    /// remembered.
+    pub(super) fn reader(
+        &self,
+        plan: &[Check<'_>],
+        sent: Timestamp,
+        given_up: GivenUp,
+        remembers: bool,
+    ) -> LateReader {
+        let late = (given_up == GivenUp::Late).then(|| {
+            let late = Rc::clone(self.charge.get_or_init(Rc::default));
+            late.wait_for(plan);
+            late
+        });
+        let owned = OwnedPlan::of(plan);
+        let remote = Rc::downgrade(self.remote);
+        let settlements = Rc::downgrade(self.settlements);
+        Box::new(move |reply| {
+            let plan = owned.plan();
+            let (Some(remote), Some(settlements)) = (remote.upgrade(), settlements.upgrade())
+            else {
+                return;
+            };
+            let mut verdict = Verdict::default();
+            if wire::verdict(&plan, &reply, &mut verdict).is_err() {
+                return;
+            }
+            if remembers {
+                remote.store().remember_verdict(&plan, &verdict, sent);
+            }
             let charge = joined::charge(&plan, &verdict);
-            settlements.give_back(&remote, charge.without_places());
+            match late {
+                Some(late) => settlements.settle(&remote, late.answered(charge)),
+                None => settlements.give_back(&remote, charge.without_places()),
+            }
+        })
+    }
+
+    /// Ties what is late to what became of the request without it: it is settled with the charge of an
+    /// admitted one, and comes back from a refused one.
+    pub(super) fn join(self, mut outcome: Outcome) -> Outcome {
+        let Some(late) = self.charge.into_inner() else {
+            return outcome;
+        };
+        match &mut outcome {
+            Outcome::Decided {
+                verdict, charge, ..
+            } if verdict.admit => charge.late = Some(late),
+            _ => {
+                let all = late.settle(|_| Adjustment::GiveBack(u64::MAX));
+                self.settlements.settle(self.remote, all);
+            }
         }
-    }))
+        outcome
+    }
 }
 
 /// An outcome that a task finds, for a caller who may leave.

@@ -3,7 +3,7 @@
 //! First all partitions are peeked at, at the same time. Only if every one admits are they charged, at
 //! the same time again; so a request that is refused takes nothing from others, not even for a moment.
 //! If another request came between peek and charge, a charge may still refuse: then what the others
-//! spent is given back. Peek and charge share one `timeout`.
+//! spent is given back. Peek and charge share one `timeout`; a late peek is never followed by its charge.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 
-use super::abandoned::AwaitedOutcome;
+use super::abandoned::{AwaitedOutcome, LateAnswers};
 use super::fallback::is_closed;
 use super::joined::{JoinedPlan, PlanPart, unavailable};
 use super::owned_plan::OwnedPlan;
@@ -65,8 +65,8 @@ pub(super) async fn decide(
 
 /// Peeks at all parts, and charges them if all admit.
 async fn decide_parts(
-    remote: &Remote,
-    settlements: &SettlementQueue,
+    remote: &Rc<Remote>,
+    settlements: &Rc<SettlementQueue>,
     plan: &[Check<'_>],
 ) -> Outcome {
     let began = remote.store().clock.now();
@@ -88,23 +88,32 @@ async fn decide_parts(
         peeked.count_refused(remote, refusals, timeout).await;
         return peeked.refuse();
     }
-    let joined = charge(remote, plan, peeked.parts, timeout).await;
-    joined.finish(remote, settlements)
+    let late = LateAnswers::new(remote, settlements);
+    let joined = charge(remote, plan, peeked.parts, timeout, Some(&late)).await;
+    late.join(joined.finish(remote, settlements))
 }
 
-/// Charges parts of a plan at the same time; what Redis does not answer is decided here.
+/// Charges parts of a plan at the same time; what Redis does not answer is decided here. `late` reads answers
+/// that come after the deadline; without it, what they say was charged stays spent.
 async fn charge<'p, 's>(
     remote: &Remote,
     plan: &'p [Check<'s>],
     parts: Vec<PeekedPart<'s>>,
     timeout: Duration,
+    late: Option<&LateAnswers<'_>>,
 ) -> JoinedPlan<'p, 's> {
-    let charging = parts
-        .iter()
-        .map(async |(part, is_answered)| match is_answered {
-            true => remote.charge(&part.checks, timeout).await.ok(),
+    let sent = remote.store().clock.now();
+    let charging = parts.iter().map(async |(part, is_answered)| {
+        let late_reader =
+            |given_up| late.map(|late| late.reader(&part.checks, sent, given_up, false));
+        match is_answered {
+            true => (remote
+                .charge(&part.checks, sent, timeout, &late_reader)
+                .await)
+                .ok(),
             false => None,
-        });
+        }
+    });
     let verdicts = join_all(charging).await;
     let mut joined = JoinedPlan::new(plan);
     for ((part, _), verdict) in parts.into_iter().zip(verdicts) {
@@ -167,7 +176,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             }
             (!counted.checks.is_empty()).then_some((counted, *is_answered))
         });
-        let charged = charge(remote, self.plan, counting.collect(), timeout).await;
+        let charged = charge(remote, self.plan, counting.collect(), timeout, None).await;
         for (decision, charged) in self.decisions.iter_mut().zip(charged.decisions()) {
             *decision = after_charge(*decision, charged);
         }

@@ -73,6 +73,7 @@ pub(super) fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
     };
     Charge {
         entries: plan.iter().zip(&verdict.answers).map(entry).collect(),
+        late: None,
     }
 }
 

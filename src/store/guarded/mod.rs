@@ -4,7 +4,8 @@
 //! [`GuardedStore`] is the process's part: refusals, breakers, this node's own counts for when Redis
 //! is away, and the fleet's size. [`GuardedSession`] is a worker's part. A plan that is in one slot is
 //! decided in one step; on a Cluster its partitions may be in several ([`cross_slot`]). A decision that
-//! got no answer in time may have been counted; it stays so, and is not sent again.
+//! got no answer in time may have been counted: it is not sent again, and its answer is read when it comes
+//! ([`abandoned`]).
 
 mod abandoned;
 mod breaker;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 
+use self::abandoned::LateAnswers;
 use self::counters::Unanswered;
 use self::joined::{JoinedPlan, PlanPart, decided};
 use self::owned_plan::ANY_QUOTA;
@@ -79,8 +81,8 @@ impl GuardedSession {
             return apart().await;
         }
         let sent = self.remote.store().clock.now();
-        let late_reader =
-            |given_up| abandoned::reader(&self.remote, &self.settlements, plan, sent, given_up);
+        let late = LateAnswers::new(&self.remote, &self.settlements);
+        let late_reader = |given_up| Some(late.reader(plan, sent, given_up, true));
         let mut verdict = Verdict::default();
         let deciding = (self.remote).decide(plan, sent, &late_reader, &mut verdict);
         match deciding.await {
@@ -94,7 +96,7 @@ impl GuardedSession {
             }
             Ok(()) => self.join(plan, verdict),
             Err(Unanswered::CrossSlot) => apart().await,
-            Err(_) => self.remote.store().fallback().decide(plan),
+            Err(_) => late.join(self.remote.store().fallback().decide(plan)),
         }
     }
 

@@ -108,14 +108,15 @@ impl Remote {
     pub(super) async fn charge(
         &self,
         plan: &[Check<'_>],
+        sent: Timestamp,
         timeout: Duration,
+        late_reader: &dyn Fn(GivenUp) -> Option<LateReader>,
     ) -> Result<Verdict, Unanswered> {
         if timeout.is_zero() {
             self.counters.unanswered(Unanswered::Unsent);
             return Err(Unanswered::Unsent);
         }
-        let (caller, mut verdict) = (Caller::new(&|_| None), Verdict::default());
-        let sent = self.store.clock.now();
+        let (caller, mut verdict) = (Caller::new(late_reader), Verdict::default());
         {
             let deciding = pin!(self.redis.decide(plan, &caller, &mut verdict));
             self.ask(plan, sent, timeout, &caller, deciding).await?;
