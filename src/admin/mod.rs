@@ -11,6 +11,7 @@ mod caller;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -116,11 +117,23 @@ impl AdminState {
         match request.uri().path() {
             "/" => text(StatusCode::OK, INDEX),
             "/livez" => text(StatusCode::OK, "ok\n"),
-            "/readyz" if self.is_ready.load(Relaxed) => text(StatusCode::OK, "ok\n"),
+            "/readyz" if self.is_ready.load(Relaxed) => self.ready(),
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
             "/metrics" => self.scrape().await,
             _ => text(StatusCode::NOT_FOUND, "Not Found\n"),
         }
+    }
+
+    /// Says that the gateway is ready, and what is amiss nevertheless.
+    fn ready(&self) -> Response<Full<Bytes>> {
+        let redis = self.metrics.store_usage().redis;
+        let servers = redis.iter().flat_map(|redis| &redis.servers);
+        let mut body = String::from("ok\n");
+        for server in servers.filter(|server| server.is_far) {
+            let name = &server.name;
+            let _ = writeln!(body, "[store] timeout is below two round trips to {name}");
+        }
+        text(StatusCode::OK, body)
     }
 
     /// Renders the metrics on another thread, because the time it takes grows with the file's
@@ -140,9 +153,8 @@ impl AdminState {
     }
 }
 
-fn text(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
-    let body = Bytes::from_static(body.as_bytes());
-    respond(status, "text/plain; charset=utf-8", body)
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    respond(status, "text/plain; charset=utf-8", body.into())
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Full<Bytes>> {

@@ -21,7 +21,7 @@ mod usage;
 pub use endpoint::EndpointMetrics;
 pub use listener::ListenerMetrics;
 pub use upstream::UpstreamMetrics;
-pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
+pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, ServerUsage, Usage};
 
 pub(crate) use render::CONTENT_TYPE;
 
@@ -250,6 +250,12 @@ impl Metrics {
     /// Asks `usage` for the store's size at every scrape; the first call counts.
     pub fn observe_store(&self, usage: impl Fn() -> Usage + Send + Sync + 'static) {
         let _ = self.series.store.set(StoreUsage(Box::new(usage)));
+    }
+
+    /// Returns what the store says of itself, once it is observed.
+    pub fn store_usage(&self) -> Usage {
+        let usage = self.series.store.get().map(|store| (store.0)());
+        usage.unwrap_or_default()
     }
 
     /// Shows the counter of lines that the log lost; the first call counts.

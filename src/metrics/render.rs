@@ -243,7 +243,7 @@ mod tests {
     use crate::clock::Micros;
     use crate::cost::Settled;
     use crate::fault::{EndpointFailure, HandshakeFailure, TlsFailure};
-    use crate::metrics::{BreakerState, RedisUsage, Usage};
+    use crate::metrics::{BreakerState, RedisUsage, ServerUsage, Usage};
     use http::StatusCode;
     use std::sync::atomic::AtomicU64;
 
@@ -314,7 +314,11 @@ mod tests {
                 refusals_remembered: 6,
                 connections: 2,
                 nodes: 3,
-                breakers: vec![(Arc::from("a.test:6379"), BreakerState::HalfOpen)],
+                servers: vec![ServerUsage {
+                    name: Arc::from("a.test:6379"),
+                    breaker: BreakerState::HalfOpen,
+                    is_far: true,
+                }],
                 round_trips: [0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 1],
                 round_trips_us: 250_000,
             })),

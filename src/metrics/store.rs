@@ -59,12 +59,19 @@ fn encode_redis(encoder: &mut DescriptorEncoder<'_>, redis: &RedisUsage) -> Resu
     gauge(encoder, "store_nodes", help, redis.nodes.into())?;
     let help = "The circuit breaker of each server: 1 for the state it is in.";
     let mut family = gauges(encoder, "store_breaker", help)?;
-    for (server, state) in &redis.breakers {
+    for server in &redis.servers {
         for one in BreakerState::ALL {
-            let labels = [("server", &**server), ("state", one.word())];
-            let value = u64::from(one == *state);
+            let labels = [("server", &*server.name), ("state", one.word())];
+            let value = u64::from(one == server.breaker);
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }
+    }
+    let help = "1 if two round trips to a server take longer than timeout.";
+    let mut family = gauges(encoder, "store_timeout_short", help)?;
+    for server in &redis.servers {
+        let labels = [("server", &*server.name)];
+        let value = u64::from(server.is_far);
+        family.encode_family(&labels)?.encode_gauge(&value)?;
     }
     encode_round_trips(encoder, redis)
 }

@@ -44,12 +44,23 @@ pub struct RedisUsage {
     pub connections: u64,
     /// Nodes that share the counters, as last seen.
     pub nodes: u32,
-    /// Each server's breaker.
-    pub breakers: Vec<(Arc<str>, BreakerState)>,
+    /// How each server fares.
+    pub servers: Vec<ServerUsage>,
     /// Answers by how long they took: up to each of [`ROUND_TRIP_BOUNDS_US`], and longer.
     pub round_trips: [u64; ROUND_TRIP_BOUNDS_US.len() + 1],
     /// The sum of the times that they took.
     pub round_trips_us: u64,
+}
+
+/// How one server fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerUsage {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What its breaker lets pass.
+    pub breaker: BreakerState,
+    /// Whether two round trips take longer than a decision may.
+    pub is_far: bool,
 }
 
 /// What a breaker lets pass.

@@ -118,9 +118,12 @@ impl LateCharge {
         }
         let mut settled = SmallVec::new();
         for &(policy, adjustment) in &parts.adjustments {
-            let adjusted = |of| match of == policy {
-                true => adjustment,
-                false => Adjustment::NONE,
+            let adjusted = |of| {
+                if of == policy {
+                    adjustment
+                } else {
+                    Adjustment::NONE
+                }
             };
             settled.extend(settle(&mut entries, adjusted));
         }

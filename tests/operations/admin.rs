@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate::admin::{self, AdminState};
-use tollgate::metrics::Metrics;
+use tollgate::metrics::{BreakerState, Metrics, RedisUsage, ServerUsage, Usage};
 
 /// Starts an admin port on a free port.
 async fn start() -> (SocketAddr, Arc<AdminState>) {
@@ -62,6 +62,27 @@ async fn readiness_follows_the_gateway_and_liveness_does_not() {
         get(address, "/readyz?x").await,
         plain("503 Service Unavailable", "not ready\n")
     );
+}
+
+#[tokio::test]
+async fn readiness_names_the_servers_that_are_too_far_away() {
+    let (address, state) = start().await;
+    state.is_ready.store(true, Relaxed);
+    let server = |name: &str, is_far| ServerUsage {
+        name: name.into(),
+        breaker: BreakerState::Closed,
+        is_far,
+    };
+    let servers = vec![server("near:6379", false), server("far:6379", true)];
+    state.metrics.observe_store(move || Usage {
+        redis: Some(Box::new(RedisUsage {
+            servers: servers.clone(),
+            ..RedisUsage::default()
+        })),
+        ..Usage::default()
+    });
+    let body = "ok\n[store] timeout is below two round trips to far:6379\n";
+    assert_eq!(get(address, "/readyz").await, plain("200 OK", body));
 }
 
 #[tokio::test]

@@ -1,13 +1,23 @@
 //! What becomes of a decision whose answer came too late: its request was decided without it, and Redis may have
 //! charged it all the same.
 
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tollgate::clock::Micros;
 use tollgate::limit::plan::OnStoreFailure::{self, Closed, Local, Open};
 use tollgate::limit::{Adjustment, Check, Count, PartitionId, Quota};
 use tollgate::store::{Outcome, Role, Session};
 
 use crate::settling::LEAKY;
-use crate::store_redis::{Bench, EVERYTHING, TEN, check, comes_to_be, decide, left, quota, run};
-use crate::support::redis::{Fault, Proxy, Server};
+use crate::store_failure::{connected, over};
+use crate::store_redis::{
+    Bench, EVERYTHING, TEN, TURNS, check, comes_to_be, decide, left, quota, run,
+};
+use crate::support::gateway::start_text;
+use crate::support::ratelimit::remaining;
+use crate::support::redis::{Cluster, Fault, Proxy, Server};
+use crate::support::{eventually, get};
 
 const FOUR_BACK: Adjustment = Adjustment::GiveBack(4);
 const ALL: Quota = quota(10, Count::All);
@@ -21,6 +31,8 @@ enum When {
     After,
 }
 use When::{After, Before};
+
+type Adjustments = &'static [(When, Adjustment)];
 
 /// Lets Redis know the script of such a plan: what is asked by its digest alone is else not executed.
 async fn know_script(session: &Session, plan: &[Check<'_>]) {
@@ -45,26 +57,26 @@ fn late_decision_is_settled_as_its_request_is() {
     run(async {
         let session = bench.store.session();
         while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
-        let cases: [(&Quota, OnStoreFailure, &[(When, Adjustment)], u64); 12] = [
-            (&TEN, Local, &[], 4),
-            (&TEN, Local, &[(Before, EVERYTHING)], 10),
-            (&TEN, Local, &[(After, EVERYTHING)], 10),
-            (&TEN, Local, &[(Before, FOUR_BACK)], 8),
-            (&TEN, Local, &[(Before, FOUR_BACK), (After, EVERYTHING)], 10),
-            (&TEN, Local, &[(Before, FOUR_BACK), (Before, FOUR_BACK)], 10),
-            (&TEN, Local, &[(Before, Adjustment::Spend(3))], 1),
-            (&TEN, Local, &[(After, Adjustment::Spend(3))], 1),
-            (&TEN, Open, &[], 4),
-            (&TEN, Open, &[(Before, EVERYTHING)], 10),
-            (&TEN, Open, &[(After, EVERYTHING)], 10),
-            (&TEN, Closed, &[], 10),
+        let cases: [(OnStoreFailure, Adjustments, u64); 12] = [
+            (Local, &[], 4),
+            (Local, &[(Before, EVERYTHING)], 10),
+            (Local, &[(After, EVERYTHING)], 10),
+            (Local, &[(Before, FOUR_BACK)], 8),
+            (Local, &[(Before, FOUR_BACK), (After, EVERYTHING)], 10),
+            (Local, &[(Before, FOUR_BACK), (Before, FOUR_BACK)], 10),
+            (Local, &[(Before, Adjustment::Spend(3))], 1),
+            (Local, &[(After, Adjustment::Spend(3))], 1),
+            (Open, &[], 4),
+            (Open, &[(Before, EVERYTHING)], 10),
+            (Open, &[(After, EVERYTHING)], 10),
+            (Closed, &[], 10),
         ];
-        for (tag, (quota, on_store_failure, adjustments, expected)) in (2..).zip(cases) {
+        for (tag, (on_store_failure, adjustments, expected)) in (2..).zip(cases) {
             let case = format!("{on_store_failure:?}, {adjustments:?}");
             let plan = [Check {
                 cost: 6,
                 on_store_failure,
-                ..check(quota, 0, tag)
+                ..check(&TEN, 0, tag)
             }];
             let mut charge = match decide_late(&session, &proxy, &plan).await {
                 Outcome::Decided {
@@ -199,5 +211,106 @@ fn place_of_a_client_that_leaves_stays_taken_also_where_the_answer_is_late() {
         session.finish().await;
         assert_eq!(left(&session, plan[0]).await, 4);
         assert_eq!(left(&session, plan[1]).await, 10);
+    });
+}
+
+#[test]
+fn answers_that_do_not_count_come_back_though_their_decisions_were_late() {
+    for fallback in ["local", "open"] {
+        let redis = Server::start();
+        let proxy = Proxy::to(redis.address());
+        let policy = format!(
+            "quota = '5 per hour'\nalgorithm = 'fixed-window'\nrefund_on = [503]\n\
+             on_store_failure = '{fallback}'"
+        );
+        let store = "breaker = { failures = 100, failure_ratio = 1.0 }";
+        let config = over(proxy.address(), &policy, store).with(
+            "[upstreams.busy]\nendpoints = ['builtin:status/503']\n\
+             [[routes]]\npath = '/busy'\nupstream = 'busy'\npolicies = ['p']",
+        );
+        let running = start_text(&config.text().replace("'5s'", "'200ms'"));
+        connected(&running);
+        let ask = |path| get(running.public, path, "");
+        assert_eq!(remaining(&ask("/"), "p"), 4);
+        proxy.set(Fault::BlackHole);
+        for _ in 0..3 {
+            assert_eq!(ask("/busy").status, 503, "{fallback}");
+        }
+        proxy.set(Fault::None);
+        eventually("all of it comes back", || {
+            // A 503 that is not late says what Redis has counted, and comes back too.
+            let answer = ask("/busy");
+            let is_counted = answer.field("ratelimit").is_some();
+            (is_counted && remaining(&answer, "p") == 4).then_some(())
+        });
+    }
+}
+
+#[test]
+fn cluster_too_far_away_for_look_and_charge_spends_nothing_for_refused_requests() {
+    let mut cluster = Cluster::start(3, 0);
+    cluster.put_behind_proxies();
+    let bench = Bench::on_far_cluster(&cluster);
+    run(async {
+        let session = bench.store.session();
+        // More tags than three servers share.
+        let plan: Vec<_> = (1..=8)
+            .map(|tag| Check {
+                on_store_failure: Closed,
+                ..check(&TEN, 0, tag)
+            })
+            .collect();
+        know_script(&session, &plan).await;
+        let latency = Fault::Latency {
+            by: Duration::from_millis(310),
+            jitter: Duration::ZERO,
+        };
+        for proxy in &cluster.proxies {
+            proxy.set(latency);
+        }
+        for _ in 0..2 {
+            let outcome = session.decide(&plan).await;
+            assert!(
+                matches!(outcome, Outcome::Unavailable { .. }),
+                "{outcome:?}"
+            );
+        }
+        let redis = || bench.store.usage().redis.expect("it is Redis");
+        assert!(redis().late > 0, "what was charged came too late");
+        for proxy in &cluster.proxies {
+            proxy.set(Fault::None);
+        }
+        for check in &plan {
+            comes_to_be(&session, *check, 10).await;
+        }
+    });
+}
+
+#[test]
+fn server_whose_fastest_answer_took_over_half_the_timeout_is_told_of() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address());
+    let bench = Bench::behind(&proxy);
+    run(async {
+        let session = bench.store.session();
+        let plan = [check(&TEN, 0, 1)];
+        know_script(&session, &plan).await;
+        for (took_ms, is_far) in [(100, false), (151, true), (150, false)] {
+            bench.clock.advance(Micros::from_secs(10));
+            bench.store.sweep();
+            let mut deciding = Box::pin(decide_late(&session, &proxy, &plan));
+            for _ in 0..TURNS {
+                assert!((&mut deciding).now_or_never().is_none(), "nobody answers");
+                tokio::task::yield_now().await;
+            }
+            bench.clock.advance(Micros(took_ms * 1_000));
+            proxy.set(Fault::None);
+            deciding.await;
+            bench.clock.advance(Micros::from_secs(10));
+            bench.store.sweep();
+            let servers = bench.store.usage().redis.expect("it is Redis").servers;
+            let told: Vec<_> = servers.iter().map(|server| server.is_far).collect();
+            assert_eq!(told, [is_far], "{took_ms} ms");
+        }
     });
 }

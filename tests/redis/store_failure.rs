@@ -13,7 +13,7 @@ use crate::support::{Answer, Client, Config, Process, Running, eventually, get, 
 const TEN: &str = "quota = '10 per minute'\nalgorithm = 'fixed-window'";
 
 /// One route under a policy, over that server, which has long to answer: a test machine may be slow.
-fn over(address: SocketAddr, policy: &str, store: &str) -> Config {
+pub fn over(address: SocketAddr, policy: &str, store: &str) -> Config {
     Config::limited("builtin:echo", policy)
         .one_worker()
         .admin("127.0.0.1:0")
@@ -51,7 +51,7 @@ fn decisions(running: &Running, result: &str) -> u64 {
 }
 
 /// Waits until the gateway's connection to Redis stands.
-fn connected(running: &Running) {
+pub fn connected(running: &Running) {
     eventually("a connection to Redis", || {
         (metric(running, "tollgate_store_connections") == 1).then_some(())
     });

@@ -17,7 +17,7 @@ use tollgate::store::{
     Charge, MemoryStore, Outcome, Role, Series, Session, Settings, Shape, Store,
 };
 
-use crate::support::redis::{Cluster, Fault, Proxy, Server};
+use crate::support::redis::{Cluster, Proxy, Server};
 use crate::support::{PATIENCE, START};
 
 pub const fn quota(limit: u64, count: Count) -> Quota {
@@ -109,6 +109,12 @@ impl Bench {
     pub fn on_cluster(cluster: &Cluster) -> Self {
         let seeds = cluster.addresses().into_iter().map(address).collect();
         Self::over(Deployment::Cluster(seeds), Duration::from_secs(5))
+    }
+
+    /// Over a Cluster that has 500 ms for a decision.
+    pub fn on_far_cluster(cluster: &Cluster) -> Self {
+        let seeds = cluster.addresses().into_iter().map(address).collect();
+        Self::over(Deployment::Cluster(seeds), Duration::from_millis(500))
     }
 }
 

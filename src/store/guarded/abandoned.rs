@@ -65,6 +65,7 @@ impl<'a> LateAnswers<'a> {
             if wire::verdict(&plan, &reply, &mut verdict).is_err() {
                 return;
             }
+            remote.note_late(&plan, sent);
             if remembers {
                 remote.store().remember_verdict(&plan, &verdict, sent);
             }

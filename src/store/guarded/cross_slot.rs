@@ -126,7 +126,7 @@ async fn charge<'p, 's>(
 }
 
 impl<'p, 's> PeekedPlan<'p, 's> {
-    async fn peek(remote: &Remote, plan: &'p [Check<'s>], parts: Vec<PlanPart<'s>>) -> Self {
+    async fn peek(remote: &Rc<Remote>, plan: &'p [Check<'s>], parts: Vec<PlanPart<'s>>) -> Self {
         let peeks = join_all(parts.iter().map(|part| remote.peek(&part.checks))).await;
         let mut peeked = Self {
             plan,

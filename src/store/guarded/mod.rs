@@ -12,6 +12,7 @@ mod breaker;
 mod counters;
 mod cross_slot;
 mod deadlines;
+mod distance;
 mod fallback;
 mod fleet;
 mod joined;

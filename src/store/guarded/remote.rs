@@ -127,11 +127,11 @@ impl Remote {
     /// Returns what Redis would answer a plan that one step can decide: nothing for a check that it has
     /// no memory for. If a check refuses, that is remembered.
     pub(super) async fn peek(
-        &self,
+        self: &Rc<Self>,
         plan: &[Check<'_>],
     ) -> Result<SmallVec<[Option<Decision>; 4]>, Unanswered> {
         let sent = self.store.clock.now();
-        let late_reader = |_| self.peek_reader(plan, sent);
+        let late_reader = |_| Some(self.peek_reader(plan, sent));
         let caller = Caller::new(&late_reader);
         let peeking = pin!(self.redis.peek(plan, &caller));
         let timeout = self.store.settings().timeout;
@@ -141,7 +141,10 @@ impl Remote {
     }
 
     /// Returns what a plan that one step can decide would be answered, by Redis or in its place.
-    pub(super) async fn peek_anywhere(&self, plan: &[Check<'_>]) -> SmallVec<[Decision; 4]> {
+    pub(super) async fn peek_anywhere(
+        self: &Rc<Self>,
+        plan: &[Check<'_>],
+    ) -> SmallVec<[Decision; 4]> {
         let Ok(peeks) = self.peek(plan).await else {
             return self.store.fallback().peek(plan);
         };
@@ -165,7 +168,8 @@ impl Remote {
         let caller = Caller::new(&|_| None);
         let settling = pin!(self.redis.settle(settlements, &caller));
         let timeout = self.store.settings().timeout;
-        self.call(first.partition_id, timeout, &caller, settling)
+        let server = self.server(self.redis.server(first.partition_id));
+        self.call(&server, first.partition_id, timeout, &caller, settling)
             .await
     }
 
@@ -201,18 +205,16 @@ impl Remote {
         }
     }
 
-    /// Returns who remembers what a late reply would refuse, if anything is remembered of this plan.
-    fn peek_reader(&self, plan: &[Check<'_>], sent: Timestamp) -> Option<LateReader> {
-        if !self.store.may_remember(plan) {
-            return None;
-        }
-        let (owned, store) = (OwnedPlan::of(plan), Arc::clone(&self.store));
-        Some(Box::new(move |reply| {
+    /// Returns who remembers what a late reply refuses.
+    fn peek_reader(self: &Rc<Self>, plan: &[Check<'_>], sent: Timestamp) -> LateReader {
+        let (owned, remote) = (OwnedPlan::of(plan), Rc::downgrade(self));
+        Box::new(move |reply| {
             let plan = owned.plan();
-            if let Ok(decisions) = wire::peeks(&plan, &reply) {
-                store.remember(&plan, decisions.into_iter(), sent);
+            if let (Some(remote), Ok(decisions)) = (remote.upgrade(), wire::peeks(&plan, &reply)) {
+                remote.note_late(&plan, sent);
+                remote.store.remember(&plan, decisions.into_iter(), sent);
             }
-        }))
+        })
     }
 
     /// Asks about a plan, and counts how it went.
@@ -227,24 +229,37 @@ impl Remote {
         let Some(first) = plan.first() else {
             return Err(Unanswered::Unsent);
         };
-        let answer = self.call(first.partition_id, timeout, caller, asking).await;
+        let server = self.server(self.redis.server(first.partition_id));
+        let answer = (self.call(&server, first.partition_id, timeout, caller, asking)).await;
         match &answer {
-            Ok(_) => self.counters.answered(self.store.clock.now().since(began)),
+            Ok(_) => {
+                let took = self.store.clock.now().since(began);
+                self.counters.answered(took);
+                server.distance.note(took);
+            }
             Err(unanswered) => self.counters.unanswered(*unanswered),
         }
         answer
     }
 
+    /// Notes that the answer to what was sent at `sent` has come, too late.
+    pub(super) fn note_late(&self, plan: &[Check<'_>], sent: Timestamp) {
+        if let Some(first) = plan.first() {
+            let server = self.server(self.redis.server(first.partition_id));
+            (server.distance).note(self.store.clock.now().since(sent));
+        }
+    }
+
     /// Makes a call to the server that has a partition.
     async fn call<T>(
         &self,
+        server: &Server,
         partition_id: PartitionId,
         timeout: Duration,
         caller: &Caller<'_>,
         call: Pin<&mut impl Future<Output = Result<T, CallError>>>,
     ) -> Result<T, Unanswered> {
-        let server = self.server(self.redis.server(partition_id));
-        let answer = self.guard(&server, timeout, caller, call).await;
+        let answer = self.guard(server, timeout, caller, call).await;
         if matches!(answer, Err(Unanswered::Late)) {
             self.redis.suspect(partition_id);
         }

@@ -1,16 +1,18 @@
-//! The servers as the process sees them: for each a breaker, the workers' connections to it, and
-//! whether it has memory for more keys.
+//! The servers as the process sees them: for each a breaker, the workers' connections to it, whether it has
+//! memory for more keys, and how far away it is.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 
 use super::breaker::CircuitBreaker;
 use super::counters::Counters;
+use super::distance::Distance;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::store::redis::{Observer, Observers, ServerEvent};
 use crate::store::settings::BreakerSettings;
@@ -32,6 +34,7 @@ pub(super) struct Server {
     connections: AtomicU32,
     /// When it had no memory last, in microseconds since 1970; 0 if that is over.
     full_at_us: AtomicU64,
+    pub(super) distance: Distance,
 }
 
 /// What one worker's sessions tell of the servers.
@@ -73,6 +76,7 @@ impl Servers {
             clock: self.clock.clone(),
             connections: AtomicU32::new(0),
             full_at_us: AtomicU64::new(0),
+            distance: Distance::new(self.clock.now()),
         });
         known.insert(name, Arc::downgrade(&server));
         server
@@ -97,11 +101,13 @@ impl Servers {
         self.settings.load().cooldown.into()
     }
 
-    /// Lets time pass. To be called several times a second.
-    pub(super) fn sweep(&self) {
+    /// Lets time pass; a decision may take `timeout`. To be called several times a second.
+    pub(super) fn sweep(&self, timeout: Duration) {
         for server in self.all() {
             server.breaker.sweep();
             server.note_room();
+            let name = server.breaker.server();
+            server.distance.sweep(self.clock.now(), timeout, name);
         }
     }
 }
@@ -219,10 +225,10 @@ mod tests {
         (0..100).for_each(|_| server.note(ServerEvent::Full, 0));
         assert_eq!(server.breaker.state(), BreakerState::Closed);
         clock.advance(Micros(FULL_FOR.0 - 1));
-        servers.sweep();
+        servers.sweep(Duration::ZERO);
         assert!(is_full());
         clock.advance(Micros(1));
-        servers.sweep();
+        servers.sweep(Duration::ZERO);
         assert!(!is_full());
     }
 }

@@ -15,8 +15,8 @@ use super::refusals::{Interval, Refusals};
 use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, Count, Decision, Verdict};
-use crate::metrics::{RedisUsage, Usage};
+use crate::limit::{Check, Decision, Verdict};
+use crate::metrics::{RedisUsage, ServerUsage, Usage};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Observers, RedisSession, RedisShared};
 use crate::store::series::Series;
@@ -122,8 +122,12 @@ impl GuardedStore {
         usage.nodes = self.fleet.count();
         let servers = self.servers.all();
         usage.connections = servers.iter().map(|server| server.connections()).sum();
-        usage.breakers = (servers.iter())
-            .map(|server| (Arc::clone(server.breaker.server()), server.breaker.state()))
+        usage.servers = (servers.iter())
+            .map(|server| ServerUsage {
+                name: Arc::clone(server.breaker.server()),
+                breaker: server.breaker.state(),
+                is_far: server.distance.is_far(),
+            })
             .collect();
         Usage {
             redis: Some(Box::new(usage)),
@@ -151,7 +155,7 @@ impl GuardedStore {
     pub(crate) fn sweep(&self) {
         self.memory.sweep();
         self.refusals.sweep(self.clock.now());
-        self.servers.sweep();
+        self.servers.sweep(self.settings().timeout);
     }
 
     /// Forgets the refusals and the states of series that are not live.
@@ -177,12 +181,6 @@ impl GuardedStore {
             nodes: self.fleet.count().max(self.settings().nodes_min),
             cooldown: self.servers.cooldown(),
         }
-    }
-
-    /// Says whether refusals of a plan may be remembered.
-    pub(super) fn may_remember(&self, plan: &[Check<'_>]) -> bool {
-        let counts_all = |check: &Check<'_>| check.quota.count == Count::All;
-        self.settings().refusal_cache > Micros(0) && !plan.iter().any(counts_all)
     }
 
     /// Remembers what Redis, asked at `sent`, refused.

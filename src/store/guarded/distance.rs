@@ -1,0 +1,109 @@
+//! How long a server takes to answer at least. A plan over several partitions of a Cluster needs two round trips
+//! within its deadline, one to look and one to charge.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::clock::{Micros, Timestamp};
+
+/// The fastest answer of each [`PERIOD`].
+#[derive(Debug)]
+pub(super) struct Distance {
+    /// Of this period, in microseconds; [`u64::MAX`] if there was none.
+    fastest_us: AtomicU64,
+    /// When this period began, in microseconds since 1970.
+    began_us: AtomicU64,
+    /// Whether two round trips took longer than the timeout, in the latest period with an answer.
+    is_far: AtomicBool,
+}
+
+/// How long it is measured before it is judged: pauses of a server and of this process are shorter.
+const PERIOD: Micros = Micros::from_secs(10);
+
+impl Distance {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            fastest_us: AtomicU64::new(u64::MAX),
+            began_us: AtomicU64::new(now.0),
+            is_far: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes how long an answer took, late or not.
+    pub(super) fn note(&self, took: Micros) {
+        if took.0 < self.fastest_us.load(Relaxed) {
+            self.fastest_us.fetch_min(took.0, Relaxed);
+        }
+    }
+
+    /// Says whether a decision's time is too short for two round trips.
+    pub(super) fn is_far(&self) -> bool {
+        self.is_far.load(Relaxed)
+    }
+
+    /// Judges a period that is over, and logs a change.
+    pub(super) fn sweep(&self, now: Timestamp, timeout: Duration, server: &str) {
+        if now.since(Timestamp(self.began_us.load(Relaxed))) < PERIOD {
+            return;
+        }
+        self.began_us.store(now.0, Relaxed);
+        let fastest_us = self.fastest_us.swap(u64::MAX, Relaxed);
+        if fastest_us == u64::MAX {
+            return;
+        }
+        let round_trip = Duration::from_micros(fastest_us);
+        let is_far = timeout < round_trip.saturating_mul(2);
+        if self.is_far.swap(is_far, Relaxed) == is_far {
+            return;
+        }
+        if is_far {
+            tracing::warn!(
+                server,
+                ?timeout,
+                ?round_trip,
+                "[store] timeout is below two round trips: plans over several partitions of a Cluster are decided as on_store_failure says"
+            );
+        } else {
+            tracing::info!(
+                server,
+                ?timeout,
+                ?round_trip,
+                "[store] timeout is two round trips or more again"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_is_far_if_the_fastest_answer_of_a_whole_period_took_over_half_the_timeout() {
+        let timeout = Duration::from_millis(50);
+        let mut now = Timestamp(1_700_000_000_000_000);
+        let distance = Distance::new(now);
+        let cases: [(&[u64], bool); 7] = [
+            (&[25_000], false),
+            // A pause is not far away.
+            (&[900_000, 3_000, 900_000], false),
+            (&[31_000, 60_000], true),
+            // Nothing is known of a period without an answer.
+            (&[], true),
+            (&[25_001], true),
+            (&[24_999, 40_000], false),
+            (&[], false),
+        ];
+        for (answers, expected) in cases {
+            for took in answers {
+                distance.note(Micros(*took));
+            }
+            let before = distance.is_far();
+            distance.sweep(now + Micros(PERIOD.0 - 1), timeout, "a.test:6379");
+            assert_eq!(distance.is_far(), before, "not before the period is over");
+            now = now + PERIOD;
+            distance.sweep(now, timeout, "a.test:6379");
+            assert_eq!(distance.is_far(), expected, "{answers:?}");
+        }
+    }
+}
