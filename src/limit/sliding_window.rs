@@ -49,6 +49,11 @@ impl SlidingWindow {
         }
     }
 
+    /// Returns how many buckets hold units.
+    pub fn buckets_in_use(&self) -> usize {
+        self.buckets.len()
+    }
+
     /// Iterates over index and units of the buckets, oldest first.
     fn buckets(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
         (self.buckets.iter()).map(|bucket| (bucket.index(self.newest), bucket.units()))

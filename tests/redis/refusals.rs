@@ -5,7 +5,11 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, Quota};
+use tollgate::store::Role;
+
 use crate::gate::{CLIENT, Gate, calls};
+use crate::store_redis::{Bench, check, decide, quota, run};
 use crate::support::redis::{Cluster, Fault, Proxy, Server};
 use crate::support::{Client, Config};
 
@@ -71,6 +75,43 @@ fn refused_address_that_varies_its_name_costs_a_cluster_a_call_a_second() {
     let gate = gate(&format!("redis+cluster://{}", nodes.join(",")));
     // It looks at both partitions.
     flood(&gate, &cluster.nodes, 2);
+}
+
+#[test]
+fn costs_that_fall_from_request_to_request_cost_redis_one_call() {
+    let server = Server::start();
+    let bench = Bench::on(&server);
+    run(async {
+        let session = bench.store.session();
+        let sliding = |buckets| Algorithm::SlidingWindow {
+            buckets,
+            leaving: LeavingBucket::Weighted,
+        };
+        for algorithm in [
+            Algorithm::FixedWindow,
+            sliding(10),
+            sliding(100),
+            Algorithm::Gcra { burst: 500 },
+            Algorithm::SlidingLog,
+        ] {
+            let quota = Quota {
+                algorithm,
+                ..quota(500, Count::Admitted)
+            };
+            let series_id = bench.series(Role::Real, &quota);
+            let asks = |cost| Check {
+                cost,
+                ..check(&quota, series_id, 1)
+            };
+            assert!(decide(&session, &[asks(500)]).await.0.admit);
+            let before = calls(&server);
+            for cost in (1..=500).rev() {
+                let (verdict, _, is_degraded) = decide(&session, &[asks(cost)]).await;
+                assert!(!verdict.admit && !is_degraded);
+            }
+            assert_eq!(calls(&server) - before, 1, "{algorithm:?}");
+        }
+    });
 }
 
 /// Each one has left when Redis has refused it, and the next one comes when the refusal has arrived.

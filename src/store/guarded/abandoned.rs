@@ -66,8 +66,8 @@ impl<'a> LateAnswers<'a> {
                 return;
             }
             remote.note_late(&plan, sent);
-            if remembers {
-                remote.store().remember_verdict(&plan, &verdict, sent);
+            if remembers && !verdict.admit {
+                remote.store().remember(&plan, &reply, sent);
             }
             let charge = joined::charge(&plan, &verdict);
             match late {

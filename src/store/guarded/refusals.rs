@@ -1,10 +1,10 @@
 //! Remembered refusals: a client that was refused is refused again without asking Redis, until the
 //! answer may be another.
 //!
-//! A refusal says when the same cost would be admitted with no other traffic, and other traffic
-//! only makes it later: until then the same quota of the same partition must refuse that cost and
-//! higher ones, whatever else is in the plan. So each quota that refused is remembered by itself, and a
-//! plan that contains one is refused. The answer says what is remembered, its times counted down.
+//! A refusal says when which costs would be admitted with no other traffic ([`known`]), and other traffic
+//! only makes it later: until then the same quota of the same partition must refuse them, whatever else is
+//! in the plan. So each quota that refused is remembered by itself, and a plan that contains one is refused.
+//! The answer says what is remembered, its times counted down.
 //!
 //! If units come back early (by a reset or a release), clients must notice. So after `cap` one request
 //! asks Redis again, while the others are still refused: however many ask, Redis has one call for each
@@ -16,6 +16,7 @@
 //! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
 mod given_back;
+mod known;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -26,10 +27,12 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use self::given_back::GivenBack;
+use self::known::Known;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Mode, SeriesId};
 use crate::limit::quota::Count;
 use crate::limit::{Answer, Check, Decision, PartitionId, Quota, Retry, Verdict};
+use crate::store::redis::wire::RefusedState;
 
 /// The refusals of the last moment, shared by all workers.
 #[derive(Debug)]
@@ -71,7 +74,7 @@ struct RefusalShard {
     given_back: GivenBack,
 }
 
-/// One quota of one partition that refused a cost.
+/// One quota of one partition that refused.
 #[derive(Debug)]
 struct RememberedRefusal {
     hash: u64,
@@ -79,17 +82,14 @@ struct RememberedRefusal {
     partition_id: PartitionId,
     /// The quota as it was then.
     quota: Quota,
-    cost: u64,
-    decision: Decision,
-    /// When the answer arrived; its times count from then.
-    received: Timestamp,
-    /// Until when it is repeated without asking.
-    fresh_until: Timestamp,
+    known: Known,
+    asked: Interval,
+    /// For how long it is repeated without asking.
+    cap: Micros,
     /// After that, until when it is repeated because a request asks.
     asked_until: Timestamp,
-    /// When the cost may fit again.
+    /// When every cost that the quota can hold may fit again.
     over: Timestamp,
-    cap: Micros,
 }
 
 impl Refusals {
@@ -117,12 +117,11 @@ impl Refusals {
         let (mut refused, mut due) = (Recollection::new(), Recollection::new());
         let checks = plan.iter().enumerate();
         for (place, check) in checks.filter(|(_, check)| !tries_candidate(plan, check)) {
-            self.with(check, |entry| {
-                if now < entry.over {
-                    let is_repeated = entry.is_repeated(now);
-                    let found = if is_repeated { &mut refused } else { &mut due };
-                    found.push((place, entry.aged(check, now)));
-                }
+            self.with(check, now, |entry| {
+                let is_repeated = entry.is_repeated(now);
+                let found = if is_repeated { &mut refused } else { &mut due };
+                let told = (entry.known).told(&entry.quota, check.cost, entry.asked, now);
+                found.push((place, told));
             });
         }
         match (refused.is_empty(), due.is_empty()) {
@@ -138,19 +137,19 @@ impl Refusals {
     pub(super) fn remember(
         &self,
         plan: &[Check<'_>],
-        decisions: impl Iterator<Item = Option<Decision>>,
+        refused: impl IntoIterator<Item = Option<RefusedState>>,
         asked: Interval,
         cap: Micros,
     ) {
         if cap == Micros(0) || plan.iter().any(counts_refused) {
             return;
         }
-        for (check, decision) in plan.iter().zip(decisions) {
-            if let Some(decision) = decision.filter(|decision| !decision.admit)
+        for (check, refused) in plan.iter().zip(refused) {
+            if let Some(refused) = refused
                 && check.mode == Mode::Enforce
                 && !tries_candidate(plan, check)
             {
-                self.insert(check, decision, asked, cap);
+                self.insert(check, refused, asked, cap);
             }
         }
     }
@@ -210,7 +209,7 @@ impl Refusals {
         for index in first..first + SHARDS_PER_SWEEP {
             // What nobody has asked about for as long as it was fresh is of little use.
             self.retain_in(index % SHARDS, |entry| {
-                let last = entry.fresh_until.max(entry.asked_until);
+                let last = entry.fresh_until().max(entry.asked_until);
                 now < entry.over && now < last + entry.cap
             });
         }
@@ -225,7 +224,7 @@ impl Refusals {
     fn claim(&self, plan: &[Check<'_>], due: &Recollection, now: Timestamp) -> bool {
         let mut is_first = true;
         for &(place, _) in due {
-            self.with(&plan[place], |entry| {
+            self.with(&plan[place], now, |entry| {
                 is_first &= !entry.is_repeated(now);
                 entry.asked_until = now + entry.cap;
             });
@@ -233,52 +232,52 @@ impl Refusals {
         is_first
     }
 
-    /// Calls `act` with what is remembered of a check, if it refuses it.
-    fn with(&self, check: &Check<'_>, act: impl FnOnce(&mut RememberedRefusal)) {
+    /// Calls `act` with what is remembered of a check, if it refuses it at `now`.
+    fn with(&self, check: &Check<'_>, now: Timestamp, act: impl FnOnce(&mut RememberedRefusal)) {
         let hash = self.hash(check.series_id, check.partition_id);
         let mut shard = self.lock(hash);
         let is_it = |entry: &RememberedRefusal| entry.is_of_quota(check);
         if let Some(entry) = shard.entries.find_mut(hash, is_it)
-            && entry.refuses(check)
+            && entry.refuses(check, now)
         {
             act(entry);
         }
     }
 
-    fn insert(&self, check: &Check<'_>, decision: Decision, asked: Interval, cap: Micros) {
-        let fresh_until = asked.sent + cap;
-        let over = match decision.retry {
-            // The server's clock may be a little faster than this node's.
-            Retry::After(retry) => asked.sent + Micros(retry.0 - retry.0 / DRIFT_SHARE),
-            Retry::Never => Timestamp(u64::MAX),
+    fn insert(&self, check: &Check<'_>, refused: RefusedState, asked: Interval, cap: Micros) {
+        let known = Known::of(check, refused, asked);
+        // What can never fit is refused again by a quota that is whole.
+        let over = if check.cost > check.quota.capacity() {
+            Timestamp(u64::MAX)
+        } else {
+            known.over(check.quota, asked)
         };
-        if fresh_until.min(over) <= asked.received {
-            return;
-        }
         let hash = self.hash(check.series_id, check.partition_id);
-        let entry = RememberedRefusal {
+        let mut entry = RememberedRefusal {
             hash,
             series_id: check.series_id,
             partition_id: check.partition_id,
             quota: *check.quota,
-            cost: check.cost,
-            decision,
-            received: asked.received,
-            fresh_until,
+            known,
+            asked,
+            cap,
             asked_until: Timestamp(0),
             over,
-            cap,
         };
+        if entry.fresh_until().min(over) <= asked.received {
+            return;
+        }
         let mut shard = self.lock(hash);
         if shard.given_back.is_after(hash, asked.sent) {
             return;
         }
         let is_it = |known: &RememberedRefusal| known.is_of_quota(check);
         if let Some(known) = shard.entries.find_mut(hash, is_it) {
-            // The refusal of a lower cost answers for this one too, as long as it is fresh.
-            if entry.cost <= known.cost || known.fresh_until <= entry.received {
-                *known = entry;
+            if entry.known.is_older_than(&known.known) {
+                return;
             }
+            entry.known.inherit(&known.known);
+            *known = entry;
         } else if self.len.fetch_add(1, Relaxed) < ENTRIES_MAX {
             shard.entries.insert_unique(hash, entry, |entry| entry.hash);
         } else {
@@ -319,30 +318,17 @@ impl RememberedRefusal {
     }
 
     /// Says whether a check of the same partition and quota must be refused too.
-    fn refuses(&self, check: &Check<'_>) -> bool {
-        check.mode == Mode::Enforce && check.cost >= self.cost
+    fn refuses(&self, check: &Check<'_>, now: Timestamp) -> bool {
+        check.mode == Mode::Enforce && self.known.refuses(&self.quota, check.cost, self.asked, now)
+    }
+
+    fn fresh_until(&self) -> Timestamp {
+        self.asked.sent + self.cap
     }
 
     /// Says whether it is repeated without asking.
     fn is_repeated(&self, now: Timestamp) -> bool {
-        now < self.fresh_until.max(self.asked_until)
-    }
-
-    /// Returns what a check is answered as of `now`: the times are counted down.
-    fn aged(&self, check: &Check<'_>, now: Timestamp) -> Decision {
-        let elapsed = now.since(self.received);
-        let retry = match self.decision.retry {
-            Retry::After(retry) if check.cost <= self.quota.capacity() => {
-                Retry::After(counted_down(retry, elapsed))
-            }
-            _ => Retry::Never,
-        };
-        Decision {
-            next: (self.decision.next).map(|next| counted_down(next, elapsed)),
-            reset: counted_down(self.decision.reset, elapsed),
-            retry,
-            ..self.decision
-        }
+        now < self.fresh_until().max(self.asked_until)
     }
 }
 
@@ -376,11 +362,6 @@ fn tries_candidate(plan: &[Check<'_>], check: &Check<'_>) -> bool {
     (plan.iter()).any(|other| other.mode == Mode::Candidate && other.policy == check.policy)
 }
 
-/// Counts a span down, though not to 0: only Redis says when it is over.
-fn counted_down(span: Micros, elapsed: Micros) -> Micros {
-    Micros(span.0.saturating_sub(elapsed.0).max(span.0.min(1)))
-}
-
 fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -389,11 +370,8 @@ fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {
 const SHARDS: usize = 64;
 /// Shards that one sweep passes over; all are swept within 0.8 s.
 const SHARDS_PER_SWEEP: usize = 8;
-/// Most refusals that are remembered, in 32 MB with their tables; further ones are not.
+/// Most refusals that are remembered, in 32 MB with their tables, and 32 MB more if all of them are of sliding
+/// windows with many buckets in use; further ones are not.
 const ENTRIES_MAX: usize = 1 << 16;
-/// A refusal is remembered for this part (0.8 %) less than it says, in case the server's clock runs
-/// faster than this node's, which is corrected by at most 0.5 %.
-const DRIFT_SHARE: u64 = 128;
-
 #[cfg(test)]
 mod tests;

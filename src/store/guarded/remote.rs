@@ -26,7 +26,7 @@ use super::store::GuardedStore;
 use crate::clock::Timestamp;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::metrics::BreakerState;
-use crate::store::redis::wire::{self, Settlement};
+use crate::store::redis::wire::Settlement;
 use crate::store::redis::{CallError, Caller, GivenUp, LateReader, RedisSession};
 
 /// A worker's way to Redis, guarded; lives on the worker's thread.
@@ -96,11 +96,13 @@ impl Remote {
     ) -> Result<(), Unanswered> {
         let caller = Caller::new(late_reader);
         let timeout = self.store.settings().timeout;
-        {
+        let reply = {
             let deciding = pin!(self.redis.decide(plan, &caller, verdict));
-            self.ask(plan, sent, timeout, &caller, deciding).await?;
+            self.ask(plan, sent, timeout, &caller, deciding).await?
+        };
+        if !verdict.admit {
+            self.store.remember(plan, &reply, sent);
         }
-        self.store.remember_verdict(plan, verdict, sent);
         Ok(())
     }
 
@@ -135,8 +137,11 @@ impl Remote {
         let caller = Caller::new(&late_reader);
         let peeking = pin!(self.redis.peek(plan, &caller));
         let timeout = self.store.settings().timeout;
-        let peeks = self.ask(plan, sent, timeout, &caller, peeking).await?;
-        self.store.remember(plan, peeks.iter().copied(), sent);
+        let (peeks, reply) = self.ask(plan, sent, timeout, &caller, peeking).await?;
+        let refuses = |peek: &Option<Decision>| peek.is_some_and(|decision| !decision.admit);
+        if peeks.iter().any(refuses) {
+            self.store.remember(plan, &reply, sent);
+        }
         Ok(peeks)
     }
 
@@ -209,10 +214,10 @@ impl Remote {
     fn peek_reader(self: &Rc<Self>, plan: &[Check<'_>], sent: Timestamp) -> LateReader {
         let (owned, remote) = (OwnedPlan::of(plan), Rc::downgrade(self));
         Box::new(move |reply| {
-            let plan = owned.plan();
-            if let (Some(remote), Ok(decisions)) = (remote.upgrade(), wire::peeks(&plan, &reply)) {
+            if let Some(remote) = remote.upgrade() {
+                let plan = owned.plan();
                 remote.note_late(&plan, sent);
-                remote.store.remember(&plan, decisions.into_iter(), sent);
+                remote.store.remember(&plan, &reply, sent);
             }
         })
     }

@@ -14,10 +14,11 @@ use super::fleet::Fleet;
 use super::refusals::{Interval, Refusals};
 use super::servers::Servers;
 use crate::clock::{Clock, Micros, Timestamp};
+use crate::limit::Check;
 use crate::limit::plan::SeriesId;
-use crate::limit::{Check, Decision, Verdict};
 use crate::metrics::{RedisUsage, ServerUsage, Usage};
 use crate::store::memory::MemoryStore;
+use crate::store::redis::wire::{self, Reply};
 use crate::store::redis::{Observers, RedisSession, RedisShared};
 use crate::store::series::Series;
 use crate::store::settings::{Deployment, Location, RedisSettings, Settings};
@@ -184,24 +185,13 @@ impl GuardedStore {
     }
 
     /// Remembers what Redis, asked at `sent`, refused.
-    pub(super) fn remember_verdict(&self, plan: &[Check<'_>], verdict: &Verdict, sent: Timestamp) {
-        if !verdict.admit {
-            let decisions = verdict.answers.iter().map(|answer| answer.decision);
-            self.remember(plan, decisions, sent);
-        }
-    }
-
-    /// Remembers which checks Redis, asked at `sent`, refused.
-    pub(super) fn remember(
-        &self,
-        plan: &[Check<'_>],
-        decisions: impl Iterator<Item = Option<Decision>>,
-        sent: Timestamp,
-    ) {
-        let received = self.clock.now();
-        let asked = Interval { sent, received };
+    pub(super) fn remember(&self, plan: &[Check<'_>], reply: &Reply, sent: Timestamp) {
         let cap = self.settings().refusal_cache;
-        self.refusals.remember(plan, decisions, asked, cap);
+        if let Ok(refused) = wire::refused(plan, reply) {
+            let received = self.clock.now();
+            let asked = Interval { sent, received };
+            self.refusals.remember(plan, refused, asked, cap);
+        }
     }
 
     /// Opens a worker's connections, on its runtime.

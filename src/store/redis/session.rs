@@ -14,7 +14,7 @@ use super::pipeline::Caller;
 use super::primaries::Primaries;
 use super::reply::list;
 use super::shared::RedisShared;
-use super::wire::{self, Intent, KeyNames, Settlement};
+use super::wire::{self, Intent, KeyNames, Reply, Settlement};
 use crate::clock::Micros;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
 use crate::store::settings::RedisSettings;
@@ -78,7 +78,8 @@ impl RedisSession {
             .suspect(|| slot_of(&KeyNames::tag(partition_id)));
     }
 
-    /// Lets Redis decide a plan that one step can decide. The verdict is new, and is where it stays.
+    /// Lets Redis decide a plan that one step can decide; returns the reply as it is. The verdict is new, and is
+    /// where it stays.
     ///
     /// # Errors
     /// How the call ended. Unless the error says otherwise, the plan may have been charged.
@@ -87,13 +88,14 @@ impl RedisSession {
         plan: &[Check<'_>],
         caller: &Caller<'_>,
         verdict: &mut Verdict,
-    ) -> Result<(), CallError> {
+    ) -> Result<Reply, CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Decide);
         let reply = self.primaries.decide(packed, caller).await?;
-        Ok(wire::verdict(plan, &reply, verdict)?)
+        wire::verdict(plan, &reply, verdict)?;
+        Ok(reply)
     }
 
-    /// Returns what Redis would answer a plan that one step can decide.
+    /// Returns what Redis would answer a plan that one step can decide, and its reply as it is.
     ///
     /// # Errors
     /// How the call ended.
@@ -101,10 +103,10 @@ impl RedisSession {
         &self,
         plan: &[Check<'_>],
         caller: &Caller<'_>,
-    ) -> Result<SmallVec<[Option<Decision>; 4]>, CallError> {
+    ) -> Result<(SmallVec<[Option<Decision>; 4]>, Reply), CallError> {
         let packed = wire::pack(plan, &self.shared.names, Intent::Peek);
         let reply = self.primaries.decide(packed, caller).await?;
-        Ok(wire::peeks(plan, &reply)?)
+        Ok((wire::peeks(plan, &reply)?, reply))
     }
 
     /// Settles what one step can settle; returns what could not be, by its index, and what the server says.

@@ -80,6 +80,32 @@ pub fn peeks(
     Ok(plan.iter().enumerate().map(peek).collect())
 }
 
+/// A quota's state when a script refused a check.
+#[derive(Debug)]
+pub struct RefusedState {
+    /// The state.
+    pub state: StateReply,
+    /// The server's time, later by the partition's phase.
+    pub now: Timestamp,
+    /// When the check was decided: `now`, or later if time stood still.
+    pub at: Timestamp,
+}
+
+/// Reads the states of the checks that do not fit; none for the others.
+pub fn refused(
+    plan: &[Check<'_>],
+    reply: &Reply,
+) -> Result<SmallVec<[Option<RefusedState>; 4]>, BadReply> {
+    let answers = Answers::read(plan, reply)?;
+    let refused = |(check, reply): (&Check<'_>, Option<CheckReply>)| {
+        let mut state = reply.filter(|reply| !reply.fits)?.state;
+        let now = answers.now + check.quota.phase(check.partition_id);
+        let at = state.arrive(check.quota, now);
+        Some(RefusedState { state, now, at })
+    };
+    Ok(plan.iter().zip(answers.checks).map(refused).collect())
+}
+
 /// Appends one enforced check as `lua/prelude.lua` describes it: its room is what may be used already
 /// for `asked` to fit.
 pub(super) fn put_check(

@@ -11,8 +11,9 @@ mod script;
 mod settle;
 mod state_reply;
 
-pub use decide::{Intent, pack, peeks, verdict};
+pub use decide::{Intent, RefusedState, pack, peeks, refused, verdict};
 pub use message::{BadReply, Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
 pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle};
+pub use state_reply::StateReply;

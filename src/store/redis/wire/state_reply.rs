@@ -11,12 +11,15 @@ use crate::limit::sliding_window::SlidingWindow;
 use crate::limit::{Algorithm, Charged, Decision, Quota, State};
 
 /// The state of one check after a step, as a script replied it.
-#[derive(Debug)]
-pub(super) enum StateReply {
+#[derive(Clone, Debug)]
+pub enum StateReply {
+    /// The whole state.
     FixedWindow(FixedWindow),
+    /// The whole state.
     SlidingWindow(SlidingWindow),
     /// The script may have merged entries that make no difference to the answer.
     SlidingLog(SlidingLog),
+    /// The whole state.
     Gcra(Gcra),
 }
 
@@ -24,10 +27,10 @@ pub(super) enum StateReply {
 macro_rules! state {
     ($reply:expr, $state:ident => $call:expr) => {
         match $reply {
-            StateReply::FixedWindow($state) => $call,
-            StateReply::SlidingWindow($state) => $call,
-            StateReply::SlidingLog($state) => $call,
-            StateReply::Gcra($state) => $call,
+            Self::FixedWindow($state) => $call,
+            Self::SlidingWindow($state) => $call,
+            Self::SlidingLog($state) => $call,
+            Self::Gcra($state) => $call,
         }
     };
 }
@@ -65,14 +68,22 @@ impl StateReply {
         state!(self, state => state.arrive(quota, now))
     }
 
-    pub(super) fn decision(
-        &self,
-        quota: &Quota,
-        cost: u64,
-        at: Timestamp,
-        admit: bool,
-    ) -> Decision {
+    /// Describes the state for a request of `cost` that was admitted or not.
+    pub fn decision(&self, quota: &Quota, cost: u64, at: Timestamp, admit: bool) -> Decision {
         state!(self, state => state.decision(quota, cost, at, admit))
+    }
+
+    /// Says whether `cost` fits at `at`, which is no earlier than when the state was read.
+    pub fn admits(&self, quota: &Quota, cost: u64, at: Timestamp) -> bool {
+        match self {
+            // This one does not look at the time.
+            Self::FixedWindow(window) => {
+                let mut window = window.clone();
+                let at = window.arrive(quota, at);
+                window.admits(quota, cost, at)
+            }
+            other => state!(other, state => state.admits(quota, cost, at)),
+        }
     }
 
     /// Describes the charge of `cost` that the step made.

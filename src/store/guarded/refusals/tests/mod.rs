@@ -1,9 +1,12 @@
+mod costs;
 mod oracle;
 
 use super::given_back::RETURNS;
 use super::*;
+use crate::limit::fixed_window::FixedWindow;
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::{Algorithm, Align};
+use crate::store::redis::wire::StateReply;
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const CAP: Micros = Micros::from_secs(1);
@@ -34,12 +37,16 @@ fn check(quota: &Quota, cost: u64) -> Check<'_> {
     }
 }
 
+/// What a window is told that is used up.
 fn decision(retry: Retry) -> Decision {
+    let Retry::After(left) = retry else {
+        panic!("the window ends some time");
+    };
     Decision {
         admit: retry == Retry::NOW,
         remaining: 0,
-        next: Some(Micros(900_000)),
-        reset: Micros(5_000_000),
+        next: Some(left),
+        reset: left,
         retry,
         wait: Micros(0),
     }
@@ -59,10 +66,29 @@ fn verdict(retries: &[Option<Retry>]) -> Verdict {
     }
 }
 
+/// A fixed window that is used up, and ends after this time.
+fn used_up(quota: &Quota, left: Micros) -> RefusedState {
+    let now = START + quota.window - left;
+    RefusedState {
+        state: StateReply::FixedWindow(FixedWindow::new(START, quota.limit)),
+        now,
+        at: now,
+    }
+}
+
+/// The states of checks that were told this.
+fn states(plan: &[Check<'_>], retries: &[Retry]) -> Vec<Option<RefusedState>> {
+    let state = |(check, retry): (&Check<'_>, &Retry)| match *retry {
+        Retry::NOW => None,
+        Retry::After(left) => Some(used_up(check.quota, left)),
+        Retry::Never => Some(used_up(check.quota, check.quota.window)),
+    };
+    plan.iter().zip(retries).map(state).collect()
+}
+
 /// Remembers what each check of a plan was told.
 fn remember(refusals: &Refusals, plan: &[Check<'_>], retries: &[Retry], cap: Micros) {
-    let decisions = retries.iter().map(|retry| Some(decision(*retry)));
-    refusals.remember(plan, decisions, AT_ONCE, cap);
+    refusals.remember(plan, states(plan, retries), AT_ONCE, cap);
 }
 
 fn after(us: u64) -> Retry {
@@ -109,13 +135,8 @@ fn refusal_is_shown_as_it_was_counted_down() {
     let refusals = Refusals::new();
     let plan = [check(&QUOTA, 1)];
     remember(&refusals, &plan, &[LATER], CAP);
-    let mut expected = verdict(&[Some(after(4_600_000))]);
-    expected.answers[0].decision = Some(Decision {
-        next: Some(Micros(500_000)),
-        reset: Micros(4_600_000),
-        ..decision(after(4_600_000))
-    });
-    assert_eq!(find(&refusals, &plan, Micros(400_000)), Some(expected));
+    let expected = Some(verdict(&[Some(after(4_600_000))]));
+    assert_eq!(find(&refusals, &plan, Micros(400_000)), expected);
 }
 
 #[test]
@@ -153,8 +174,8 @@ fn when_the_cap_ends_one_request_asks_and_the_others_stay_refused() {
         sent: START + Micros(2 * CAP.0),
         received: START + Micros(2 * CAP.0),
     };
-    let refused = [Some(decision(after(3_000_000))), Some(decision(Retry::NOW))];
-    refusals.remember(&varied, refused.into_iter(), answered, CAP);
+    let refused = states(&varied, &[after(3_000_000), Retry::NOW]);
+    refusals.remember(&varied, refused, answered, CAP);
     assert!(find(&refusals, &plan, Micros(3 * CAP.0 - 1)).is_some());
     assert!(is_due(&refusals, &plan, Micros(3 * CAP.0)));
     let admitted = Verdict {
@@ -197,8 +218,7 @@ fn retry_counts_from_when_the_plan_was_sent() {
         sent: START,
         received: START + Micros(40_000),
     };
-    let refused = [Some(decision(after(50_000)))];
-    refusals.remember(&plan, refused.into_iter(), asked, CAP);
+    refusals.remember(&plan, states(&plan, &[after(50_000)]), asked, CAP);
     assert!(find(&refusals, &plan, Micros(45_000)).is_some());
     assert!(find(&refusals, &plan, Micros(50_000)).is_none());
 }
@@ -211,18 +231,6 @@ fn never_is_asked_again_after_each_cap() {
     let found = find(&refusals, &plan, Micros(CAP.0 - 1)).expect("it is remembered");
     assert_eq!(found.retry, Retry::Never);
     assert!(is_due(&refusals, &plan, CAP));
-}
-
-#[test]
-fn higher_cost_is_refused_too_and_a_lower_one_is_asked_for() {
-    let refusals = Refusals::new();
-    remember(&refusals, &[check(&QUOTA, 3)], &[LATER], CAP);
-    let retry = |cost| find(&refusals, &[check(&QUOTA, cost)], Micros(0)).map(|found| found.retry);
-    assert_eq!(retry(2), None);
-    assert_eq!(retry(4), Some(LATER));
-    assert_eq!(retry(6), Some(Retry::Never), "more than it can ever hold");
-    remember(&refusals, &[check(&QUOTA, 4)], &[LATER], CAP);
-    assert_eq!(retry(3), Some(LATER), "the lower cost stays remembered");
 }
 
 #[test]

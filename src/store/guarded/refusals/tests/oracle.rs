@@ -1,21 +1,73 @@
-//! What is refused from memory, held against a store.
-
-use std::sync::Arc;
+//! What is refused from memory, held against the states that a server has.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Clock;
-use crate::limit::{Align, LeavingBucket};
-use crate::store::memory::MemoryStore;
-use crate::store::outcome::Outcome;
-use crate::store::series::{Role, Series, Shape};
+use crate::limit::gcra::Gcra;
+use crate::limit::sliding_log::SlidingLog;
+use crate::limit::sliding_window::SlidingWindow;
+use crate::limit::{LeavingBucket, State};
 
-/// A store of its own behind the remembered refusals.
+/// How long an answer is under way at most, each way.
+const LATENCY_US_MAX: u64 = 1_000;
+
+/// A server behind the remembered refusals.
 struct Guarded {
-    store: MemoryStore,
+    states: Vec<StateReply>,
     refusals: Refusals,
     clock: Clock,
+}
+
+macro_rules! state {
+    ($reply:expr, $state:ident => $call:expr) => {
+        match $reply {
+            StateReply::FixedWindow($state) => $call,
+            StateReply::SlidingWindow($state) => $call,
+            StateReply::SlidingLog($state) => $call,
+            StateReply::Gcra($state) => $call,
+        }
+    };
+}
+
+fn new_state(quota: &Quota) -> StateReply {
+    match quota.algorithm {
+        Algorithm::FixedWindow => StateReply::FixedWindow(FixedWindow::default()),
+        Algorithm::SlidingWindow { .. } => StateReply::SlidingWindow(SlidingWindow::default()),
+        Algorithm::SlidingLog => StateReply::SlidingLog(SlidingLog::default()),
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => StateReply::Gcra(Gcra::default()),
+    }
+}
+
+impl Guarded {
+    fn state(&mut self, check: &Check<'_>) -> &mut StateReply {
+        &mut self.states[check.series_id.0 as usize]
+    }
+
+    /// Says which checks refuse, with their states.
+    fn peek(&mut self, plan: &[Check<'_>]) -> Vec<Option<RefusedState>> {
+        let now = self.clock.now();
+        let mut peek = |check: &Check<'_>| {
+            let state = self.state(check);
+            let (at, admits) = state!(&mut *state, state => {
+                let at = state.arrive(check.quota, now);
+                (at, state.admits(check.quota, check.cost, at))
+            });
+            let state = state.clone();
+            (!admits).then_some(RefusedState { state, now, at })
+        };
+        plan.iter().map(&mut peek).collect()
+    }
+
+    fn charge(&mut self, plan: &[Check<'_>]) {
+        let now = self.clock.now();
+        for check in plan {
+            state!(self.state(check), state => {
+                let at = state.arrive(check.quota, now);
+                state.charge(check.quota, check.cost, at);
+            });
+        }
+    }
 }
 
 fn algorithms() -> impl Strategy<Value = Algorithm> {
@@ -76,54 +128,62 @@ proptest! {
     #[test]
     fn nothing_is_refused_that_the_store_would_admit(
         quotas in quotas(),
-        steps in prop::collection::vec((0_u64..40_000_000, 0_u64..10, 0_usize..4, 0_u64..1_000, any::<bool>()), 1..80),
+        steps in prop::collection::vec((0_u64..40_000_000, 0_u64..10, 0_usize..4, 0..LATENCY_US_MAX, any::<bool>()), 1..80),
         cap in prop_oneof![Just(CAP), Just(Micros::from_secs(100))],
     ) {
         let clock = Clock::manual(START);
-        let guarded = Guarded {
-            store: MemoryStore::new(clock.clone(), 1 << 20),
+        let mut guarded = Guarded {
+            states: quotas.iter().map(|(quota, _)| new_state(quota)).collect(),
             refusals: Refusals::new(),
             clock,
         };
-        let series_ids: Vec<SeriesId> = quotas.iter().enumerate().map(|(index, (quota, _))| {
-            guarded.store.series_id(&Series {
-                policy: Arc::from(format!("p{index}")),
-                role: Role::Real,
-                shape: Shape::of(quota),
-                window: quota.window,
-            })
-        }).collect();
         for (wait_us, cost, skipped, latency_us, is_larger) in steps {
             guarded.clock.advance(Micros(wait_us));
             // A plan of all quotas but one, or of all, of one tier or the other.
             let tier: Vec<_> = quotas.iter().map(|(quota, mode)| (tier(quota, is_larger), *mode)).collect();
-            let plan: Vec<Check<'_>> = tier.iter().zip(&series_ids).enumerate()
+            let plan: Vec<Check<'_>> = (0..).zip(&tier)
                 .filter(|(index, _)| *index != skipped || quotas.len() == 1)
-                .map(|(_, ((quota, mode), series_id))| Check {
-                    series_id: *series_id, mode: *mode, ..check(quota, cost)
+                .map(|(index, (quota, mode))| Check {
+                    series_id: SeriesId(index.try_into().expect("a few")), mode: *mode, ..check(quota, cost)
                 })
                 .collect();
             let sent = guarded.clock.now();
             let recalled = guarded.refusals.recall(&plan, true, || sent);
-            if let Recalled::Refused(_) = recalled {
-                let peeks = guarded.store.peek(&plan);
-                let refuses = |(check, peek): (&Check<'_>, &Decision)| {
-                    check.mode == Mode::Enforce && !peek.admit
-                };
-                prop_assert!(plan.iter().zip(&peeks).any(refuses), "{peeks:?}");
+            if let Recalled::Refused(verdict) = recalled {
+                let peeks = guarded.peek(&plan);
+                for ((check, answer), peek) in plan.iter().zip(&verdict.answers).zip(&peeks) {
+                    let Some(told) = answer.decision else { continue };
+                    let Some(refused) = peek else {
+                        prop_assert!(false, "{check:?} is admitted, and was told {told:?}");
+                        continue;
+                    };
+                    // What was charged since makes it later. It is counted from when the answer arrived.
+                    let right = refused.state.decision(check.quota, cost, refused.at, false);
+                    let latest = match right.retry {
+                        Retry::After(retry) => Retry::After(Micros(retry.0 + LATENCY_US_MAX)),
+                        Retry::Never => Retry::Never,
+                    };
+                    prop_assert!(told.retry <= latest, "{told:?} instead of {right:?}");
+                }
                 continue;
             }
             guarded.clock.advance(Micros(latency_us));
-            let Outcome::Decided { verdict, .. } = guarded.store.decide(&plan) else {
-                panic!("a local policy is always answered");
-            };
+            let refused = guarded.peek(&plan);
+            let is_refused = plan.iter().zip(&refused)
+                .any(|(check, refused)| check.mode == Mode::Enforce && refused.is_some());
+            if !is_refused {
+                let charged = plan.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
+                let charged: Vec<Check<'_>> = charged.map(|(check, _)| *check).collect();
+                guarded.charge(&charged);
+            }
             guarded.clock.advance(Micros(latency_us));
             let received = guarded.clock.now();
-            let decisions = verdict.answers.iter().map(|answer| answer.decision);
-            guarded.refusals.remember(&plan, decisions, Interval { sent, received }, cap);
             if let Recalled::Due = recalled {
-                guarded.refusals.forget_admitted(&plan, &verdict);
+                for (check, _) in plan.iter().zip(&refused).filter(|(_, refused)| refused.is_none()) {
+                    drop(guarded.refusals.forget(check.series_id, check.partition_id));
+                }
             }
+            guarded.refusals.remember(&plan, refused, Interval { sent, received }, cap);
         }
     }
 }

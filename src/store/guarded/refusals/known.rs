@@ -1,0 +1,198 @@
+//! What is known of a quota that refused: its state, or where that would be too large, for how long which costs
+//! are refused.
+
+use smallvec::SmallVec;
+
+use super::Interval;
+use crate::clock::{Micros, Timestamp};
+use crate::limit::{Check, Decision, Quota, Retry};
+use crate::store::redis::wire::{RefusedState, StateReply};
+
+/// What a refusal says of costs.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// The state: every cost has its own wait.
+    State(RefusedState),
+    /// Only some waits.
+    Waits(Box<Waits>),
+}
+
+/// How long costs are refused at least.
+#[derive(Debug)]
+pub(super) struct Waits {
+    /// What the cost was told that was asked.
+    decision: Decision,
+    /// In no order; at most [`WAITS_MAX`].
+    waits: SmallVec<[Wait; WAITS_MAX]>,
+}
+
+/// This cost and higher ones are refused.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    cost: u64,
+    /// Until then for certain.
+    until: Timestamp,
+    /// Until then at most, if there is no other traffic.
+    told: Timestamp,
+}
+
+impl Known {
+    /// Makes what is known of a check that was refused in answer to what was `asked`.
+    pub(super) fn of(check: &Check<'_>, refused: RefusedState, asked: Interval) -> Self {
+        let is_small = match &refused.state {
+            StateReply::FixedWindow(_) | StateReply::Gcra(_) => true,
+            StateReply::SlidingWindow(window) => window.buckets_in_use() <= BUCKETS_KEPT_MAX,
+            StateReply::SlidingLog(_) => false,
+        };
+        if is_small {
+            return Self::State(refused);
+        }
+        let RefusedState { state, at, .. } = &refused;
+        let decision = state.decision(check.quota, check.cost, *at, false);
+        let mut waits = SmallVec::new();
+        let mut wait = |cost, retry| {
+            waits.push(match retry {
+                Retry::After(wait) => Wait {
+                    cost,
+                    until: asked.sent + shortened(wait),
+                    told: asked.received + wait,
+                },
+                Retry::Never => Wait {
+                    cost,
+                    until: FOREVER,
+                    told: FOREVER,
+                },
+            });
+        };
+        if let Some(next) = decision.next {
+            wait(decision.remaining + 1, Retry::After(next));
+        }
+        wait(check.cost, decision.retry);
+        Self::Waits(Box::new(Waits { decision, waits }))
+    }
+
+    /// Whether it was decided before `other`.
+    pub(super) fn is_older_than(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::State(one), Self::State(other)) => one.now < other.now,
+            _ => false,
+        }
+    }
+
+    /// Takes over what an `older` refusal says of higher costs.
+    pub(super) fn inherit(&mut self, older: &Self) {
+        let (Self::Waits(newer), Self::Waits(older)) = (self, older) else {
+            return;
+        };
+        let highest = (newer.waits.iter())
+            .map(|wait| (wait.cost, wait.until))
+            .max();
+        let Some((cost, until)) = highest else {
+            return;
+        };
+        let mut longer: SmallVec<[Wait; WAITS_MAX]> = (older.waits.iter().copied())
+            .filter(|wait| wait.cost > cost && wait.until > until)
+            .collect();
+        longer.sort_unstable_by_key(|wait| std::cmp::Reverse(wait.until));
+        let room = WAITS_MAX - newer.waits.len();
+        newer.waits.extend(longer.into_iter().take(room));
+    }
+
+    /// Whether a cost is refused for certain at `now`.
+    pub(super) fn refuses(
+        &self,
+        quota: &Quota,
+        cost: u64,
+        asked: Interval,
+        now: Timestamp,
+    ) -> bool {
+        match self {
+            Self::State(RefusedState {
+                state,
+                now: then,
+                at,
+            }) => {
+                let latest = *then + lengthened(now.since(asked.sent));
+                !state.admits(quota, cost, latest.max(*at))
+            }
+            Self::Waits(known) => {
+                (known.waits.iter()).any(|wait| wait.cost <= cost && now < wait.until)
+            }
+        }
+    }
+
+    /// Returns what a cost that is refused is told at `now`.
+    pub(super) fn told(
+        &self,
+        quota: &Quota,
+        cost: u64,
+        asked: Interval,
+        now: Timestamp,
+    ) -> Decision {
+        let elapsed = now.since(asked.received);
+        match self {
+            Self::State(RefusedState {
+                state,
+                now: then,
+                at,
+            }) => state.decision(quota, cost, (*then + elapsed).max(*at), false),
+            Self::Waits(known) => {
+                let Waits { decision, waits } = &**known;
+                let waits = waits.iter().filter(|wait| wait.cost <= cost);
+                let until = waits.map(|wait| wait.told).max().unwrap_or(now);
+                Decision {
+                    next: (decision.next).map(|next| counted_down(next, elapsed)),
+                    reset: counted_down(decision.reset, elapsed),
+                    retry: if cost > quota.capacity() {
+                        Retry::Never
+                    } else {
+                        Retry::After(until.since(now).max(Micros(1)))
+                    },
+                    ..*decision
+                }
+            }
+        }
+    }
+
+    /// Returns until when it refuses any cost that the quota can hold.
+    pub(super) fn over(&self, quota: &Quota, asked: Interval) -> Timestamp {
+        match self {
+            Self::State(RefusedState { state, at, .. }) => {
+                let decision = state.decision(quota, 0, *at, true);
+                asked.sent + decision.reset
+            }
+            Self::Waits(known) => {
+                let until = known.waits.iter().map(|wait| wait.until);
+                until.max().unwrap_or(asked.sent)
+            }
+        }
+    }
+}
+
+/// Returns a wait of the server's as it is at least by this node's clock: the server's may be a little faster.
+fn shortened(wait: Micros) -> Micros {
+    Micros(wait.0 - wait.0 / DRIFT_SHARE)
+}
+
+/// Returns a span of this node's as it is at most by the server's clock.
+fn lengthened(span: Micros) -> Micros {
+    Micros(
+        span.0
+            .saturating_add(span.0 / (DRIFT_SHARE - 1))
+            .saturating_add(1),
+    )
+}
+
+/// Counts a span down, though not to 0: only Redis says when it is over.
+fn counted_down(span: Micros, elapsed: Micros) -> Micros {
+    Micros(span.0.saturating_sub(elapsed.0).max(span.0.min(1)))
+}
+
+/// Buckets in use of a sliding window that is remembered whole: at most 480 bytes.
+const BUCKETS_KEPT_MAX: usize = 60;
+/// Waits that are remembered of a quota whose state is not.
+const WAITS_MAX: usize = 4;
+const FOREVER: Timestamp = Timestamp(u64::MAX);
+/// A refusal is remembered for this part (0.8 %) less than it says, in case the server's clock runs
+/// faster than this node's, which is corrected by at most 0.5 %.
+const DRIFT_SHARE: u64 = 128;

@@ -1,0 +1,133 @@
+//! What one refusal says of other costs.
+
+use super::*;
+use crate::limit::LeavingBucket;
+use crate::limit::gcra::Gcra;
+use crate::limit::sliding_log::SlidingLog;
+use crate::limit::sliding_window::SlidingWindow;
+
+const TEN: Quota = quota(10, 10);
+const fn of(algorithm: Algorithm) -> Quota {
+    Quota { algorithm, ..TEN }
+}
+const SLIDING: Quota = of(Algorithm::SlidingWindow {
+    buckets: 10,
+    leaving: LeavingBucket::Dropped,
+});
+const GCRA: Quota = of(Algorithm::Gcra { burst: 10 });
+const LOG: Quota = of(Algorithm::SlidingLog);
+
+fn seconds(seconds: u64) -> Retry {
+    Retry::After(Micros::from_secs(seconds))
+}
+
+fn state(state: StateReply, now: Timestamp) -> RefusedState {
+    RefusedState {
+        state,
+        now,
+        at: now,
+    }
+}
+
+/// What costs are told after this time; nothing for those that are asked about.
+fn told(
+    refusals: &Refusals,
+    quota: &Quota,
+    costs: impl Iterator<Item = u64>,
+    after: Micros,
+) -> Vec<Option<Retry>> {
+    let told = |cost| find(refusals, &[check(quota, cost)], after).map(|found| found.retry);
+    costs.map(told).collect()
+}
+
+#[test]
+fn every_cost_has_its_own_wait_where_the_state_is_known() {
+    let second = |seconds: u64| START.0 / 1_000_000 + seconds;
+    let cases = [
+        (
+            &TEN,
+            StateReply::FixedWindow(FixedWindow::new(START, 7)),
+            [None, Some(seconds(4)), Some(seconds(4)), Some(Retry::Never)],
+        ),
+        (
+            &SLIDING,
+            StateReply::SlidingWindow(SlidingWindow::new(&[(second(1), 4), (second(3), 3)])),
+            [None, Some(seconds(5)), Some(seconds(7)), Some(Retry::Never)],
+        ),
+        (
+            &GCRA,
+            StateReply::Gcra(Gcra::new(
+                START + Micros::from_secs(13),
+                START,
+                0,
+                GCRA.burst_us(),
+            )),
+            [None, Some(seconds(1)), Some(seconds(7)), Some(Retry::Never)],
+        ),
+    ];
+    for (quota, known, expected) in cases {
+        let refusals = Refusals::new();
+        let now = START + Micros::from_secs(6);
+        refusals.remember(&[check(quota, 9)], [Some(state(known, now))], AT_ONCE, CAP);
+        let costs = [3, 4, 10, 11].into_iter();
+        let told = told(&refusals, quota, costs, Micros(0));
+        assert_eq!(told, expected, "{:?}", quota.algorithm);
+    }
+}
+
+#[test]
+fn a_log_tells_of_what_is_left_and_of_costs_that_were_asked() {
+    let refusals = Refusals::new();
+    // One unit each second; what was spent first leaves 4 s from now.
+    let log = |from: u64, to: u64| {
+        let entry = |second| (START + Micros::from_secs(second), 1);
+        StateReply::SlidingLog(SlidingLog::new((from..to).map(entry)))
+    };
+    let ask = |cost, (from, to), second| {
+        let now = START + Micros::from_secs(second);
+        let asked = Interval {
+            sent: now,
+            received: now,
+        };
+        let refused = state(log(from, to), now);
+        refusals.remember(
+            &[check(&LOG, cost)],
+            [Some(refused)],
+            asked,
+            Micros::from_secs(60),
+        );
+    };
+    let at = |second| Micros::from_secs(second);
+    ask(8, (0, 8), 8);
+    // Two are left; the third comes with the next that leaves, and the eighth with the sixth.
+    let (next, asked) = (Some(seconds(2)), Some(seconds(7)));
+    assert_eq!(
+        told(&refusals, &LOG, [2, 3, 7, 8, 10, 11].into_iter(), at(8)),
+        [None, next, next, asked, asked, Some(Retry::Never)]
+    );
+    // A second before that, the cost in between has to be asked about, and the larger one is known still.
+    assert_eq!(
+        told(&refusals, &LOG, [7, 8].into_iter(), at(11)),
+        [None, Some(seconds(4))]
+    );
+    ask(5, (2, 8), 11);
+    // Four are left, and what was known of larger costs stays.
+    assert_eq!(
+        told(&refusals, &LOG, [4, 5, 7, 8].into_iter(), at(11)),
+        [None, Some(seconds(1)), Some(seconds(1)), Some(seconds(4))]
+    );
+}
+
+#[test]
+fn falling_costs_cost_one_call_where_the_state_is_known() {
+    let (large, refusals) = (quota(500, 10), Refusals::new());
+    let mut calls = 0;
+    for cost in (1..=500).rev() {
+        let plan = [check(&large, cost)];
+        if find(&refusals, &plan, Micros(0)).is_none() {
+            calls += 1;
+            remember(&refusals, &plan, &[LATER], CAP);
+        }
+    }
+    assert_eq!(calls, 1);
+}
