@@ -16,6 +16,9 @@
 //!
 //! Bytes are Redis' own `MEMORY USAGE`: name, value and expiry of one key.
 //!
+//! No call may take long, whatever the log: the hard steps are timed by Redis' own `SLOWLOG`, one by one. A word
+//! after `--` runs that alone (`-- log`).
+//!
 //! Needs `redis-server` and `taskset`.
 
 #![allow(
@@ -37,9 +40,13 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use tollgate::limit::{Algorithm, Align, Check, Count, LeavingBucket, PartitionId, Quota};
+use tollgate::limit::{
+    Adjustment, Algorithm, Align, Check, Count, LeavingBucket, PartitionId, Quota,
+};
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings};
-use tollgate::store::{MemoryStore, Outcome, Role, Series, Session, Settings, Shape, Store};
+use tollgate::store::{
+    Charge, MemoryStore, Outcome, Role, Series, Session, Settings, Shape, Store,
+};
 
 use support::{cpu_ns, cpu_of, median, until};
 
@@ -50,6 +57,9 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder for the socket");
     pin(std::process::id());
     let server = Server::start(folder.path());
+    if std::env::args().any(|word| word == "log") {
+        return print_long_logs(&server);
+    }
     println!("µs of CPU time per decision: here, Redis; decisions per second of Redis");
     print!("{:>19}", "");
     for batch in BATCHES {
@@ -74,8 +84,159 @@ fn main() {
     for entries in [1_000, 10_000] {
         let bytes = bytes_after(&server, Algorithm::SlidingLog, entries) as f64;
         let per_entry = bytes / f64::from(entries);
-        println!("sliding-log, {entries} entries: {per_entry:.1} bytes per entry (bar: 12)");
+        println!("sliding-log, {entries} entries: {per_entry:.1} bytes per entry (bar: 16)");
     }
+    print_long_logs(&server);
+}
+
+/// Prints how long calls on long logs take at most.
+fn print_long_logs(server: &Server) {
+    println!("\nlongest call of a sliding-log, in µs of Redis' time (bar: 1,000), by what it does");
+    print!("{:>10}", "entries");
+    for (name, _) in LONG_LOG_STEPS {
+        print!("{name:>18}");
+    }
+    println!();
+    for entries in [1_000, 10_000, 100_000, 200_000, 1_000_000] {
+        print_long_log(server, entries);
+    }
+}
+
+/// What is done to a long log.
+type LongLogStep = fn(&mut LongLog);
+
+const LONG_LOG_STEPS: [(&str, LongLogStep); 6] = [
+    ("one more", |log| drop(log.decide(1))),
+    ("all is refused", |log| {
+        drop(log.decide(log.bench.quota.limit));
+    }),
+    ("back, middle", |log| log.give_back()),
+    ("half has aged", |log| {
+        log.clock.advance(Micros(WINDOW.0 / 2));
+        drop(log.decide(1));
+    }),
+    ("clock steps back", |log| {
+        let now = log.clock.now().0;
+        log.clock.set(Timestamp(now - 3 * WINDOW.0 / 2));
+        drop(log.decide(1));
+    }),
+    ("all but one aged", |log| {
+        log.clock.advance(Micros(WINDOW.0 - 1));
+        drop(log.decide(1));
+        log.clock.advance(Micros(WINDOW.0));
+        drop(log.decide(1));
+    }),
+];
+
+/// Of a call: its number, when it was, how long it took in µs, its words, and who made it.
+type SlowCall = (u64, u64, u64, Vec<Vec<u8>>, Vec<u8>, Vec<u8>);
+
+/// A log with charges from all of a window.
+struct LongLog<'s> {
+    server: &'s Server,
+    bench: Bench,
+    clock: Clock,
+    charges: Vec<Charge>,
+}
+
+impl LongLog<'_> {
+    fn decide(&self, cost: u64) -> Outcome {
+        let check = Check {
+            cost,
+            ..self.bench.check(partition_id(0))
+        };
+        (self.bench.runtime).block_on(self.bench.session.decide(&[check]))
+    }
+
+    /// Gives back charges of the middle, one by one.
+    fn give_back(&mut self) {
+        let middle = self.charges.len() / 2;
+        for mut charge in self.charges.drain(middle..middle + 8) {
+            let session = &self.bench.session;
+            session.settle_later(&mut charge, |_| Adjustment::GiveBack(u64::MAX));
+            assert_eq!(self.bench.runtime.block_on(session.finish()), 0);
+        }
+    }
+
+    /// Fills the log with this many entries of one and two units, in turns.
+    fn fill(&mut self, entries: u64) {
+        let step = Micros((WINDOW.0 / entries).max(1));
+        for entry in 0..entries {
+            self.clock.advance(step);
+            let outcome = self.decide(1 + entry % 2);
+            assert_admitted(&outcome);
+            let is_kept = entry.abs_diff(entries / 2) < 16;
+            if let Outcome::Decided { charge, .. } = outcome
+                && is_kept
+            {
+                self.charges.push(charge);
+            }
+        }
+    }
+
+    /// Returns the longest call of a script since the statistics began, in µs.
+    fn longest(&self) -> u64 {
+        let mut connection = self.server.connect();
+        let entries: Vec<SlowCall> = redis::cmd("SLOWLOG")
+            .arg(&["GET", "1000"])
+            .query(&mut connection)
+            .expect("Redis is ours");
+        let scripts = entries
+            .iter()
+            .filter(|entry| entry.3[0].starts_with(b"EVAL"));
+        scripts.map(|entry| entry.2).max().unwrap_or(0)
+    }
+
+    fn begin(&self) {
+        let mut connection = self.server.connect();
+        for words in [
+            &["CONFIG", "SET", "slowlog-log-slower-than", "0"][..],
+            &["CONFIG", "SET", "slowlog-max-len", "1000"],
+            &["SLOWLOG", "RESET"],
+        ] {
+            let _: () = redis::cmd(words[0])
+                .arg(&words[1..])
+                .query(&mut connection)
+                .expect("Redis is ours");
+        }
+    }
+}
+
+/// Prints how long the hard steps take on a log of so many entries: the least of some tries, as pauses of the
+/// machine are no work.
+fn print_long_log(server: &Server, entries: u64) {
+    print!("{entries:>10}");
+    let tries = if entries > 100_000 { 1 } else { 3 };
+    let mut longest = [u64::MAX; LONG_LOG_STEPS.len()];
+    for _ in 0..tries {
+        let _: () = redis::cmd("FLUSHALL")
+            .query(&mut server.connect())
+            .expect("Redis is ours");
+        let clock = Clock::manual(Timestamp(1_800_000_000_000_000));
+        let limit = 3 * entries / 2 + 1_000;
+        let bench = Bench::new(
+            server.deployment(),
+            Algorithm::SlidingLog,
+            limit,
+            clock.clone(),
+        );
+        let mut log = LongLog {
+            server,
+            bench,
+            clock,
+            charges: Vec::new(),
+        };
+        log.fill(entries);
+        for ((_, step), longest) in LONG_LOG_STEPS.iter().zip(&mut longest) {
+            log.begin();
+            step(&mut log);
+            *longest = (*longest).min(log.longest());
+        }
+    }
+    for longest in longest {
+        print!("{longest:>18}");
+    }
+    println!();
 }
 
 /// Returns CPU time per decision, of this thread and of Redis: medians of several rounds.
@@ -303,8 +464,9 @@ impl Bench {
         (per_decision(here as f64 / 1e3), there)
     }
 
-    async fn decide(&self, partition_ids: &[PartitionId]) -> Outcome {
-        let check = |&partition_id| Check {
+    /// Asks for one unit.
+    fn check(&self, partition_id: PartitionId) -> Check<'_> {
+        Check {
             policy: 0,
             quota: &self.quota,
             series_id: self.series_id,
@@ -312,8 +474,11 @@ impl Bench {
             cost: 1,
             mode: Mode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
-        };
-        let plan: Vec<_> = partition_ids.iter().map(check).collect();
+        }
+    }
+
+    async fn decide(&self, partition_ids: &[PartitionId]) -> Outcome {
+        let plan: Vec<_> = partition_ids.iter().map(|id| self.check(*id)).collect();
         self.session.decide(&plan).await
     }
 }

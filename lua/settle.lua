@@ -11,7 +11,7 @@
 --           alone: time in µs (7 bytes), then facts as in decide.lua. The form for a full server
 --           leaves alone what has no key.
 -- Redis     7.0 or later.
--- Work      as decide; a release from a log looks at the entries that are newer than its own.
+-- Work      as decide.
 
 local RELEASE, SPEND, RESET = 1, 2, 3
 

@@ -1,134 +1,147 @@
 
 -- sliding-log: every spent cost with its time.
 --
--- Value: a list, oldest first: an entry of one unit is its time in µs (7 bytes, big-endian), of
--- more units its time and those (7 and 7). The last element is no entry but the head: units of all
--- entries, time of the newest, time and units of the oldest, and the largest limit of those that have
--- written to the log since it was empty (7 bytes each; an older gateway leaves the last one out). No value: nothing used.
+-- Value: a list. All elements but the last are blocks, oldest first, of at most 583 entries, oldest
+-- first: an entry is its time in µs and its units (7 bytes each, big-endian). The last element is the
+-- head: units of all entries, time of the newest, time and units of the oldest, and the largest limit of
+-- those that have written to the log since it was empty (7 bytes each). If there are several blocks,
+-- the head goes on with how many bytes of the first one count no more, and their units, and with the
+-- index: for each block but the last a time, which is that of its newest entry or later, but not later
+-- than the next block's, and its units (7 bytes each). No value: nothing used.
 -- x = window in µs, y = limit.
--- Work: one read, and four writes if a cost is logged. Entries that have aged since the last step, or
--- have to until a larger cost fits, are read in chunks; where all are of one unit, their number says
--- what they sum up to, and O(log) of them are read.
+-- Work: one block is read and written if a cost is logged. What has aged since the last step, or has to
+-- until a larger cost fits, and what comes back, is found by the index, and then in one block.
 
-local floor, min, max = math.floor, math.min, math.max
-local HEAD, ENTRY = ">I7I7I7I7I7", ">I7I7"
+local min, max, sub = math.min, math.max, string.sub
+local HEAD, ENTRY, ENTRY_BYTES, BLOCK_BYTES = ">I7I7I7I7I7", ">I7I7", 14, 583 * 14
 
-local function entry_of(at, units)
-  if units == 1 then
-    return pack(">I7", at)
+local function block_of(key, view, number)
+  if number == view.blocks and view.last then
+    return view.last
   end
-  return pack(ENTRY, at, units)
+  local block = call("LINDEX", key, number - 1)
+  if not block then
+    error("a log without a block", 0)
+  end
+  if number == view.blocks then
+    view.last = block
+  end
+  return block
 end
 
-local function entry_in(value)
-  if #value == 7 then
-    return unpack(">I7", value), 1
-  end
-  return unpack(ENTRY, value)
-end
-
--- Calls `visit` with time and units of each entry from a number on, until it returns true. After
--- each chunk, `skip` is told the number of the next entry and returns where to go on.
-local function walk(key, number, visit, skip)
-  local chunk = 8
-  while true do
-    local values = call("LRANGE", key, number, number + chunk - 1)
-    for position = 1, #values do
-      local value = values[position]
-      if #value > 14 or visit(entry_in(value)) then
-        return
-      end
+-- Passes entries, from a place in a block on whose units before it are `passed`, for as long as `passes`
+-- says so of time and units of an entry, or of all that is left of a block. Returns where the first is
+-- that it does not pass, and its time and units.
+local function advance(key, view, number, place, passed, passes)
+  while number <= view.blocks do
+    local is_whole = false
+    if number < view.blocks then
+      local newest, units = unpack(ENTRY, view.index, (number - 1) * ENTRY_BYTES + 1)
+      is_whole = passes(newest, units - passed)
     end
-    if #values == 0 then
-      error("a log without a head", 0)
-    end
-    number, chunk = skip(number + #values), min(chunk * 4, 512)
-  end
-end
-
--- Says whether the entries from a number on are of one unit each, given what they sum up to.
-local function are_units(key, number, sum)
-  return call("LLEN", key) - 1 - number == sum
-end
-
--- Forgets the oldest entry for as long as `is_spent` says so of its time, its units and the sum, of
--- which so much is not in the list yet.
-local function forget_while(key, view, unlisted, is_spent)
-  if not is_spent(view.oldest, view.units, view.sum) then
-    return
-  end
-  local sum, aged = view.sum - view.units, view.aged + 1
-  view.oldest = nil
-  walk(key, aged, function(at, units)
-    if not is_spent(at, units, sum) then
-      view.oldest, view.units = min(at, view.at), units
-      return true
-    end
-    sum, aged = sum - units, aged + 1
-  end, function(number)
-    if are_units(key, number, sum - unlisted) then
-      local low, high = number, number + sum - unlisted
-      while low < high do
-        local middle = floor((low + high) / 2)
-        if is_spent(entry_in(call("LINDEX", key, middle)), 1, sum - (middle - number)) then
-          low = middle + 1
-        else
-          high = middle
+    if not is_whole then
+      local block = block_of(key, view, number)
+      while place < #block do
+        local at, units = unpack(ENTRY, block, place)
+        if not passes(at, units) then
+          return number, place, passed, at, units
         end
+        place, passed = place + ENTRY_BYTES, passed + units
       end
-      sum, aged = sum - (low - number), low
     end
-    return aged
-  end)
-  view.sum, view.aged = sum, aged
+    number, place, passed = number + 1, 1, 0
+  end
+  error("a log without an entry that counts", 0)
 end
 
--- Brings the list to what the view shows, with one more entry if there is one.
-local function write(view, key, window, entry)
+-- Forgets the oldest entry for as long as `is_spent` says so of its time, its units and the sum.
+local function forget_while(key, view, is_spent)
+  local sum = view.sum
+  view.first, view.place, view.passed, view.oldest, view.units = advance(
+    key,
+    view,
+    view.first,
+    view.place,
+    view.passed,
+    function(at, units)
+      if is_spent(at, units, sum) then
+        sum = sum - units
+        return true
+      end
+    end
+  )
+  view.sum, view.is_changed = sum, true
+end
+
+-- Brings the list to what the view shows, which then begins with its first block.
+local function write(key, view, window)
   if view.sum == 0 then
     call("DEL", key)
     return
   end
+  if view.first == view.blocks and view.place > 1 then
+    view.last = sub(block_of(key, view, view.blocks), view.place)
+    view.place, view.passed, view.is_last_changed = 1, 0, true
+  end
+  view.index = sub(view.index, (view.first - 1) * ENTRY_BYTES + 1)
   local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units, view.limit)
+  if view.first < view.blocks then
+    head = head .. pack(ENTRY, view.place - 1, view.passed) .. view.index
+  end
   if view.is_over then
     -- Not deleted first: while its slot moves to another node, a script cannot make a key again.
-    call("RPUSH", key, entry, head)
+    call("RPUSH", key, view.last, head)
     call("LTRIM", key, "-2", "-1")
-    entry, head = nil, nil
-  elseif view.is_ahead then
-    -- Entries from ahead become entries of now: all are written again, behind the old ones.
-    local length = call("LLEN", key)
-    for first = view.aged, length - 2, 256 do
-      local values = call("LRANGE", key, first, min(first + 255, length - 2))
-      for position = 1, #values do
-        local at, units = entry_in(values[position])
-        values[position] = entry_of(min(at, now), units)
-      end
-      call("RPUSH", key, unpack_list(values))
-    end
-    call("LTRIM", key, length, "-1")
-  elseif view.is_kept then
-    if view.aged > 0 then
-      call("LTRIM", key, view.aged, "-1")
-    end
-    call("LSET", key, "-1", entry or head)
-    if entry then
-      call("RPUSH", key, head)
-    end
-    entry = nil
-    head = nil
-  end
-  if entry then
-    call("RPUSH", key, entry, head)
-  elseif head then
+  elseif view.is_cut then
+    call("LTRIM", key, "0", view.blocks - 1)
+    call("LSET", key, "-1", view.last)
     call("RPUSH", key, head)
+  elseif view.is_new then
+    call("RPUSH", key, view.last, head)
+  elseif view.is_opened then
+    call("LSET", key, "-1", view.last)
+    call("RPUSH", key, head)
+  else
+    if view.is_last_changed then
+      call("LSET", key, "-2", view.last)
+    end
+    call("LSET", key, "-1", head)
   end
+  if view.first > 1 then
+    call("LTRIM", key, view.first - 1, "-1")
+    view.blocks, view.first = view.blocks - view.first + 1, 1
+  end
+  view.is_over, view.is_cut, view.is_new, view.is_opened = nil, nil, nil, nil
+  view.is_changed, view.is_last_changed = nil, nil
   call("PEXPIRE", key, string.format("%d", (view.newest + window - now) / 1000 + 1001))
+end
+
+-- Appends an entry of the view's time to its last block, or to a new one.
+local function append(key, view, units)
+  local last = ""
+  if view.blocks == 0 then
+    view.blocks = 1
+  else
+    last = block_of(key, view, view.blocks)
+    if view.first == view.blocks then
+      last, view.place, view.passed = sub(last, view.place), 1, 0
+    end
+    if #last >= BLOCK_BYTES and not view.is_cut then
+      local together = 0
+      for place = 1, #last, ENTRY_BYTES do
+        local _, entry = unpack(ENTRY, last, place)
+        together = together + entry
+      end
+      view.index = view.index .. pack(ENTRY, view.newest, together)
+      view.blocks, view.is_opened, last = view.blocks + 1, true, ""
+    end
+  end
+  view.last, view.is_last_changed = last .. pack(ENTRY, view.at, units), true
 end
 
 -- Returns the sum, the time of the newest entry, and as one entry each those that have to age until
 -- the sum is at most one target and then the other.
-local function facts_of(view, key, first, room, limit)
+local function facts_of(key, view, room, limit)
   local sum = view.sum
   if sum == 0 then
     return ""
@@ -138,26 +151,26 @@ local function facts_of(view, key, first, room, limit)
   if room >= 0 and sum > room then
     target, last = max(target, room), min(target, room)
   end
+  local number, place, passed, at, units =
+    view.first, view.place, view.passed, view.oldest, view.units
   local together = 0
-  local function visit(at, units)
-    sum, together = sum - units, together + units
+  local function passes(_, more)
+    if sum - more > target then
+      sum, together = sum - more, together + more
+      return true
+    end
+  end
+  local is_found = not passes(at, units)
+  while target do
+    if not is_found then
+      number, place, passed, at, units =
+        advance(key, view, number, place + ENTRY_BYTES, passed + units, passes)
+    end
+    facts = facts .. pack(ENTRY, at, together + units)
+    sum, together, is_found = sum - units, 0, false
     while target and sum <= target do
-      if together > 0 then
-        facts = facts .. pack(ENTRY, min(at, view.at), together)
-      end
-      together = 0
       target, last = last, nil
     end
-    return not target
-  end
-  if not visit(view.oldest, view.units) then
-    walk(key, first + 1, visit, function(number)
-      if are_units(key, number, sum) then
-        local skipped = sum - target - 1
-        number, sum, together = number + skipped, sum - skipped, together + skipped
-      end
-      return number
-    end)
   end
   return facts
 end

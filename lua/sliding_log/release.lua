@@ -1,29 +1,100 @@
 
-local function release(key, amount, charge, room, window, _, view)
-  local charged_at, charged = unpack_list(charge)
-  if view.is_over or view.is_ahead or view.aged > 0 then
-    write(view, key, window)
+-- Puts a block of which units have come back in the place of an older one. Small neighbours become one, so
+-- that there are never many more blocks than entries fill.
+local function replace(key, view, number, block, amount)
+  local function closed(of)
+    return unpack(ENTRY, view.index, (of - 1) * ENTRY_BYTES + 1)
   end
-  if view.sum > 0 and charged_at >= view.oldest then
-    -- What still stands of a charge is its entry: time and units find it, from the newest on.
-    local entry, is_found = entry_of(charged_at, charged), false
-    amount = min(amount, charged)
-    if amount == charged then
-      is_found = call("LREM", key, "-1", entry) == 1
-    else
-      local number = call("LPOS", key, entry, "RANK", "-1")
-      is_found = number and call("LSET", key, number, entry_of(charged_at, charged - amount))
+  -- Blocks `number` and the next become one, of which the index says this, unless it is the last.
+  local function join(number, both, entry)
+    local first, rest = sub(view.index, 1, (number - 1) * ENTRY_BYTES), ""
+    if entry then
+      rest = entry .. sub(view.index, (number + 1) * ENTRY_BYTES + 1)
     end
-    if is_found then
-      view.sum = view.sum - amount
-      if view.sum == 0 then
-        call("DEL", key)
-      else
-        view.oldest, view.units = entry_in(call("LINDEX", key, "0"))
-        view.newest = entry_in(call("LINDEX", key, "-2"))
-        call("LSET", key, "-1", pack(HEAD, view.sum, view.newest, view.oldest, view.units, view.limit))
+    view.index = first .. rest
+    call("LSET", key, number - 1, "")
+    call("LREM", key, "1", "")
+    view.blocks, view.last = view.blocks - 1, nil
+    call("LSET", key, number - 1, both)
+  end
+
+  if number == view.blocks then
+    if block ~= "" then
+      view.last, view.is_last_changed = block, true
+      return
+    end
+    view.blocks, view.last, view.is_cut = number - 1, nil, true
+    view.index = sub(view.index, 1, -ENTRY_BYTES - 1)
+    block_of(key, view, view.blocks)
+    return
+  end
+  local newest, units = closed(number)
+  units = units - amount
+  local after = #block <= BLOCK_BYTES / 2 and block_of(key, view, number + 1)
+  if after and #block + #after <= BLOCK_BYTES then
+    local entry
+    if number + 1 < view.blocks then
+      local newest, more = closed(number + 1)
+      entry = pack(ENTRY, newest, units + more)
+    end
+    join(number, block .. after, entry)
+    return
+  end
+  local before = number > 1 and #block <= BLOCK_BYTES / 2 and block_of(key, view, number - 1)
+  if before and #before + #block <= BLOCK_BYTES then
+    local _, more = closed(number - 1)
+    join(number - 1, before .. block, pack(ENTRY, newest, units + more))
+    return
+  end
+  call("LSET", key, number - 1, block)
+  view.index = sub(view.index, 1, (number - 1) * ENTRY_BYTES)
+    .. pack(ENTRY, newest, units)
+    .. sub(view.index, number * ENTRY_BYTES + 1)
+end
+
+-- Returns the number of the block that has the newest such entry, the block, and the place of the entry.
+local function find_entry(key, view, charged_at, entry)
+  for number = view.blocks, 1, -1 do
+    local before = number > 1 and unpack(ENTRY, view.index, (number - 2) * ENTRY_BYTES + 1) or 0
+    if before <= charged_at then
+      local block = block_of(key, view, number)
+      local place, found = (number == 1 and view.place or 1) - 1, nil
+      repeat
+        place = string.find(block, entry, place + 1, true)
+        if place and place % ENTRY_BYTES == 1 then
+          found = place
+        end
+      until not place
+      if found or before < charged_at then
+        return number, block, found
       end
     end
   end
-  return facts_of(view, key, 0, room, room)
+end
+
+local function release(key, amount, charge, room, window, limit, view)
+  local charged_at, charged = unpack_list(charge)
+  if view.is_changed or view.is_over then
+    write(key, view, window)
+  end
+  if view.sum > 0 and charged_at >= view.oldest then
+    -- What still stands of a charge is its entry: time and units find it.
+    amount = min(amount, charged)
+    local number, block, place =
+      find_entry(key, view, charged_at, pack(ENTRY, charged_at, charged))
+    if place then
+      local kept = amount < charged and pack(ENTRY, charged_at, charged - amount) or ""
+      block = sub(block, 1, place - 1) .. kept .. sub(block, place + ENTRY_BYTES)
+      view.sum = view.sum - amount
+      if view.sum > 0 then
+        replace(key, view, number, block, amount)
+        view.first, view.place, view.passed, view.oldest, view.units =
+          advance(key, view, 1, view.place, view.passed, function() end)
+        local last = block_of(key, view, view.blocks)
+        view.newest = unpack(ENTRY, last, #last - ENTRY_BYTES + 1)
+      end
+      write(key, view, window)
+    end
+  end
+  return facts_of(key, view, room, limit)
 end

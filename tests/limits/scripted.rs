@@ -36,7 +36,12 @@ pub struct Scripted {
     pub charges: Vec<Vec<Option<Charged>>>,
     /// Whether the scripts for a full server are called.
     pub is_full: bool,
+    /// The digests of the scripts that are called; [`small_blocks`](Self::small_blocks) names others.
+    shas: Vec<String>,
 }
+
+/// How many entries of a log a block has at most in [`Scripted::small_blocks`].
+pub const SMALL_BLOCK: usize = 8;
 
 impl Scripted {
     /// Makes a partition on the server that this process's tests share.
@@ -83,7 +88,21 @@ impl Scripted {
             rows,
             charges: Vec::new(),
             is_full: false,
+            shas: Script::ALL.map(|script| script.sha().to_owned()).to_vec(),
         }
+    }
+
+    /// Has short blocks in logs, so that a few entries fill several.
+    pub fn small_blocks(mut self) -> Self {
+        for (script, sha) in Script::ALL.iter().zip(&mut self.shas) {
+            let is_of_logs = script.source().contains("BLOCK_BYTES =");
+            let source = (script.source()).replace("583 * 14", &format!("{SMALL_BLOCK} * 14"));
+            assert_eq!(source != script.source(), is_of_logs);
+            *sha = (self.control.ask(&["SCRIPT", "LOAD", &source]))
+                .expect("the server answers")
+                .text();
+        }
+        self
     }
 
     /// Renders the key of a quota of the plan.
@@ -286,7 +305,10 @@ impl Scripted {
 
     /// Calls a script.
     pub fn answer(&mut self, call: &Call) -> Value {
-        let mut words = vec![b"EVALSHA".to_vec(), call.script.sha().into()];
+        let mut words = vec![
+            b"EVALSHA".to_vec(),
+            self.shas[call.script as usize].clone().into_bytes(),
+        ];
         words.push(call.keys.len().to_string().into_bytes());
         words.extend(call.keys.iter().map(|key| key.to_vec()));
         words.extend(call.arguments.iter().cloned());

@@ -14,6 +14,7 @@ use crate::config::spelling;
 use crate::config::value::{GrantText, QuotaText};
 use crate::limit::plan::SeriesId;
 use crate::limit::quota::COUNT_MAX;
+use crate::limit::sliding_log::LOG_LIMIT_MAX;
 use crate::limit::{Algorithm, Quota};
 use crate::snapshot::{Grant, PolicyQuota, REQUESTS};
 
@@ -185,7 +186,15 @@ fn check_arithmetic(
             check_interval(place, quota, report);
             check_reach(("queue", queue, 1), of_queue, quota, report);
         }
-        _ => {}
+        Algorithm::SlidingLog if quota.limit > LOG_LIMIT_MAX => {
+            let message = format!("a log of {} units takes Redis too long", quota.limit);
+            let expected =
+                format!("at most {LOG_LIMIT_MAX}, where a call takes up to half a millisecond");
+            (report.mistake(place, message, expected)).hint(
+                "`algorithm = \"sliding-window\"` counts any number; more `buckets` make it more exact",
+            );
+        }
+        Algorithm::SlidingLog | Algorithm::FixedWindow => {}
     }
 }
 

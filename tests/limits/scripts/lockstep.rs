@@ -9,7 +9,7 @@ use tollgate::limit::{
 };
 
 use crate::ledger::{Quotas, Rows};
-use crate::scripted::Scripted;
+use crate::scripted::{SMALL_BLOCK, Scripted};
 use crate::support::redis::Value;
 use crate::traffic::{Cost, Gap, START};
 
@@ -64,7 +64,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// The same for logs that are longer than what is read of them.
+    /// The same for logs of many blocks.
     #[test]
     fn rust_and_lua_agree_on_long_logs(
         limit in 20..100_u64,
@@ -77,7 +77,8 @@ proptest! {
             algorithm: Algorithm::SlidingLog,
             count,
             align: Align::Epoch, can_come_back: true, };
-        agree(&vec![(quota, Mode::Enforce)].into(), events)?;
+        let rows: Rows = vec![(quota, Mode::Enforce)].into();
+        agree_with(Scripted::new(rows.clone()).small_blocks(), &rows, events)?;
     }
 
     /// Counts times microseconds that no double holds: what fits, fits to the unit.
@@ -120,7 +121,14 @@ fn just_fits(lua: &mut Scripted, rust: &Quotas, now: Timestamp) -> Result<(), Te
 }
 
 fn agree(rows: &Rows, events: Vec<(Tick, Event)>) -> Result<(), TestCaseError> {
-    let mut lua = Scripted::new(rows.clone());
+    agree_with(Scripted::new(rows.clone()), rows, events)
+}
+
+fn agree_with(
+    mut lua: Scripted,
+    rows: &Rows,
+    events: Vec<(Tick, Event)>,
+) -> Result<(), TestCaseError> {
     let mut rust = Quotas::new(rows.clone());
     let all = rows.all();
     let mut charges: Vec<Vec<Option<Charged>>> = Vec::new();
@@ -217,18 +225,56 @@ pub(super) fn is_sound(lua: &mut Scripted, index: usize) -> bool {
         }
         Algorithm::SlidingLog => {
             let values = lua.command(&[b"LRANGE".as_slice(), &key, b"0", b"-1"]);
-            let Some((Value::Bytes(head), entries)) = values.list().split_last() else {
+            let Some((Value::Bytes(head), blocks)) = values.list().split_last() else {
                 return false;
             };
-            let units = |entry: &Value| match entry {
-                Value::Bytes(bytes) if bytes.len() == 7 => 1,
-                Value::Bytes(bytes) => number(&bytes[7..]),
-                _ => 0,
-            };
-            lifetime_ms > 0 && number(&head[..7]) == entries.iter().map(units).sum::<u64>()
+            lifetime_ms > 0 && is_sound_log(head, blocks)
         }
         _ => lifetime_ms > 0,
     }
+}
+
+/// Says whether the head of a log is right about its blocks, and whether those are well filled.
+fn is_sound_log(head: &[u8], blocks: &[Value]) -> bool {
+    let pairs = |bytes: &[u8]| -> Vec<(u64, u64)> {
+        let pairs = bytes.chunks(14);
+        pairs
+            .map(|pair| (number(&pair[..7]), number(&pair[7..])))
+            .collect()
+    };
+    let blocks: Vec<Vec<(u64, u64)>> = (blocks.iter())
+        .map(|block| match block {
+            Value::Bytes(bytes) => pairs(bytes),
+            _ => Vec::new(),
+        })
+        .collect();
+    let units = |block: &[(u64, u64)]| block.iter().map(|entry| entry.1).sum::<u64>();
+    let tail = pairs(&head[35..]);
+    let (skipped, index) = match tail.split_first() {
+        Some(((bytes, passed), index)) => {
+            let skipped = usize::try_from(bytes / 14).expect("a few");
+            assert_eq!(units(&blocks[0][..skipped]), *passed);
+            (skipped, index)
+        }
+        None => (0, &[][..]),
+    };
+    let live: Vec<(u64, u64)> = blocks.concat().split_off(skipped);
+    let first = *live.first().expect("an entry");
+    let is_indexed = blocks.len() == index.len() + 1
+        && (blocks.windows(2).zip(index)).all(|(pair, (newest, of))| {
+            let last = pair[0].last().expect("an entry").0;
+            *of == units(&pair[0]) && last <= *newest && *newest <= pair[1][0].0
+        });
+    let is_filled = |pair: &[Vec<(u64, u64)>]| {
+        pair[0].len() + pair[1].len() > SMALL_BLOCK / 2
+            || pair[1] == *blocks.last().expect("a block")
+    };
+    is_indexed
+        && blocks.windows(2).all(is_filled)
+        && live.is_sorted_by_key(|entry| entry.0)
+        && number(&head[..7]) == units(&live)
+        && number(&head[7..14]) == live.last().expect("an entry").0
+        && (number(&head[14..21]), number(&head[21..28])) == first
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -303,6 +349,7 @@ fn steady_tick() -> impl Strategy<Value = Tick> {
         40 => (0..6_000_u64).prop_map(|us| Tick::OnBy(us * 100)),
         1 => (30_000_000..60_000_000_u64).prop_map(Tick::OnBy),
         1 => (0..1000_u64).prop_map(Tick::Back),
+        1 => (60_000_000..70_000_000_u64).prop_map(Tick::Back),
     ]
 }
 
@@ -310,10 +357,11 @@ fn steady_tick() -> impl Strategy<Value = Tick> {
 fn steady_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         60 => Just(Event::Decide(Cost::Units(1))),
+        6 => (2..4_u64).prop_map(|units| Event::Decide(Cost::Units(units))),
         1 => (2..20_u64).prop_map(|units| Event::Decide(Cost::Units(units))),
         6 => (0..1000_u64).prop_map(|permille| Event::Peek(Cost::Permille(permille))),
-        2 => any::<proptest::sample::Index>()
-            .prop_map(|index| Event::Settle(index, [(true, Cost::Units(1)); 4])),
+        9 => (any::<proptest::sample::Index>(), 1..3_u64)
+            .prop_map(|(index, units)| Event::Settle(index, [(true, Cost::Units(units)); 4])),
         1 => (1..20_u64).prop_map(|units| Event::Spend(Spend::Cost(Cost::Units(units)))),
         1 => (1..=LIMIT_MAX).prop_map(Event::Resize),
     ]

@@ -100,7 +100,7 @@ fn name(series: &Series) -> String {
             };
             write!(name, "{leaving}{buckets}")
         }
-        Shape::SlidingLog => write!(name, "log"),
+        Shape::SlidingLog => write!(name, "log2"),
         Shape::Gcra => write!(name, "gcra"),
         Shape::LeakyBucket => write!(name, "leaky"),
     };
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(
             [SeriesId(0), SeriesId(1)]
                 .map(|series_id| names.key(series_id, PartitionId::new(bits))),
-            [*b"tollgate:{AQIDBAUGBwgJCgsMDQ4PEA}:r1:log:60000000:per-client",]
+            [*b"tollgate:{AQIDBAUGBwgJCgsMDQ4PEA}:r1:log2:60000000:per-client",]
                 .iter()
                 .map(|key| Box::from(&key[..]))
                 .chain([Box::from(
