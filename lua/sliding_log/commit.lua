@@ -5,6 +5,7 @@ if cost then
   if units > 0 then
     if view.sum == 0 then
       view.oldest, view.units, view.limit = view.at, units, 0
+      view.blocks, view.index, view.last = 1, "", ""
       view.first, view.place, view.passed = 1, 1, 0
     end
     append(key, view, units)

@@ -1,32 +1,29 @@
 
 -- sliding-log: every spent cost with its time.
 --
--- Value: a list. All elements but the last are blocks, oldest first, of at most 583 entries, oldest
+-- Value: a list. Its elements but the last are blocks, oldest first, of at most 583 entries, oldest
 -- first: an entry is its time in µs and its units (7 bytes each, big-endian). The last element is the
--- head: units of all entries, time of the newest, time and units of the oldest, and the largest limit of
--- those that have written to the log since it was empty (7 bytes each). If there are several blocks,
--- the head goes on with how many bytes of the first one count no more, and their units, and with the
--- index: for each block but the last a time, which is that of its newest entry or later, but not later
--- than the next block's, and its units (7 bytes each). No value: nothing used.
+-- head: units of all entries, time of the newest, time and units of the oldest, the largest limit of those
+-- that have written to the log since it was empty (7 bytes each), and the number of blocks, with the
+-- head's own (2). If there are several, the head goes on with how many bytes of the first one count no more,
+-- and their units, and with the index: for each block before the head a time, which is that of its newest
+-- entry or later, but not later than the next block's, and its units (7 bytes each). The last block is
+-- the rest of the head, as it is written for each cost that is logged. No value: nothing used.
 -- x = window in µs, y = limit.
--- Work: one block is read and written if a cost is logged. What has aged since the last step, or has to
+-- Work: the head is read, and written if a cost is logged; for every 32nd the block before is, too. What has aged since the last step, or has to
 -- until a larger cost fits, and what comes back, is found by the index, and then in one block.
 
 local min, max, sub = math.min, math.max, string.sub
-local HEAD, ENTRY, ENTRY_BYTES, BLOCK_BYTES = ">I7I7I7I7I7", ">I7I7", 14, 583 * 14
+local HEAD, HEAD_BYTES, ENTRY, ENTRY_BYTES = ">I7I7I7I7I7I2", 37, ">I7I7", 14
+local BLOCK_BYTES, LAST_BYTES = 583 * 14, 32 * 14
 
 local function block_of(key, view, number)
-  if number == view.blocks and view.last then
-    return view.last
-  end
-  local block = call("LINDEX", key, number - 1)
-  if not block then
-    error("a log without a block", 0)
-  end
   if number == view.blocks then
-    view.last = block
+    return view.last
+  elseif number == view.blocks - 1 and view.closed then
+    return view.closed
   end
-  return block
+  return call("LINDEX", key, number - 1) or error("a log without a block", 0)
 end
 
 -- Passes entries, from a place in a block on whose units before it are `passed`, for as long as `passes`
@@ -79,64 +76,68 @@ local function write(key, view, window)
     call("DEL", key)
     return
   end
-  if view.first == view.blocks and view.place > 1 then
-    view.last = sub(block_of(key, view, view.blocks), view.place)
-    view.place, view.passed, view.is_last_changed = 1, 0, true
+  local dropped, blocks = view.first - 1, view.blocks
+  view.first, view.blocks = 1, blocks - dropped
+  view.index = sub(view.index, dropped * ENTRY_BYTES + 1)
+  if view.blocks == 1 then
+    view.last, view.place, view.passed = sub(view.last, view.place), 1, 0
   end
-  view.index = sub(view.index, (view.first - 1) * ENTRY_BYTES + 1)
-  local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units, view.limit)
-  if view.first < view.blocks then
+  local head = pack(HEAD, view.sum, view.newest, view.oldest, view.units, view.limit, view.blocks)
+  if view.blocks > 1 then
     head = head .. pack(ENTRY, view.place - 1, view.passed) .. view.index
   end
+  head = head .. view.last
   if view.is_over then
     -- Not deleted first: while its slot moves to another node, a script cannot make a key again.
-    call("RPUSH", key, view.last, head)
-    call("LTRIM", key, "-2", "-1")
-  elseif view.is_cut then
-    call("LTRIM", key, "0", view.blocks - 1)
-    call("LSET", key, "-1", view.last)
     call("RPUSH", key, head)
+    call("LTRIM", key, "-1", "-1")
   elseif view.is_new then
-    call("RPUSH", key, view.last, head)
-  elseif view.is_opened then
-    call("LSET", key, "-1", view.last)
+    call("RPUSH", key, head)
+  elseif view.is_cut then
+    call("LSET", key, blocks - 1, head)
+    call("LTRIM", key, "0", blocks - 1)
+  elseif view.closed then
+    call("LSET", key, "-1", view.closed)
     call("RPUSH", key, head)
   else
-    if view.is_last_changed then
-      call("LSET", key, "-2", view.last)
-    end
     call("LSET", key, "-1", head)
   end
-  if view.first > 1 then
-    call("LTRIM", key, view.first - 1, "-1")
-    view.blocks, view.first = view.blocks - view.first + 1, 1
+  if dropped > 0 then
+    call("LTRIM", key, dropped, "-1")
   end
-  view.is_over, view.is_cut, view.is_new, view.is_opened = nil, nil, nil, nil
-  view.is_changed, view.is_last_changed = nil, nil
+  view.is_over, view.is_new, view.is_cut, view.is_changed, view.closed = nil, nil, nil, nil, nil
   call("PEXPIRE", key, string.format("%d", (view.newest + window - now) / 1000 + 1001))
 end
 
--- Appends an entry of the view's time to its last block, or to a new one.
-local function append(key, view, units)
-  local last = ""
-  if view.blocks == 0 then
-    view.blocks = 1
-  else
-    last = block_of(key, view, view.blocks)
-    if view.first == view.blocks then
-      last, view.place, view.passed = sub(last, view.place), 1, 0
-    end
-    if #last >= BLOCK_BYTES and not view.is_cut then
-      local together = 0
-      for place = 1, #last, ENTRY_BYTES do
-        local _, entry = unpack(ENTRY, last, place)
-        together = together + entry
-      end
-      view.index = view.index .. pack(ENTRY, view.newest, together)
-      view.blocks, view.is_opened, last = view.blocks + 1, true, ""
-    end
+-- Empties the last block: it joins the one before if that has room, or becomes a block before the head.
+local function close(key, view)
+  local last, together = view.last, 0
+  for place = 1, #last, ENTRY_BYTES do
+    local _, units = unpack(ENTRY, last, place)
+    together = together + units
   end
-  view.last, view.is_last_changed = last .. pack(ENTRY, view.at, units), true
+  local before = view.blocks - 1
+  local block = before >= view.first and block_of(key, view, before)
+  if block and #block + #last <= BLOCK_BYTES then
+    call("LSET", key, before - 1, block .. last)
+    local _, units = unpack(ENTRY, view.index, (before - 1) * ENTRY_BYTES + 1)
+    together = together + units
+    view.index = sub(view.index, 1, (before - 1) * ENTRY_BYTES)
+  else
+    view.blocks, view.closed = view.blocks + 1, last
+  end
+  view.index, view.last = view.index .. pack(ENTRY, view.newest, together), ""
+end
+
+-- Appends an entry of the view's time to its last block.
+local function append(key, view, units)
+  if view.first == view.blocks then
+    view.last, view.place, view.passed = sub(view.last, view.place), 1, 0
+  end
+  if #view.last >= LAST_BYTES and not view.is_cut then
+    close(key, view)
+  end
+  view.last = view.last .. pack(ENTRY, view.at, units)
 end
 
 -- Returns the sum, the time of the newest entry, and as one entry each those that have to age until
@@ -153,21 +154,25 @@ local function facts_of(key, view, room, limit)
   end
   local number, place, passed, at, units =
     view.first, view.place, view.passed, view.oldest, view.units
-  local together = 0
-  local function passes(_, more)
-    if sum - more > target then
-      sum, together = sum - more, together + more
-      return true
-    end
-  end
-  local is_found = not passes(at, units)
+  local together, passes = 0, nil
   while target do
-    if not is_found then
+    -- Often it is the oldest alone.
+    if not at or sum - units > target then
+      passes = passes
+        or function(_, more)
+          if sum - more > target then
+            sum, together = sum - more, together + more
+            return true
+          end
+        end
+      if at then
+        passes(at, units)
+      end
       number, place, passed, at, units =
         advance(key, view, number, place + ENTRY_BYTES, passed + units, passes)
     end
     facts = facts .. pack(ENTRY, at, together + units)
-    sum, together, is_found = sum - units, 0, false
+    sum, together, at = sum - units, 0, nil
     while target and sum <= target do
       target, last = last, nil
     end

@@ -3,45 +3,48 @@
 local window, head = x, call("LINDEX", key, "-1")
 local is_known, view = head, nil
 if head then
-  local sum, newest, oldest, units, limit = unpack(HEAD, head)
+  local sum, newest, oldest, units, limit, blocks = unpack(HEAD, head)
   local is_ahead = newest - now > window
   local at = is_ahead and now or max(newest, now)
   if at - newest >= window then
-    view = { at = now, sum = 0, blocks = 0, index = "", limit = limit, is_over = true }
+    view = { at = now, sum = 0, limit = limit, is_over = true }
   else
+    local place, passed, rest = 1, 0, HEAD_BYTES + 1
+    local index = ""
+    if blocks > 1 then
+      place, passed, rest = unpack(ENTRY, head, rest)
+      place, rest = place + 1, rest + (blocks - 1) * ENTRY_BYTES
+      index = sub(head, HEAD_BYTES + ENTRY_BYTES + 1, rest - 1)
+    end
     view = {
       at = at,
       sum = sum,
-      blocks = max((#head - 35) / ENTRY_BYTES, 1),
-      index = "",
       newest = newest,
       oldest = oldest,
       units = units,
       limit = limit,
+      blocks = blocks,
+      index = index,
+      last = sub(head, rest),
       first = 1,
-      place = 1,
-      passed = 0,
+      place = place,
+      passed = passed,
+      is_changed = false,
     }
-    if view.blocks > 1 then
-      local skipped
-      skipped, view.passed = unpack(ENTRY, head, 36)
-      view.place, view.index = skipped + 1, sub(head, 50)
-    end
     if is_ahead then
       -- Entries from ahead become one of now.
-      local rest = sum
-      local number, place = advance(key, view, 1, view.place, view.passed, function(entry, more)
+      local more = sum
+      local number, cut = advance(key, view, 1, place, passed, function(entry, units)
         if entry <= now then
-          rest = rest - more
+          more = more - units
           return true
         end
       end)
-      local kept = sub(block_of(key, view, number), 1, place - 1)
-      view.last, view.blocks = kept .. pack(ENTRY, now, rest), number
-      view.index = sub(view.index, 1, (number - 1) * ENTRY_BYTES)
+      view.last = sub(block_of(key, view, number), 1, cut - 1) .. pack(ENTRY, now, more)
+      view.blocks, view.index = number, sub(index, 1, (number - 1) * ENTRY_BYTES)
       view.newest, view.is_cut, view.is_changed = now, true, true
       if oldest > now then
-        view.oldest, view.units = now, rest
+        view.oldest, view.units = now, more
       end
     end
     if at - view.oldest >= window then
@@ -51,6 +54,6 @@ if head then
     end
   end
 else
-  view = { at = now, sum = 0, blocks = 0, index = "", limit = 0, is_new = true }
+  view = { at = now, sum = 0, limit = 0, is_new = true }
 end
 local fits = view.sum <= room

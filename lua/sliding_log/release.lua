@@ -8,24 +8,26 @@ local function replace(key, view, number, block, amount)
   -- Blocks `number` and the next become one, of which the index says this, unless it is the last.
   local function join(number, both, entry)
     local first, rest = sub(view.index, 1, (number - 1) * ENTRY_BYTES), ""
-    if entry then
-      rest = entry .. sub(view.index, (number + 1) * ENTRY_BYTES + 1)
-    end
-    view.index = first .. rest
     call("LSET", key, number - 1, "")
     call("LREM", key, "1", "")
-    view.blocks, view.last = view.blocks - 1, nil
-    call("LSET", key, number - 1, both)
+    view.blocks = view.blocks - 1
+    if entry then
+      rest = entry .. sub(view.index, (number + 1) * ENTRY_BYTES + 1)
+      call("LSET", key, number - 1, both)
+    else
+      view.last = both
+    end
+    view.index = first .. rest
   end
 
   if number == view.blocks then
-    if block ~= "" then
-      view.last, view.is_last_changed = block, true
-      return
+    if block == "" then
+      number = number - 1
+      block = block_of(key, view, number)
+      view.blocks, view.is_cut = number, true
+      view.index = sub(view.index, 1, -ENTRY_BYTES - 1)
     end
-    view.blocks, view.last, view.is_cut = number - 1, nil, true
-    view.index = sub(view.index, 1, -ENTRY_BYTES - 1)
-    block_of(key, view, view.blocks)
+    view.last = block
     return
   end
   local newest, units = closed(number)

@@ -95,8 +95,10 @@ impl Scripted {
     /// Has short blocks in logs, so that a few entries fill several.
     pub fn small_blocks(mut self) -> Self {
         for (script, sha) in Script::ALL.iter().zip(&mut self.shas) {
-            let is_of_logs = script.source().contains("BLOCK_BYTES =");
-            let source = (script.source()).replace("583 * 14", &format!("{SMALL_BLOCK} * 14"));
+            let is_of_logs = script.source().contains("LAST_BYTES =");
+            let source = (script.source())
+                .replace("583 * 14", &format!("{SMALL_BLOCK} * 14"))
+                .replace("32 * 14", "3 * 14");
             assert_eq!(source != script.source(), is_of_logs);
             *sha = (self.control.ask(&["SCRIPT", "LOAD", &source]))
                 .expect("the server answers")

@@ -242,26 +242,26 @@ fn is_sound_log(head: &[u8], blocks: &[Value]) -> bool {
             .map(|pair| (number(&pair[..7]), number(&pair[7..])))
             .collect()
     };
-    let blocks: Vec<Vec<(u64, u64)>> = (blocks.iter())
+    let mut blocks: Vec<Vec<(u64, u64)>> = (blocks.iter())
         .map(|block| match block {
             Value::Bytes(bytes) => pairs(bytes),
             _ => Vec::new(),
         })
         .collect();
     let units = |block: &[(u64, u64)]| block.iter().map(|entry| entry.1).sum::<u64>();
-    let tail = pairs(&head[35..]);
-    let (skipped, index) = match tail.split_first() {
-        Some(((bytes, passed), index)) => {
-            let skipped = usize::try_from(bytes / 14).expect("a few");
-            assert_eq!(units(&blocks[0][..skipped]), *passed);
-            (skipped, index)
-        }
-        None => (0, &[][..]),
-    };
+    let mut tail = pairs(&head[37..]);
+    let (mut skipped, mut index) = (0, Vec::new());
+    if !blocks.is_empty() {
+        let (bytes, passed) = tail.remove(0);
+        skipped = usize::try_from(bytes / 14).expect("a few");
+        assert_eq!(units(&blocks[0][..skipped]), passed);
+        index = tail.drain(..blocks.len()).collect();
+    }
+    blocks.push(tail);
     let live: Vec<(u64, u64)> = blocks.concat().split_off(skipped);
     let first = *live.first().expect("an entry");
     let is_indexed = blocks.len() == index.len() + 1
-        && (blocks.windows(2).zip(index)).all(|(pair, (newest, of))| {
+        && (blocks.windows(2).zip(&index)).all(|(pair, (newest, of))| {
             let last = pair[0].last().expect("an entry").0;
             *of == units(&pair[0]) && last <= *newest && *newest <= pair[1][0].0
         });
@@ -270,6 +270,7 @@ fn is_sound_log(head: &[u8], blocks: &[Value]) -> bool {
             || pair[1] == *blocks.last().expect("a block")
     };
     is_indexed
+        && number(&head[35..37]) == blocks.len() as u64
         && blocks.windows(2).all(is_filled)
         && live.is_sorted_by_key(|entry| entry.0)
         && number(&head[..7]) == units(&live)
