@@ -10,8 +10,9 @@
 -- entry or later, but not later than the next block's, and its units (7 bytes each). The last block is
 -- the rest of the head, as it is written for each cost that is logged. No value: nothing used.
 -- x = window in µs, y = limit.
--- Work: the head is read, and written if a cost is logged; for every 32nd the block before is, too. What has aged since the last step, or has to
--- until a larger cost fits, and what comes back, is found by the index, and then in one block.
+-- Work: the head is read, and written if a cost is logged; for every 32nd the block before is, too. What
+-- has aged since the last step, or has to until a larger cost fits, and what comes back, is found by the
+-- index, and then in one block.
 
 local min, max, sub = math.min, math.max, string.sub
 local HEAD, HEAD_BYTES, ENTRY, ENTRY_BYTES = ">I7I7I7I7I7I2", 37, ">I7I7", 14
