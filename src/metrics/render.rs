@@ -251,6 +251,14 @@ mod tests {
         all.iter().map(|name| Arc::from(*name)).collect()
     }
 
+    fn server() -> ServerUsage {
+        ServerUsage {
+            name: Arc::from("a.test:6379"),
+            breaker: BreakerState::HalfOpen,
+            is_far: true,
+        }
+    }
+
     #[test]
     fn every_series_is_rendered_with_escaped_labels() {
         let metrics = Metrics::new(2);
@@ -314,11 +322,7 @@ mod tests {
                 refusals_remembered: 6,
                 connections: 2,
                 nodes: 3,
-                servers: vec![ServerUsage {
-                    name: Arc::from("a.test:6379"),
-                    breaker: BreakerState::HalfOpen,
-                    is_far: true,
-                }],
+                servers: vec![server()],
                 round_trips: [0, 1, 0, 0, 2, 0, 0, 0, 1, 0, 1],
                 round_trips_us: 250_000,
             })),

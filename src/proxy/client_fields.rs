@@ -38,17 +38,20 @@ impl Journey<'_> {
         address
     }
 
-    /// Removes what the values of Connection, `naming`, name.
+    /// Removes what the values of Connection, `naming`, name, if any do.
     ///
     /// # Errors
     /// If they name a field that the listener believes of its trusted peers, or that the route goes by. A
     /// proxy may have set that field, and passed on what its client wrote in Connection.
     pub(super) fn remove_named(
         &self,
-        naming: &[HeaderValue],
+        naming: Option<&[HeaderValue]>,
         route: &Route,
         headers: &mut HeaderMap,
     ) -> Result<(), Refusal> {
+        let Some(naming) = naming else {
+            return Ok(());
+        };
         let identity = &self.listener.identity;
         let id = self.live.snapshot.general.request_id.iter();
         let id = id.filter(|_| !identity.trusted_proxies.is_empty());

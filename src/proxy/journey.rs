@@ -217,9 +217,7 @@ impl Journey<'_> {
         let route = &snapshot.routes[found.route];
         self.route = Some(found.route);
         self.exchange.record.routed(found.route);
-        if let Some(naming) = naming {
-            self.remove_named(&naming, route, &mut head.headers)?;
-        }
+        self.remove_named(naming.as_deref(), route, &mut head.headers)?;
         let is_too_large = self.bound_body(route);
         self.check_upgrade(route)?;
         let query = target.query();
@@ -379,16 +377,14 @@ fn route(
     head: &Parts,
     path: &Normalised<'_>,
 ) -> Result<Found, Refusal> {
-    let found = match snapshot
-        .router
-        .find(host, &head.method, path.as_str(), &head.headers)
-    {
+    let router = &snapshot.router;
+    let found = match router.find(host, &head.method, path.as_str(), &head.headers) {
         Lookup::Found(found) => found,
         Lookup::NoRoute => return Err(Refusal::no_route()),
         Lookup::MethodCase => return Err(Refusal::bad_method_case()),
     };
     if path.has_encoded_slash() {
-        let (method, router) = (&head.method, &snapshot.router);
+        let method = &head.method;
         let is_kept = snapshot.routes[found.route].encoded_slash == EncodedSlash::Keep;
         if !is_kept || router.hides_another(&found, host, method, path.as_str(), &head.headers) {
             return Err(Refusal::bad_path());

@@ -131,3 +131,13 @@ fn falling_costs_cost_one_call_where_the_state_is_known() {
     }
     assert_eq!(calls, 1);
 }
+
+#[test]
+fn never_is_asked_again_after_each_cap() {
+    let refusals = Refusals::new();
+    let plan = [check(&QUOTA, 9)];
+    remember(&refusals, &plan, &[Retry::Never], CAP);
+    let found = find(&refusals, &plan, Micros(CAP.0 - 1)).expect("it is remembered");
+    assert_eq!(found.retry, Retry::Never);
+    assert!(is_due(&refusals, &plan, CAP));
+}

@@ -224,16 +224,6 @@ fn retry_counts_from_when_the_plan_was_sent() {
 }
 
 #[test]
-fn never_is_asked_again_after_each_cap() {
-    let refusals = Refusals::new();
-    let plan = [check(&QUOTA, 9)];
-    remember(&refusals, &plan, &[Retry::Never], CAP);
-    let found = find(&refusals, &plan, Micros(CAP.0 - 1)).expect("it is remembered");
-    assert_eq!(found.retry, Retry::Never);
-    assert!(is_due(&refusals, &plan, CAP));
-}
-
-#[test]
 fn another_partition_series_quota_or_mode_is_asked_for() {
     let refusals = Refusals::new();
     let plan = [check(&QUOTA, 1)];
