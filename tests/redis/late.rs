@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::OnStoreFailure::{self, Closed, Local, Open};
-use tollgate::limit::{Adjustment, Check, Count, PartitionId, Quota};
+use tollgate::limit::{Adjustment, Algorithm, Check, Count, PartitionId, Quota};
 use tollgate::store::{Outcome, Role, Session};
 
 use crate::settling::LEAKY;
@@ -21,6 +21,12 @@ use crate::support::{eventually, get};
 
 const FOUR_BACK: Adjustment = Adjustment::GiveBack(4);
 const ALL: Quota = quota(10, Count::All);
+/// Without an edge that a test could meet.
+const LOG: Quota = Quota {
+    algorithm: Algorithm::SlidingLog,
+    window: Micros::from_secs(3_600),
+    ..TEN
+};
 
 /// When a charge is adjusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +47,33 @@ async fn know_script(session: &Session, plan: &[Check<'_>]) {
         check.partition_id = PartitionId::new(99);
     }
     while decide(session, &plan).await.2 {}
+}
+
+/// A large cost beside a quota that counts every request.
+fn large_and_counted() -> [Check<'static>; 2] {
+    [
+        Check {
+            cost: 6,
+            ..check(&TEN, 0, 2)
+        },
+        Check {
+            policy: 1,
+            ..check(&ALL, 1, 2)
+        },
+    ]
+}
+
+/// Lets what is on its way arrive, and returns what is left of a plan once all is settled.
+async fn arrived(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> Vec<u64> {
+    proxy.set(Fault::None);
+    // Answers come in order, so the late one is before this.
+    left(session, plan[0]).await;
+    session.finish().await;
+    let mut all = Vec::new();
+    for check in plan {
+        all.push(left(session, *check).await);
+    }
+    all
 }
 
 /// Lets a request be decided while nothing arrives; what was asked then arrives.
@@ -115,16 +148,7 @@ fn late_decision_spends_nothing_for_a_request_that_was_refused_without_it() {
     let bench = Bench::behind(&proxy);
     run(async {
         let session = bench.store.session();
-        let plan = [
-            Check {
-                cost: 6,
-                ..check(&TEN, 0, 2)
-            },
-            Check {
-                policy: 1,
-                ..check(&ALL, 1, 2)
-            },
-        ];
+        let plan = large_and_counted();
         know_script(&session, &plan).await;
         // Here there is no room for another one; there it is forgotten.
         let Outcome::Decided { verdict, .. } = decide_late(&session, &proxy, &plan).await else {
@@ -138,11 +162,7 @@ fn late_decision_spends_nothing_for_a_request_that_was_refused_without_it() {
             panic!("no policy is closed");
         };
         assert!(!verdict.admit);
-        proxy.set(Fault::None);
-        left(&session, plan[0]).await;
-        session.finish().await;
-        assert_eq!(left(&session, plan[0]).await, 10);
-        assert_eq!(left(&session, plan[1]).await, 10);
+        assert_eq!(arrived(&session, &proxy, &plan).await, [10, 10]);
     });
 }
 
@@ -153,16 +173,7 @@ fn late_refusal_keeps_what_is_counted_of_every_request() {
     let bench = Bench::behind(&proxy);
     run(async {
         let session = bench.store.session();
-        let plan = [
-            Check {
-                cost: 6,
-                ..check(&TEN, 0, 2)
-            },
-            Check {
-                policy: 1,
-                ..check(&ALL, 1, 2)
-            },
-        ];
+        let plan = large_and_counted();
         while decide(&session, &plan).await.2 {}
         let Outcome::Decided {
             verdict,
@@ -174,11 +185,7 @@ fn late_refusal_keeps_what_is_counted_of_every_request() {
         };
         assert!(verdict.admit, "this node has counted nothing yet");
         session.settle_later(&mut charge, |_| EVERYTHING);
-        proxy.set(Fault::None);
-        left(&session, plan[0]).await;
-        session.finish().await;
-        assert_eq!(left(&session, plan[0]).await, 4);
-        assert_eq!(left(&session, plan[1]).await, 8);
+        assert_eq!(arrived(&session, &proxy, &plan).await, [4, 8]);
     });
 }
 
@@ -206,11 +213,7 @@ fn place_of_a_client_that_leaves_stays_taken_also_where_the_answer_is_late() {
             panic!("no policy is closed");
         };
         session.settle_later(&mut charge.without_places(), |_| EVERYTHING);
-        proxy.set(Fault::None);
-        left(&session, plan[0]).await;
-        session.finish().await;
-        assert_eq!(left(&session, plan[0]).await, 4);
-        assert_eq!(left(&session, plan[1]).await, 10);
+        assert_eq!(arrived(&session, &proxy, &plan).await, [4, 10]);
     });
 }
 
@@ -247,43 +250,65 @@ fn answers_that_do_not_count_come_back_though_their_decisions_were_late() {
 }
 
 #[test]
-fn cluster_too_far_away_for_look_and_charge_spends_nothing_for_refused_requests() {
+fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
     let mut cluster = Cluster::start(3, 0);
     cluster.put_behind_proxies();
-    let bench = Bench::on_far_cluster(&cluster);
-    run(async {
-        let session = bench.store.session();
-        // More tags than three servers share.
-        let plan: Vec<_> = (1..=8)
-            .map(|tag| Check {
-                on_store_failure: Closed,
-                ..check(&TEN, 0, tag)
-            })
-            .collect();
-        know_script(&session, &plan).await;
-        let latency = Fault::Latency {
-            by: Duration::from_millis(310),
-            jitter: Duration::ZERO,
-        };
-        for proxy in &cluster.proxies {
-            proxy.set(latency);
-        }
-        for _ in 0..2 {
-            let outcome = session.decide(&plan).await;
-            assert!(
-                matches!(outcome, Outcome::Unavailable { .. }),
-                "{outcome:?}"
-            );
-        }
-        let redis = || bench.store.usage().redis.expect("it is Redis");
-        assert!(redis().late > 0, "what was charged came too late");
-        for proxy in &cluster.proxies {
-            proxy.set(Fault::None);
-        }
-        for check in &plan {
-            comes_to_be(&session, *check, 10).await;
-        }
-    });
+    // A charge that is late, or a look: that is never followed by its charge.
+    let cases = [
+        (310, Closed, None, 10),
+        (310, Local, Some(EVERYTHING), 10),
+        (310, Local, None, 9),
+        (600, Closed, None, 10),
+        (600, Local, None, 10),
+    ];
+    for (tags, (latency_ms, on_store_failure, adjustment, expected)) in (1..).zip(cases) {
+        let case = format!("{latency_ms} ms, {on_store_failure:?}, {adjustment:?}");
+        let bench = Bench::on_far_cluster(&cluster);
+        run(async {
+            let session = bench.store.session();
+            let series_id = bench.series(Role::Real, &LOG);
+            // More tags than three servers share.
+            let plan: Vec<_> = (1..=8)
+                .map(|tag| Check {
+                    on_store_failure,
+                    ..check(&LOG, series_id, 100 * tags + tag)
+                })
+                .collect();
+            know_script(&session, &plan).await;
+            for check in &plan {
+                // Every server has a connection now.
+                assert_eq!(left(&session, *check).await, 10);
+            }
+            for proxy in &cluster.proxies {
+                let by = Duration::from_millis(latency_ms);
+                proxy.set(Fault::Latency {
+                    by,
+                    jitter: Duration::ZERO,
+                });
+            }
+            match session.decide(&plan).await {
+                Outcome::Decided {
+                    verdict,
+                    mut charge,
+                    is_degraded,
+                } => {
+                    assert!(verdict.admit && is_degraded, "{case}");
+                    if let Some(adjustment) = adjustment {
+                        session.settle_later(&mut charge, |_| adjustment);
+                    }
+                }
+                Outcome::Unavailable { .. } => assert_eq!(on_store_failure, Closed, "{case}"),
+            }
+            let usage = bench.store.usage().redis.expect("it is Redis");
+            assert!(usage.late > 0, "{case}");
+            for proxy in &cluster.proxies {
+                proxy.set(Fault::None);
+            }
+            for check in &plan {
+                comes_to_be(&session, *check, expected).await;
+            }
+        });
+    }
 }
 
 #[test]

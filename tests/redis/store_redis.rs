@@ -59,7 +59,8 @@ fn address(of: std::net::SocketAddr) -> Address {
     }
 }
 
-/// A store whose breaker opens at the third failure, and a manual clock; series are numbered by policy.
+/// A store whose breaker opens at the third failure, and a clock, mostly a manual one; series are numbered by
+/// policy.
 pub struct Bench {
     pub store: Store,
     pub clock: Clock,
@@ -67,6 +68,10 @@ pub struct Bench {
 
 impl Bench {
     fn over(deployment: Deployment, timeout: Duration) -> Self {
+        Self::by_clock(deployment, timeout, Clock::manual(START))
+    }
+
+    fn by_clock(deployment: Deployment, timeout: Duration, clock: Clock) -> Self {
         let redis = RedisSettings {
             prefix: Arc::from("t"),
             ..RedisSettings::plain(deployment)
@@ -81,7 +86,6 @@ impl Bench {
             },
             ..Settings::default()
         };
-        let clock = Clock::manual(START);
         let memory = Arc::new(MemoryStore::new(clock.clone(), 1 << 20));
         let store = Store::open(&settings, memory, clock.clone(), &[9; 32]);
         for name in ["a", "b", "c"] {
@@ -111,10 +115,12 @@ impl Bench {
         Self::over(Deployment::Cluster(seeds), Duration::from_secs(5))
     }
 
-    /// Over a Cluster that has 500 ms for a decision.
+    /// Over a Cluster that has 500 ms for a decision, under the system's clock: what is left of that time is read
+    /// from it.
     pub fn on_far_cluster(cluster: &Cluster) -> Self {
         let seeds = cluster.addresses().into_iter().map(address).collect();
-        Self::over(Deployment::Cluster(seeds), Duration::from_millis(500))
+        let timeout = Duration::from_millis(500);
+        Self::by_clock(Deployment::Cluster(seeds), timeout, Clock::system())
     }
 }
 
