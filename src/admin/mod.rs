@@ -131,7 +131,10 @@ impl AdminState {
         let mut body = String::from("ok\n");
         for server in servers.filter(|server| server.is_far) {
             let name = &server.name;
-            let _ = writeln!(body, "[store] timeout is below two round trips to {name}");
+            let _ = writeln!(
+                body,
+                "[store] timeout is below two round trips to {name}: raise it, or bring Redis nearer"
+            );
         }
         text(StatusCode::OK, body)
     }

@@ -56,8 +56,7 @@ impl Charge {
 
     /// Says whether a quota of this policy of the plan was charged, and can be settled.
     pub fn is_charged(&self, policy: u16) -> bool {
-        let is_charged = |entry: &ChargeEntry| entry.policy == policy && entry.charged.is_some();
-        self.entries.iter().any(is_charged)
+        (self.entries.iter()).any(|entry| entry.is_charged_to(policy))
             || (self.late.as_ref()).is_some_and(|late| late.may_be_charged(policy))
     }
 
@@ -150,8 +149,8 @@ impl LateCharge {
 
     fn may_be_charged(&self, policy: u16) -> bool {
         let parts = self.0.borrow();
-        let is_charged = |entry: &ChargeEntry| entry.policy == policy && entry.charged.is_some();
-        parts.awaited.contains(&policy) || parts.entries.iter().any(is_charged)
+        let mut entries = parts.entries.iter();
+        parts.awaited.contains(&policy) || entries.any(|entry| entry.is_charged_to(policy))
     }
 
     fn keep_places(&self) {
@@ -190,6 +189,11 @@ pub(super) struct SettledEntry {
 }
 
 impl ChargeEntry {
+    /// Whether a quota of this policy was charged, and can be settled.
+    fn is_charged_to(&self, policy: u16) -> bool {
+        self.policy == policy && self.charged.is_some()
+    }
+
     /// Whether a place in a leaky bucket was charged.
     fn is_place(&self) -> bool {
         matches!(self.quota.algorithm, Algorithm::LeakyBucket { .. })

@@ -273,9 +273,6 @@ impl Refusals {
         }
         let is_it = |known: &RememberedRefusal| known.is_of_quota(check);
         if let Some(known) = shard.entries.find_mut(hash, is_it) {
-            if entry.known.is_older_than(&known.known) {
-                return;
-            }
             entry.known.inherit(&known.known);
             *known = entry;
         } else if self.len.fetch_add(1, Relaxed) < ENTRIES_MAX {

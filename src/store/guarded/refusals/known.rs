@@ -71,14 +71,6 @@ impl Known {
         Self::Waits(Box::new(Waits { decision, waits }))
     }
 
-    /// Whether it was decided before `other`.
-    pub(super) fn is_older_than(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::State(one), Self::State(other)) => one.now < other.now,
-            _ => false,
-        }
-    }
-
     /// Takes over what an `older` refusal says of higher costs.
     pub(super) fn inherit(&mut self, older: &Self) {
         let (Self::Waits(newer), Self::Waits(older)) = (self, older) else {
