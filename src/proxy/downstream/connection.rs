@@ -158,7 +158,9 @@ where
         }
         Ended {
             socket: Rc::clone(socket),
-            is_more_expected: state.may_be_sending(),
+            // What follows a head that is refused may still be on its way, even where all of the head had come
+            // while the request before it was answered.
+            is_more_expected: refused_head.is_some() || state.may_be_sending(),
             refused_head,
         }
     }

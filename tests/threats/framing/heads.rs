@@ -97,6 +97,24 @@ fn a_line_feed_without_its_carriage_return_is_refused_behind_good_requests_too()
 }
 
 #[test]
+fn what_follows_a_refused_head_that_came_with_a_request_resets_nothing() {
+    for bare in ["GET /bare HTTP/1.1\nHost: a.test\n\n", "GET /bare\n\n"] {
+        let bench = Bench::new();
+        let mut client = bench.client();
+        client.send(format!("GET /1 HTTP/1.1\r\nHost: a.test\r\n\r\n{bare}"));
+        assert_eq!(client.answer().status, 200);
+        assert_eq!(client.answer().status, 400);
+        client.assert_closed();
+        // A gateway that ends such connections at once has done so before it is asked something else.
+        bench.series();
+        for _ in 0..3 {
+            client.send(SMUGGLED);
+        }
+        assert_eq!(bench.origin.targets(), ["/1"]);
+    }
+}
+
+#[test]
 fn lines_that_are_no_field_are_refused() {
     let lines = [
         "X: a\r\n b",
