@@ -41,8 +41,6 @@ pub struct PolicyDecision {
     pub matched: Option<Override>,
     /// Units that the request costs there; once it is answered, those that stay charged.
     pub cost: u64,
-    /// Units that came back because of the answer.
-    pub refunded: u64,
     /// Whether a header field of the answer should have told the cost and did not.
     pub is_cost_untold: bool,
     /// What was reserved, where a body tells the cost.

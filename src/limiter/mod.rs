@@ -14,7 +14,7 @@ use std::cell::RefCell;
 
 pub use decided::{Admission, Decided, LimitInfo, PolicyDecision, Reservation, tightest};
 pub use plan::BodyNeeds;
-pub use settle::Answer;
+pub use settle::{Answer, Settler};
 
 use self::plan::{Planned, Reserve};
 use crate::clock::Micros;
@@ -158,7 +158,6 @@ impl PolicyDecision {
             is_candidate_refused: false,
             matched: None,
             cost: 0,
-            refunded: 0,
             is_cost_untold: false,
             reservation: None,
         }

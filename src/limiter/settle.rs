@@ -4,13 +4,15 @@
 //! The store is told through [`Session::settle_later`], which never waits. What the client is told is
 //! computed from the decision.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 
 use super::decided::{Decided, PolicyDecision};
 use crate::cost::{Numbers, Settled, Unsettled};
 use crate::limit::Adjustment;
-use crate::metrics::PolicyOutcome;
+use crate::metrics::{PolicyMetrics, PolicyOutcome, Refund, WorkerIndex};
 use crate::snapshot::{CostSource, Policy, Route, Snapshot, UpstreamFault};
 use crate::store::Session;
 
@@ -25,10 +27,21 @@ pub struct Answer<'a> {
     pub headers: Option<&'a HeaderMap>,
 }
 
+/// Where charges are settled, and what comes back of them is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Settler<'a> {
+    /// The way to the store.
+    pub store: &'a Session,
+    /// What counts for each policy of the snapshot.
+    pub metrics: &'a [Arc<PolicyMetrics>],
+    /// Which worker counts.
+    pub worker: WorkerIndex,
+}
+
 impl Decided {
     /// Settles the charge of a request that is answered, as far as the head of the answer says, and changes
     /// what the client is told accordingly.
-    pub fn settle(&mut self, snapshot: &Snapshot, store: &Session, answer: &Answer<'_>) {
+    pub fn settle(&mut self, snapshot: &Snapshot, settler: &Settler<'_>, answer: &Answer<'_>) {
         let settles = |one: &PolicyDecision| snapshot.policies[one.policy].is_settled_by_head();
         let Some(charge) = &self.charge else {
             return;
@@ -48,7 +61,8 @@ impl Decided {
             });
         }
         if adjustments.iter().any(|one| *one != Adjustment::NONE) {
-            self.adjust(snapshot, store, |of| adjustments[of]);
+            let refund = self.refund(settler, &adjustments);
+            self.adjust(snapshot, settler.store, |of| adjustments[of], refund);
         }
     }
 
@@ -57,7 +71,7 @@ impl Decided {
     pub fn settle_bodies(
         &mut self,
         route: &Route,
-        store: &Session,
+        settler: &Settler<'_>,
         numbers: &Numbers,
         end: Result<(), Unsettled>,
     ) {
@@ -73,7 +87,9 @@ impl Decided {
                 Adjustment::NONE
             });
         }
-        store.settle_later(&mut charge, |policy| adjustments[usize::from(policy)]);
+        let refund = self.refund(settler, &adjustments);
+        let adjustment = |policy| adjustments[usize::from(policy)];
+        (settler.store).refund_later(&mut charge, adjustment, refund);
     }
 
     /// Gives back what a request spent that is not held because there is no place.
@@ -81,7 +97,8 @@ impl Decided {
         for decision in &mut self.policies {
             decision.cost = 0;
         }
-        self.adjust(snapshot, store, |_| Adjustment::GiveBack(u64::MAX));
+        let all = |_| Adjustment::GiveBack(u64::MAX);
+        self.adjust(snapshot, store, all, Refund::default());
         self.charge = None;
     }
 
@@ -106,6 +123,7 @@ impl Decided {
         snapshot: &Snapshot,
         store: &Session,
         adjustment: impl Fn(usize) -> Adjustment,
+        refund: Refund,
     ) {
         let Some(charge) = &mut self.charge else {
             return;
@@ -114,7 +132,20 @@ impl Decided {
             let series_id = self.policies[told.of].quotas(snapshot)[told.quota].series_id;
             told.decision = charge.told(series_id, told.decision, adjustment(told.of));
         }
-        store.settle_later(charge, |policy| adjustment(usize::from(policy)));
+        store.refund_later(charge, |policy| adjustment(usize::from(policy)), refund);
+    }
+
+    /// Says what comes back to the policies that admitted.
+    fn refund(&self, settler: &Settler<'_>, adjustments: &[Adjustment]) -> Refund {
+        let mut refund = Refund::default();
+        for (decision, adjustment) in self.policies.iter().zip(adjustments) {
+            if let Adjustment::GiveBack(units @ 1..) = *adjustment
+                && decision.outcome == PolicyOutcome::Admitted
+            {
+                refund.add(&settler.metrics[decision.policy], settler.worker, units);
+            }
+        }
+        refund
     }
 }
 
@@ -143,15 +174,11 @@ impl PolicyDecision {
     }
 
     /// Says how a charge is adjusted to the cost.
-    fn adjustment(&mut self, charged: u64) -> Adjustment {
-        let refunded = charged.saturating_sub(self.cost);
-        if self.outcome == PolicyOutcome::Admitted {
-            self.refunded = refunded;
-        }
+    fn adjustment(&self, charged: u64) -> Adjustment {
         if self.cost > charged {
             Adjustment::Spend(self.cost - charged)
         } else {
-            Adjustment::GiveBack(refunded)
+            Adjustment::GiveBack(charged - self.cost)
         }
     }
 

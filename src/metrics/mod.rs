@@ -30,6 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use prometheus_client::registry::Registry;
+use smallvec::SmallVec;
 
 use crate::cost::{Settled, Unsettled};
 use crate::fault::Reason;
@@ -68,6 +69,11 @@ pub struct RouteMetrics(Sharded<[AtomicU64; STATUS_CLASSES.len()]>);
 /// What is counted per policy.
 #[derive(Debug)]
 pub struct PolicyMetrics(Sharded<PolicyShard>);
+
+/// Units on their way back to policies because of how a request was answered. They count once they are
+/// back, so not at all if that fails.
+#[derive(Debug, Default)]
+pub struct Refund(SmallVec<[(Arc<PolicyMetrics>, WorkerIndex, u64); 2]>);
 
 /// What a policy did to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,6 +270,20 @@ impl Metrics {
     }
 }
 
+impl Refund {
+    /// Adds units of a policy; the worker counts them.
+    pub fn add(&mut self, policy: &Arc<PolicyMetrics>, worker: WorkerIndex, units: u64) {
+        self.0.push((Arc::clone(policy), worker, units));
+    }
+
+    /// Counts them, because they are back.
+    pub fn count(self) {
+        for (policy, worker, units) in self.0 {
+            (policy.0.of(worker).refunded_units).fetch_add(units, Relaxed);
+        }
+    }
+}
+
 impl RouteMetrics {
     /// Counts a request that was answered with `status`, whoever answered.
     pub fn answered(&self, worker: WorkerIndex, status: StatusCode) {
@@ -282,11 +302,6 @@ impl PolicyMetrics {
     /// Counts what the policy did to a request.
     pub fn decided(&self, worker: WorkerIndex, outcome: PolicyOutcome) {
         add(&self.0.of(worker).outcomes[outcome as usize]);
-    }
-
-    /// Counts units that came back because of how a request was answered.
-    pub fn refunded(&self, worker: WorkerIndex, units: u64) {
-        (self.0.of(worker).refunded_units).fetch_add(units, Relaxed);
     }
 
     /// Counts units that were reserved, and those that were charged in the end.

@@ -86,8 +86,8 @@ impl Exchange {
     fn settle(&mut self, answer: &Answer<'_>, reason: Option<Reason>) {
         self.is_answered = true;
         self.record.answered(answer.status, reason);
-        let (client, live) = (&self.record.client, &self.record.live);
-        (self.decided).settle(&live.snapshot, &client.worker.store, answer);
+        let record = &self.record;
+        (self.decided).settle(&record.live.snapshot, &record.settler(), answer);
     }
 
     /// Returns the request on its connection.
@@ -105,8 +105,8 @@ impl Drop for Exchange {
             && let Some(route) = self.record.route()
         {
             let (numbers, end) = reading.finish();
-            let store = &self.record.client.worker.store;
-            self.decided.settle_bodies(route, store, &numbers, end);
+            let settler = self.record.settler();
+            self.decided.settle_bodies(route, &settler, &numbers, end);
         }
         let (decided, id) = (&self.decided, self.id.as_ref());
         self.record.finish(decided, &self.attempts, id);

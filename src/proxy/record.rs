@@ -17,7 +17,7 @@ use crate::access_log::AccessEntry;
 use crate::access_log::AccessLog;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
-use crate::limiter::{Decided, tightest};
+use crate::limiter::{Decided, Settler, tightest};
 use crate::metrics::PolicyOutcome;
 use crate::request::{
     ClientNames, Facts, Missing, Part, Partition, has_all, redacted, redacted_address,
@@ -113,6 +113,15 @@ impl Record {
     /// Notes the route that was found.
     pub(crate) fn routed(&mut self, route: usize) {
         self.route = Some(route);
+    }
+
+    /// Returns where its charge is settled.
+    pub(super) fn settler(&self) -> Settler<'_> {
+        Settler {
+            store: &self.client.worker.store,
+            metrics: &self.live.handles.policies,
+            worker: self.client.worker.index,
+        }
     }
 
     /// Returns the route that was found.
@@ -243,9 +252,6 @@ impl Record {
             metrics.decided(worker.index, decision.outcome);
             if decision.is_candidate_refused {
                 metrics.decided(worker.index, PolicyOutcome::CandidateRefused);
-            }
-            if decision.refunded > 0 {
-                metrics.refunded(worker.index, decision.refunded);
             }
             if decision.is_cost_untold {
                 metrics.untold(worker.index);

@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 use crate::clock::Clock;
 use crate::limit::plan::SeriesId;
 use crate::limit::{Adjustment, Check, Decision, PartitionId};
-use crate::metrics::Usage;
+use crate::metrics::{Refund, Usage};
 use guarded::{GuardedSession, Recalled};
 use settings::Location;
 
@@ -114,13 +114,26 @@ impl Session {
     /// charges of this worker wait already, the charge stays as it is. A quota that refused, or that a
     /// refused plan charged, is not settled.
     pub fn settle_later(&self, charge: &mut Charge, adjustment: impl Fn(u16) -> Adjustment) {
+        self.refund_later(charge, adjustment, Refund::default());
+    }
+
+    /// As [`settle_later`](Self::settle_later); `refund` counts once all of it is done.
+    pub fn refund_later(
+        &self,
+        charge: &mut Charge,
+        adjustment: impl Fn(u16) -> Adjustment,
+        refund: Refund,
+    ) {
         let settled = charge.settle(adjustment);
         if settled.is_empty() {
             return;
         }
         match self {
-            Self::Memory(memory) => memory.settle(&settled),
-            Self::Redis(session) => session.settle_later(settled),
+            Self::Memory(memory) => {
+                memory.settle(&settled);
+                refund.count();
+            }
+            Self::Redis(session) => session.settle_later(settled, refund),
         }
     }
 

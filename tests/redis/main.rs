@@ -14,6 +14,7 @@ mod lost_connections;
 mod neighbours;
 mod one_endpoint;
 mod passwords;
+mod refunds;
 mod refusals;
 mod servers;
 mod settling;

@@ -16,6 +16,7 @@ use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Timestamp;
 use crate::limit::{Adjustment, Check, Verdict};
+use crate::metrics::Refund;
 use crate::store::charge::LateCharge;
 use crate::store::outcome::Outcome;
 use crate::store::redis::wire;
@@ -71,7 +72,7 @@ impl<'a> LateAnswers<'a> {
             }
             let charge = joined::charge(&plan, &verdict);
             match late {
-                Some(late) => settlements.settle(&remote, late.answered(charge)),
+                Some(late) => settlements.settle(&remote, late.answered(charge), Refund::default()),
                 None => settlements.give_back(&remote, charge.without_places()),
             }
         })
@@ -89,7 +90,7 @@ impl<'a> LateAnswers<'a> {
             } if verdict.admit => charge.late = Some(late),
             _ => {
                 let all = late.settle(|_| Adjustment::GiveBack(u64::MAX));
-                self.settlements.settle(self.remote, all);
+                self.settlements.settle(self.remote, all, Refund::default());
             }
         }
         outcome

@@ -44,6 +44,7 @@ use super::outcome::Outcome;
 use super::redis::wire::{Settlement, SettlementStep};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
+use crate::metrics::Refund;
 
 /// A worker's way to a store over Redis; lives on the worker's thread.
 #[derive(Debug)]
@@ -138,8 +139,8 @@ impl GuardedSession {
     }
 
     /// Gives back and spends, without a wait.
-    pub(super) fn settle_later(&self, settled: SmallVec<[SettledEntry; 2]>) {
-        self.settlements.settle(&self.remote, settled);
+    pub(super) fn settle_later(&self, settled: SmallVec<[SettledEntry; 2]>, refund: Refund) {
+        self.settlements.settle(&self.remote, settled, refund);
     }
 
     /// Makes one partition's quota whole again, in Redis and here.

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use super::counters::Unanswered;
 use super::remote::Remote;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Adjustment, Algorithm, Quota};
+use crate::metrics::Refund;
 use crate::store::charge::{Charge, Keeper, SettledEntry};
 use crate::store::redis::CallError;
 use crate::store::redis::wire::{Settlement, SettlementStep};
@@ -44,11 +46,19 @@ struct DueCharge {
     entries: SmallVec<[SettledEntry; 2]>,
     /// Since when it is due.
     since: Timestamp,
+    /// What counts as given back when all of it is settled; nothing once a part cannot be.
+    refund: Refund,
 }
 
 impl SettlementQueue {
-    /// Gives back and spends: at once in this node's memory, in Redis when it is the charge's turn.
-    pub(super) fn settle(&self, remote: &Remote, settled: SmallVec<[SettledEntry; 2]>) {
+    /// Gives back and spends: at once in this node's memory, in Redis when it is the charge's turn. `refund`
+    /// counts when all is done.
+    pub(super) fn settle(
+        &self,
+        remote: &Remote,
+        settled: SmallVec<[SettledEntry; 2]>,
+        refund: Refund,
+    ) {
         let is_here = |entry: &SettledEntry| entry.keeper == Keeper::Memory;
         let (here, entries): (SmallVec<[_; 2]>, SmallVec<_>) =
             settled.into_iter().partition(is_here);
@@ -56,22 +66,26 @@ impl SettlementQueue {
             remote.store().memory.settle(&here);
         }
         if entries.is_empty() {
-            return;
+            return refund.count();
         }
         if self.len() >= SETTLEMENTS_MAX {
             remote.counters().settlement_dropped();
             return;
         }
         let since = remote.store().clock.now();
-        self.due
-            .borrow_mut()
-            .push_back(DueCharge { entries, since });
+        let due = DueCharge {
+            entries,
+            since,
+            refund,
+        };
+        self.due.borrow_mut().push_back(due);
         self.filled.notify_one();
     }
 
     /// Gives back all of a charge.
     pub(super) fn give_back(&self, remote: &Remote, mut charge: Charge) {
-        self.settle(remote, charge.settle(|_| Adjustment::GiveBack(u64::MAX)));
+        let all = charge.settle(|_| Adjustment::GiveBack(u64::MAX));
+        self.settle(remote, all, Refund::default());
     }
 
     /// Works the queue off as long as the worker's session lives.
@@ -105,7 +119,11 @@ impl SettlementQueue {
             let now = remote.store().clock.now();
             for mut unsent in self.send(remote, due).await {
                 let waited = now.since(unsent.since);
+                let entries = unsent.entries.len();
                 (unsent.entries).retain(|entry| waited < lifetime(&entry.quota));
+                if unsent.entries.len() < entries {
+                    unsent.refund = Refund::default();
+                }
                 if unsent.entries.is_empty() {
                     remote.counters().settlement_dropped();
                 } else {
@@ -119,12 +137,12 @@ impl SettlementQueue {
     async fn send(&self, remote: &Remote, due: Vec<DueCharge>) -> Vec<DueCharge> {
         let calls = calls(remote, &due);
         let answers = join_all(calls.iter().map(|call| settle(remote, call))).await;
-        let unsent = |charge: &DueCharge| DueCharge {
-            entries: SmallVec::new(),
-            since: charge.since,
-        };
-        let mut unsent: Vec<DueCharge> = due.iter().map(unsent).collect();
         let mut is_lost = vec![false; due.len()];
+        let unsent = due.into_iter().map(|charge| DueCharge {
+            entries: SmallVec::new(),
+            ..charge
+        });
+        let mut unsent: Vec<DueCharge> = unsent.collect();
         for (call, answer) in calls.into_iter().zip(answers) {
             let is_lost_whole = matches!(
                 answer,
@@ -144,8 +162,14 @@ impl SettlementQueue {
                 }
             }
         }
-        for _ in is_lost.into_iter().filter(|is_lost| *is_lost) {
-            remote.counters().settlement_dropped();
+        for (charge, is_lost) in unsent.iter_mut().zip(is_lost) {
+            let refund = &mut charge.refund;
+            if is_lost {
+                remote.counters().settlement_dropped();
+                *refund = Refund::default();
+            } else if charge.entries.is_empty() {
+                mem::take(refund).count();
+            }
         }
         unsent.retain(|charge| !charge.entries.is_empty());
         unsent

@@ -1,0 +1,124 @@
+//! Units that an answer gives back are counted when Redis has them, and not when it cannot take them.
+
+use crate::gate::{CLIENT, Gate};
+use crate::support::origin::{After, Gate as Door, Origin};
+use crate::support::ratelimit::remaining;
+use crate::support::redis::{Fault, Proxy, Server, Value};
+use crate::support::{Client, Config, eventually};
+
+const QUOTA: i64 = 10;
+const REFUNDED: &str = "tollgate_refunded_units_total";
+
+/// A gateway whose requests are all answered 404, once the door is open, and so given back.
+struct Refunds {
+    server: Server,
+    proxy: Proxy,
+    door: Door,
+    gate: Gate,
+    _origin: Origin,
+}
+
+impl Refunds {
+    #[track_caller]
+    fn start() -> Self {
+        let server = Server::start();
+        let proxy = Proxy::to(server.address());
+        let door = Door::default();
+        let opened = door.clone();
+        let origin = Origin::scripted(move |exchange| {
+            if exchange.target() == "/held" {
+                opened.wait();
+            }
+            exchange.write("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
+            Ok(After::Keep)
+        });
+        let policy = format!(
+            "quota = '{QUOTA} per hour'\npartition = ['header:{CLIENT}']\nrefund_on = ['4xx']"
+        );
+        let config = Config::to(origin.url())
+            .policy("p", &policy)
+            .route("/*", "policies = ['p']");
+        let gate = Gate::start(config, &format!("url = 'redis://{}'", proxy.address()));
+        gate.wait_until_redis_decides();
+        Self {
+            server,
+            proxy,
+            door,
+            gate,
+            _origin: origin,
+        }
+    }
+
+    /// Has `fail` break something while a request is answered that Redis has charged.
+    #[track_caller]
+    fn answer_while(&self, fail: impl FnOnce()) {
+        let before = self.charged();
+        let mut client = Client::connect(self.gate.process.public);
+        client.send(format!(
+            "GET /held HTTP/1.1\r\nHost: a.test\r\n{CLIENT}: alice\r\n\r\n"
+        ));
+        eventually("Redis has charged the request", || {
+            (self.charged() > before).then_some(())
+        });
+        fail();
+        self.door.open();
+        assert_eq!(client.answer().status, 404);
+        (self.gate.process).wait_for_line(&["\"path\":\"/held\""]);
+    }
+
+    /// How many decisions Redis has made for the gateway.
+    fn charged(&self) -> u64 {
+        self.gate.decisions("answered")
+    }
+
+    fn refunded(&self) -> u64 {
+        self.gate.metric(&[REFUNDED])
+    }
+
+    /// Waits until every request is counted as given back, and returns how many that are.
+    #[track_caller]
+    fn all_refunded(&self) -> u64 {
+        eventually("every answer's unit is counted as given back", || {
+            let answered = self.gate.metric(&["tollgate_requests_total", "4xx"]);
+            (self.refunded() == answered).then_some(answered)
+        })
+    }
+}
+
+#[test]
+fn units_count_as_refunded_once_redis_has_them() {
+    let it = Refunds::start();
+    let before = it.all_refunded();
+    it.answer_while(|| {
+        it.proxy.set(Fault::Refuse);
+        it.proxy.reset_all();
+        // What is sent on a connection that is about to end may be lost.
+        it.gate.wait_for_connections(0);
+    });
+    assert_eq!(it.refunded(), before, "Redis is out of reach");
+    it.proxy.set(Fault::None);
+    assert_eq!(it.all_refunded(), before + 1);
+    eventually("all of the quota is back", || {
+        let told = it.gate.ask_as("alice");
+        (remaining(&told.answer, "p") == QUOTA).then_some(())
+    });
+}
+
+#[test]
+fn units_that_redis_cannot_take_back_are_not_counted_as_refunded() {
+    let it = Refunds::start();
+    let before = it.all_refunded();
+    it.answer_while(|| {
+        // Another type under the key of the charge: a settlement of it fails.
+        let keys = it.server.command(&["KEYS", "*:p"]);
+        for key in keys.list().iter().map(Value::text) {
+            it.server.command(&["DEL", &key]);
+            it.server.command(&["SADD", &key, "x"]);
+        }
+    });
+    eventually("the settlement is dropped", || {
+        let dropped = it.gate.metric(&["tollgate_settlements_dropped"]);
+        (dropped == 1).then_some(())
+    });
+    assert_eq!(it.refunded(), before);
+}
