@@ -4,9 +4,13 @@ if is_spent then
   if tat <= now then
     tat, begun, given = now, now, 0
   end
-  tat = math.min(tat + cost, now + 2 * reach)
+  tat = tat + cost
+  if tat - now > 2 * reach then
+    tat = now + 2 * reach
+  end
 end
 local facts = pack(">I7I7I7I7", tat, begun, given, reach)
 if is_spent or (cost and is_changed) then
-  call("SET", key, facts, "PX", string.format("%d", math.max(tat - now, 0) / 1000 + 1001))
+  local ahead = tat > now and tat - now or 0
+  call("SET", key, facts, "PX", string.format("%d", ahead / 1000 + 1001))
 end

@@ -12,7 +12,9 @@ local tat, begun, given, reach, is_changed = 0, now, 0, x, false
 if is_known then
   if #is_known == 28 then
     tat, begun, given, reach = unpack(">I7I7I7I7", is_known)
-    reach = math.max(reach, x)
+    if x > reach then
+      reach = x
+    end
   else
     tat = unpack(">I7", is_known)
   end
@@ -20,4 +22,4 @@ if is_known then
     tat, is_changed = now + 2 * reach, true
   end
 end
-local fits = math.max(tat - now, 0) <= room
+local fits = (tat > now and tat - now or 0) <= room
