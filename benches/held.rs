@@ -294,7 +294,7 @@ impl Gateway {
             "workers = 1
              [listeners.public]
              address = '127.0.0.1:{GATEWAY}'
-             max_held = 100000
+             max_delayed = 100000
              [admin]
              address = 'off'
              [log]

@@ -41,7 +41,7 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Count, LeavingBucket, PartitionId, Quota,
+    Adjustment, Algorithm, Align, Check, Count, OldestBucket, PartitionId, Quota,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings};
 use tollgate::store::{
@@ -615,7 +615,7 @@ fn partition_id(key: usize) -> PartitionId {
 fn algorithms() -> [(&'static str, Algorithm); 6] {
     let sliding = |buckets| Algorithm::SlidingWindow {
         buckets,
-        leaving: LeavingBucket::Weighted,
+        oldest: OldestBucket::Weighted,
     };
     [
         ("fixed-window", Algorithm::FixedWindow),

@@ -27,7 +27,7 @@ use std::{env, thread};
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
-use tollgate::limit::{Algorithm, Align, Check, Count, LeavingBucket, PartitionId, Plan, Quota};
+use tollgate::limit::{Algorithm, Align, Check, Count, OldestBucket, PartitionId, Plan, Quota};
 use tollgate::metrics::Usage;
 use tollgate::store::{MemoryStore, Outcome, Role, Series, Session, Shape, Store};
 
@@ -266,7 +266,7 @@ fn algorithms() -> [(&'static str, Algorithm); 5] {
             "sliding-window",
             Algorithm::SlidingWindow {
                 buckets: 10,
-                leaving: LeavingBucket::Weighted,
+                oldest: OldestBucket::Weighted,
             },
         ),
         ("sliding-log", Algorithm::SlidingLog),

@@ -64,7 +64,7 @@ pub struct AccessEntry<'a> {
     pub reserved: Option<u64>,
     /// Why none did.
     pub unsettled: Option<Unsettled>,
-    /// Whether it told more than `cost_max`.
+    /// Whether it told more than `max_cost`.
     pub is_cost_capped: bool,
     /// The overrides that matched, in the form that may be shown; empty if none did.
     pub overrides: &'a [u8],

@@ -108,7 +108,7 @@ fn listener(out: &mut String, listener: &Listener) {
 fn store(out: &mut String, url: &StoreUrl, store: &Settings) {
     let _ = write!(out, "  {}", spelling::store_url(url));
     let Location::Redis(redis) = &store.location else {
-        let most = bytes_text(store.memory_max);
+        let most = bytes_text(store.max_memory);
         let _ = writeln!(out, ", this process alone, at most {most}");
         return;
     };

@@ -17,7 +17,7 @@ pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
 use crate::cost::{Amount, NumberSource};
-use crate::limit::{Algorithm, Align, Count, LeavingBucket};
+use crate::limit::{Algorithm, Align, Count, OldestBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
@@ -192,8 +192,8 @@ pub struct RawPolicy {
     pub algorithm: AlgorithmName,
     /// `buckets`
     pub buckets: u32,
-    /// `leaving`
-    pub leaving: LeavingBucket,
+    /// `oldest_bucket`
+    pub oldest: OldestBucket,
     /// `align`
     pub align: Align,
     /// `burst`
@@ -206,14 +206,14 @@ pub struct RawPolicy {
     pub reserve: Amount<NumberSource>,
     /// `reserve_default`
     pub reserve_default: Option<u64>,
-    /// `reserve_body_max`
-    pub reserve_body_max: u64,
+    /// `max_reserve_body`
+    pub max_reserve_body: u64,
     /// `cost_unknown`
     pub cost_unknown: Option<Amount<NumberSource>>,
-    /// `cost_min`
-    pub cost_min: Option<u64>,
-    /// `cost_max`
-    pub cost_max: Option<u64>,
+    /// `min_cost`
+    pub min_cost: Option<u64>,
+    /// `max_cost`
+    pub max_cost: Option<u64>,
     /// `count`
     pub count: Count,
     /// `count_status`

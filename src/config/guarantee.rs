@@ -3,7 +3,7 @@
 use super::spelling;
 use crate::clock::Micros;
 use crate::cost::{Amount, BodyCost, NumberSource};
-use crate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
+use crate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 use crate::snapshot::{CostSource, CountedAnswers, HeaderCost, ToldCost};
 
 /// Says how much a quota can let through, and in which stretches of time.
@@ -131,7 +131,7 @@ fn law(quota: &Quota) -> String {
     let interval = |units: u64| spelling::span(Micros(units.saturating_mul(interval_us())));
     match quota.algorithm {
         Algorithm::FixedWindow => fixed_window(quota),
-        Algorithm::SlidingWindow { buckets, leaving } => sliding_window(quota, buckets, leaving),
+        Algorithm::SlidingWindow { buckets, oldest } => sliding_window(quota, buckets, oldest),
         Algorithm::SlidingLog => format!("exact: at most {limit} in any {window}"),
         Algorithm::Gcra { burst } => {
             let most = burst.saturating_add(quota.window.0 / interval_us());
@@ -158,25 +158,25 @@ fn fixed_window(quota: &Quota) -> String {
     format!("at most {limit} in each aligned {window}, {double} in any {window}")
 }
 
-fn sliding_window(quota: &Quota, buckets: u32, leaving: LeavingBucket) -> String {
+fn sliding_window(quota: &Quota, buckets: u32, oldest: OldestBucket) -> String {
     let limit = quota.limit;
     let window = spelling::span(quota.window);
     let bucket_us = quota.window.0 / u64::from(buckets);
     let double = limit.saturating_mul(2);
     let inner = spelling::span(Micros(quota.window.0 - bucket_us));
-    match (leaving, buckets) {
-        (LeavingBucket::Whole, _) => {
+    match (oldest, buckets) {
+        (OldestBucket::Whole, _) => {
             let paced = spelling::span(Micros(quota.window.0 + bucket_us));
             format!("at most {limit} in any {window}; a steady client gets {limit} per {paced}")
         }
-        (LeavingBucket::Weighted, 1) => {
+        (OldestBucket::Weighted, 1) => {
             format!("at most {double} in any {window}; a steady client gets {limit}")
         }
-        (LeavingBucket::Weighted, _) => format!(
+        (OldestBucket::Weighted, _) => format!(
             "at most {limit} in any {inner}, {double} in any {window}; a steady client gets {limit}"
         ),
-        (LeavingBucket::Dropped, 1) => fixed_window(quota),
-        (LeavingBucket::Dropped, _) => {
+        (OldestBucket::Dropped, 1) => fixed_window(quota),
+        (OldestBucket::Dropped, _) => {
             format!("at most {limit} in any {inner}, {double} in any {window}")
         }
     }
@@ -197,31 +197,31 @@ mod tests {
         }
     }
 
-    fn sliding(buckets: u32, leaving: LeavingBucket) -> Algorithm {
-        Algorithm::SlidingWindow { buckets, leaving }
+    fn sliding(buckets: u32, oldest: OldestBucket) -> Algorithm {
+        Algorithm::SlidingWindow { buckets, oldest }
     }
 
     #[test]
     fn every_algorithm_guarantees_what_its_law_says() {
         let cases = [
             (
-                quota(100, 60, sliding(10, LeavingBucket::Weighted)),
+                quota(100, 60, sliding(10, OldestBucket::Weighted)),
                 "at most 100 in any 54s, 200 in any 60s; a steady client gets 100",
             ),
             (
-                quota(100, 60, sliding(1, LeavingBucket::Weighted)),
+                quota(100, 60, sliding(1, OldestBucket::Weighted)),
                 "at most 200 in any 60s; a steady client gets 100",
             ),
             (
-                quota(100, 60, sliding(10, LeavingBucket::Whole)),
+                quota(100, 60, sliding(10, OldestBucket::Whole)),
                 "at most 100 in any 60s; a steady client gets 100 per 66s",
             ),
             (
-                quota(100, 60, sliding(10, LeavingBucket::Dropped)),
+                quota(100, 60, sliding(10, OldestBucket::Dropped)),
                 "at most 100 in any 54s, 200 in any 60s",
             ),
             (
-                quota(100, 60, sliding(1, LeavingBucket::Dropped)),
+                quota(100, 60, sliding(1, OldestBucket::Dropped)),
                 "at most 100 in each aligned 60s, 200 in any 60s",
             ),
             (
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn the_log_is_advised_only_where_it_is_as_cheap() {
-        let small = quota(11, 60, sliding(10, LeavingBucket::Weighted));
-        let large = quota(12, 3600, sliding(10, LeavingBucket::Weighted));
+        let small = quota(11, 60, sliding(10, OldestBucket::Weighted));
+        let large = quota(12, 3600, sliding(10, OldestBucket::Weighted));
         assert_eq!(
             advice(&[quota(5, 10, small.algorithm), small]).as_deref(),
             Some(

@@ -18,7 +18,7 @@ use super::value::{BLOCKED, Encryption, GrantText, QuotaText, RefundOn, StoreUrl
 use crate::access_log::AccessLog;
 use crate::clock::Micros;
 use crate::limit::plan::OnStoreFailure;
-use crate::limit::{Align, Count, LeavingBucket, Quota};
+use crate::limit::{Align, Count, OldestBucket, Quota};
 use crate::logging::LogFormat;
 use crate::request::{AddressSource, Choice, ClientNames, Missing, Part, Partition};
 use crate::snapshot::{EncodedSlash, Endpoint, Jitter, PolicyMode, RateLimitHeaders, StatusRange};
@@ -95,11 +95,11 @@ pub const ALGORITHMS: &[(&str, AlgorithmName)] = &[
     ("gcra", AlgorithmName::Gcra),
     ("leaky-bucket", AlgorithmName::LeakyBucket),
 ];
-/// `leaving`
-pub const LEAVING: &[(&str, LeavingBucket)] = &[
-    ("weighted", LeavingBucket::Weighted),
-    ("whole", LeavingBucket::Whole),
-    ("dropped", LeavingBucket::Dropped),
+/// `oldest_bucket`
+pub const OLDEST_BUCKETS: &[(&str, OldestBucket)] = &[
+    ("weighted", OldestBucket::Weighted),
+    ("whole", OldestBucket::Whole),
+    ("dropped", OldestBucket::Dropped),
 ];
 /// `align`
 pub const ALIGNS: &[(&str, Align)] = &[("epoch", Align::Epoch), ("spread", Align::Spread)];
@@ -118,7 +118,7 @@ pub const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] = &[
     ("open", OnStoreFailure::Open),
     ("closed", OnStoreFailure::Closed),
 ];
-/// `missing`
+/// `on_missing`
 pub const MISSING: &[(&str, Missing)] = &[
     ("share", Missing::Share),
     ("skip", Missing::Skip),

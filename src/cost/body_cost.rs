@@ -18,7 +18,7 @@ pub struct BodyCost<S> {
     /// What is charged at least if the request did not tell all that makes the reserve.
     pub reserve_default: u64,
     /// Longest request that can tell all of it, in bytes.
-    pub reserve_body_max: u64,
+    pub max_reserve_body: u64,
     /// What an answer costs at least that did not tell; none: the reserve.
     pub unknown: Option<Amount<S>>,
 }
@@ -46,7 +46,7 @@ pub struct RequestNeed {
 pub struct Settled {
     /// Units.
     pub units: u64,
-    /// Whether the answer told more than `cost_max`.
+    /// Whether the answer told more than `max_cost`.
     pub is_capped: bool,
     /// Why the answer did not tell; none: it did.
     pub unsettled: Option<Unsettled>,
@@ -91,7 +91,7 @@ impl<S> BodyCost<S> {
             bounds: self.bounds.clone(),
             reserve: self.reserve.map(&mut place),
             reserve_default: self.reserve_default,
-            reserve_body_max: self.reserve_body_max,
+            max_reserve_body: self.max_reserve_body,
             unknown: self.unknown.as_ref().map(|it| it.map(&mut place)),
         }
     }
@@ -114,7 +114,7 @@ impl BodyCost<NumberIndex> {
         let unknown = self.unknown.iter().filter_map(Amount::told);
         let mut sources = reserve.sources().chain(unknown.flat_map(Sum::sources));
         RequestNeed {
-            bytes_max: self.reserve_body_max,
+            bytes_max: self.max_reserve_body,
             reads_json: sources.any(|it| matches!(it, NumberIndex::RequestJson(_))),
         }
     }
@@ -127,7 +127,7 @@ impl BodyCost<NumberIndex> {
         };
         let needs_json = (sum.sources()).any(|place| matches!(place, NumberIndex::RequestJson(_)));
         let is_short = (numbers.request_bytes.as_ref())
-            .is_none_or(|bytes| *bytes <= Decimal::from(self.reserve_body_max));
+            .is_none_or(|bytes| *bytes <= Decimal::from(self.max_reserve_body));
         let is_told = if needs_json {
             numbers.is_request_whole && numbers.request.is_whole
         } else {

@@ -2,7 +2,7 @@
 //! computed from the decision, so that the store need not be asked again.
 
 use super::gcra;
-use super::quota::{Algorithm, Decision, LeavingBucket, Quota};
+use super::quota::{Algorithm, Decision, OldestBucket, Quota};
 use crate::clock::{Micros, Timestamp};
 
 /// What becomes of the units that a policy's quotas were charged.
@@ -80,23 +80,23 @@ fn after_spend(decision: Decision, quota: &Quota, charged: u64, amount: u64) -> 
 
 /// Returns the latest time at which units that are spent now have aged out.
 fn reset_after_spend(decision: Decision, quota: &Quota, charged: u64) -> Micros {
-    let (buckets, leaving) = match quota.algorithm {
-        Algorithm::SlidingWindow { buckets, leaving } => (u64::from(buckets), leaving),
+    let (buckets, oldest) = match quota.algorithm {
+        Algorithm::SlidingWindow { buckets, oldest } => (u64::from(buckets), oldest),
         // All units of a fixed window age out at its end, and those that are logged now are the last.
         Algorithm::FixedWindow if decision.reset > Micros(0) => return decision.reset,
         _ => return quota.window,
     };
     let width_us = quota.window.0 / buckets;
     // If nothing was charged, it is unknown how old the bucket is that units would be charged to.
-    let longest_us = match leaving {
-        LeavingBucket::Dropped => quota.window.0,
-        LeavingBucket::Weighted | LeavingBucket::Whole => quota.window.0 + width_us,
+    let longest_us = match oldest {
+        OldestBucket::Dropped => quota.window.0,
+        OldestBucket::Weighted | OldestBucket::Whole => quota.window.0 + width_us,
     };
-    let longer_us = match leaving {
+    let longer_us = match oldest {
         _ if charged == 0 => longest_us,
         // The last unit of a bucket leaves later, the more it has.
-        LeavingBucket::Weighted => decision.reset.0 + width_us.div_ceil(charged) - 1,
-        LeavingBucket::Whole | LeavingBucket::Dropped => decision.reset.0,
+        OldestBucket::Weighted => decision.reset.0 + width_us.div_ceil(charged) - 1,
+        OldestBucket::Whole | OldestBucket::Dropped => decision.reset.0,
     };
     Micros(longer_us.min(longest_us))
 }
@@ -115,20 +115,20 @@ mod tests {
     use crate::limit::gcra::Gcra;
     use crate::limit::sliding_log::SlidingLog;
     use crate::limit::sliding_window::SlidingWindow;
-    use crate::limit::{Align, Count, LeavingBucket, State};
+    use crate::limit::{Align, Count, OldestBucket, State};
 
     const START: Timestamp = Timestamp(1_700_006_400_000_000);
 
     fn algorithms() -> impl Strategy<Value = Algorithm> {
-        let leaving = prop_oneof![
-            Just(LeavingBucket::Weighted),
-            Just(LeavingBucket::Whole),
-            Just(LeavingBucket::Dropped),
+        let oldest = prop_oneof![
+            Just(OldestBucket::Weighted),
+            Just(OldestBucket::Whole),
+            Just(OldestBucket::Dropped),
         ];
         prop_oneof![
             Just(Algorithm::FixedWindow),
-            (prop_oneof![Just(1_u32), Just(5), Just(10)], leaving)
-                .prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+            (prop_oneof![Just(1_u32), Just(5), Just(10)], oldest)
+                .prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest }),
             Just(Algorithm::SlidingLog),
             (1_u64..30).prop_map(|burst| Algorithm::Gcra { burst }),
             (0_u64..30).prop_map(|queue| Algorithm::LeakyBucket { queue }),
@@ -197,9 +197,9 @@ mod tests {
             Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => (true, true),
             Algorithm::FixedWindow => (decision.next.is_some(), decision.next.is_some()),
             Algorithm::SlidingLog => (amount <= decision.remaining, true),
-            Algorithm::SlidingWindow { leaving, .. } => {
+            Algorithm::SlidingWindow { oldest, .. } => {
                 let fits = amount <= decision.remaining && decision.next.is_some();
-                (fits, leaving != LeavingBucket::Weighted && cost > 0)
+                (fits, oldest != OldestBucket::Weighted && cost > 0)
             }
         };
         if !is_next_exact {

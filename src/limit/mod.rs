@@ -20,5 +20,5 @@ pub mod plan;
 pub use adjustment::Adjustment;
 pub use partition_id::PartitionId;
 pub use plan::{Answer, Check, Plan, Verdict};
-pub use quota::{Algorithm, Align, Count, Decision, LeavingBucket, Quota, Retry};
+pub use quota::{Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};
 pub use state::{Charged, State};

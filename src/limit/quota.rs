@@ -35,7 +35,7 @@ pub enum Algorithm {
         /// Buckets per window, 1 to 100; divides the window.
         buckets: u32,
         /// How much of the leaving bucket still counts.
-        leaving: LeavingBucket,
+        oldest: OldestBucket,
     },
     /// Every spent cost with its time.
     SlidingLog,
@@ -53,7 +53,7 @@ pub enum Algorithm {
 
 /// How much of the bucket that is sliding out of the window still counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LeavingBucket {
+pub enum OldestBucket {
     /// The part that is still inside, as if its units were spread evenly; rounded down.
     #[default]
     Weighted,

@@ -1,7 +1,7 @@
 //! sliding-window: the window in `n` equal buckets, the oldest of which is leaving.
 //!
 //! With `b = window / n`, `i = floor(t / b)` and `e = t - i*b`, usage is the sum of buckets
-//! `i-n+1 … i` and of what [`LeavingBucket`] lets count of bucket `i-n`. Admit iff
+//! `i-n+1 … i` and of what [`OldestBucket`] lets count of bucket `i-n`. Admit iff
 //! `usage + cost <= limit`.
 //!
 //! Only buckets that hold units are kept, in one word each and the first two in place, so the state of
@@ -11,7 +11,7 @@
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-use super::quota::{Algorithm, COUNT_MAX, Decision, LeavingBucket, Quota, Retry};
+use super::quota::{Algorithm, COUNT_MAX, Decision, OldestBucket, Quota, Retry};
 use super::state::{Charged, State};
 use crate::clock::{Micros, Timestamp};
 
@@ -36,7 +36,7 @@ struct Grid {
     buckets: u64,
     /// Length of a bucket (`b`).
     width_us: u64,
-    leaving: LeavingBucket,
+    oldest: OldestBucket,
 }
 
 impl SlidingWindow {
@@ -245,14 +245,14 @@ impl Bucket {
 
 impl Grid {
     fn of(quota: &Quota) -> Self {
-        let Algorithm::SlidingWindow { buckets, leaving } = quota.algorithm else {
+        let Algorithm::SlidingWindow { buckets, oldest } = quota.algorithm else {
             unreachable!("a sliding window is asked only about sliding-window quotas");
         };
         let buckets = u64::from(buckets);
         Self {
             buckets,
             width_us: quota.window.0 / buckets,
-            leaving,
+            oldest,
         }
     }
 
@@ -268,7 +268,7 @@ impl Grid {
     fn is_gone(&self, index: u64, at: Timestamp) -> bool {
         match (index + self.buckets).cmp(&self.index(at)) {
             Ordering::Less => true,
-            Ordering::Equal => self.leaving == LeavingBucket::Dropped,
+            Ordering::Equal => self.oldest == OldestBucket::Dropped,
             Ordering::Greater => false,
         }
     }
@@ -277,27 +277,27 @@ impl Grid {
     fn counted(&self, index: u64, units: u64, at: Timestamp) -> u64 {
         let leaves = self.start(index + self.buckets);
         let inside_us = (leaves + Micros(self.width_us)).since(at).0;
-        match self.leaving {
+        match self.oldest {
             _ if at < leaves => units,
-            LeavingBucket::Weighted => part(units, inside_us, self.width_us),
-            LeavingBucket::Whole if inside_us > 0 => units,
-            LeavingBucket::Whole | LeavingBucket::Dropped => 0,
+            OldestBucket::Weighted => part(units, inside_us, self.width_us),
+            OldestBucket::Whole if inside_us > 0 => units,
+            OldestBucket::Whole | OldestBucket::Dropped => 0,
         }
     }
 
     /// Returns when at most `rest` of a bucket's units still count.
     fn leaves_down_to(&self, index: u64, units: u64, rest: u64) -> Timestamp {
         let leaves = self.start(index + self.buckets);
-        match self.leaving {
+        match self.oldest {
             _ if units <= rest => leaves,
             // floor(units * (b - e) / b) <= rest, solved for the smallest e.
-            LeavingBucket::Weighted => {
+            OldestBucket::Weighted => {
                 let inside_us =
                     (u128::from(rest + 1) * u128::from(self.width_us)).div_ceil(u128::from(units));
                 leaves + Micros(self.width_us + 1 - narrowed(inside_us))
             }
-            LeavingBucket::Whole => leaves + Micros(self.width_us),
-            LeavingBucket::Dropped => leaves,
+            OldestBucket::Whole => leaves + Micros(self.width_us),
+            OldestBucket::Dropped => leaves,
         }
     }
 }
@@ -322,11 +322,11 @@ mod tests {
     use super::*;
     use crate::limit::{Align, Count};
 
-    fn quota(buckets: u32, leaving: LeavingBucket) -> Quota {
+    fn quota(buckets: u32, oldest: OldestBucket) -> Quota {
         Quota {
             limit: 10,
             window: Micros(1_000_000),
-            algorithm: Algorithm::SlidingWindow { buckets, leaving },
+            algorithm: Algorithm::SlidingWindow { buckets, oldest },
             count: Count::Admitted,
             align: Align::Epoch,
             can_come_back: true,
@@ -348,21 +348,21 @@ mod tests {
 
     #[test]
     fn two_requests_far_apart_hold_no_heap() {
-        let window = charged_at(&quota(100, LeavingBucket::Weighted), &[7, 990_000]);
+        let window = charged_at(&quota(100, OldestBucket::Weighted), &[7, 990_000]);
         assert_eq!((window.heap_bytes(), size_of::<SlidingWindow>()), (0, 32));
         assert_eq!(buckets(&window), [(0, 1), (99, 1)]);
     }
 
     #[test]
     fn index_survives_the_wrap_of_its_low_bits() {
-        let quota = quota(100, LeavingBucket::Whole);
+        let quota = quota(100, OldestBucket::Whole);
         let window = charged_at(&quota, &[20_470_000, 20_480_000, 21_470_000]);
         assert_eq!(buckets(&window), [(2047, 1), (2048, 1), (2147, 1)]);
     }
 
     #[test]
     fn bucket_saturates_without_touching_its_index() {
-        let quota = quota(10, LeavingBucket::Weighted);
+        let quota = quota(10, OldestBucket::Weighted);
         let mut window = charged_at(&quota, &[900_000]);
         window.spend(&quota, u64::MAX, Timestamp(900_000));
         window.spend(&quota, u64::MAX, Timestamp(900_000));
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn release_of_the_newest_bucket_lets_time_run_again() {
-        let quota = quota(10, LeavingBucket::Weighted);
+        let quota = quota(10, OldestBucket::Weighted);
         let mut window = charged_at(&quota, &[100_000, 800_000]);
         let charged = Charged::plain(Timestamp(800_000), 1);
         window.release(&quota, charged, 1, Timestamp(800_000));
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn buckets_from_far_ahead_are_gathered_and_not_given_back() {
-        let quota = quota(10, LeavingBucket::Weighted);
+        let quota = quota(10, OldestBucket::Weighted);
         let mut window = charged_at(&quota, &[8_000_000, 8_300_000]);
         let at = window.arrive(&quota, Timestamp(1_234_567));
         let charged = Charged::plain(Timestamp(8_300_000), 1);

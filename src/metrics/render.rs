@@ -147,7 +147,7 @@ fn encode_reservations(
         let sum = policy.0.sum(|shard| &shard.charged_units);
         count(&mut family, &[("policy", &**name)], sum)?;
     }
-    let help = "Answers whose body told more than cost_max, by policy.";
+    let help = "Answers whose body told more than max_cost, by policy.";
     let mut family = counters(encoder, "capped_costs", help)?;
     for (name, policy) in policies {
         let sum = policy.0.sum(|shard| &shard.capped_costs);

@@ -1,7 +1,7 @@
 //! Holding: an admitted request of a leaky-bucket policy waits for its turn.
 //!
 //! It waits on a timer of the runtime, which is never early. While it waits, it has a place among
-//! its listener's `max_held`. If its client leaves, the place is free at once, and the request's
+//! its listener's `max_delayed`. If its client leaves, the place is free at once, and the request's
 //! units stay spent.
 
 use super::client::Client;
@@ -16,7 +16,7 @@ pub(super) enum Held {
     Released,
     /// Its client left before that.
     Gone,
-    /// The listener holds `max_held` requests already: it was not held at all.
+    /// The listener holds `max_delayed` requests already: it was not held at all.
     Full,
 }
 

@@ -331,7 +331,7 @@ impl Journey<'_> {
         } = self;
         exchange.record.held();
         // Boxed, so that requests that are not held do not need room for it.
-        let held_max = self.listener.max_held;
+        let held_max = self.listener.max_delayed;
         let held = Box::pin(hold(client, exchange.request(), held_max, wait)).await;
         match held {
             Held::Released => {

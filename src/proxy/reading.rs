@@ -97,7 +97,7 @@ impl Journey<'_> {
             }
         };
         let capacity = &self.client.worker.shared.capacity;
-        let room = capacity.held_bytes(self.client.listener, self.listener.max_held_bytes);
+        let room = capacity.held_bytes(self.client.listener, self.listener.max_buffered_bytes);
         let deadline = self.client.worker.sweep.deadline();
         let timeout = self.listener.body_timeout;
         let held = body.hold(bytes_max, room, &deadline, timeout, read).await;

@@ -27,9 +27,9 @@ pub struct Listener {
     /// Most connections of one client at once.
     pub max_connections_per_client: Option<usize>,
     /// Most requests held by leaky-bucket policies at once.
-    pub max_held: usize,
+    pub max_delayed: usize,
     /// Most bytes of request bodies at once that are read before they are decided.
-    pub max_held_bytes: usize,
+    pub max_buffered_bytes: usize,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
     /// How long a head may take, from its first byte (or from the accept) to its end.

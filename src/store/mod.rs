@@ -173,7 +173,7 @@ impl Store {
         clock: Clock,
         secret: &[u8; 32],
     ) -> Self {
-        memory.set_bytes_max(settings.memory_max);
+        memory.set_bytes_max(settings.max_memory);
         match &settings.location {
             Location::Memory => Self::Memory(memory),
             Location::Redis(redis) => {
@@ -227,7 +227,7 @@ impl Store {
     /// Applies those of the settings that may change while the process runs.
     pub fn reload(&self, settings: &Settings) {
         match self {
-            Self::Memory(memory) => memory.set_bytes_max(settings.memory_max),
+            Self::Memory(memory) => memory.set_bytes_max(settings.max_memory),
             Self::Redis(store) => store.reload(settings),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Micros;
-use crate::limit::{Algorithm, Align, LeavingBucket, Quota};
+use crate::limit::{Algorithm, Align, OldestBucket, Quota};
 
 /// Which quota's states: what keeps its counters across a reload, and what starts afresh.
 ///
@@ -43,7 +43,7 @@ pub enum Shape {
         /// Buckets per window.
         buckets: u32,
         /// How much of the leaving bucket still counts.
-        leaving: LeavingBucket,
+        oldest: OldestBucket,
         /// Where buckets begin.
         align: Align,
     },
@@ -61,9 +61,9 @@ impl Shape {
         let align = quota.align;
         match quota.algorithm {
             Algorithm::FixedWindow => Self::FixedWindow { align },
-            Algorithm::SlidingWindow { buckets, leaving } => Self::SlidingWindow {
+            Algorithm::SlidingWindow { buckets, oldest } => Self::SlidingWindow {
                 buckets,
-                leaving,
+                oldest,
                 align,
             },
             Algorithm::SlidingLog => Self::SlidingLog,

@@ -13,7 +13,7 @@ pub struct Settings {
     /// Where counters live.
     pub location: Location,
     /// Most bytes of counters in this process's memory.
-    pub memory_max: u64,
+    pub max_memory: u64,
     /// The key of partition ids, if one is set.
     pub key_secret: Option<Secret>,
     /// Longest that one decision may take.
@@ -21,7 +21,7 @@ pub struct Settings {
     /// Longest that a refusal is remembered; 0 means not at all.
     pub refusal_cache: Duration,
     /// How many gateways share the store at least, while it cannot be asked.
-    pub nodes_min: u32,
+    pub min_nodes: u32,
     /// When a server that fails is no longer asked.
     pub breaker: BreakerSettings,
 }
@@ -153,11 +153,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             location: Location::Memory,
-            memory_max: 256 << 20,
+            max_memory: 256 << 20,
             key_secret: None,
             timeout: Duration::from_millis(50),
             refusal_cache: Duration::from_secs(1),
-            nodes_min: 1,
+            min_nodes: 1,
             breaker: BreakerSettings {
                 failures: 5,
                 failure_ratio: 0.5,

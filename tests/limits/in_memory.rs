@@ -11,8 +11,7 @@ use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Check, Count, Decision, LeavingBucket, PartitionId, Quota,
-    Verdict,
+    Adjustment, Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Verdict,
 };
 use tollgate::metrics::Usage;
 use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
@@ -148,7 +147,7 @@ pub fn algorithms() -> [Algorithm; 5] {
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow {
             buckets: 10,
-            leaving: LeavingBucket::Weighted,
+            oldest: OldestBucket::Weighted,
         },
         Algorithm::SlidingLog,
         Algorithm::Gcra { burst: 1 },

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
 use tollgate::limit::{
-    Algorithm, Align, Charged, Count, Decision, LeavingBucket, Quota, Retry, State,
+    Algorithm, Align, Charged, Count, Decision, OldestBucket, Quota, Retry, State,
 };
 
 use crate::ledger::{Counter, Quotas};
@@ -29,15 +29,15 @@ proptest! {
     /// most `q` in any stretch of `w`.
     #[test]
     fn sliding_window_admits_at_most_its_quota_in_any_stretch(
-        (buckets, leaving) in sliding(),
+        (buckets, oldest) in sliding(),
         quota in quota_of(Just(Algorithm::FixedWindow)),
         traffic in traffic(),
     ) {
-        let quota = Quota { algorithm: Algorithm::SlidingWindow { buckets, leaving }, ..quota };
+        let quota = Quota { algorithm: Algorithm::SlidingWindow { buckets, oldest }, ..quota };
         let bucket_us = quota.window.0 / u64::from(buckets);
-        let stretch_us = match leaving {
-            LeavingBucket::Whole => quota.window.0,
-            LeavingBucket::Weighted | LeavingBucket::Dropped => quota.window.0 - bucket_us,
+        let stretch_us = match oldest {
+            OldestBucket::Whole => quota.window.0,
+            OldestBucket::Weighted | OldestBucket::Dropped => quota.window.0 - bucket_us,
         };
         let most = most_in_any_stretch(&admitted(quota, &traffic), stretch_us);
         prop_assert!(most <= quota.limit, "{most} in {stretch_us} us");
@@ -49,7 +49,7 @@ proptest! {
         quota in quota_of(Just(Algorithm::FixedWindow)),
         traffic in traffic(),
     ) {
-        let dropped = Algorithm::SlidingWindow { buckets: 1, leaving: LeavingBucket::Dropped };
+        let dropped = Algorithm::SlidingWindow { buckets: 1, oldest: OldestBucket::Dropped };
         let mut fixed = Client::new(quota);
         let mut sliding = Client::new(Quota { algorithm: dropped, ..quota });
         for (at, cost) in traffic.steps(&quota) {
@@ -215,7 +215,7 @@ proptest! {
         let quota = Quota {
             limit,
             window: Micros(60_000),
-            algorithm: Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted },
+            algorithm: Algorithm::SlidingWindow { buckets, oldest: OldestBucket::Weighted },
             count: Count::Admitted,
             align: Align::Epoch, can_come_back: true, };
         let bucket_us = quota.window.0 / u64::from(buckets);
@@ -409,7 +409,7 @@ impl Client {
 fn any_quota() -> impl Strategy<Value = Quota> {
     let algorithm = prop_oneof![
         Just(Algorithm::FixedWindow),
-        sliding().prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+        sliding().prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest }),
         Just(Algorithm::SlidingLog),
         (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
         (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),
@@ -424,15 +424,15 @@ fn any_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-fn sliding() -> impl Strategy<Value = (u32, LeavingBucket)> {
-    let leaving = [
-        LeavingBucket::Weighted,
-        LeavingBucket::Whole,
-        LeavingBucket::Dropped,
+fn sliding() -> impl Strategy<Value = (u32, OldestBucket)> {
+    let oldest = [
+        OldestBucket::Weighted,
+        OldestBucket::Whole,
+        OldestBucket::Dropped,
     ];
     (
         proptest::sample::select(vec![1, 2, 4, 5, 10, 100]),
-        proptest::sample::select(leaving.to_vec()),
+        proptest::sample::select(oldest.to_vec()),
     )
 }
 

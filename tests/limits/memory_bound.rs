@@ -6,7 +6,7 @@ use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
-use tollgate::limit::{Algorithm, Check, LeavingBucket, PartitionId, Quota, State};
+use tollgate::limit::{Algorithm, Check, OldestBucket, PartitionId, Quota, State};
 use tollgate::metrics::Usage;
 use tollgate::store::{Charge, Outcome};
 
@@ -219,9 +219,9 @@ proptest! {
     ) {
         for algorithm in [
             Algorithm::SlidingLog,
-            Algorithm::SlidingWindow { buckets: 10, leaving: LeavingBucket::Weighted },
-            Algorithm::SlidingWindow { buckets: 60, leaving: LeavingBucket::Whole },
-            Algorithm::SlidingWindow { buckets: 3, leaving: LeavingBucket::Dropped },
+            Algorithm::SlidingWindow { buckets: 10, oldest: OldestBucket::Weighted },
+            Algorithm::SlidingWindow { buckets: 60, oldest: OldestBucket::Whole },
+            Algorithm::SlidingWindow { buckets: 3, oldest: OldestBucket::Dropped },
         ] {
             let quota = quota(algorithm, limit);
             if algorithm == Algorithm::SlidingLog {

@@ -5,7 +5,7 @@ use std::thread;
 
 use tollgate::clock::Micros;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Align, Check, LeavingBucket, Quota, Retry};
+use tollgate::limit::{Algorithm, Align, Check, OldestBucket, Quota, Retry};
 
 use crate::in_memory::{Gateway, ROOMY, algorithms, check, partition_id, quota};
 
@@ -224,9 +224,9 @@ fn changed_number_keeps_its_counters_and_a_changed_shape_starts_afresh() {
         };
         assert_ne!(gateway.series_id("p", &shorter), series_id);
     }
-    let shapes = [LeavingBucket::Weighted, LeavingBucket::Whole].map(|leaving| {
+    let shapes = [OldestBucket::Weighted, OldestBucket::Whole].map(|oldest| {
         let buckets = 10;
-        quota(Algorithm::SlidingWindow { buckets, leaving }, 10)
+        quota(Algorithm::SlidingWindow { buckets, oldest }, 10)
     });
     let gateway = Gateway::new(ROOMY);
     assert_ne!(

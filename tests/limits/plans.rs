@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Answer, Charged, Check, Count, LeavingBucket, PartitionId, Quota,
+    Adjustment, Algorithm, Align, Answer, Charged, Check, Count, OldestBucket, PartitionId, Quota,
     Retry, Verdict,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
@@ -357,15 +357,15 @@ fn partition_id((_, _, partition): Place) -> PartitionId {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let leaving = prop::sample::select(vec![
-        LeavingBucket::Weighted,
-        LeavingBucket::Whole,
-        LeavingBucket::Dropped,
+    let oldest = prop::sample::select(vec![
+        OldestBucket::Weighted,
+        OldestBucket::Whole,
+        OldestBucket::Dropped,
     ]);
-    let sliding = (prop::sample::select(vec![1, 2, 10]), leaving);
+    let sliding = (prop::sample::select(vec![1, 2, 10]), oldest);
     let algorithm = prop_oneof![
         Just(Algorithm::FixedWindow),
-        sliding.prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+        sliding.prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest }),
         Just(Algorithm::SlidingLog),
         (1..8_u64).prop_map(|burst| Algorithm::Gcra { burst }),
         (0..8_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::SeriesId;
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Check, Count, Decision, LeavingBucket, PartitionId,
+    Adjustment, Algorithm, Align, Charged, Check, Count, Decision, OldestBucket, PartitionId,
     Quota, Verdict,
 };
 use tollgate::store::redis::wire::{
@@ -331,7 +331,7 @@ pub fn algorithms() -> [Algorithm; 5] {
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow {
             buckets: 10,
-            leaving: LeavingBucket::Weighted,
+            oldest: OldestBucket::Weighted,
         },
         Algorithm::SlidingLog,
         Algorithm::Gcra { burst: 1 },

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Adjustment, Algorithm, Align, Count, Decision, LeavingBucket, Quota, Retry};
+use tollgate::limit::{Adjustment, Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};
 
 use crate::ledger::Rows;
 
@@ -127,10 +127,10 @@ impl QuotaRow {
             "fixed-window" => Algorithm::FixedWindow,
             "sliding-window" => Algorithm::SlidingWindow {
                 buckets: self.buckets.unwrap_or(10),
-                leaving: match self.leaving.as_deref() {
-                    None | Some("weighted") => LeavingBucket::Weighted,
-                    Some("whole") => LeavingBucket::Whole,
-                    Some("dropped") => LeavingBucket::Dropped,
+                oldest: match self.leaving.as_deref() {
+                    None | Some("weighted") => OldestBucket::Weighted,
+                    Some("whole") => OldestBucket::Whole,
+                    Some("dropped") => OldestBucket::Dropped,
                     Some(other) => panic!("leaving = {other:?} is unknown"),
                 },
             },

@@ -301,10 +301,10 @@ fn a_file_of_overrides_is_read_again_though_the_configuration_is_the_same() {
 #[test]
 fn a_changed_memory_limit_is_applied_at_the_reload() {
     let process = Process::start(&limited("100 per minute"));
-    let wider = limited("100 per minute").top("store = { memory_max = '1GiB' }");
+    let wider = limited("100 per minute").top("store = { max_memory = '1GiB' }");
     process.rewrite(&wider);
     process.signal("HUP");
-    process.wait_for_line(&["\"reloaded\"", "store: memory_max 256MiB → 1GiB"]);
+    process.wait_for_line(&["\"reloaded\"", "store: max_memory 256MiB → 1GiB"]);
     // What needs a restart is said before what is applied.
     let lines = process.lines();
     let restart = lines.iter().find(|line| line.contains("needs a restart"));

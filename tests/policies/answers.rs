@@ -194,7 +194,7 @@ fn a_policy_in_shadow_refuses_nobody_whatever_is_wrong() {
         let origin = Origin::plain();
         for mode in ["shadow", "mark"] {
             let policy = format!(
-                "quota = '1 per hour'\npartition = ['header:x-api-key']\nmissing = 'refuse'\nmode = '{mode}'\n\
+                "quota = '1 per hour'\npartition = ['header:x-api-key']\non_missing = 'refuse'\nmode = '{mode}'\n\
              cost = 'request-header:x-cost'\noverrides = {{ bad = 'blocked' }}"
             );
             let running = start(Config::limited(origin.url(), &policy));

@@ -25,7 +25,7 @@ const TOLD: &str = r#"{"id":"a","usage":{"total_tokens":25}}"#;
 
 /// The policy of most tests: it reserves 10 and has 1000000.
 const POLICY: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
-                      cost = 'response-json:/usage/total_tokens'\nreserve = 10\ncost_max = 100000";
+                      cost = 'response-json:/usage/total_tokens'\nreserve = 10\nmax_cost = 100000";
 
 /// An origin that gives each target its reply, and `/zero` a usage of 0.
 fn origin(replies: &[(String, Reply)]) -> Origin {
@@ -80,9 +80,9 @@ fn left(client: &mut Client) -> i64 {
 
 /// A policy that reserves what the request says.
 const RESERVING: &str = "quota = '1000000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
-     cost = 'response-json:/usage/total_tokens'\nunit = 'tokens'\ncost_max = 5000000\n\
+     cost = 'response-json:/usage/total_tokens'\nunit = 'tokens'\nmax_cost = 5000000\n\
      reserve = [{ from = 'request-json:/max_tokens | /max_completion_tokens', or = 100 }, \
-     { from = 'request-bytes', times = 0.5 }]\nreserve_default = 5000\nreserve_body_max = '4KiB'";
+     { from = 'request-bytes', times = 0.5 }]\nreserve_default = 5000\nmax_reserve_body = '4KiB'";
 
 #[test]
 fn a_request_reserves_what_it_says_and_otherwise_the_default() {
@@ -186,7 +186,7 @@ fn a_reserve_that_no_quota_can_hold_is_refused_with_the_reason() {
 fn five_small(more: &str) -> String {
     let policy = RESERVING.replace("1000000 per hour", "1000 per hour");
     let policy = policy.replace("reserve_default = 5000", "reserve_default = 900");
-    format!("{policy}\ncost_min = 200\n{more}")
+    format!("{policy}\nmin_cost = 200\n{more}")
 }
 
 const SMALL: &str = r#"{"max_tokens":10}"#;

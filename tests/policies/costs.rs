@@ -29,7 +29,7 @@ fn ask(client: &mut Client, target: &str) -> (u16, i64) {
 fn a_request_header_tells_the_cost_within_its_bounds() {
     on_each_store(|start| {
         let policy = "quota = '2000 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
-                      cost = 'request-header:x-cost'\nreserve = 3\ncost_min = 2\ncost_max = 1000";
+                      cost = 'request-header:x-cost'\nreserve = 3\nmin_cost = 2\nmax_cost = 1000";
         let origin = Origin::plain();
         let running = start(Config::limited(origin.url(), policy));
         let mut left = 2000;
@@ -73,7 +73,7 @@ fn a_response_header_settles_what_was_reserved() {
     on_each_store(|start| {
         let origin = telling();
         let policy = "quota = '100 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
-                      cost = 'response-header:x-cost'\nreserve = 10\ncost_max = 50";
+                      cost = 'response-header:x-cost'\nreserve = 10\nmax_cost = 50";
         let running = start(Config::limited(origin.url(), policy).one_worker());
         let mut client = Client::connect(running.public);
         for (target, left) in [

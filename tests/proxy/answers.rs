@@ -118,7 +118,7 @@ fn seconds_follow_each_algorithm_and_are_rounded_up() {
             Some(60),
         ),
         case(
-            "quota = '2 per minute'\nleaving = 'whole'",
+            "quota = '2 per minute'\noldest_bucket = 'whole'",
             3,
             429,
             &[("r", 0), ("t", 66)],

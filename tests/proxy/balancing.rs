@@ -128,7 +128,7 @@ fn endpoints_have_as_many_requests_at_once_as_their_weights_say() {
     }
 }
 
-const BY_KEY: &str = "balance = 'hash'\nhash = ['header:x-api-key']";
+const BY_KEY: &str = "balance = 'hash'\nhash_by = ['header:x-api-key']";
 const KEYS: usize = 60;
 
 /// Returns who answers each key, each on a connection of its own.

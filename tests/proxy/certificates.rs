@@ -14,7 +14,7 @@ fn strict() -> Config {
     Config::to("builtin:echo")
         .policy(
             "p",
-            "quota = '1 per hour'\npartition = ['client-cert']\nmissing = 'refuse'",
+            "quota = '1 per hour'\npartition = ['client-cert']\non_missing = 'refuse'",
         )
         .listener("trusted_proxies = ['127.0.0.1']")
         .listener(&format!(

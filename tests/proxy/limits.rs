@@ -156,8 +156,8 @@ fn quotas_return_when_their_algorithm_says() {
     for (policy, later) in [
         ("buckets = 10", &[(56, 0), (4, 5), (3, 5)][..]),
         ("buckets = 1", &[(57, 0), (6, 1), (57, 10)]),
-        ("leaving = 'whole'", &[(60, 0), (2, 0), (1, 10)]),
-        ("leaving = 'dropped'", &[(56, 0), (1, 10)]),
+        ("oldest_bucket = 'whole'", &[(60, 0), (2, 0), (1, 10)]),
+        ("oldest_bucket = 'dropped'", &[(56, 0), (1, 10)]),
         ("algorithm = 'gcra'", &[(5, 0), (1, 1), (18, 3)]),
         ("algorithm = 'gcra'\nburst = 3", &[(5, 0), (1, 1), (60, 3)]),
         ("algorithm = 'fixed-window'", &[(56, 0), (1, 10)]),
@@ -220,7 +220,7 @@ fn a_full_house_of_held_requests_is_a_503_that_gives_its_charge_back() {
         origin.url(),
         "quota = '1 per 1s'\nalgorithm = 'leaky-bucket'\nqueue = 3\npartition = []",
     );
-    let running = start(&config.listener("max_held = 1"));
+    let running = start(&config.listener("max_delayed = 1"));
     assert_eq!(get(running.public, "/", "").status, 200);
     // Two that would be held, and room for one: whichever comes second is turned away.
     let mut clients = [(); 2].map(|()| Client::connect(running.public));

@@ -193,7 +193,7 @@ fn an_unidentified_client_spends_nothing_of_other_policies() {
         .policy("all", "quota = '10 per minute'\npartition = []")
         .policy(
             "keyed",
-            "quota = '10 per minute'\npartition = ['header:x-api-key']\nmissing = 'refuse'",
+            "quota = '10 per minute'\npartition = ['header:x-api-key']\non_missing = 'refuse'",
         )
         .route("/*", "policies = ['all', 'keyed']");
     let running = start(&config);

@@ -138,7 +138,8 @@ fn a_route_can_ask_for_the_scheme_that_the_upstream_is_told() {
 
 #[test]
 fn a_partition_by_the_scheme_counts_what_the_upstream_is_told() {
-    let policy = "quota = '1 per hour'\npartition = ['header:x-forwarded-proto']\nmissing = 'skip'";
+    let policy =
+        "quota = '1 per hour'\npartition = ['header:x-forwarded-proto']\non_missing = 'skip'";
     let running = start(&Config::limited("builtin:echo", policy));
     for (fields, expected) in [("", 200), ("X-Forwarded-Proto: https\r\n", 429)] {
         assert_eq!(

@@ -58,7 +58,7 @@ fn a_grpc_client_that_cannot_be_held_is_told_unavailable() {
         "builtin:echo",
         "quota = '1 per hour'\nalgorithm = 'leaky-bucket'\nqueue = 5\npartition = []",
     );
-    let running = start(&config.listener("max_held = 1"));
+    let running = start(&config.listener("max_delayed = 1"));
     assert_eq!(get(running.public, "/", "").status, 200);
     let mut clients = [(); 2].map(|()| Client::connect(running.public));
     for client in &mut clients {
@@ -81,7 +81,7 @@ fn every_mistake_is_a_problem_document_with_its_status() {
     let config = Config::to(refusing.url())
         .policy(
             "keyed",
-            "quota = '1 per minute'\npartition = ['header:x-api-key']\nmissing = 'refuse'",
+            "quota = '1 per minute'\npartition = ['header:x-api-key']\non_missing = 'refuse'",
         )
         .route("/keyed", "policies = ['keyed']")
         .route("/small", "max_body_bytes = '4B'")

@@ -25,7 +25,7 @@ fn folder(keys: &str) -> TempDir {
 /// One request a day for whom that part names.
 fn config(folder: &Path, part: &str, rules: &str) -> Config {
     let policy = format!(
-        "quota = '1 per day'\nalgorithm = 'fixed-window'\npartition = ['{part}']\nmissing = 'refuse'"
+        "quota = '1 per day'\nalgorithm = 'fixed-window'\npartition = ['{part}']\non_missing = 'refuse'"
     );
     let keys = folder.join("keys").display().to_string();
     Config::limited("builtin:echo", &policy).with(&format!("[jwt]\nkeys = '{keys}'\n{rules}"))

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Algorithm, Align, Check, Count, Decision, LeavingBucket, PartitionId, Quota, Retry, Verdict,
+    Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
@@ -518,11 +518,11 @@ const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::FixedWindow,
     Algorithm::SlidingWindow {
         buckets: 10,
-        leaving: LeavingBucket::Weighted,
+        oldest: OldestBucket::Weighted,
     },
     Algorithm::SlidingWindow {
         buckets: 1,
-        leaving: LeavingBucket::Whole,
+        oldest: OldestBucket::Whole,
     },
     Algorithm::SlidingLog,
     Algorithm::Gcra { burst: 3 },

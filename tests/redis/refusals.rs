@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::limit::{Algorithm, Check, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Check, Count, OldestBucket, Quota};
 use tollgate::store::Role;
 
 use crate::gate::{CLIENT, Gate, calls};
@@ -85,7 +85,7 @@ fn costs_that_fall_from_request_to_request_cost_redis_one_call() {
         let session = bench.store.session();
         let sliding = |buckets| Algorithm::SlidingWindow {
             buckets,
-            leaving: LeavingBucket::Weighted,
+            oldest: OldestBucket::Weighted,
         };
         for algorithm in [
             Algorithm::FixedWindow,

@@ -74,7 +74,7 @@ fn share_is_granted_once_however_often_strangers_fill_redis() {
 fn gateway_that_starts_during_an_outage_admits_what_the_smallest_fleet_leaves_it() {
     let redis = Server::start();
     redis.kill();
-    let gate = gate(&redis, "nodes_min = 5");
+    let gate = gate(&redis, "min_nodes = 5");
     let statuses = [0; 3].map(|_| gate.ask_as("alice").answer.status);
     assert_eq!(statuses, [200, 429, 429]);
 }

@@ -113,7 +113,7 @@ fn local_policy_limits_alone_while_redis_is_away() {
 #[test]
 fn local_policy_takes_the_fleet_to_be_as_large_as_the_file_says_at_least() {
     let redis = Server::start();
-    let store = format!("{TOUCHY}\nnodes_min = 4");
+    let store = format!("{TOUCHY}\nmin_nodes = 4");
     let running = start(&over(redis.address(), TEN, &store));
     connected(&running);
     redis.kill();
@@ -129,7 +129,7 @@ fn reserve_above_the_share_of_a_gateway_waits_for_redis() {
     let running = start(&over(
         redis.address(),
         policy,
-        &format!("{TOUCHY}\nnodes_min = 4"),
+        &format!("{TOUCHY}\nmin_nodes = 4"),
     ));
     connected(&running);
     assert_eq!(ask(&running).status, 200);

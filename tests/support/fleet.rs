@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 
 use super::{Config, Process};
 
@@ -39,13 +39,13 @@ impl Fleet {
 
 /// Every algorithm and shape.
 pub fn algorithms(limit: u64) -> Vec<Algorithm> {
-    let sliding = |buckets, leaving| Algorithm::SlidingWindow { buckets, leaving };
+    let sliding = |buckets, oldest| Algorithm::SlidingWindow { buckets, oldest };
     vec![
         Algorithm::FixedWindow,
-        sliding(10, LeavingBucket::Weighted),
-        sliding(1, LeavingBucket::Weighted),
-        sliding(5, LeavingBucket::Whole),
-        sliding(5, LeavingBucket::Dropped),
+        sliding(10, OldestBucket::Weighted),
+        sliding(1, OldestBucket::Weighted),
+        sliding(5, OldestBucket::Whole),
+        sliding(5, OldestBucket::Dropped),
         Algorithm::SlidingLog,
         Algorithm::Gcra { burst: limit },
         Algorithm::LeakyBucket { queue: limit - 1 },
@@ -70,13 +70,13 @@ pub fn config(quotas: &[Quota], policy: &str, store: &str) -> Config {
 fn lines(quota: &Quota) -> String {
     let algorithm = match quota.algorithm {
         Algorithm::FixedWindow => "'fixed-window'".to_owned(),
-        Algorithm::SlidingWindow { buckets, leaving } => {
-            let leaving = match leaving {
-                LeavingBucket::Weighted => "weighted",
-                LeavingBucket::Whole => "whole",
-                LeavingBucket::Dropped => "dropped",
+        Algorithm::SlidingWindow { buckets, oldest } => {
+            let oldest = match oldest {
+                OldestBucket::Weighted => "weighted",
+                OldestBucket::Whole => "whole",
+                OldestBucket::Dropped => "dropped",
             };
-            format!("'sliding-window'\nbuckets = {buckets}\nleaving = '{leaving}'")
+            format!("'sliding-window'\nbuckets = {buckets}\noldest_bucket = '{oldest}'")
         }
         Algorithm::SlidingLog => "'sliding-log'".to_owned(),
         Algorithm::Gcra { burst } => format!("'gcra'\nburst = {burst}"),

@@ -114,7 +114,7 @@ fn ways_of_sending() -> Vec<Sent> {
 /// A minute and more is what a held request waits for.
 fn shaping(origin: &Origin) -> Process {
     let config = Config::to(origin.url())
-        .listener("max_held = 1")
+        .listener("max_delayed = 1")
         .policy(
             "p",
             "quota = '1 per hour'\nalgorithm = 'leaky-bucket'\nqueue = 9\n\

@@ -20,7 +20,7 @@ pub(super) fn changes(old: &RawPolicy, new: &RawPolicy) -> Vec<Change> {
     let is_another = |key| move |change: &Change| change.key == key;
     // What divided the window of another algorithm says nothing more.
     let is_same = !changes.iter().any(is_another("algorithm"));
-    changes.retain(|change| is_same || !matches!(change.key, "buckets" | "leaving"));
+    changes.retain(|change| is_same || !matches!(change.key, "buckets" | "oldest_bucket"));
     let has_quotas = changes.iter().any(is_another("quota"));
     changes.retain(|change| change.key != "quota");
     changes.sort_by_key(|change| change.effect != Effect::CountersAfresh);

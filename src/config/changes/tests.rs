@@ -94,9 +94,9 @@ fn a_number_keeps_the_counters_and_a_shape_does_not() {
         (
             &[(
                 "\"100 per minute\"",
-                "\"100 per minute\"\nleaving = \"whole\"",
+                "\"100 per minute\"\noldest_bucket = \"whole\"",
             )],
-            &["policy per-client: leaving weighted → whole, counters start afresh"],
+            &["policy per-client: oldest_bucket weighted → whole, counters start afresh"],
         ),
         (
             &[("\"gcra\"", "\"sliding-window\"")],
@@ -156,7 +156,7 @@ fn every_setting_is_named_with_both_values() {
             ("9000\"]", "9000\", \"http://127.0.0.1:9002\"]\nretries = 3"),
             (
                 "minute\"",
-                "minute\"\nmode = \"shadow\"\ncount = \"all\"\nmissing = \"skip\"\non_store_failure = \"open\""
+                "minute\"\nmode = \"shadow\"\ncount = \"all\"\non_missing = \"skip\"\non_store_failure = \"open\""
             ),
             (
                 "upstream = \"api\"",
@@ -174,7 +174,7 @@ fn every_setting_is_named_with_both_values() {
             "listener public: idle_timeout 75s → 30s",
             "upstream api: endpoints [http://127.0.0.1:9000] → [http://127.0.0.1:9000, http://127.0.0.1:9002]",
             "upstream api: retries 1 → 3",
-            "policy per-client: missing share → skip",
+            "policy per-client: on_missing share → skip",
             "policy per-client: count admitted → all",
             "policy per-client: mode enforce → shadow",
             "policy per-client: on_store_failure local → open",
@@ -295,7 +295,7 @@ fn keys_that_need_a_restart_keep_their_value_and_the_rest_applies() {
     let new = BASE
         .replacen(
             "workers = 2",
-            "workers = 4\nadmin = { address = \"off\" }\nstore = { memory_max = \"1GiB\" }",
+            "workers = 4\nadmin = { address = \"off\" }\nstore = { max_memory = \"1GiB\" }",
             1,
         )
         .replacen(
@@ -313,7 +313,7 @@ fn keys_that_need_a_restart_keep_their_value_and_the_rest_applies() {
     assert_eq!(
         changes,
         applied(&[
-            "store: memory_max 256MiB → 1GiB",
+            "store: max_memory 256MiB → 1GiB",
             "listener public: idle_timeout 75s → 30s",
             "policy per-client: 100 → 200 per minute, counters kept",
         ])

@@ -16,8 +16,8 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
     let policy = &table.value;
     let (least, most) = bounds_unless_said(&policy.cost)?;
     let (least, most) = (
-        policy.cost_min.unwrap_or(least),
-        policy.cost_max.unwrap_or(most),
+        policy.min_cost.unwrap_or(least),
+        policy.max_cost.unwrap_or(most),
     );
     let units = |amount: &Amount<NumberSource>| match amount {
         Amount::Units(units) => Some(*units),
@@ -25,16 +25,16 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
     };
     let unknown = policy.cost_unknown.as_ref();
     for (key, units) in [
-        ("cost_min", Some(least)),
+        ("min_cost", Some(least)),
         ("reserve", units(&policy.reserve)),
         ("reserve_default", policy.reserve_default),
         ("cost_unknown", unknown.and_then(units)),
     ] {
-        let places = [table.place(key), table.place("cost_max")];
+        let places = [table.place(key), table.place("max_cost")];
         if let Some(units) = units.filter(|units| *units > most)
             && let Some(place) = places.into_iter().flatten().next()
         {
-            let message = format!("`{key}` of {units} is more than `cost_max` of {most}");
+            let message = format!("`{key}` of {units} is more than `max_cost` of {most}");
             report.mistake(place, message, format!("at most {most}"));
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn told_cost(table: &Table<RawPolicy>, report: &mut Report) -> Option
             bounds,
             reserve: policy.reserve.clone(),
             reserve_default: policy.reserve_default.unwrap_or_default(),
-            reserve_body_max: policy.reserve_body_max,
+            max_reserve_body: policy.max_reserve_body,
             unknown: policy.cost_unknown.clone(),
         })),
     }
@@ -89,8 +89,8 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
             refuse((table, key), message, "at least one term", hint, report);
         }
     }
-    let keys = ["reserve", "cost_min", "cost_max"];
-    let of_bodies = ["reserve_default", "reserve_body_max", "cost_unknown"];
+    let keys = ["reserve", "min_cost", "max_cost"];
+    let of_bodies = ["reserve_default", "max_reserve_body", "cost_unknown"];
     match &policy.cost {
         CostText::Units(_) => {
             for key in keys.into_iter().chain(of_bodies) {
@@ -135,7 +135,7 @@ fn check_reserve(table: &Table<RawPolicy>, report: &mut Report) {
         }
         return;
     }
-    for key in ["reserve_default", "reserve_body_max"] {
+    for key in ["reserve_default", "max_reserve_body"] {
         let message = format!("`{key}` does not go with a `reserve` that is a number");
         let expected = "a key of reserves that a body tells";
         let hint = "remove it, or set `reserve = \"request-json:POINTER\"`";

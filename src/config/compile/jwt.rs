@@ -46,7 +46,7 @@ fn lacking(file: &File, policies: &[Policy], report: &mut Report) {
     };
     for table in &file.upstreams {
         if let Some(claim) = claims_of(hashed(table)).next() {
-            lacking(claim, table.place("hash").unwrap_or(&table.span));
+            lacking(claim, table.place("hash_by").unwrap_or(&table.span));
         }
     }
     for (table, policy) in file.policies.iter().zip(policies) {

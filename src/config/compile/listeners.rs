@@ -56,7 +56,7 @@ pub(super) fn lacking_client_ca(file: &File, policies: &[Policy], report: &mut R
     };
     for table in &file.upstreams {
         if hashed(table).any(|part| *part == Part::ClientCert) {
-            lacking(table.place("hash").unwrap_or(&table.span));
+            lacking(table.place("hash_by").unwrap_or(&table.span));
         }
     }
     for (table, policy) in file.policies.iter().zip(policies) {

@@ -230,7 +230,7 @@ mod tests {
         };
         let window = Shape::SlidingWindow {
             buckets: 10,
-            leaving: crate::limit::LeavingBucket::Weighted,
+            oldest: crate::limit::OldestBucket::Weighted,
             align: Align::Epoch,
         };
         let expected = [
@@ -252,7 +252,7 @@ mod tests {
     fn a_route_verifies_the_tokens_that_its_upstream_hashes() {
         let file = |hash: &str| {
             let keys = "[jwt]\nkeys = ['tests/config/tls/issuer.pem']\n[policies.even]";
-            let hash = format!("balance = 'hash'\nhash = ['{hash}']\n[policies.two]");
+            let hash = format!("balance = 'hash'\nhash_by = ['{hash}']\n[policies.two]");
             let text = FILE.replace("[policies.even]", keys);
             let loaded = load(
                 &text.replace("[policies.two]", &hash),

@@ -45,7 +45,7 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         ("burst", AlgorithmName::Gcra),
         ("queue", AlgorithmName::LeakyBucket),
         ("buckets", AlgorithmName::SlidingWindow),
-        ("leaving", AlgorithmName::SlidingWindow),
+        ("oldest_bucket", AlgorithmName::SlidingWindow),
     ] {
         if let Some(place) = table.place(key) {
             check_key((key, place), owner, algorithm, report);

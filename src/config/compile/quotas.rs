@@ -60,7 +60,7 @@ impl<'f> Counting<'f> {
             AlgorithmName::FixedWindow => Algorithm::FixedWindow,
             AlgorithmName::SlidingWindow => Algorithm::SlidingWindow {
                 buckets: self.policy.buckets,
-                leaving: self.policy.leaving,
+                oldest: self.policy.oldest,
             },
             AlgorithmName::SlidingLog => Algorithm::SlidingLog,
             AlgorithmName::Gcra => Algorithm::Gcra {

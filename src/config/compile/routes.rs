@@ -242,7 +242,7 @@ impl Compiler<'_, '_> {
                 .report
                 .mistake(place.unwrap_or(pattern_place(table)), message, expected))
             .hint(format!(
-                "call a segment `{{{param}}}`, or write `hash = [\"path:{param} | ip\"]`"
+                "call a segment `{{{param}}}`, or write `hash_by = [\"path:{param} | ip\"]`"
             ));
         }
     }

@@ -131,7 +131,7 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
         warn("`key_secret` is shorter than 16 bytes: whoever reads the keys can guess it");
     }
     let Location::Redis(redis) = &store.location else {
-        for key in ["prefix", "timeout", "nodes_min", "refusal_cache"] {
+        for key in ["prefix", "timeout", "min_nodes", "refusal_cache"] {
             if table.has(key) {
                 let why = "has no effect while counters live in this process";
                 warn(&format!("`{key}` {why}"));
@@ -147,9 +147,9 @@ pub(super) fn warnings(table: &Table<RawStore>, snapshot: &Snapshot, found: &mut
     let is_local = |policy: &Policy| {
         policy.mode == Some(PolicyMode::Enforce) && policy.on_store_failure == OnStoreFailure::Local
     };
-    if store.nodes_min == 1 && snapshot.policies.iter().any(is_local) {
+    if store.min_nodes == 1 && snapshot.policies.iter().any(is_local) {
         warn(
-            "a gateway that starts while Redis is away limits as if it were the only one: `nodes_min` says how many there are at least",
+            "a gateway that starts while Redis is away limits as if it were the only one: `min_nodes` says how many there are at least",
         );
     }
     let has_password = redis.password.is_some() || redis.sentinel_password.is_some();

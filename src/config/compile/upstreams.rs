@@ -103,26 +103,26 @@ fn given_twice(table: &Table<RawUpstream>, report: &mut Report) {
     }
 }
 
-/// Compiles `balance`, and `hash`, which goes with one kind of it.
+/// Compiles `balance`, and `hash_by`, which goes with one kind of it.
 fn balance(table: &Table<RawUpstream>, report: &mut Report) -> Balance {
     let (name, hash) = (table.value.balance, &table.value.hash);
     let is_incomplete = table.is_incomplete(UPSTREAM.about.title);
     let parts = "parts of requests such as `[\"cookie:session | ip\"]`";
-    match (name, hash, table.place("balance"), table.place("hash")) {
+    match (name, hash, table.place("balance"), table.place("hash_by")) {
         (BalanceName::Hash, Some(hash), _, Some(place)) if hash.0.is_empty() => {
-            let message = "`hash` has no part, so all requests would go to one endpoint";
+            let message = "`hash_by` has no part, so all requests would go to one endpoint";
             report.mistake(place, message, parts);
         }
         (BalanceName::Hash, None, Some(place), _) if !is_incomplete => {
-            let message = "`balance = \"hash\"` without `hash`";
-            (report.mistake(place, message, "a key `hash` beside it"))
-                .hint("add `hash = [\"cookie:session | ip\"]`, or other parts of requests");
+            let message = "`balance = \"hash\"` without `hash_by`";
+            (report.mistake(place, message, "a key `hash_by` beside it"))
+                .hint("add `hash_by = [\"cookie:session | ip\"]`, or other parts of requests");
         }
         (BalanceName::RoundRobin | BalanceName::LeastRequests, Some(_), _, Some(place))
             if !is_incomplete =>
         {
             let text = spelling::word(spelling::BALANCES, &name);
-            let message = format!("`hash` does not go with `balance = \"{text}\"`");
+            let message = format!("`hash_by` does not go with `balance = \"{text}\"`");
             (report.mistake(place, message, "a key of `balance = \"hash\"` only"))
                 .hint("remove it, or set `balance = \"hash\"`");
         }

@@ -42,7 +42,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         found.extend(priced_by_clients(policy));
         found.extend(refused_by_others(policy));
         found.extend(never_matched(file, policy));
-        found.extend(larger_than_share(policy, snapshot.store.nodes_min));
+        found.extend(larger_than_share(policy, snapshot.store.min_nodes));
         found.extend(never_held(policy, &snapshot.listeners));
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
@@ -206,7 +206,7 @@ fn larger_than_share(policy: &Policy, nodes: u32) -> Option<String> {
     };
     (most > share).then(|| {
         format!(
-            "policy `{}`: an answer may cost up to {most}, more than {whose}, {share}: `cost_max` bounds what one \
+            "policy `{}`: an answer may cost up to {most}, more than {whose}, {share}: `max_cost` bounds what one \
              answer can cost",
             policy.name
         )
@@ -218,16 +218,16 @@ fn never_held(policy: &Policy, listeners: &[Arc<Listener>]) -> Option<String> {
     let cost = policy
         .body_cost()
         .filter(|cost| cost.reserve.told().is_some())?;
-    let holds_less = |it: &&Arc<Listener>| (it.max_held_bytes as u64) < cost.reserve_body_max;
+    let holds_less = |it: &&Arc<Listener>| (it.max_buffered_bytes as u64) < cost.max_reserve_body;
     let listener = listeners.iter().find(holds_less)?;
     (policy.mode == Some(PolicyMode::Enforce)).then(|| {
         format!(
-            "policy `{}` reads up to {} of a request, and listener `{}` holds {} at most (`max_held_bytes`): what \
+            "policy `{}` reads up to {} of a request, and listener `{}` holds {} at most (`max_buffered_bytes`): what \
              is longer is answered 503",
             policy.name,
-            bytes_text(cost.reserve_body_max),
+            bytes_text(cost.max_reserve_body),
             listener.name,
-            bytes_text(listener.max_held_bytes as u64)
+            bytes_text(listener.max_buffered_bytes as u64)
         )
     })
 }

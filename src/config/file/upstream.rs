@@ -17,7 +17,7 @@ pub struct RawUpstream {
     pub endpoints: Vec<At<RawEndpoint>>,
     /// `balance`
     pub balance: BalanceName,
-    /// `hash`; none: the file does not say
+    /// `hash_by`; none: the file does not say
     pub hash: Option<Partition>,
     /// `[upstreams.NAME.health] path`; none: endpoints are not checked
     pub health_path: Option<PathAndQuery>,
@@ -56,6 +56,6 @@ pub enum BalanceName {
     RoundRobin,
     /// `least-requests`
     LeastRequests,
-    /// `hash`
+    /// `hash_by`
     Hash,
 }

@@ -42,7 +42,7 @@ pub static TOP: LazyLock<Keys<Top>> = LazyLock::new(|| {
         .sets(|top| &mut top.general.shutdown_grace)
         .doc("After that, how long requests under way may take.")
         .tables("listeners upstreams policies routes store jwt admin log")
-        .not_yet("watch debug_from")
+        .not_yet("watch debug_from include preflight_policies")
 });
 
 /// `request_id`
@@ -70,7 +70,7 @@ pub static ADMIN: LazyLock<Keys<Admin>> = LazyLock::new(|| {
         .sets(|admin| &mut admin.address)
         .doc("Where it listens, or \"off\".")
         .effect(Effect::NeedsRestart)
-        .not_yet("socket token")
+        .not_yet("token")
 });
 
 /// `[log]`
@@ -107,6 +107,7 @@ pub static LOG: LazyLock<Keys<Log>> = LazyLock::new(|| {
         )
         .sets(|log| &mut log.clients)
         .doc("How a client's header shows:")
+        .not_yet("access_file")
 });
 
 impl Default for Log {

@@ -49,11 +49,11 @@ pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
         .key("max_connections_per_client", per_client.or_none("none"))
         .sets(|it| &mut it.listener.max_connections_per_client)
         .doc("Most connections of one client at once; without it, any number.")
-        .key("max_held", number(0..=CONNECTIONS_MAX).or(1_000))
-        .sets(|it| &mut it.listener.max_held)
+        .key("max_delayed", number(0..=CONNECTIONS_MAX).or(1_000))
+        .sets(|it| &mut it.listener.max_delayed)
         .doc("Most requests that leaky-bucket policies hold at once.")
-        .key("max_held_bytes", size(0..=1 << 40).or(64 << 20))
-        .sets(|it| &mut it.listener.max_held_bytes)
+        .key("max_buffered_bytes", size(0..=1 << 40).or(64 << 20))
+        .sets(|it| &mut it.listener.max_buffered_bytes)
         .doc("Most bytes of request bodies that are read before they are decided, at once.")
         .key("handshake_timeout", seconds(10))
         .sets(|it| &mut it.listener.handshake_timeout)
@@ -78,6 +78,7 @@ pub static LISTENER: LazyLock<Keys<RawListener>> = LazyLock::new(|| {
         .sets(|it| &mut it.listener.max_body_bytes)
         .doc("Most bytes of a request's body; without it, any number.")
         .table("tls", tls())
+        .not_yet("ipv4_prefix")
 });
 
 /// `[listeners.NAME.tls]`
@@ -136,8 +137,8 @@ impl Default for Listener {
             identity: ClientIdentity::default(),
             max_connections: 0,
             max_connections_per_client: None,
-            max_held: 0,
-            max_held_bytes: 0,
+            max_delayed: 0,
+            max_buffered_bytes: 0,
             handshake_timeout: Duration::ZERO,
             header_timeout: Duration::ZERO,
             idle_timeout: Duration::ZERO,

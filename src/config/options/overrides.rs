@@ -64,6 +64,7 @@ static OVERRIDE: LazyLock<Keys<RawGrant>> = LazyLock::new(|| {
         .sets(|it| &mut it.burst)
         .key("queue", number(0..=COUNT_MAX).at().or_none("0"))
         .sets(|it| &mut it.queue)
+        .not_yet("initial_credits")
 });
 
 /// `overrides_file`

@@ -14,7 +14,7 @@ use crate::config::value::{
 };
 use crate::limit::plan::OnStoreFailure;
 use crate::limit::quota::{COST_MAX, COUNT_MAX};
-use crate::limit::{Align, Count, LeavingBucket};
+use crate::limit::{Align, Count, OldestBucket};
 use crate::request::{Choice, Missing, Part, Partition};
 use crate::snapshot::{Jitter, PolicyMode, REQUESTS};
 
@@ -24,7 +24,7 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
     let partition =
         list(text("ip", part_choice, spelling::choice)).plain(Partition, spelling::partition);
     let algorithm = word(spelling::ALGORITHMS, &[]).or(AlgorithmName::SlidingWindow);
-    let leaving = word(spelling::LEAVING, &[]).or(LeavingBucket::Weighted);
+    let oldest = word(spelling::OLDEST_BUCKETS, &[]).or(OldestBucket::Weighted);
     let on_failure = word(spelling::ON_STORE_FAILURE, &[]).or(OnStoreFailure::Local);
     let a_quota = |example| text(example, quota, spelling::quota);
     let units = || number(0..=COST_MAX);
@@ -50,8 +50,8 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .sets(|it| &mut it.buckets)
         .doc("Of sliding-window: buckets per window, 1 to 100.")
         .effect(afresh)
-        .key("leaving", leaving)
-        .sets(|it| &mut it.leaving)
+        .key("oldest_bucket", oldest)
+        .sets(|it| &mut it.oldest)
         .doc("Of sliding-window: how much of the oldest bucket counts:")
         .effect(afresh)
         .key("align", word(spelling::ALIGNS, &[]).or(Align::Epoch))
@@ -70,7 +70,10 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .sets(|it| &mut it.policy.partition)
         .doc("What names a client, all parts together:")
         .effect(afresh)
-        .key("missing", word(spelling::MISSING, &[]).or(Missing::Share))
+        .key(
+            "on_missing",
+            word(spelling::MISSING, &[]).or(Missing::Share),
+        )
         .sets(|it| &mut it.policy.missing)
         .doc("A request without one of them:")
         .key("cost", costs::cost())
@@ -82,20 +85,20 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .key("reserve_default", units().or_none("none"))
         .sets(|it| &mut it.reserve_default)
         .doc("Of a reserve that a body tells: what it is at least if the body does not.")
-        .key("reserve_body_max", held)
-        .sets(|it| &mut it.reserve_body_max)
+        .key("max_reserve_body", held)
+        .sets(|it| &mut it.max_reserve_body)
         .doc("Of a reserve that a body tells: most bytes that are read before the decision.")
         .key("cost_unknown", costs::unknown())
         .sets(|it| &mut it.cost_unknown)
         .doc("Of a cost that a body tells: what an answer costs at least that does not tell.")
-        .key("cost_min", units().or_none("1, or 0 if a body tells"))
-        .sets(|it| &mut it.cost_min)
+        .key("min_cost", units().or_none("1, or 0 if a body tells"))
+        .sets(|it| &mut it.min_cost)
         .doc("Of a cost that is told: what a request costs at least.")
         .key(
-            "cost_max",
+            "max_cost",
             most.or_none("1000, or 10000000 if a body tells"),
         )
-        .sets(|it| &mut it.cost_max)
+        .sets(|it| &mut it.max_cost)
         .doc("Of a cost that is told: what a request costs at most.")
         .key("unit", unit.or(Arc::from(REQUESTS)))
         .sets(|it| &mut it.policy.unit)
@@ -137,7 +140,8 @@ pub static POLICY: LazyLock<Keys<RawPolicy>> = LazyLock::new(|| {
         .sets(|it| &mut it.overrides_file)
         .doc("A CSV file of more overrides, read again on SIGHUP.")
         .table("refusal", refusal())
-        .not_yet("time_zone anchor_day penalty")
+        .not_yet("time_zone anchor_day anchor_time anchor_by initial_credits allow_loss spill")
+        .not_yet("penalty penalty_growth notify consistency overshoot sync_interval")
 });
 
 /// `[policies.NAME.refusal]`

@@ -81,6 +81,7 @@ pub static ROUTE: LazyLock<Keys<RawRoute>> = LazyLock::new(|| {
         .doc("Whether literal segments match in any case, and partitions by path ignore it.")
         .table("request_headers", request_headers())
         .table("response_headers", response_headers())
+        .not_yet("forward_path cors_origins fewer_limits response_format stream_end")
 });
 
 /// `[routes.request_headers]`

@@ -21,7 +21,7 @@ pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
     let (redis, keys) = ("${file:/run/secrets/redis}", "${file:/run/secrets/keys}");
     let sentinels = "${file:/run/secrets/sentinel}";
     let default = Settings::default();
-    let memory = size(1 << 20..=1 << 40).or(default.memory_max);
+    let memory = size(1 << 20..=1 << 40).or(default.max_memory);
     let refusals = duration(REFUSALS).or(default.refusal_cache);
     Keys::<RawStore>::of("table", "[store]")
         .key("url", url.or(StoreUrl::Memory))
@@ -51,11 +51,11 @@ pub static STORE: LazyLock<Keys<RawStore>> = LazyLock::new(|| {
         .key("timeout", duration(TIMEOUT).or(default.timeout))
         .sets(|store| &mut store.settings.timeout)
         .doc("Until Redis has decided, 1ms to 10s; then a policy's `on_store_failure` does.")
-        .key("nodes_min", number(1..=65_536).or(default.nodes_min))
-        .sets(|store| &mut store.settings.nodes_min)
+        .key("min_nodes", number(1..=65_536).or(default.min_nodes))
+        .sets(|store| &mut store.settings.min_nodes)
         .doc("How many gateways share their counters at least, while Redis is away.")
-        .key("memory_max", memory)
-        .sets(|store| &mut store.settings.memory_max)
+        .key("max_memory", memory)
+        .sets(|store| &mut store.settings.max_memory)
         .doc("Most bytes that counters take here.")
         .key("refusal_cache", refusals)
         .sets(|store| &mut store.settings.refusal_cache)
@@ -94,6 +94,7 @@ fn tls() -> Keys<RawStore> {
         .key("key", key_file("/etc/tollgate/gateway.key").or_none("none"))
         .sets(|store| &mut store.tls.key)
         .doc("The private key of that certificate.")
+        .not_yet("server_name verify")
 }
 
 /// Lets the password of a URL be read again.

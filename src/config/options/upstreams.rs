@@ -31,7 +31,7 @@ pub static UPSTREAM: LazyLock<Keys<RawUpstream>> = LazyLock::new(|| {
         .key("balance", balance.or(BalanceName::RoundRobin))
         .sets(|it| &mut it.balance)
         .doc("How one of several is chosen:")
-        .key("hash", hash.or_none("none"))
+        .key("hash_by", hash.or_none("none"))
         .sets(|it| &mut it.hash)
         .doc("Parts of a request, as in `partition`; requests in which they are the same go to one endpoint.")
         .key("connect_timeout", seconds(3))
@@ -124,6 +124,7 @@ fn tls() -> Keys<RawUpstream> {
         .key("server_name", name.or_none("each endpoint's"))
         .sets(|it| &mut it.server_name)
         .doc("The name that their certificates are for; without it, the host of each endpoint.")
+        .not_yet("verify")
 }
 
 fn health() -> Keys<RawUpstream> {

@@ -29,7 +29,8 @@ pub(in crate::config) fn say(report: &mut Report, wrong: Wrong, text: &str, span
 
 /// Says what to do about a key that a table does not have.
 pub(super) fn unknown(report: &mut Report, about: &About, key: &str, span: Range<usize>) {
-    let hint = home_of(about, key)
+    let hint = renamed(about, key)
+        .or_else(|| home_of(about, key))
         .or_else(|| did_you_mean(key, about.names()))
         .unwrap_or_else(|| {
             let working = about.keys.iter().map(|key| key.name);
@@ -42,6 +43,13 @@ pub(super) fn unknown(report: &mut Report, about: &About, key: &str, span: Range
     let message = format!("unknown key `{}`", redacted(key));
     let expected = format!("a key of {}", code(about.title));
     (report.mistake(&span, message, expected)).hint(hint);
+}
+
+/// Says what a key is called that had another name before the first release.
+fn renamed(about: &About, key: &str) -> Option<String> {
+    let (_, name) = RENAMED.iter().find(|(old, _)| *old == key)?;
+    let is_here = about.names().any(|known| known == *name);
+    is_here.then(|| format!("it is called `{name}` now"))
 }
 
 /// Says where a key that is unknown in the table `here` would be at home.
@@ -79,5 +87,18 @@ fn code(title: &str) -> String {
     }
 }
 
+/// Keys that had other names before the first release.
+const RENAMED: [(&str, &str); 10] = [
+    ("missing", "on_missing"),
+    ("leaving", "oldest_bucket"),
+    ("hash", "hash_by"),
+    ("max_held", "max_delayed"),
+    ("max_held_bytes", "max_buffered_bytes"),
+    ("nodes_min", "min_nodes"),
+    ("memory_max", "max_memory"),
+    ("cost_min", "min_cost"),
+    ("cost_max", "max_cost"),
+    ("reserve_body_max", "max_reserve_body"),
+];
 /// Most characters of a text that a message repeats.
 const QUOTED_LEN_MAX: usize = 60;

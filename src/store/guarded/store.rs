@@ -48,7 +48,7 @@ pub(super) struct LiveSettings {
     pub(super) redis: RedisSettings,
     pub(super) timeout: Duration,
     refusal_cache: Micros,
-    nodes_min: u32,
+    min_nodes: u32,
 }
 
 impl GuardedStore {
@@ -87,7 +87,7 @@ impl GuardedStore {
 
     /// Applies other settings from now on: all but the servers and the prefix.
     pub fn reload(&self, settings: &Settings) {
-        self.memory.set_bytes_max(settings.memory_max);
+        self.memory.set_bytes_max(settings.max_memory);
         if let Location::Redis(redis) = &settings.location {
             let mut live = LiveSettings::new(redis, settings);
             let old = &self.settings().redis;
@@ -179,7 +179,7 @@ impl GuardedStore {
         Fallback {
             memory: &self.memory,
             partition_key: &self.secret,
-            nodes: self.fleet.count().max(self.settings().nodes_min),
+            nodes: self.fleet.count().max(self.settings().min_nodes),
             cooldown: self.servers.cooldown(),
         }
     }
@@ -215,7 +215,7 @@ impl LiveSettings {
             redis: redis.clone(),
             timeout: settings.timeout,
             refusal_cache: settings.refusal_cache.into(),
-            nodes_min: settings.nodes_min,
+            min_nodes: settings.min_nodes,
         }
     }
 }

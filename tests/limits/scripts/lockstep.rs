@@ -5,7 +5,7 @@ use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::Mode;
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Count, Decision, LeavingBucket, PartitionId, Quota,
+    Adjustment, Algorithm, Align, Charged, Count, Decision, OldestBucket, PartitionId, Quota,
 };
 
 use crate::ledger::{Quotas, Rows};
@@ -89,7 +89,7 @@ proptest! {
         window in prop_oneof![Just(2_592_000_000_000_u64), Just(31_536_000_000_000)],
         (spent, phase, inside) in (1..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64),
     ) {
-        let algorithm = Algorithm::SlidingWindow { buckets, leaving: LeavingBucket::Weighted };
+        let algorithm = Algorithm::SlidingWindow { buckets, oldest: OldestBucket::Weighted };
         let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted, align: Align::Epoch, can_come_back: true, };
         let bucket_us = window / u64::from(buckets);
         let mut lua = Scripted::new(vec![(quota, Mode::Enforce)]);
@@ -98,8 +98,8 @@ proptest! {
         for now in [START + Micros(phase), START + Micros(phase + bucket_us)] {
             prop_assert_eq!(lua.decide(now, units / 2), rust.decide(now, units / 2));
         }
-        let leaving = START.0 - START.0 % bucket_us + window + scaled(bucket_us, inside);
-        for at in [leaving, leaving + 1, leaving + bucket_us] {
+        let oldest = START.0 - START.0 % bucket_us + window + scaled(bucket_us, inside);
+        for at in [oldest, oldest + 1, oldest + bucket_us] {
             just_fits(&mut lua, &rust, Timestamp(at))?;
         }
     }
@@ -397,18 +397,18 @@ pub(super) fn plans() -> impl Strategy<Value = Rows> {
 }
 
 fn quota() -> impl Strategy<Value = Quota> {
-    let leaving = [
-        LeavingBucket::Weighted,
-        LeavingBucket::Whole,
-        LeavingBucket::Dropped,
+    let oldest = [
+        OldestBucket::Weighted,
+        OldestBucket::Whole,
+        OldestBucket::Dropped,
     ];
     let sliding = (
         proptest::sample::select(vec![1, 2, 10, 100]),
-        proptest::sample::select(leaving.to_vec()),
+        proptest::sample::select(oldest.to_vec()),
     );
     let algorithm = prop_oneof![
         1 => Just(Algorithm::FixedWindow),
-        3 => sliding.prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving }),
+        3 => sliding.prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest }),
         3 => Just(Algorithm::SlidingLog),
         1 => (1..40_u64).prop_map(|burst| Algorithm::Gcra { burst }),
         1 => (0..20_u64).prop_map(|queue| Algorithm::LeakyBucket { queue }),

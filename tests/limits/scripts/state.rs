@@ -4,7 +4,7 @@
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::Mode;
-use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 use tollgate::store::redis::wire::{self, Script};
 
 use crate::scripted::{Scripted, algorithms, quota_of};
@@ -102,7 +102,7 @@ fn later_requests_do_not_prolong_a_window() {
 fn key_outlives_its_own_window_while_that_is_leaving() {
     let classic = Algorithm::SlidingWindow {
         buckets: 1,
-        leaving: LeavingBucket::Weighted,
+        oldest: OldestBucket::Weighted,
     };
     let mut scripted = single(quota_of(classic, 100));
     scripted.decide(START, 1);
@@ -171,7 +171,7 @@ fn log_takes_at_most_fifteen_bytes_for_an_entry() {
 fn partition_takes_few_bytes() {
     let sliding = |buckets| Algorithm::SlidingWindow {
         buckets,
-        leaving: LeavingBucket::Weighted,
+        oldest: OldestBucket::Weighted,
     };
     let kinds = [
         ("fixed-window", Algorithm::FixedWindow, 160),

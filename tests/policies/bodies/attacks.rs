@@ -235,7 +235,7 @@ fn what_is_given_back_by_status_goes_before_what_the_body_tells() {
     let dead = Refusing::new();
     for (more, cost) in [
         ("", 10),
-        ("cost_min = 50\ncost_unknown = 90", 10),
+        ("min_cost = 50\ncost_unknown = 90", 10),
         ("refund_on = ['connect']", 0),
     ] {
         let policy = format!("{POLICY}\n{more}");

@@ -19,7 +19,7 @@ use crate::support::{After, Client, Config, Exchange, Fleet, Gate, Origin, event
 /// Larger than all of a test spends, in one window that is longer than any test.
 const QUOTA: i64 = 2_000_000_000;
 
-const POLICY: &str = "algorithm = 'fixed-window'\npartition = []\ncost_max = 5000\n\
+const POLICY: &str = "algorithm = 'fixed-window'\npartition = []\nmax_cost = 5000\n\
      cost = 'response-json:/usage/total_tokens'\nreserve = 'request-json:/max_tokens'\n\
      reserve_default = 300\nrefund_on = ['5xx']";
 

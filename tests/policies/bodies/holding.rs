@@ -7,7 +7,7 @@ use crate::support::{Client, Config, Stepped, eventually, secs, start};
 #[test]
 fn bodies_are_held_within_bounds() {
     let origin = origin(&[]);
-    let config = Config::limited(origin.url(), RESERVING).listener("max_held_bytes = '8KiB'");
+    let config = Config::limited(origin.url(), RESERVING).listener("max_buffered_bytes = '8KiB'");
     let running = start(&config.one_worker());
     let head = "POST /zero HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3000\r\n\r\n";
     let begun = "a".repeat(2990);
@@ -66,7 +66,7 @@ fn a_policy_that_refuses_nobody_reserves_the_default_for_what_cannot_be_held() {
         let config = Config::to(origin.url())
             .policy("p", &format!("{RESERVING}\nmode = '{mode}'"))
             .route("/*", "policies = ['p']")
-            .listener("body_timeout = '30s'\nmax_held_bytes = '1KiB'");
+            .listener("body_timeout = '30s'\nmax_buffered_bytes = '1KiB'");
         let running = Stepped::start(&config);
         let mut client = Client::connect(running.public);
         let long = format!("{{\"max_tokens\":9000,\"a\":\"{}\"}}", "a".repeat(3000));
@@ -99,7 +99,7 @@ fn a_request_that_reserves_nothing_is_not_held() {
         .policy("p", &policy)
         .policy("counted", "quota = '100 per hour'")
         .route("/*", "policies = ['p', 'counted']")
-        .listener("max_held_bytes = '1KiB'");
+        .listener("max_buffered_bytes = '1KiB'");
     let running = start(&config);
     let mut client = Client::connect(running.public);
     let body = "a".repeat(3000);
@@ -111,7 +111,7 @@ fn a_request_that_reserves_nothing_is_not_held() {
 #[test]
 fn a_megabyte_of_a_request_is_read_and_no_more() {
     let origin = origin(&[]);
-    let policy = RESERVING.replace("\nreserve_body_max = '4KiB'", "");
+    let policy = RESERVING.replace("\nmax_reserve_body = '4KiB'", "");
     let policy = policy.replace("times = 0.5", "times = 0");
     let running = start(&Config::limited(origin.url(), &policy).one_worker());
     let mut client = Client::connect(running.public);
@@ -132,8 +132,8 @@ fn only_what_a_policy_reads_itself_can_refuse_a_request() {
                  cost = 'response-json:/usage/total_tokens'\nreserve = 'request-bytes'\n\
                  reserve_default = 9000";
     let free = "overrides_by = 'header:x-plan'\noverrides = { free = 'unlimited' }";
-    let small = RESERVING.replace("reserve_body_max = '4KiB'", "reserve_body_max = '1KiB'");
-    let shadow = RESERVING.replace("\nreserve_body_max = '4KiB'", "\nmode = 'shadow'");
+    let small = RESERVING.replace("max_reserve_body = '4KiB'", "max_reserve_body = '1KiB'");
+    let shadow = RESERVING.replace("\nmax_reserve_body = '4KiB'", "\nmode = 'shadow'");
     // The length alone is enough for one policy, another never refuses, grants everything, or reads less.
     for (enforced, other, fields, length, reserved) in [
         (bytes, &*shadow, "", 3000, 3000),
@@ -151,7 +151,7 @@ fn only_what_a_policy_reads_itself_can_refuse_a_request() {
             .policy("p", enforced)
             .policy("other", other)
             .route("/*", "policies = ['p', 'other']")
-            .listener("max_held_bytes = '1KiB'");
+            .listener("max_buffered_bytes = '1KiB'");
         let running = start(&config);
         let answer = Client::connect(running.public).post("/zero", fields, &"a".repeat(length));
         assert_eq!(answer.status, 200, "{enforced}\n{other}");
@@ -164,7 +164,7 @@ fn only_what_a_policy_reads_itself_can_refuse_a_request() {
 #[test]
 fn a_request_that_is_longer_than_is_read_needs_no_room_for_the_rest() {
     let origin = origin(&[]);
-    let config = Config::limited(origin.url(), RESERVING).listener("max_held_bytes = '4KiB'");
+    let config = Config::limited(origin.url(), RESERVING).listener("max_buffered_bytes = '4KiB'");
     let running = start(&config);
     let mut client = Client::connect(running.public);
     for (length, reserved) in [(4096, 5000), (4097, 5000), (1 << 20, (1 << 19))] {
@@ -180,7 +180,7 @@ fn a_stranger_is_refused_before_the_length_of_its_request() {
     for policy in [RESERVING, "quota = '100 per hour'"] {
         let policy = policy.replace("partition = []", "");
         let policy = format!(
-            "{policy}\npartition = ['header:x-api-key']\nmissing = 'refuse'\noverrides = {{ b = 'blocked' }}"
+            "{policy}\npartition = ['header:x-api-key']\non_missing = 'refuse'\noverrides = {{ b = 'blocked' }}"
         );
         let config = Config::limited(origin.url(), &policy).listener("max_body_bytes = 100");
         let running = start(&config);

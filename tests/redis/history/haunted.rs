@@ -6,7 +6,7 @@ use std::fmt;
 use std::thread;
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 
 use super::law::{Answer, History, Loss, Outage, Request, excesses, refusals};
 use super::nemesis::{Prober, Realm, Trace, haunt};
@@ -60,7 +60,7 @@ impl fmt::Display for Tally {
 fn quotas() -> [Quota; PLAN + 1] {
     let whole = Algorithm::SlidingWindow {
         buckets: 5,
-        leaving: LeavingBucket::Whole,
+        oldest: OldestBucket::Whole,
     };
     let quota = |algorithm| Quota {
         limit: LIMIT,
@@ -94,7 +94,7 @@ fn common() -> Quota {
 #[track_caller]
 fn start(realm: &Realm) -> Fleet {
     let store = format!(
-        "url = '{}'\ntimeout = '300ms'\nnodes_min = {GATEWAYS}\nrefusal_cache = '{}ms'\n\
+        "url = '{}'\ntimeout = '300ms'\nmin_nodes = {GATEWAYS}\nrefusal_cache = '{}ms'\n\
          breaker = {{ failures = 3, cooldown = '100ms' }}",
         realm.url(),
         REMEMBERED / 1_000

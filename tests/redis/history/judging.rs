@@ -20,7 +20,7 @@ fn is_found_out(quota: &Quota, flaw: Flaw) -> bool {
             spread: WINDOW * 3 / 2,
             delay: 10_000,
             // A refused request that costs more says nothing of one that costs less.
-            cost_max: 1 + seed % 2,
+            max_cost: 1 + seed % 2,
         };
         !violations(&history(quota, flaw, &load, seed), quota).is_empty()
     })
@@ -44,9 +44,9 @@ proptest! {
         burst in 1_u64..80,
         spread in 1_i64..2 * WINDOW,
         delay in 1_i64..WINDOW * 2 / 3,
-        cost_max in 1_u64..4,
+        max_cost in 1_u64..4,
     ) {
-        let load = Load { bursts: 6, burst, spread, delay, cost_max };
+        let load = Load { bursts: 6, burst, spread, delay, max_cost };
         for algorithm in algorithms(limit) {
             for count in counts(algorithm) {
                 let quota = quota(algorithm, limit, count);
@@ -68,7 +68,7 @@ proptest! {
             burst: 2 * limit,
             spread: WINDOW,
             delay: 2_000,
-            cost_max: 1,
+            max_cost: 1,
         };
         for algorithm in algorithms(limit) {
             let quota = quota(algorithm, limit, Count::Admitted);

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::limit::{Algorithm, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 
 /// What clients saw of a limiter.
 #[derive(Clone, Debug, Default)]
@@ -170,13 +170,13 @@ impl<'a> Case<'a> {
         let sent = self.admitted.iter().map(|request| request.sent);
         match self.quota.algorithm {
             Algorithm::FixedWindow => self.excess_of_runs(window, 1),
-            Algorithm::SlidingWindow { buckets, leaving } => {
+            Algorithm::SlidingWindow { buckets, oldest } => {
                 let (bucket, run) = (window / i64::from(buckets), i64::from(buckets));
-                let run = run + i64::from(leaving == LeavingBucket::Whole);
+                let run = run + i64::from(oldest == OldestBucket::Whole);
                 let of_runs = self.excess_of_runs(bucket, run);
-                of_runs.or_else(|| match leaving {
-                    LeavingBucket::Weighted => self.excess_beside_leaving(bucket, run),
-                    LeavingBucket::Whole | LeavingBucket::Dropped => None,
+                of_runs.or_else(|| match oldest {
+                    OldestBucket::Weighted => self.excess_beside_leaving(bucket, run),
+                    OldestBucket::Whole | OldestBucket::Dropped => None,
                 })
             }
             Algorithm::SlidingLog => {
@@ -206,11 +206,10 @@ impl<'a> Case<'a> {
     fn excess_of(&self, stretches: impl Iterator<Item = (i64, i64)>) -> Option<Violation> {
         let mut by_sent = self.admitted.clone();
         by_sent.sort_by_key(|request| request.sent);
-        let (mut leaving, mut coming) =
-            (by_sent.iter().peekable(), self.admitted.iter().peekable());
+        let (mut oldest, mut coming) = (by_sent.iter().peekable(), self.admitted.iter().peekable());
         let (mut units, mut last_until) = (0, i64::MIN);
         for (since, until) in stretches {
-            while let Some(gone) = leaving.next_if(|request| request.sent < since) {
+            while let Some(gone) = oldest.next_if(|request| request.sent < since) {
                 // It was counted only if it lay in an earlier stretch.
                 let was_counted = gone.received <= last_until;
                 units -= if was_counted { gone.cost } else { 0 };
@@ -265,8 +264,8 @@ impl<'a> Case<'a> {
             };
             let left = u64::try_from((at + 1) * part - latest).expect("it is in that part");
             let part = u64::try_from(part).expect("a positive length");
-            let leaving = spent_within(at - run, at - run + 1) * left / part;
-            let units = spent_within(at - run + 1, at + 1) + leaving + request.cost;
+            let oldest = spent_within(at - run, at - run + 1) * left / part;
+            let units = spent_within(at - run + 1, at + 1) + oldest + request.cost;
             self.judge(since, until, units, self.quota.limit)
         })
     }

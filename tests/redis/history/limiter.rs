@@ -1,7 +1,7 @@
 //! Limiters by the letter of their definition, sound and broken, and histories of what they decide.
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 
 use super::law::{Answer, History, Request};
 
@@ -53,7 +53,7 @@ pub struct Load {
     pub spread: i64,
     /// Longest that a request or its answer is under way.
     pub delay: i64,
-    pub cost_max: u64,
+    pub max_cost: u64,
 }
 
 pub fn quota(algorithm: Algorithm, limit: u64, count: Count) -> Quota {
@@ -85,7 +85,7 @@ pub fn history(quota: &Quota, flaw: Flaw, load: &Load, seed: u64) -> History {
             let decided = sent + draws.below(load.delay);
             let received = decided + draws.below(load.delay);
             let cost = 1 + draws
-                .below(i64::try_from(load.cost_max).expect("small"))
+                .below(i64::try_from(load.max_cost).expect("small"))
                 .unsigned_abs();
             decisions.push((decided, sent, received, cost));
         }
@@ -156,17 +156,17 @@ impl Limiter {
         };
         let spent = match self.quota.algorithm {
             Algorithm::FixedWindow => sum(&|at| at.div_euclid(age_max) == now.div_euclid(age_max)),
-            Algorithm::SlidingWindow { buckets, leaving } => {
+            Algorithm::SlidingWindow { buckets, oldest } => {
                 let (count, bucket) = (i64::from(buckets), age_max / i64::from(buckets));
                 let current = now.div_euclid(bucket);
                 let whole = sum(&|at| at.div_euclid(bucket) > current - count);
                 let parting = sum(&|at| at.div_euclid(bucket) == current - count);
                 let inside = (bucket - now.rem_euclid(bucket)).unsigned_abs();
                 whole
-                    + match leaving {
-                        LeavingBucket::Weighted => parting * inside / bucket.unsigned_abs(),
-                        LeavingBucket::Whole => parting,
-                        LeavingBucket::Dropped => 0,
+                    + match oldest {
+                        OldestBucket::Weighted => parting * inside / bucket.unsigned_abs(),
+                        OldestBucket::Whole => parting,
+                        OldestBucket::Dropped => 0,
                     }
             }
             Algorithm::SlidingLog => sum(&|at| now - at < age_max),

@@ -27,11 +27,11 @@ const MANNERS: [Manner; 3] = [
 /// A gateway with a way to every refusal; `/open` is answered by the origin.
 fn refusing_everything(origin: &Origin, down: &Refusing) -> Running {
     let config = Config::to(origin.url())
-        .listener("max_held = 0")
+        .listener("max_delayed = 0")
         .policy("spent", "quota = '1 per hour'\npartition = []")
         .policy(
             "named",
-            "quota = '9 per hour'\npartition = ['header:x-name']\nmissing = 'refuse'",
+            "quota = '9 per hour'\npartition = ['header:x-name']\non_missing = 'refuse'",
         )
         .policy(
             "shaped",

@@ -106,7 +106,7 @@ const READERS: [Case; 12] = [
         reader: "an upstream's hash",
         config: |config| {
             config
-                .upstream("balance = 'hash'\nhash = ['header:x-shard']")
+                .upstream("balance = 'hash'\nhash_by = ['header:x-shard']")
                 .route("/*", "")
         },
         field: ("X-Shard", "3"),

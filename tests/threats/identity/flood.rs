@@ -18,7 +18,7 @@ const ADMITTED: u16 = 204;
 fn limited() -> Running {
     let mut config = Config::limited("builtin:status/204", &policy("sliding-log"))
         .admin("127.0.0.1:0")
-        .with("[store]\nmemory_max = '1MiB'\n[log]\naccess = 'off'");
+        .with("[store]\nmax_memory = '1MiB'\n[log]\naccess = 'off'");
     // What a leaky bucket holds would not be answered before the clock is moved; its shadow is.
     let leaky = format!("leaky-bucket'\nqueue = {}\nmode = 'shadow", LIMIT - 1);
     let others = ["fixed-window", "sliding-window", "gcra", &leaky];
@@ -131,7 +131,7 @@ fn newcomers_of_a_full_store_share_one_quota_and_no_more() {
     let running = start(
         &config
             .admin("127.0.0.1:0")
-            .with("[store]\nmemory_max = '1MiB'\n[log]\naccess = 'off'"),
+            .with("[store]\nmax_memory = '1MiB'\n[log]\naccess = 'off'"),
     );
     let (mut sent, mut admitted, mut more) = (0, 0, 1);
     // Until not one more finds room: shards are of unequal shares.

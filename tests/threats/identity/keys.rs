@@ -233,7 +233,7 @@ fn key_is_counted_byte_for_byte_as_the_origin_sees_it() {
     let mut cases = Cases::default();
     let by_key = "partition = ['header:x-api-key']";
     let or_address = "partition = ['header:x-api-key | ip']";
-    let missing = |how: &str| format!("{by_key}\nmissing = '{how}'");
+    let missing = |how: &str| format!("{by_key}\non_missing = '{how}'");
     check(&mut cases, by_key, Ok(Keyless::Together));
     check(&mut cases, or_address, Ok(Keyless::Together));
     check(&mut cases, &missing("share"), Ok(Keyless::Together));

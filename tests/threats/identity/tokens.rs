@@ -47,7 +47,7 @@ impl Bench {
 
     fn config(&self, origin: &Origin, missing: &str) -> Config {
         let keys = self.folder.path().join("keys").display().to_string();
-        let policy = format!("{ONCE}\npartition = ['jwt:sub']\nmissing = '{missing}'");
+        let policy = format!("{ONCE}\npartition = ['jwt:sub']\non_missing = '{missing}'");
         Config::limited(origin.url(), &policy)
             .listener("max_header_bytes = '1MiB'")
             .with(&format!("[jwt]\nkeys = ['{keys}']"))

@@ -14,7 +14,7 @@ fn refusals_reflect_nothing_and_say_nothing_of_the_gateway() {
         .policy("p", "quota = '1 per hour'\npartition = []")
         .policy(
             "key",
-            "quota = '9 per hour'\npartition = ['header:x-key']\nmissing = 'refuse'",
+            "quota = '9 per hour'\npartition = ['header:x-key']\non_missing = 'refuse'",
         )
         .listener("max_body_bytes = '9B'")
         .with("[upstreams.echo]\nendpoints = ['builtin:status/204']")

@@ -80,14 +80,14 @@ fn secrets_and_certificates_of_a_store_are_called_changed_and_never_shown() {
 
 #[test]
 fn numbers_of_a_store_apply_at_once() {
-    let new = "timeout = '100ms'\nnodes_min = 3\nmemory_max = '1GiB'\nrefusal_cache = '0s'\n\
+    let new = "timeout = '100ms'\nmin_nodes = 3\nmax_memory = '1GiB'\nrefusal_cache = '0s'\n\
                breaker = { failures = 9, failure_ratio = 0.25, window = '1m', cooldown = '500ms' }";
     assert_eq!(
         changes(&with_store("").file, &with_store(new).file),
         applied(&[
             "store: timeout 50ms → 100ms",
-            "store: nodes_min 1 → 3",
-            "store: memory_max 256MiB → 1GiB",
+            "store: min_nodes 1 → 3",
+            "store: max_memory 256MiB → 1GiB",
             "store: refusal_cache 1s → 0s",
             "store: breaker.failures 5 → 9",
             "store: breaker.failure_ratio 0.5 → 0.25",

@@ -16,7 +16,7 @@ fn what_an_upstream_does_is_named_key_by_key() {
         [upstreams.api]
         endpoints = [{ url = "http://127.0.0.1:9000", weight = 3 }, { url = "http://127.0.0.1:9002" }]
         balance = "hash"
-        hash = ["cookie:session | ip"]
+        hash_by = ["cookie:session | ip"]
         retry_budget = 0.5
         max_requests = 1000
         resolve_every = "5s"
@@ -37,7 +37,7 @@ fn what_an_upstream_does_is_named_key_by_key() {
         applied(&[
             "upstream api: endpoints [http://127.0.0.1:9000] → [http://127.0.0.1:9000 (weight 3), http://127.0.0.1:9002]",
             "upstream api: balance round-robin → hash",
-            "upstream api: hash none → [\"cookie:session | ip\"]",
+            "upstream api: hash_by none → [\"cookie:session | ip\"]",
             "upstream api: retry_budget 0.2 → 0.5",
             "upstream api: max_requests none → 1000",
             "upstream api: resolve_every 30s → 5s",

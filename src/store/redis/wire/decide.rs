@@ -9,7 +9,7 @@ use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
 use crate::limit::sliding_window::BUCKETS_MAX;
-use crate::limit::{Algorithm, Answer, Check, Count, Decision, LeavingBucket, Quota, Verdict};
+use crate::limit::{Algorithm, Answer, Check, Count, Decision, OldestBucket, Quota, Verdict};
 
 /// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,12 +118,12 @@ pub(super) fn put_check(
     let room = signed(quota.limit) - signed(asked);
     let (algorithm, cost, room, x, y) = match quota.algorithm {
         Algorithm::FixedWindow => (1, cost, room, quota.window.0, phase.0),
-        Algorithm::SlidingWindow { buckets, leaving } => {
+        Algorithm::SlidingWindow { buckets, oldest } => {
             let buckets = u64::from(buckets);
-            let algorithm = match leaving {
-                LeavingBucket::Weighted => 2,
-                LeavingBucket::Whole => 3,
-                LeavingBucket::Dropped => 4,
+            let algorithm = match oldest {
+                OldestBucket::Weighted => 2,
+                OldestBucket::Whole => 3,
+                OldestBucket::Dropped => 4,
             };
             let width_us = quota.window.0 / buckets;
             (

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::limit::plan::SeriesId;
-use crate::limit::{Align, LeavingBucket, PartitionId};
+use crate::limit::{Align, OldestBucket, PartitionId};
 use crate::store::series::{Role, Series, Shape};
 
 /// Renders the keys of a store. All workers share it.
@@ -91,14 +91,14 @@ fn name(series: &Series) -> String {
     let written = match series.shape {
         Shape::FixedWindow { .. } => write!(name, "fixed"),
         Shape::SlidingWindow {
-            buckets, leaving, ..
+            buckets, oldest, ..
         } => {
-            let leaving = match leaving {
-                LeavingBucket::Weighted => "weighted",
-                LeavingBucket::Whole => "whole",
-                LeavingBucket::Dropped => "dropped",
+            let oldest = match oldest {
+                OldestBucket::Weighted => "weighted",
+                OldestBucket::Whole => "whole",
+                OldestBucket::Dropped => "dropped",
             };
-            write!(name, "{leaving}{buckets}")
+            write!(name, "{oldest}{buckets}")
         }
         Shape::SlidingLog => write!(name, "log2"),
         Shape::Gcra => write!(name, "gcra"),
@@ -130,7 +130,7 @@ mod tests {
         };
         let sliding = Shape::SlidingWindow {
             buckets: 10,
-            leaving: LeavingBucket::Weighted,
+            oldest: OldestBucket::Weighted,
             align: Align::Epoch,
         };
         names.note(SeriesId(1), &series(sliding));

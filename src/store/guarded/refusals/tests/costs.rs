@@ -1,7 +1,7 @@
 //! What one refusal says of other costs.
 
 use super::*;
-use crate::limit::LeavingBucket;
+use crate::limit::OldestBucket;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
@@ -12,7 +12,7 @@ const fn of(algorithm: Algorithm) -> Quota {
 }
 const SLIDING: Quota = of(Algorithm::SlidingWindow {
     buckets: 10,
-    leaving: LeavingBucket::Dropped,
+    oldest: OldestBucket::Dropped,
 });
 const GCRA: Quota = of(Algorithm::Gcra { burst: 10 });
 const LOG: Quota = of(Algorithm::SlidingLog);

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::limit::gcra::Gcra;
 use crate::limit::sliding_log::SlidingLog;
 use crate::limit::sliding_window::SlidingWindow;
-use crate::limit::{LeavingBucket, State};
+use crate::limit::{OldestBucket, State};
 
 /// How long an answer is under way at most, each way.
 const LATENCY_US_MAX: u64 = 1_000;
@@ -75,16 +75,16 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
         1_u32..=10,
         prop::sample::select(
             &[
-                LeavingBucket::Weighted,
-                LeavingBucket::Whole,
-                LeavingBucket::Dropped,
+                OldestBucket::Weighted,
+                OldestBucket::Whole,
+                OldestBucket::Dropped,
             ][..],
         ),
     )
         .prop_filter("divides the window", |(buckets, _)| {
             60_000_000 % buckets == 0
         })
-        .prop_map(|(buckets, leaving)| Algorithm::SlidingWindow { buckets, leaving });
+        .prop_map(|(buckets, oldest)| Algorithm::SlidingWindow { buckets, oldest });
     prop_oneof![
         Just(Algorithm::FixedWindow),
         sliding,

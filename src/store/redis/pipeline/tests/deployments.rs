@@ -1,7 +1,7 @@
 //! The servers a pipeline leads to: by Unix socket, TLS, RESP2, as a user of few rights.
 
 use super::*;
-use crate::limit::{Charged, LeavingBucket};
+use crate::limit::{Charged, OldestBucket};
 use crate::store::redis::servers::{Authority, Encryption, documented_user};
 use crate::store::settings::Password;
 use crate::tls::{ClientTls, TlsMaterial};
@@ -54,7 +54,7 @@ async fn user_with_the_documented_rights_suffices() {
     let pipeline = Pipeline::open(Resolver::Fixed(target), context());
     let sliding = Algorithm::SlidingWindow {
         buckets: 10,
-        leaving: LeavingBucket::Weighted,
+        oldest: OldestBucket::Weighted,
     };
     let gcra = Algorithm::Gcra { burst: 10 };
     let algorithms = [Algorithm::FixedWindow, sliding, Algorithm::SlidingLog, gcra];
