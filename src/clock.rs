@@ -6,6 +6,8 @@
 //! [`Clock::wall`]. Tests move a manual clock by hand. No other module asks the operating system for
 //! the time.
 
+#![allow(clippy::disallowed_methods, reason = "this is the clock")]
+
 use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};

@@ -57,6 +57,8 @@
 //! | fallback | what decides while Redis cannot: this node's share, everything, or nothing |
 //! | sweep | what is done ten times a second, instead of a timer per request |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod chance;
 pub mod clock;
 pub mod cost;

@@ -247,17 +247,6 @@ fn files_and_functions_stay_small() {
 }
 
 #[test]
-fn only_the_clock_asks_for_the_time() {
-    let asking: Vec<_> = (Sources::read().0.into_iter())
-        .filter(|(module, text)| {
-            module != "clock" && (text.contains("Instant::now") || text.contains("SystemTime::now"))
-        })
-        .map(|(module, _)| module)
-        .collect();
-    assert_eq!(asking, Vec::<String>::new());
-}
-
-#[test]
 fn offences_are_found() {
     let text = "\
 use crate::a::{self, b::Thing, c};
