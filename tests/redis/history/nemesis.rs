@@ -188,6 +188,7 @@ impl Realm {
                 primary.kill();
                 cluster.wait_for_primary(replica);
                 primary.restart();
+                cluster.name_proxies();
                 cluster.wait_until_whole();
             }
         }

@@ -83,10 +83,7 @@ impl Cluster {
     pub fn put_behind_proxies(&mut self) {
         let proxies = self.nodes.iter().map(|node| Proxy::to(node.address()));
         self.proxies = proxies.collect();
-        for (node, proxy) in self.nodes.iter().zip(&self.proxies) {
-            let port = proxy.address().port().to_string();
-            node.command(&["CONFIG", "SET", "cluster-announce-port", &port]);
-        }
+        self.name_proxies();
         wait_for("every node names the proxies", || {
             let names = |node: &Server| {
                 let seen = node.command(&["CLUSTER", "NODES"]).text();
@@ -95,6 +92,14 @@ impl Cluster {
             };
             self.nodes.iter().all(names).then_some(())
         });
+    }
+
+    /// Has each node name the proxy in front of it as its own address; a node that restarts has forgotten that.
+    pub fn name_proxies(&self) {
+        for (node, proxy) in self.nodes.iter().zip(&self.proxies) {
+            let port = proxy.address().port().to_string();
+            node.command(&["CONFIG", "SET", "cluster-announce-port", &port]);
+        }
     }
 
     /// Whether a node has the others in the roles that they began with.
