@@ -12,7 +12,7 @@ mod line;
 use std::cell::RefCell;
 
 use crate::clock::Timestamp;
-use crate::cost::Unsettled;
+use crate::cost::MissingCost;
 use crate::fault::Reason;
 use crate::logging::{Block, LogFormat, Output};
 use crate::metrics::PolicyOutcome;
@@ -58,12 +58,10 @@ pub struct AccessEntry<'a> {
     pub remaining: Option<u64>,
     /// Units the request was charged, if any policy applied.
     pub cost: Option<u64>,
-    /// Whether a header of the answer should have told the cost and did not.
-    pub is_cost_untold: bool,
+    /// Why the response did not report it, if it should have.
+    pub cost_missing: Option<MissingCost>,
     /// Units that were reserved until a body told the cost.
     pub reserved: Option<u64>,
-    /// Why none did.
-    pub unsettled: Option<Unsettled>,
     /// Whether it told more than `max_cost`.
     pub is_cost_capped: bool,
     /// The overrides that matched, in the form that may be shown; empty if none did.
@@ -188,11 +186,8 @@ impl AccessEntry<'_> {
         }
         line.optional_number("remaining", self.remaining);
         line.optional_number("cost", self.cost);
-        if self.is_cost_untold {
-            line.truth("cost_untold");
-        }
+        line.optional_text("cost_missing", self.cost_missing.map(MissingCost::word));
         line.optional_number("reserved", self.reserved);
-        line.optional_text("unsettled", self.unsettled.map(Unsettled::word));
         if self.is_cost_capped {
             line.truth("cost_capped");
         }

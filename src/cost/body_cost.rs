@@ -48,15 +48,17 @@ pub struct Settled {
     pub units: u64,
     /// Whether the answer told more than `max_cost`.
     pub is_capped: bool,
-    /// Why the answer did not tell; none: it did.
-    pub unsettled: Option<Unsettled>,
+    /// Why the response did not report it; none: it did.
+    pub missing_cost: Option<MissingCost>,
 }
 
-/// Why an answer does not say what its request cost.
+/// Why a response does not report what its request cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsettled {
-    /// It is whole and lacks a number.
-    Untold,
+pub enum MissingCost {
+    /// The header field that should report it is missing, or no plain decimal.
+    Header,
+    /// The body is whole and lacks a number.
+    NoNumber,
     /// It is whole and no JSON, or breaks off within it.
     Malformed,
     /// It broke off, or ended with its connection, which may be too early.
@@ -166,29 +168,34 @@ impl BodyCost<NumberIndex> {
     }
 
     /// Says what is charged in the end, if `reserved` was and the answer ended like this.
-    pub fn settle(&self, numbers: &Numbers, reserved: u64, end: Result<(), Unsettled>) -> Settled {
+    pub fn settle(
+        &self,
+        numbers: &Numbers,
+        reserved: u64,
+        end: Result<(), MissingCost>,
+    ) -> Settled {
         let told = |missing| (self.cost).cost(|place| numbers.at(*place), missing, &self.bounds);
-        let unsettled = match end {
+        let missing_cost = match end {
             Ok(()) => {
                 let cost = told(MissingTerm::Or);
                 if cost.is_whole {
                     return Settled {
                         units: cost.units,
                         is_capped: cost.is_capped,
-                        unsettled: None,
+                        missing_cost: None,
                     };
                 }
-                Unsettled::Untold
+                MissingCost::NoNumber
             }
             // The gateway's own answers keep the charge.
-            Err(unsettled @ Unsettled::Unanswered) => {
+            Err(missing_cost @ MissingCost::Unanswered) => {
                 return Settled {
                     units: reserved,
                     is_capped: false,
-                    unsettled: Some(unsettled),
+                    missing_cost: Some(missing_cost),
                 };
             }
-            Err(unsettled) => unsettled,
+            Err(missing_cost) => missing_cost,
         };
         let so_far = told(MissingTerm::Untold);
         let unknown = match &self.unknown {
@@ -202,7 +209,7 @@ impl BodyCost<NumberIndex> {
         Settled {
             units: so_far.units.max(reserved).max(unknown),
             is_capped: so_far.is_capped,
-            unsettled: Some(unsettled),
+            missing_cost: Some(missing_cost),
         }
     }
 }
@@ -224,10 +231,11 @@ impl<S> Amount<S> {
     }
 }
 
-impl Unsettled {
+impl MissingCost {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Self; 10] = [
-        Self::Untold,
+    pub const ALL: [Self; 11] = [
+        Self::Header,
+        Self::NoNumber,
         Self::Malformed,
         Self::Cut,
         Self::ClientGone,
@@ -242,7 +250,8 @@ impl Unsettled {
     /// Returns the reason's word in log and metrics.
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Untold => "untold",
+            Self::Header => "header",
+            Self::NoNumber => "no_number",
             Self::Malformed => "malformed",
             Self::Cut => "cut",
             Self::ClientGone => "client_gone",

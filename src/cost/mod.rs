@@ -27,7 +27,7 @@ mod tests;
 mod weight;
 
 pub use self::body::{BodyFormat, BodyNumbers, NumberReader};
-pub use self::body_cost::{Amount, BodyCost, RequestNeed, Settled, Unsettled};
+pub use self::body_cost::{Amount, BodyCost, MissingCost, RequestNeed, Settled};
 pub use self::decimal::{Decimal, NUMBER_BYTES_MAX};
 pub use self::pointers::{
     BadPointer, JsonPointer, KEY_BYTES_MAX, KEYS_MAX, POINTERS_MAX, Pointers, TooManyPointers,

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::Limiter;
 use crate::clock::Micros;
-use crate::cost::Settled;
+use crate::cost::{MissingCost, Settled};
 use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, redacted};
@@ -41,8 +41,8 @@ pub struct PolicyDecision {
     pub matched: Option<Override>,
     /// Units that the request costs there; once it is answered, those that stay charged.
     pub cost: u64,
-    /// Whether a header field of the answer should have told the cost and did not.
-    pub is_cost_untold: bool,
+    /// Whether a header field of the answer should have reported the cost and did not.
+    pub is_cost_header_missing: bool,
     /// What was reserved, where a body tells the cost.
     pub reservation: Option<Reservation>,
 }
@@ -200,6 +200,12 @@ impl Decided {
 }
 
 impl PolicyDecision {
+    /// Says why the response did not report the cost, if it should have.
+    pub fn missing_cost(&self) -> Option<MissingCost> {
+        let by_body = self.reservation.and_then(|one| one.settled?.missing_cost);
+        by_body.or(self.is_cost_header_missing.then_some(MissingCost::Header))
+    }
+
     /// Notes that its cost is a reserve, if a body tells the cost here.
     pub(super) fn reserve(&mut self, applied: &AppliedPolicy) {
         self.reservation = applied.body_cost.is_some().then_some(Reservation {

@@ -158,7 +158,7 @@ impl PolicyDecision {
             is_candidate_refused: false,
             matched: None,
             cost: 0,
-            is_cost_untold: false,
+            is_cost_header_missing: false,
             reservation: None,
         }
     }

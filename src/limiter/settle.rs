@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 
 use super::decided::{Decided, PolicyDecision};
-use crate::cost::{Numbers, Settled, Unsettled};
+use crate::cost::{MissingCost, Numbers, Settled};
 use crate::limit::Adjustment;
 use crate::metrics::{PolicyMetrics, PolicyOutcome, Refund, WorkerIndex};
 use crate::snapshot::{CostSource, Policy, Route, Snapshot, UpstreamFault};
@@ -73,7 +73,7 @@ impl Decided {
         route: &Route,
         settler: &Settler<'_>,
         numbers: &Numbers,
-        end: Result<(), Unsettled>,
+        end: Result<(), MissingCost>,
     ) {
         let Some(mut charge) = self.charge.take() else {
             return;
@@ -155,7 +155,7 @@ impl PolicyDecision {
         &mut self,
         route: &Route,
         numbers: &Numbers,
-        end: Result<(), Unsettled>,
+        end: Result<(), MissingCost>,
     ) -> Adjustment {
         let mut applied = route.policies.iter();
         let applied = applied.find(|applied| applied.policy == self.policy);
@@ -207,7 +207,7 @@ impl PolicyDecision {
             (Some(value), None) => told.read(value.as_bytes()),
             _ => None,
         };
-        self.is_cost_untold = cost.is_none();
+        self.is_cost_header_missing = cost.is_none();
         cost
     }
 }

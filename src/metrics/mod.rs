@@ -32,7 +32,7 @@ use http::StatusCode;
 use prometheus_client::registry::Registry;
 use smallvec::SmallVec;
 
-use crate::cost::{Settled, Unsettled};
+use crate::cost::{MissingCost, Settled};
 use crate::fault::Reason;
 use certificates::Certificates;
 use endpoint::EndpointName;
@@ -152,11 +152,10 @@ impl Default for ErrorCounts {
 struct PolicyShard {
     outcomes: [AtomicU64; PolicyOutcome::ALL.len()],
     refunded_units: AtomicU64,
-    untold_costs: AtomicU64,
     reserved_units: AtomicU64,
     charged_units: AtomicU64,
     capped_costs: AtomicU64,
-    unsettled: [AtomicU64; Unsettled::ALL.len()],
+    missing_costs: [AtomicU64; MissingCost::ALL.len()],
 }
 
 impl Metrics {
@@ -317,14 +316,14 @@ impl PolicyMetrics {
         if settled.is_capped {
             add(&shard.capped_costs);
         }
-        if let Some(unsettled) = settled.unsettled {
-            add(&shard.unsettled[unsettled as usize]);
+        if let Some(missing) = settled.missing_cost {
+            add(&shard.missing_costs[missing as usize]);
         }
     }
 
-    /// Counts an answer whose header did not tell what the request cost.
-    pub fn untold(&self, worker: WorkerIndex) {
-        add(&self.0.of(worker).untold_costs);
+    /// Counts a response whose header field should have reported what the request cost.
+    pub fn cost_header_missing(&self, worker: WorkerIndex) {
+        add(&self.0.of(worker).missing_costs[MissingCost::Header as usize]);
     }
 }
 

@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 
 use super::{MetricSeries, Metrics, PolicyMetrics, PolicyOutcome, STATUS_CLASSES, store};
-use crate::cost::Unsettled;
+use crate::cost::MissingCost;
 use crate::fault::Reason;
 
 /// The media type of [`Metrics::render`].
@@ -75,12 +75,6 @@ impl MetricSeries {
             count(&mut family, &[("policy", &**name)], sum)?;
         }
         encode_reservations(encoder, &policies)?;
-        let help = "Answers whose header did not tell what the request cost, by policy.";
-        let mut family = counters(encoder, "untold_costs", help)?;
-        for (name, policy) in &policies {
-            let sum = policy.0.sum(|shard| &shard.untold_costs);
-            count(&mut family, &[("policy", &**name)], sum)?;
-        }
         Ok(())
     }
 
@@ -153,17 +147,17 @@ fn encode_reservations(
         let sum = policy.0.sum(|shard| &shard.capped_costs);
         count(&mut family, &[("policy", &**name)], sum)?;
     }
-    let help = "Answers that did not tell what the request cost, by policy and reason.";
-    let mut family = counters(encoder, "unsettled", help)?;
+    let help = "Responses that did not report what the request cost, by policy and reason.";
+    let mut family = counters(encoder, "cost_missing", help)?;
     for (name, policy) in policies {
-        let sums = Unsettled::ALL.map(|it| policy.0.sum(|shard| &shard.unsettled[it as usize]));
-        // Most policies reserve nothing.
-        if policy.0.sum(|shard| &shard.reserved_units) == 0 && sums == [0; Unsettled::ALL.len()] {
-            continue;
-        }
-        for (unsettled, sum) in Unsettled::ALL.into_iter().zip(sums) {
-            let labels = [("policy", &**name), ("reason", unsettled.word())];
-            count(&mut family, &labels, sum)?;
+        let is_reserving = policy.0.sum(|shard| &shard.reserved_units) > 0;
+        for missing in MissingCost::ALL {
+            let sum = policy.0.sum(|shard| &shard.missing_costs[missing as usize]);
+            // Most policies reserve nothing.
+            if is_reserving || sum > 0 || missing == MissingCost::Header {
+                let labels = [("policy", &**name), ("reason", missing.word())];
+                count(&mut family, &labels, sum)?;
+            }
         }
     }
     Ok(())
@@ -334,7 +328,7 @@ mod tests {
     const CUT: Settled = Settled {
         units: 30,
         is_capped: true,
-        unsettled: Some(Unsettled::Cut),
+        missing_cost: Some(MissingCost::Cut),
     };
 
     fn fill_endpoint(endpoint: &EndpointMetrics, metrics: &Metrics) {

@@ -14,7 +14,7 @@ use super::body::Content;
 use super::downstream::body::{HoldError, RequestBodyError};
 use super::journey::{Journey, Stop};
 use super::refusal::Refusal;
-use crate::cost::{BodyFormat, Decimal, NumberReader, Numbers, RequestNeed, Unsettled};
+use crate::cost::{BodyFormat, Decimal, MissingCost, NumberReader, Numbers, RequestNeed};
 use crate::limiter::Admission;
 use crate::request::Facts;
 use crate::snapshot::{Route, RouteBodies};
@@ -26,7 +26,7 @@ pub(crate) struct BodyReading {
     reader: Option<NumberReader>,
     answer_bytes: u64,
     /// How the answer ended, as far as is known.
-    end: Result<(), Unsettled>,
+    end: Result<(), MissingCost>,
 }
 
 impl Journey<'_> {
@@ -138,13 +138,13 @@ impl BodyReading {
             numbers,
             reader: None,
             answer_bytes: 0,
-            end: Err(Unsettled::ClientGone),
+            end: Err(MissingCost::ClientGone),
         }
     }
 
     /// Notes that the gateway answers in the upstream's place.
     pub(super) fn unanswered(&mut self) {
-        self.end = Err(Unsettled::Unanswered);
+        self.end = Err(MissingCost::Unanswered);
     }
 
     /// Notes the head of the answer to a request of this method.
@@ -159,7 +159,7 @@ impl BodyReading {
                 let pointers = Arc::clone(&bodies.response);
                 self.reader = Some(NumberReader::new(pointers, format));
             }
-            Err(unsettled) => self.end = Err(unsettled),
+            Err(missing) => self.end = Err(missing),
         }
     }
 
@@ -174,7 +174,7 @@ impl BodyReading {
     /// Notes that the answer has ended, and whether that can be told from a broken connection.
     pub(super) fn ended(&mut self, is_end_told: bool) {
         if self.reader.is_some() {
-            self.end = is_end_told.then_some(()).ok_or(Unsettled::Cut);
+            self.end = is_end_told.then_some(()).ok_or(MissingCost::Cut);
         }
     }
 
@@ -186,17 +186,17 @@ impl BodyReading {
     /// Notes that the upstream broke the answer off.
     pub(super) fn cut(&mut self) {
         if self.reader.is_some() {
-            self.end = Err(Unsettled::Cut);
+            self.end = Err(MissingCost::Cut);
         }
     }
 
     /// Returns what the bodies told, and how the answer ended.
-    pub(super) fn finish(mut self) -> (Numbers, Result<(), Unsettled>) {
+    pub(super) fn finish(mut self) -> (Numbers, Result<(), MissingCost>) {
         self.numbers.response_bytes = Some(Decimal::from(self.answer_bytes));
         if let Some(reader) = self.reader {
             self.numbers.response = reader.finish();
             if self.end.is_ok() && !self.numbers.response.is_whole {
-                self.end = Err(Unsettled::Malformed);
+                self.end = Err(MissingCost::Malformed);
             }
         }
         (self.numbers, self.end)
@@ -204,7 +204,7 @@ impl BodyReading {
 }
 
 /// Says how the answer to a request of this method holds documents, or why it cannot be read.
-fn format(method: &Method, response: &Response<Content>) -> Result<BodyFormat, Unsettled> {
+fn format(method: &Method, response: &Response<Content>) -> Result<BodyFormat, MissingCost> {
     let is_without_body = |status| {
         matches!(
             status,
@@ -212,23 +212,23 @@ fn format(method: &Method, response: &Response<Content>) -> Result<BodyFormat, U
         )
     };
     if matches!(response.body(), Content::Switched(_) | Content::Tunnel(_)) {
-        return Err(Unsettled::Upgraded);
+        return Err(MissingCost::Upgraded);
     }
     if *method == Method::HEAD || is_without_body(response.status()) {
-        return Err(Unsettled::NoBody);
+        return Err(MissingCost::NoBody);
     }
     if response.status() == StatusCode::PARTIAL_CONTENT {
-        return Err(Unsettled::Partial);
+        return Err(MissingCost::Partial);
     }
     if is_compressed(response.headers()) {
-        return Err(Unsettled::Compressed);
+        return Err(MissingCost::Compressed);
     }
     let mut types = response.headers().get_all(CONTENT_TYPE).iter();
     let format = match (types.next(), types.next()) {
         (Some(only), None) => format_of(only.as_bytes()),
         _ => None,
     };
-    format.ok_or(Unsettled::ContentType)
+    format.ok_or(MissingCost::ContentType)
 }
 
 /// Says how a body of this type holds documents, if it does.

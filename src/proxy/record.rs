@@ -17,7 +17,7 @@ use crate::access_log::AccessEntry;
 use crate::access_log::AccessLog;
 use crate::clock::Timestamp;
 use crate::fault::Reason;
-use crate::limiter::{Decided, Settler, tightest};
+use crate::limiter::{Decided, PolicyDecision, Settler, tightest};
 use crate::metrics::PolicyOutcome;
 use crate::request::{
     ClientNames, Facts, Missing, Part, Partition, has_all, redacted, redacted_address,
@@ -253,8 +253,8 @@ impl Record {
             if decision.is_candidate_refused {
                 metrics.decided(worker.index, PolicyOutcome::CandidateRefused);
             }
-            if decision.is_cost_untold {
-                metrics.untold(worker.index);
+            if decision.is_cost_header_missing {
+                metrics.cost_header_missing(worker.index);
             }
             if let Some(reservation) = decision.reservation
                 && let Some(settled) = reservation.settled
@@ -313,9 +313,11 @@ impl Record {
             policies: &policies,
             remaining: tightest(decided.infos(snapshot)).map(|info| info.decision.remaining),
             cost: decided.cost(),
-            is_cost_untold: decided.policies.iter().any(|one| one.is_cost_untold),
+            cost_missing: decided
+                .policies
+                .iter()
+                .find_map(PolicyDecision::missing_cost),
             reserved: reservations().map(|(reserved, _)| reserved).max(),
-            unsettled: reservations().find_map(|(_, settled)| settled.unsettled),
             is_cost_capped: reservations().any(|(_, settled)| settled.is_capped),
             overrides: decided.tiers.as_bytes(),
             reason: self.reason,
@@ -363,9 +365,8 @@ pub(crate) fn log_refused_head(
         policies: &[],
         remaining: None,
         cost: None,
-        is_cost_untold: false,
+        cost_missing: None,
         reserved: None,
-        unsettled: None,
         is_cost_capped: false,
         overrides: b"",
         reason: Some(reason),

@@ -254,8 +254,8 @@ fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
     assert_eq!(of("reserved"), [10, 10, 10]);
     assert_eq!(of("cost"), [25, 10, 100_000]);
     assert_eq!(
-        of("unsettled"),
-        [value!(null), value!("untold"), value!(null)]
+        of("cost_missing"),
+        [value!(null), value!("no_number"), value!(null)]
     );
     assert_eq!(
         of("cost_capped"),
@@ -266,8 +266,8 @@ fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
         r#"tollgate_reserved_units_total{policy="p"} 30"#,
         r#"tollgate_charged_units_total{policy="p"} 100035"#,
         r#"tollgate_capped_costs_total{policy="p"} 1"#,
-        r#"tollgate_unsettled_total{policy="p",reason="untold"} 1"#,
-        r#"tollgate_unsettled_total{policy="p",reason="cut"} 0"#,
+        r#"tollgate_cost_missing_total{policy="p",reason="no_number"} 1"#,
+        r#"tollgate_cost_missing_total{policy="p",reason="cut"} 0"#,
     ] {
         assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
     }

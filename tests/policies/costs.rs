@@ -2,7 +2,7 @@
 
 use super::stores::on_each_store;
 use crate::support::ratelimit::remaining;
-use crate::support::{After, Client, Config, Origin, Refusing, Unreachable, eventually, secs};
+use crate::support::{After, Client, Config, Origin, Refusing, Unreachable, eventually, get, secs};
 
 /// An origin whose answers tell what the path says: `/200/x-cost: 5` is 200 with that field.
 fn telling() -> Origin {
@@ -74,13 +74,14 @@ fn a_response_header_settles_what_was_reserved() {
         let origin = telling();
         let policy = "quota = '100 per hour'\nalgorithm = 'fixed-window'\npartition = []\n\
                       cost = 'response-header:x-cost'\nreserve = 10\nmax_cost = 50";
-        let running = start(Config::limited(origin.url(), policy).one_worker());
+        let config = Config::limited(origin.url(), policy).admin("127.0.0.1:0");
+        let running = start(config.one_worker());
         let mut client = Client::connect(running.public);
         for (target, left) in [
             ("/200/x-cost:%2025", 75),
             ("/200/x-cost:%203", 72),
             ("/200/x-cost:%2099", 22),
-            // Untold: the reserve stays.
+            // Missing: the reserve stays.
             ("/200/x-cost:%201.5", 12),
             ("/200", 2),
         ] {
@@ -88,6 +89,10 @@ fn a_response_header_settles_what_was_reserved() {
         }
         // The reserve does not fit any more.
         assert_eq!(ask(&mut client, "/200/x-cost:%201"), (429, 2));
+        let missing = "tollgate_cost_missing_total{policy=\"p\",reason=\"header\"} 2";
+        let admin = running.gateway.admin_address().expect("an admin port");
+        let metrics = get(admin, "/metrics", "").text();
+        assert!(metrics.lines().any(|line| line == missing), "{metrics}");
     });
 }
 
