@@ -1,10 +1,10 @@
 //! What is refused before a route is looked for: messages that others may read differently, and
 //! requests that this gateway does not serve whatever the file says.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method, Uri, Version};
+use http::{HeaderValue, Method, Version};
 
 use super::journey::Journey;
 use super::refusal::Refusal;
@@ -107,19 +107,4 @@ pub(super) fn is_last(head: &Parts) -> bool {
         Version::HTTP_10 => !options.any(|option| option.eq_ignore_ascii_case("keep-alive")),
         _ => options.any(|option| option.eq_ignore_ascii_case("close")),
     }
-}
-
-/// Puts an absolute target's authority into the Host field, because routes, partitions and the
-/// upstream look there. The field that it replaces must be good all the same. Schemes other than
-/// HTTP's name resources that are not served here.
-pub(super) fn settle_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
-    if let Some(authority) = target.authority() {
-        if !matches!(target.scheme_str(), None | Some("http" | "https")) {
-            return Err(Refusal::bad_path());
-        }
-        request::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
-        head.headers.insert(HOST, host);
-    }
-    Ok(())
 }

@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use http::header::UPGRADE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 
 use super::body::Content;
 use super::downstream::body::{RequestBody, RequestBodyError};
@@ -19,12 +18,9 @@ use crate::request::{host, target};
 use crate::snapshot::{Route, UpstreamKind};
 
 impl Journey<'_> {
-    /// Gives the request its last fields, and returns its body as the upstream sees it.
-    fn outgoing_body(&mut self, route: &Route, headers: &mut HeaderMap) -> RequestBody {
-        // The operator has the last word, before what belongs to the connection.
-        route.request_headers.apply_to_request(headers);
-        if let Some(protocol) = &self.upgrade {
-            headers.insert(UPGRADE, protocol.clone());
+    /// Returns the request's body as the upstream sees it.
+    fn outgoing_body(&mut self) -> RequestBody {
+        if self.upgrade.is_some() {
             // What the client sends then is for the tunnel.
             return RequestBody::empty(self.exchange.request().clone());
         }
@@ -41,14 +37,8 @@ impl Journey<'_> {
     }
 
     /// Answers with what an upstream would be sent.
-    fn echo(
-        &mut self,
-        route: &Route,
-        head: &mut Parts,
-        target: &Uri,
-        path: &str,
-    ) -> Response<Content> {
-        let mut body = self.outgoing_body(route, &mut head.headers);
+    fn echo(&mut self, head: &mut Parts, target: &Uri, path: &str) -> Response<Content> {
+        let mut body = self.outgoing_body();
         body.ask_for();
         let mut request = Request::new(body);
         *request.method_mut() = std::mem::take(&mut head.method);
@@ -83,7 +73,7 @@ impl Journey<'_> {
     ) -> Result<Response<Content>, Stop> {
         let upstream = &self.live.snapshot.upstreams[route.upstream];
         match &upstream.kind {
-            UpstreamKind::Echo => return Ok(self.echo(route, head, target, path)),
+            UpstreamKind::Echo => return Ok(self.echo(head, target, path)),
             UpstreamKind::Status(status) => {
                 self.drain().await;
                 return Ok(builtin::status(*status).map(Content::Builtin));
@@ -91,7 +81,7 @@ impl Journey<'_> {
             UpstreamKind::RedirectHttps => return self.redirect_https(head, target).await,
             UpstreamKind::Http(_) => {}
         }
-        let body = self.outgoing_body(route, &mut head.headers);
+        let body = self.outgoing_body();
         let upstream = self.live.upstreams[route.upstream].as_ref();
         let upstream = upstream.expect("it has endpoints");
         let terms = Terms {

@@ -1,4 +1,5 @@
-//! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239).
+//! Tells an origin whose request it is: `X-Forwarded-For`, `-Proto`, `-Host` and Forwarded (RFC 7239), and in
+//! CDN-Loop that it came through a gateway.
 //!
 //! They are set after [`strip_request`](crate::request::hop_by_hop::strip_request), so that no
 //! client can have them removed.
@@ -30,24 +31,17 @@ pub struct Sender<'a> {
 /// What origins were last told of an untrusted peer's requests, kept for its next request to the
 /// same host: every request on a kept-alive connection says the same.
 #[derive(Debug, Default)]
-pub struct LatestFields(Option<ToldFields>);
+pub struct LatestFields(Option<SentFields>);
 
 #[derive(Debug)]
-struct ToldFields {
+struct SentFields {
     sender: (IpAddr, IpAddr),
     host: Option<HeaderValue>,
     fields: Rc<CommonFields>,
 }
 
-/// The fields that must be formatted.
-struct ForwardedFields {
-    host: Option<HeaderValue>,
-    x_forwarded_for: HeaderValue,
-    forwarded: HeaderValue,
-}
-
-/// Returns the four fields, and the first pass in CDN-Loop, for a request that has none of them; none
-/// if the peer is trusted, or says in CDN-Loop where the request has been.
+/// Returns these fields as they can be shared by requests of one client to one host; none if the peer is
+/// trusted, or says in CDN-Loop where the request has been.
 ///
 /// `latest` is the connection's.
 pub fn common(
@@ -55,56 +49,45 @@ pub fn common(
     sender: &Sender<'_>,
     latest: &mut LatestFields,
 ) -> Option<Rc<CommonFields>> {
-    let is_told = sender.believed.is_some() || headers.contains_key(&CDN_LOOP);
-    (!is_told).then(|| latest.tell(headers, sender))
+    let is_own = sender.believed.is_some() || headers.contains_key(&CDN_LOOP);
+    (!is_own).then(|| latest.fields(headers, sender))
 }
 
-/// Sets the four fields.
-///
-/// If the peer is not trusted, nothing that it said in them is left
-/// ([`strip_untrusted`](crate::request::claims::strip_untrusted)). If it is trusted, the believed
-/// chain of addresses is continued, and scheme and host are kept if `X-Forwarded-For` is what is
-/// believed. The other chain, which may be the client's invention, is made anew. The host is read
-/// from the request's own Host field.
+/// Sets these fields.
 pub fn annotate(headers: &mut HeaderMap, sender: &Sender<'_>) {
-    // One growth instead of two.
-    headers.reserve(FIELDS_ADDED);
-    let ForwardedFields {
-        host,
-        x_forwarded_for,
-        forwarded,
-    } = tell(headers, sender);
-    headers.insert(&X_FORWARDED_FOR, x_forwarded_for);
-    headers.insert(FORWARDED, forwarded);
-    if !sender.is_believed(headers, &X_FORWARDED_PROTO) {
-        headers.insert(&X_FORWARDED_PROTO, HeaderValue::from_static(sender.scheme));
-    }
     if !sender.is_believed(headers, &X_FORWARDED_HOST) {
-        match host {
-            Some(host) => headers.insert(&X_FORWARDED_HOST, host),
-            None => headers.remove(&X_FORWARDED_HOST),
-        };
+        headers.remove(&X_FORWARDED_HOST);
+    }
+    let fields = fields(headers, sender, headers.get(HOST).cloned());
+    // One growth instead of two.
+    headers.reserve(fields.len());
+    for (name, value) in fields {
+        if name == CDN_LOOP {
+            headers.append(name, value);
+        } else {
+            headers.insert(name, value);
+        }
     }
 }
 
 /// Sets `X-Forwarded-Proto` to `http` or `https`, so that routes can go by it; [`annotate`] leaves it so.
-pub fn settle_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
-    let told = sender.is_believed(headers, &X_FORWARDED_PROTO);
-    let told = told.then(|| told_scheme(headers)).flatten();
-    let scheme = HeaderValue::from_static(told.unwrap_or(sender.scheme));
+pub fn set_scheme(headers: &mut HeaderMap, sender: &Sender<'_>) {
+    let is_believed = sender.is_believed(headers, &X_FORWARDED_PROTO);
+    let first = is_believed.then(|| first_scheme(headers)).flatten();
+    let scheme = HeaderValue::from_static(first.unwrap_or(sender.scheme));
     headers.insert(&X_FORWARDED_PROTO, scheme);
 }
 
 /// Whether the client came over TLS, to the gateway or to the first of the proxies before it: as the
 /// request's origin is told, or else as the connection is.
 pub fn is_over_tls(headers: &HeaderMap, is_connection: bool) -> bool {
-    told_scheme(headers).map_or(is_connection, |scheme| scheme == "https")
+    first_scheme(headers).map_or(is_connection, |scheme| scheme == "https")
 }
 
 /// Returns the scheme that the first of several proxies says, if it is one.
-fn told_scheme(headers: &HeaderMap) -> Option<&'static str> {
-    let told = headers.get(&X_FORWARDED_PROTO)?;
-    let first = hop_by_hop::tokens(told).next()?;
+fn first_scheme(headers: &HeaderMap) -> Option<&'static str> {
+    let schemes = headers.get(&X_FORWARDED_PROTO)?;
+    let first = hop_by_hop::tokens(schemes).next()?;
     ["http", "https"]
         .into_iter()
         .find(|scheme| first.eq_ignore_ascii_case(scheme))
@@ -118,9 +101,13 @@ impl Sender<'_> {
     }
 }
 
-/// Formats what the request's origin is told.
-fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
-    let host = headers.get(HOST).cloned();
+/// Writes what the request's origin is told; `host` is what the request's Host field says.
+///
+/// If the peer is not trusted, nothing that it said in these fields is left
+/// ([`strip_untrusted`](crate::request::claims::strip_untrusted)). If it is trusted, the believed
+/// chain of addresses is continued, and scheme and host are kept if `X-Forwarded-For` is what is
+/// believed. The other chain, which may be the client's invention, is made anew.
+fn fields(headers: &HeaderMap, sender: &Sender<'_>, host: Option<HeaderValue>) -> Fields {
     let mut text = FieldText::default();
     text.chain(
         headers,
@@ -129,7 +116,8 @@ fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
         &AddressSource::XForwardedFor,
     );
     text.hop(sender, FieldText::address);
-    let x_forwarded_for = text.take();
+    let mut fields = Fields::new();
+    fields.push((X_FORWARDED_FOR.clone(), text.take()));
 
     text.chain(headers, &FORWARDED, sender, &AddressSource::Forwarded);
     text.hop(sender, FieldText::forwarded_for);
@@ -139,39 +127,38 @@ fn tell(headers: &HeaderMap, sender: &Sender<'_>) -> ForwardedFields {
     }
     text.push(b";proto=");
     text.push(sender.scheme.as_bytes());
-    ForwardedFields {
-        host,
-        x_forwarded_for,
-        forwarded: text.take(),
+    fields.push((FORWARDED, text.take()));
+
+    if !sender.is_believed(headers, &X_FORWARDED_PROTO) {
+        let scheme = HeaderValue::from_static(sender.scheme);
+        fields.push((X_FORWARDED_PROTO.clone(), scheme));
     }
+    fields.push((CDN_LOOP.clone(), cdn_loop::PASS));
+    if let Some(host) = host
+        && !sender.is_believed(headers, &X_FORWARDED_HOST)
+    {
+        fields.push((X_FORWARDED_HOST.clone(), host));
+    }
+    fields
 }
 
 impl LatestFields {
-    fn tell(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> Rc<CommonFields> {
+    fn fields(&mut self, headers: &HeaderMap, sender: &Sender<'_>) -> Rc<CommonFields> {
         let addresses = (sender.peer, sender.client);
-        if let Some(told) = &self.0
-            && told.sender == addresses
-            && told.host.as_ref() == headers.get(HOST)
+        let host = headers.get(HOST);
+        if let Some(latest) = &self.0
+            && latest.sender == addresses
+            && latest.host.as_ref() == host
         {
-            return Rc::clone(&told.fields);
+            return Rc::clone(&latest.fields);
         }
-        let told = tell(headers, sender);
         // Copied, because the request's own value would keep alive the buffer that its head came in.
-        let host = told.host.map(|host| {
+        let host = host.map(|host| {
             HeaderValue::from_bytes(host.as_bytes()).expect("it was a field value before")
         });
-        let mut fields = vec![
-            (X_FORWARDED_FOR.clone(), told.x_forwarded_for),
-            (FORWARDED, told.forwarded),
-            (
-                X_FORWARDED_PROTO.clone(),
-                HeaderValue::from_static(sender.scheme),
-            ),
-            (CDN_LOOP.clone(), cdn_loop::FIRST_PASS),
-        ];
-        fields.extend(host.clone().map(|host| (X_FORWARDED_HOST.clone(), host)));
+        let fields = fields(headers, sender, host.clone()).into_vec();
         let fields = Rc::new(CommonFields::new(fields));
-        self.0 = Some(ToldFields {
+        self.0 = Some(SentFields {
             sender: addresses,
             host,
             fields: Rc::clone(&fields),
@@ -180,8 +167,8 @@ impl LatestFields {
     }
 }
 
-/// Most fields that forwarding adds to a request: these four and CDN-Loop.
-const FIELDS_ADDED: usize = 5;
+/// Fields with their values: the chain of addresses in both forms, scheme, host, and CDN-Loop.
+type Fields = SmallVec<[(HeaderName, HeaderValue); 5]>;
 
 /// A field's value while it is written: it is allocated only once, when it is complete.
 #[derive(Default)]

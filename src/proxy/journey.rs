@@ -15,15 +15,14 @@ use http_body_util::Full;
 
 use super::annotate::{annotate, expose};
 use super::body::{Content, ResponseBody};
-use super::check::{check, is_last, settle_host};
+use super::check::{check, is_last};
 use super::client::Client;
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
-use super::forwarded;
 use super::hold::{Held, hold};
-use super::reading::ask_for_readable;
 use super::refusal::{Afterwards, Dialect, Refusal};
+use super::request_headers::{after_route, before_forward, before_route};
 use super::shared::Live;
 use super::tunnel;
 use crate::clock::Micros;
@@ -32,7 +31,7 @@ use crate::limiter::{Admission, Limiter};
 use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
-use crate::request::{self, Facts, hop_by_hop, target, upgrade};
+use crate::request::{self, Facts, target, upgrade};
 use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot};
 
 /// The client left before it was answered; its connection ends without an answer.
@@ -197,16 +196,11 @@ impl Journey<'_> {
     /// Phases 1 to 5.
     async fn travel(&mut self, head: &mut Parts) -> Result<Response<Content>, Stop> {
         let snapshot = &self.live.snapshot;
-        let checked = check(head);
-        let naming = hop_by_hop::strip_request(&mut head.headers);
-        let address = self.believe(&mut head.headers);
-        checked?;
+        let client = self.resolve_client(&head.headers);
+        check(head)?;
+        // 1 Route.
         let target = std::mem::take(&mut head.uri);
-        settle_host(head, &target)?;
-        if snapshot.reads_scheme {
-            forwarded::settle_scheme(&mut head.headers, &self.sender(address));
-        }
-        let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
+        let arrived = before_route(self, head, &target, client)?;
         let host = (self.client.host.borrow_mut())
             .host(&target, &head.headers, head.version)
             .map_err(|_| Refusal::bad_host())?;
@@ -217,15 +211,16 @@ impl Journey<'_> {
         let route = &snapshot.routes[found.route];
         self.route = Some(found.route);
         self.exchange.record.routed(found.route);
-        self.remove_named(naming.as_deref(), route, &mut head.headers)?;
+        after_route(self, route, &arrived, &mut head.headers)?;
         let is_too_large = self.bound_body(route);
         self.check_upgrade(route)?;
+        // 2 Identify.
         let query = target.query();
-        let checked = route.reads.check(&head.headers, query, &joined);
-        checked.map_err(|_| Refusal::ambiguous_client())?;
+        (route.reads.check(&head.headers, query, &arrived.joined))
+            .map_err(|_| Refusal::ambiguous_client())?;
         let claims = self.claims(route, &head.headers);
         let facts = Facts {
-            client: address,
+            client,
             ipv6_prefix: self.listener.identity.ipv6_prefix,
             headers: &head.headers,
             host: &host,
@@ -243,14 +238,11 @@ impl Journey<'_> {
         if is_too_large {
             return Err(self.refuse_too_large(route, &facts).into());
         }
+        // 3 Plan and 4 decide.
         self.decide(route, &facts).await?;
+        // 5 Forward.
         let hash = snapshot.upstreams[route.upstream].hash(&facts);
-        route.reads.join_lines(&mut head.headers);
-        if route.bodies.is_some() {
-            ask_for_readable(&mut head.headers);
-        }
-        let common = self.annotate_request(route, &mut head.headers, address);
-        self.tell_upstream(&mut head.headers);
+        let common = before_forward(self, route, &mut head.headers, client);
         (self.forward(route, head, &target, &forwarded, hash, common)).await
     }
 

@@ -1,7 +1,7 @@
 //! Proxying: from a client's bytes to an origin's and back.
 //!
 //! A worker [`run`]s connections: [`downstream`] reads requests from them, each request takes the
-//! [`journey`], one line per phase, its [`client_fields`] say whose it is, and [`upstream`] sends it to an origin. The answer is a
+//! [`journey`], [`request_headers`] changes its head, and [`upstream`] sends it to an origin. The answer is a
 //! [`refusal`] or an origin's. It gets its limit fields in [`annotate`] and streams out as a
 //! [`body`]; when that ends, the [`exchange`] ends and its [`record`] is written.
 
@@ -15,7 +15,6 @@ pub mod annotate;
 mod body;
 mod check;
 mod client;
-mod client_fields;
 mod exchange;
 mod forward;
 pub mod forwarded;
@@ -23,6 +22,7 @@ mod hold;
 mod reading;
 mod record;
 pub mod refusal;
+mod request_headers;
 mod request_id;
 mod tiers;
 mod worker;

@@ -20,11 +20,6 @@ pub fn passes(headers: &HeaderMap) -> usize {
     members.filter(|member| is_own(member)).count()
 }
 
-/// Adds a pass to those that are there.
-pub fn add(headers: &mut HeaderMap) {
-    headers.append(&CDN_LOOP, FIRST_PASS);
-}
-
 /// Whether a member names a gateway of this kind, whatever parameters follow.
 fn is_own(member: &[u8]) -> bool {
     let id = member.split(|&byte| byte == b';').next();
@@ -33,8 +28,8 @@ fn is_own(member: &[u8]) -> bool {
 
 const NAME: &str = "tollgate";
 
-/// What a request says that has passed one gateway.
-pub const FIRST_PASS: HeaderValue = HeaderValue::from_static(NAME);
+/// What each pass appends.
+pub const PASS: HeaderValue = HeaderValue::from_static(NAME);
 
 #[cfg(test)]
 mod tests {
@@ -52,7 +47,7 @@ mod tests {
             headers.append(&CDN_LOOP, HeaderValue::from_static(line));
         }
         assert_eq!(passes(&headers), 2);
-        add(&mut headers);
+        headers.append(&CDN_LOOP, PASS);
         assert_eq!(passes(&headers), 3);
     }
 }

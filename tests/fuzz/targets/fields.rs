@@ -136,7 +136,7 @@ fn loops(headers: &HeaderMap) {
     let passes = own.count();
     assert_eq!(cdn_loop::passes(headers), passes);
     let mut sent = headers.clone();
-    cdn_loop::add(&mut sent);
+    sent.append(&cdn_loop::CDN_LOOP, cdn_loop::PASS);
     assert_eq!(cdn_loop::passes(&sent), passes + 1, "a pass is counted");
 }
 

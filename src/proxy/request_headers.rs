@@ -1,0 +1,220 @@
+//! The one order in which a request's head is changed, from the client's to the origin's.
+//!
+//! The order is security: what a stranger may not say goes before anything is read, routes and limits read
+//! what the origin will see, and what the gateway says itself is set when nobody can have it removed any
+//! more. [`before_route`], [`after_route`] and [`before_forward`] follow each other, a line for each
+//! change; nothing else changes a field of a request. Host, framing and Connection are written with the
+//! request, by whoever speaks to the origin.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use http::header::{HOST, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+
+use super::forwarded::{self, Sender};
+use super::journey::Journey;
+use super::reading::ask_for_readable;
+use super::refusal::Refusal;
+use super::upstream::CommonFields;
+use super::{request_id, tiers};
+use crate::request::{self, claims, hop_by_hop};
+use crate::snapshot::{Route, UpstreamKind};
+
+/// What the first changes leave for later ones.
+pub(super) struct Arrived {
+    /// The values of Connection, if they name fields.
+    connection: Option<Vec<HeaderValue>>,
+    /// The fields of which several lines have become one.
+    pub(super) joined: Vec<HeaderName>,
+}
+
+/// Changes a head that has arrived, so that a route can be found by it.
+pub(super) fn before_route(
+    journey: &Journey<'_>,
+    head: &mut Parts,
+    target: &Uri,
+    client: IpAddr,
+) -> Result<Arrived, Refusal> {
+    let snapshot = &journey.live.snapshot;
+    let headers = &mut head.headers;
+    // What is for this connection alone, and what only the gateway says. Connection is read here for the last
+    // time, but nothing that it names is removed yet: that may be what the trusted peer said.
+    let connection = hop_by_hop::strip_request(headers);
+    // What only a trusted peer may say. From here on, every field is what the origin will see.
+    journey.strip_untrusted(headers);
+    // The certificate is the connection's, whatever the client says of one.
+    journey.set_client_cert(headers);
+    // An absolute target's host, so that host and target are the same to everybody.
+    set_host(head, target)?;
+    // The scheme in one spelling, if routes go by it.
+    if snapshot.reads_scheme {
+        forwarded::set_scheme(&mut head.headers, &journey.sender(client));
+    }
+    // One line of each field that a route reads, so that its value is the one that the origin reads.
+    let joined = request::join_routed_lines(&mut head.headers, &snapshot.router);
+    Ok(Arrived { connection, joined })
+}
+
+/// Removes what Connection names, now that it is known what the route reads.
+///
+/// # Errors
+/// If it names a field that the listener believes of its trusted peers, or that the route goes by. A proxy may
+/// have set that field, and passed on what its client wrote in Connection.
+pub(super) fn after_route(
+    journey: &Journey<'_>,
+    route: &Route,
+    arrived: &Arrived,
+    headers: &mut HeaderMap,
+) -> Result<(), Refusal> {
+    let Some(connection) = &arrived.connection else {
+        return Ok(());
+    };
+    let identity = &journey.listener.identity;
+    let id = journey.live.snapshot.general.request_id.iter();
+    let id = id.filter(|_| !identity.trusted_proxies.is_empty());
+    let believed = identity.believed_fields().chain(id);
+    let mut decisive = believed.chain(&route.decisive_headers);
+    if decisive.any(|name| hop_by_hop::names_field(connection, name)) {
+        return Err(Refusal::bad_connection_field());
+    }
+    hop_by_hop::remove_named(headers, connection);
+    // It may have named the certificate.
+    journey.set_client_cert(headers);
+    Ok(())
+}
+
+/// Changes the head of an admitted request into the origin's. Returns fields that follow its own, if they can
+/// be shared with other requests; beside them, the request's id is to be sent.
+pub(super) fn before_forward(
+    journey: &Journey<'_>,
+    route: &Route,
+    headers: &mut HeaderMap,
+    client: IpAddr,
+) -> Option<Rc<CommonFields>> {
+    // One line of each field that a policy reads, so that the origin reads what was counted.
+    route.reads.join_lines(headers);
+    // A response that reports a cost must come whole and not compressed.
+    if route.bodies.is_some() {
+        ask_for_readable(headers);
+    }
+    // Whose request it is: nothing that a client says can have these removed any more.
+    let common = journey.tell_sender(route, headers, client);
+    // Which overrides matched, and which quotas are used up.
+    journey.tell_limits(headers);
+    // The operator has the last word …
+    route.request_headers.apply_to_request(headers);
+    // … but for the protocol that the connection is to be switched to.
+    if let Some(protocol) = &journey.upgrade {
+        headers.insert(UPGRADE, protocol.clone());
+    }
+    common
+}
+
+impl Journey<'_> {
+    /// Finds out whose request it is, and gives it its id.
+    pub(super) fn resolve_client(&mut self, headers: &HeaderMap) -> IpAddr {
+        let (peer, is_trusted) = (self.client.peer, self.trusts_peer());
+        let address = if is_trusted {
+            request::client_address(peer, headers, &self.listener.identity)
+        } else {
+            peer.to_canonical()
+        };
+        let record = &mut self.exchange.record;
+        record.sent_by(address);
+        record.traced(|| request_id::trace_id(headers));
+        if let Some(name) = &self.live.snapshot.general.request_id {
+            self.exchange.id = Some(request_id::of(headers, name, is_trusted));
+        }
+        address
+    }
+
+    /// Removes what the peer may not say, unless it is trusted.
+    fn strip_untrusted(&self, headers: &mut HeaderMap) {
+        if !self.trusts_peer() {
+            let id = self.live.snapshot.general.request_id.as_ref();
+            claims::strip_untrusted(headers, &self.listener.identity.source, id);
+        }
+    }
+
+    /// Says which certificate the client has, if the listener asks for one.
+    fn set_client_cert(&self, headers: &mut HeaderMap) {
+        if let Some(certificate) = self.client.certificate() {
+            claims::set_client_cert(headers, &certificate.header);
+        }
+    }
+
+    /// Tells the upstream whose request it is, and that it came through a gateway: in its fields, or
+    /// in those that are returned.
+    fn tell_sender(
+        &self,
+        route: &Route,
+        headers: &mut HeaderMap,
+        client: IpAddr,
+    ) -> Option<Rc<CommonFields>> {
+        let snapshot = &self.live.snapshot;
+        let sender = self.sender(client);
+        let upstream = &snapshot.upstreams[route.upstream].kind;
+        // Nothing looks at the fields, or changes them, before they are sent.
+        let may_be_common = matches!(upstream, UpstreamKind::Http(_))
+            && !snapshot.reads_scheme
+            && route.request_headers.is_empty();
+        let mut latest = self.client.forwarded.borrow_mut();
+        let common = may_be_common
+            .then(|| forwarded::common(headers, &sender, &mut latest))
+            .flatten();
+        if common.is_none() {
+            if let Some((name, id)) = self.request_id() {
+                headers.insert(name, id);
+            }
+            forwarded::annotate(headers, &sender);
+        }
+        common
+    }
+
+    /// Returns the request's id, and the field that tells it.
+    pub(super) fn request_id(&self) -> Option<(HeaderName, HeaderValue)> {
+        let name = self.live.snapshot.general.request_id.clone();
+        name.zip(self.exchange.id.clone())
+    }
+
+    /// Tells the upstream which overrides matched, and which quotas are used up.
+    fn tell_limits(&self, headers: &mut HeaderMap) {
+        let mut buffer = self.client.worker.scratch.borrow_mut();
+        let (snapshot, decided) = (&self.live.snapshot, &self.exchange.decided);
+        tiers::tell_upstream(headers, snapshot, decided, &mut buffer);
+    }
+
+    /// Whether the peer is believed in what it says of its clients.
+    fn trusts_peer(&self) -> bool {
+        self.client.is_named && request::is_trusted(self.client.peer, &self.listener.identity)
+    }
+
+    /// Returns who sent the request, and how.
+    fn sender(&self, client: IpAddr) -> Sender<'_> {
+        let (peer, identity) = (self.client.peer, &self.listener.identity);
+        let is_tls = self.client.tls.is_some();
+        Sender {
+            peer,
+            client,
+            believed: self.trusts_peer().then_some(&identity.source),
+            scheme: if is_tls { "https" } else { "http" },
+        }
+    }
+}
+
+/// Puts an absolute target's authority into the Host field, because routes, partitions and the
+/// upstream look there. The field that it replaces must be good all the same. Schemes other than
+/// HTTP's name resources that are not served here.
+fn set_host(head: &mut Parts, target: &Uri) -> Result<(), Refusal> {
+    if let Some(authority) = target.authority() {
+        if !matches!(target.scheme_str(), None | Some("http" | "https")) {
+            return Err(Refusal::bad_path());
+        }
+        request::host(target, &head.headers, head.version).map_err(|_| Refusal::bad_host())?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Refusal::bad_host())?;
+        head.headers.insert(HOST, host);
+    }
+    Ok(())
+}
