@@ -39,13 +39,13 @@ use redis::{Client, Connection};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Check, Count, OldestBucket, PartitionId, Quota,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings};
 use tollgate::store::{
-    Charge, MemoryStore, Outcome, Role, Series, Session, Settings, Shape, Store,
+    Charge, MemoryStore, Series, SeriesRole, Session, Settings, Shape, Store, StoreVerdict,
 };
 
 use support::{cpu_ns, cpu_of, median, until};
@@ -140,7 +140,7 @@ struct LongLog<'s> {
 }
 
 impl LongLog<'_> {
-    fn decide(&self, cost: u64) -> Outcome {
+    fn decide(&self, cost: u64) -> StoreVerdict {
         let check = Check {
             cost,
             ..self.bench.check(partition_id(0))
@@ -166,7 +166,7 @@ impl LongLog<'_> {
             let outcome = self.decide(1 + entry % 2);
             assert_admitted(&outcome);
             let is_kept = entry.abs_diff(entries / 2) < 16;
-            if let Outcome::Decided { charge, .. } = outcome
+            if let StoreVerdict::Decided { charge, .. } = outcome
                 && is_kept
             {
                 self.charges.push(charge);
@@ -346,7 +346,7 @@ fn print_flood(server: &Server) {
     while began.elapsed() < FLOOD {
         requests += 1;
         let outcome = decide(requests + 1);
-        assert!(matches!(outcome, Outcome::Decided { verdict, .. } if !verdict.admit));
+        assert!(matches!(outcome, StoreVerdict::Decided { verdict, .. } if !verdict.admit));
     }
     let cpu = cpu_ns().unwrap_or(0) - cpu;
     println!(
@@ -382,10 +382,10 @@ fn bytes_after(server: &Server, algorithm: Algorithm, costs: u32) -> u64 {
         .expect("a number")
 }
 
-fn assert_admitted(outcome: &Outcome) {
+fn assert_admitted(outcome: &StoreVerdict) {
     let is_admitted = matches!(
         outcome,
-        Outcome::Decided { verdict, is_degraded: false, .. } if verdict.admit
+        StoreVerdict::Decided { verdict, is_degraded: false, .. } if verdict.admit
     );
     assert!(is_admitted, "decided in Redis, and admitted: {outcome:?}");
 }
@@ -421,7 +421,7 @@ impl Bench {
         };
         let series_id = store.series_id(&Series {
             policy: Arc::from(format!("limit-{limit}")),
-            role: Role::Real,
+            role: SeriesRole::Real,
             shape: Shape::of(&quota),
             window: quota.window,
         });
@@ -472,12 +472,12 @@ impl Bench {
             series_id: self.series_id,
             partition_id,
             cost: 1,
-            mode: Mode::Enforce,
+            mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
         }
     }
 
-    async fn decide(&self, partition_ids: &[PartitionId]) -> Outcome {
+    async fn decide(&self, partition_ids: &[PartitionId]) -> StoreVerdict {
         let plan: Vec<_> = partition_ids.iter().map(|id| self.check(*id)).collect();
         self.session.decide(&plan).await
     }

@@ -26,10 +26,10 @@ use std::{env, thread};
 
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
 use tollgate::limit::{Algorithm, Align, Check, Count, OldestBucket, PartitionId, Plan, Quota};
 use tollgate::metrics::Usage;
-use tollgate::store::{MemoryStore, Outcome, Role, Series, Session, Shape, Store};
+use tollgate::store::{MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict};
 
 use support::{cpu_ns, resident_bytes, settle};
 
@@ -117,7 +117,7 @@ impl Bench {
                 };
                 let series = Series {
                     policy: Arc::from("bench"),
-                    role: Role::Real,
+                    role: SeriesRole::Real,
                     shape: Shape::of(&quota),
                     window: quota.window,
                 };
@@ -137,13 +137,13 @@ impl Bench {
                 series_id: *series_id,
                 partition_id,
                 cost: 1,
-                mode: Mode::Enforce,
+                mode: CheckMode::Enforce,
                 on_store_failure: OnStoreFailure::Local,
             });
         }
         let decision = pin!(session.decide(&plan));
         match decision.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Outcome::Decided { ref verdict, .. }) => black_box(verdict).admit,
+            Poll::Ready(StoreVerdict::Decided { ref verdict, .. }) => black_box(verdict).admit,
             _ => unreachable!("memory never waits, and there is room"),
         }
     }

@@ -8,12 +8,12 @@ use crate::clock::Timestamp;
 use crate::logging::LogFormat;
 
 /// A line that is being written.
-pub(super) struct Line<'b> {
+pub(super) struct LogLine<'b> {
     out: &'b mut Vec<u8>,
     format: LogFormat,
 }
 
-impl<'b> Line<'b> {
+impl<'b> LogLine<'b> {
     /// Begins a line with its time.
     pub(super) fn new(out: &'b mut Vec<u8>, format: LogFormat, at: Timestamp) -> Self {
         match format {

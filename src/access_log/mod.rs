@@ -16,7 +16,7 @@ use crate::cost::MissingCost;
 use crate::fault::Reason;
 use crate::logging::{Block, LogFormat, Output};
 use crate::metrics::PolicyOutcome;
-use line::Line;
+use line::LogLine;
 
 /// Which requests the access log has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl AccessEntry<'_> {
 
     /// Adds the entry's line to `out`.
     pub fn write(&self, out: &mut Vec<u8>, format: LogFormat) {
-        let mut line = Line::new(out, format, self.at);
+        let mut line = LogLine::new(out, format, self.at);
         line.text("listener", self.listener.as_bytes());
         line.text("client", self.client);
         if !self.partition.is_empty() {
@@ -234,7 +234,7 @@ impl AccessEntry<'_> {
     }
 
     /// Lists the policies with this outcome, if there are any.
-    fn write_policies(&self, line: &mut Line<'_>, outcome: PolicyOutcome, key: &str) {
+    fn write_policies(&self, line: &mut LogLine<'_>, outcome: PolicyOutcome, key: &str) {
         let with = self.policies.iter().filter(|(_, one)| *one == outcome);
         if with.clone().next().is_some() {
             line.list(key, with.map(|(name, _)| *name));

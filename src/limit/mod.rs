@@ -19,6 +19,6 @@ pub mod plan;
 
 pub use adjustment::Adjustment;
 pub use partition_id::PartitionId;
-pub use plan::{Answer, Check, Plan, Verdict};
+pub use plan::{Check, CheckResult, Plan, Verdict};
 pub use quota::{Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};
 pub use state::{Charged, State};

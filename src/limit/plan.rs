@@ -26,7 +26,7 @@ pub struct Check<'s> {
     /// Units that the request spends; 0 spends nothing.
     pub cost: u64,
     /// Whether the quota can refuse.
-    pub mode: Mode,
+    pub mode: CheckMode,
     /// What happens when the store cannot keep this quota's state.
     pub on_store_failure: OnStoreFailure,
 }
@@ -37,7 +37,7 @@ pub struct SeriesId(pub u32);
 
 /// Whether a quota's refusal counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum CheckMode {
     /// Refuses what does not fit.
     #[default]
     Enforce,
@@ -73,12 +73,12 @@ pub struct Verdict {
     /// How long the admitted request is held: the longest wait among the enforced quotas.
     pub wait: Micros,
     /// One answer per check, in order.
-    pub answers: SmallVec<[Answer; 4]>,
+    pub answers: SmallVec<[CheckResult; 4]>,
 }
 
 /// The answer of one check of a plan; the default one says that it is admitted without being counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct CheckResult {
     /// What the quota says; none if it takes no part and is not counted: its state cannot be kept and
     /// its policy is `open`, or a full Redis has no key of it.
     pub decision: Option<Decision>,
@@ -96,7 +96,7 @@ pub trait Ledger {
 
     /// Charges the check's cost or leaves it, and describes the state after that, without a wait, and what
     /// was charged. An answer without a decision says that this check is admitted without being counted.
-    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer;
+    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> CheckResult;
 }
 
 /// What [`Ledger::peek`] found.
@@ -135,12 +135,12 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
     for (index, check) in plan.iter().enumerate() {
         peeks.push(ledger.peek(index, check));
     }
-    let refusals = Refusals::of(
+    let refusals = RefusingPolicies::of(
         plan.iter()
             .zip(&peeks)
             .map(|(check, peek)| (check, peek.admit)),
     );
-    let admit = refusals == Refusals::None;
+    let admit = refusals == RefusingPolicies::None;
     verdict.admit = admit;
     for (index, (check, &peek)) in plan.iter().zip(&peeks).enumerate() {
         let counts_all = check.quota.count == Count::All;
@@ -148,7 +148,7 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
         let step = if counts { Step::Charge } else { Step::Leave };
         let mut answer = ledger.commit(index, check, peek, step);
         answer.charged = answer.charged.filter(|_| admit && peek.admit);
-        if let (Some(decision), Mode::Enforce) = (&mut answer.decision, check.mode) {
+        if let (Some(decision), CheckMode::Enforce) = (&mut answer.decision, check.mode) {
             decision.wait =
                 (answer.charged).map_or(Micros(0), |charged| check.quota.wait(&charged));
             verdict.wait = verdict.wait.max(decision.wait);
@@ -165,13 +165,13 @@ pub fn decide(ledger: &mut impl Ledger, plan: &[Check<'_>], verdict: &mut Verdic
 fn all_admit(plan: &[Check<'_>], peeks: &[Peek], index: usize) -> bool {
     let check = &plan[index];
     let is_mate = |other: &Check<'_>| other.policy == check.policy && other.mode == check.mode;
-    check.mode == Mode::Enforce
+    check.mode == CheckMode::Enforce
         || (plan.iter().zip(peeks)).all(|(other, peek)| peek.admit || !is_mate(other))
 }
 
 /// Which policies refuse a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusals {
+pub enum RefusingPolicies {
     /// None: it is admitted.
     None,
     /// This one alone.
@@ -180,10 +180,10 @@ pub enum Refusals {
     Several,
 }
 
-impl Refusals {
+impl RefusingPolicies {
     /// Finds the policies that refuse, given the checks and whether the cost fits in each.
     pub fn of<'p, 's: 'p>(checks: impl Iterator<Item = (&'p Check<'s>, bool)>) -> Self {
-        (checks.filter(|(check, fits)| !fits && check.mode == Mode::Enforce))
+        (checks.filter(|(check, fits)| !fits && check.mode == CheckMode::Enforce))
             .fold(Self::None, |refusals, (check, _)| {
                 refusals.and(check.policy)
             })
@@ -202,7 +202,7 @@ impl Refusals {
     pub fn lets_count(self, check: &Check<'_>) -> bool {
         match self {
             Self::None => true,
-            Self::Of(policy) => check.mode == Mode::Candidate && check.policy == policy,
+            Self::Of(policy) => check.mode == CheckMode::Candidate && check.policy == policy,
             Self::Several => false,
         }
     }

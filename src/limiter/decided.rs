@@ -17,9 +17,9 @@ use crate::store::Charge;
 #[derive(Debug, Default)]
 pub struct Decided {
     /// What each policy of the route did, in the route's order.
-    pub policies: SmallVec<[PolicyDecision; 2]>,
+    pub policies: SmallVec<[PolicyResult; 2]>,
     /// What each quota decided that the client is told of.
-    pub(super) told: SmallVec<[ToldDecision; 2]>,
+    pub(super) told: SmallVec<[ShownDecision; 2]>,
     /// What an admitted request spent, until that is settled.
     pub(super) charge: Option<Charge>,
     /// Whether a decision was made without the store that should have made it.
@@ -30,7 +30,7 @@ pub struct Decided {
 
 /// What a policy did to a request.
 #[derive(Clone, Copy, Debug)]
-pub struct PolicyDecision {
+pub struct PolicyResult {
     /// Index of the policy.
     pub policy: usize,
     /// What it did.
@@ -60,7 +60,7 @@ pub struct Reservation {
 
 /// What one quota decided.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ToldDecision {
+pub(super) struct ShownDecision {
     /// Index into [`Decided::policies`].
     pub(super) of: usize,
     /// Index among the quotas of the policy, or of its override.
@@ -126,10 +126,11 @@ impl Decided {
 
     /// Yields the names of the quotas that refused.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s str> + Clone {
-        let refuses = |told: &&ToldDecision| {
+        let refuses = |told: &&ShownDecision| {
             self.policies[told.of].outcome == PolicyOutcome::Refused && !told.decision.admit
         };
-        let name = |told: &ToldDecision| &*self.policies[told.of].quotas(snapshot)[told.quota].item;
+        let name =
+            |told: &ShownDecision| &*self.policies[told.of].quotas(snapshot)[told.quota].item;
         self.told.iter().filter(refuses).map(name)
     }
 
@@ -192,14 +193,14 @@ impl Decided {
 
     /// Returns the units that the request was charged, or would have been; the most of its policies.
     pub fn cost(&self) -> Option<u64> {
-        let is_counted = |one: &&PolicyDecision| one.is_counted();
+        let is_counted = |one: &&PolicyResult| one.is_counted();
         (self.policies.iter().filter(is_counted))
             .map(|one| one.cost)
             .max()
     }
 }
 
-impl PolicyDecision {
+impl PolicyResult {
     /// Says why the response did not report the cost, if it should have.
     pub fn missing_cost(&self) -> Option<MissingCost> {
         let by_body = self.reservation.and_then(|one| one.settled?.missing_cost);

@@ -12,9 +12,9 @@ mod settle;
 
 use std::cell::RefCell;
 
-pub use decided::{Admission, Decided, LimitInfo, PolicyDecision, Reservation, tightest};
+pub use decided::{Admission, Decided, LimitInfo, PolicyResult, Reservation, tightest};
 pub use plan::BodyNeeds;
-pub use settle::{Answer, Settler};
+pub use settle::{ResponseFacts, Settler};
 
 use self::plan::{Planned, Reserve};
 use crate::clock::Micros;
@@ -22,7 +22,7 @@ use crate::cost::Numbers;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
 use crate::snapshot::{Route, Snapshot};
-use crate::store::{Asked, Outcome, Session};
+use crate::store::{Asked, Session, StoreVerdict};
 
 /// What decisions are made with.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ impl Limiter<'_> {
         planned: &'p Planned<'_>,
         decided: &mut Decided,
     ) -> Result<Admission, Asked<'p>> {
-        let mut outcome = Outcome::default();
+        let mut outcome = StoreVerdict::default();
         match self.store.begin(&planned.checks, &mut outcome) {
             None => Ok(planned.admission(&mut outcome, decided)),
             Some(asked) => Err(asked),
@@ -119,13 +119,13 @@ impl Limiter<'_> {
 
 impl Planned<'_> {
     /// Notes what came of the plan, and says what that means for the request.
-    fn admission(&self, outcome: &mut Outcome, decided: &mut Decided) -> Admission {
+    fn admission(&self, outcome: &mut StoreVerdict, decided: &mut Decided) -> Admission {
         match outcome {
-            Outcome::Unavailable { retry } => {
+            StoreVerdict::Unavailable { retry } => {
                 self.note_unanswered(decided);
                 Admission::Unavailable { retry: *retry }
             }
-            Outcome::Decided {
+            StoreVerdict::Decided {
                 verdict,
                 charge,
                 is_degraded,
@@ -149,7 +149,7 @@ impl Admission {
     const NOW: Self = Self::Admitted { wait: Micros(0) };
 }
 
-impl PolicyDecision {
+impl PolicyResult {
     /// Begins with a policy that decided by itself.
     fn new(policy: usize, outcome: PolicyOutcome) -> Self {
         Self {

@@ -6,10 +6,10 @@ use http::HeaderMap;
 use smallvec::SmallVec;
 
 use super::Limiter;
-use super::decided::{Admission, Decided, PolicyDecision, ToldDecision};
+use super::decided::{Admission, Decided, PolicyResult, ShownDecision};
 use crate::cost::{Numbers, RequestNeed};
-use crate::limit::plan::Mode;
-use crate::limit::{Answer, Check, PartitionId, Plan, Verdict};
+use crate::limit::plan::CheckMode;
+use crate::limit::{Check, CheckResult, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, Identified, LatestPartition};
 use crate::snapshot::{AppliedPolicy, CostSource, Grant, Policy, PolicyMode, PolicyQuota, Route};
@@ -71,7 +71,7 @@ impl<'l> Limiter<'l> {
             let Some(mode) = policy.mode else { continue };
             let (key, partition) = (self.partition_key, &policy.partition);
             let identified = latest.partition_id(key, partition, policy.missing, facts);
-            let decision = |outcome| PolicyDecision::new(index, outcome);
+            let decision = |outcome| PolicyResult::new(index, outcome);
             let partition_id = match identified {
                 Identified::PartitionId(partition_id) => partition_id,
                 Identified::Skip => {
@@ -180,11 +180,11 @@ impl<'s> Planned<'s> {
         let policy_mode = policy.mode.unwrap_or_default();
         self.needs.add(applied, policy_mode);
         let mode = match policy_mode {
-            PolicyMode::Enforce => Mode::Enforce,
-            PolicyMode::Shadow | PolicyMode::Mark => Mode::Shadow,
+            PolicyMode::Enforce => CheckMode::Enforce,
+            PolicyMode::Shadow | PolicyMode::Mark => CheckMode::Shadow,
         };
         let real = quotas.iter().map(|quota| (quota, mode));
-        let tried = candidates.iter().map(|quota| (quota, Mode::Candidate));
+        let tried = candidates.iter().map(|quota| (quota, CheckMode::Candidate));
         for (index, (quota, mode)) in real.chain(tried).enumerate() {
             self.owners.push(Owner {
                 of,
@@ -207,7 +207,7 @@ impl<'s> Planned<'s> {
     pub(super) fn note(&self, verdict: &Verdict, is_degraded: bool, decided: &mut Decided) {
         for ((owner, check), answer) in self.owners.iter().zip(&self.checks).zip(&verdict.answers) {
             let policy = &mut decided.policies[owner.of];
-            if check.mode == Mode::Candidate {
+            if check.mode == CheckMode::Candidate {
                 policy.is_candidate_refused |= answer.decision.is_some_and(|one| !one.admit);
                 continue;
             }
@@ -215,7 +215,7 @@ impl<'s> Planned<'s> {
             if let Some(decision) = answer.decision
                 && owner.mode != PolicyMode::Shadow
             {
-                decided.told.push(ToldDecision {
+                decided.told.push(ShownDecision {
                     of: owner.of,
                     quota: owner.quota,
                     decision,
@@ -237,7 +237,7 @@ impl<'s> Planned<'s> {
 /// Returns what a policy did, after one more of its answers.
 fn worse(
     so_far: PolicyOutcome,
-    answer: &Answer,
+    answer: &CheckResult,
     mode: PolicyMode,
     is_degraded: bool,
 ) -> PolicyOutcome {
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_quota_that_was_not_asked_hides_no_refusal_and_no_mark() {
-        let answer = |admit: Option<bool>| Answer {
+        let answer = |admit: Option<bool>| CheckResult {
             decision: admit.map(|admit| Decision {
                 admit,
                 remaining: 0,

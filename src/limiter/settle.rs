@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 
-use super::decided::{Decided, PolicyDecision};
+use super::decided::{Decided, PolicyResult};
 use crate::cost::{MissingCost, Numbers, Settled};
 use crate::limit::Adjustment;
 use crate::metrics::{PolicyMetrics, PolicyOutcome, Refund, WorkerIndex};
@@ -18,7 +18,7 @@ use crate::store::Session;
 
 /// How a request was answered.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct ResponseFacts<'a> {
     /// The status.
     pub status: StatusCode,
     /// What kept the upstream from answering, if the gateway answers in its place.
@@ -41,8 +41,13 @@ pub struct Settler<'a> {
 impl Decided {
     /// Settles the charge of a request that is answered, as far as the head of the answer says, and changes
     /// what the client is told accordingly.
-    pub fn settle(&mut self, snapshot: &Snapshot, settler: &Settler<'_>, answer: &Answer<'_>) {
-        let settles = |one: &PolicyDecision| snapshot.policies[one.policy].is_settled_by_head();
+    pub fn settle(
+        &mut self,
+        snapshot: &Snapshot,
+        settler: &Settler<'_>,
+        answer: &ResponseFacts<'_>,
+    ) {
+        let settles = |one: &PolicyResult| snapshot.policies[one.policy].is_settled_by_head();
         let Some(charge) = &self.charge else {
             return;
         };
@@ -149,7 +154,7 @@ impl Decided {
     }
 }
 
-impl PolicyDecision {
+impl PolicyResult {
     /// Says how this policy's reservation is adjusted, if it made one, and notes it.
     fn settle_body(
         &mut self,
@@ -183,7 +188,7 @@ impl PolicyDecision {
     }
 
     /// Says how this policy's charge is adjusted, and notes it.
-    fn settle(&mut self, policy: &Policy, answer: &Answer<'_>) -> Adjustment {
+    fn settle(&mut self, policy: &Policy, answer: &ResponseFacts<'_>) -> Adjustment {
         let charged = self.cost;
         self.cost = if policy.counted_answers.counts(answer.status, answer.fault) {
             let told = answer

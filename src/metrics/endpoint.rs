@@ -131,9 +131,9 @@ impl EndpointMetrics {
 }
 
 /// The series of one metric: its name, its help, and its value for an endpoint.
-type Series = (&'static str, &'static str, fn(&EndpointMetrics) -> u64);
+type EndpointSeries = (&'static str, &'static str, fn(&EndpointMetrics) -> u64);
 
-const COUNTERS: [Series; 2] = [
+const COUNTERS: [EndpointSeries; 2] = [
     (
         "endpoint_requests",
         "Requests that an endpoint was given, tries of the same one included.",
@@ -146,7 +146,7 @@ const COUNTERS: [Series; 2] = [
     ),
 ];
 
-const GAUGES: [Series; 4] = [
+const GAUGES: [EndpointSeries; 4] = [
     (
         "endpoint_active_requests",
         "Requests that an endpoint has now.",

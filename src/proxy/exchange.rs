@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use super::upstream::Attempts;
 use super::worker::InForce;
 use crate::fault::Reason;
-use crate::limiter::{Answer, Decided};
+use crate::limiter::{Decided, ResponseFacts};
 use crate::snapshot::UpstreamFault;
 
 /// What lives as long as a request does; it travels in the answer's body.
@@ -62,7 +62,7 @@ impl Exchange {
         {
             reading.answered(bodies, self.record.method(), response);
         }
-        let answer = Answer {
+        let answer = ResponseFacts {
             status: response.status(),
             fault: UpstreamFault::Other,
             headers: Some(response.headers()),
@@ -75,7 +75,7 @@ impl Exchange {
         if let Some(reading) = &mut self.reading {
             reading.unanswered();
         }
-        let answer = Answer {
+        let answer = ResponseFacts {
             status: refusal.status(),
             fault: upstream_fault(refusal.reason()),
             headers: None,
@@ -83,7 +83,7 @@ impl Exchange {
         self.settle(&answer, Some(refusal.reason()));
     }
 
-    fn settle(&mut self, answer: &Answer<'_>, reason: Option<Reason>) {
+    fn settle(&mut self, answer: &ResponseFacts<'_>, reason: Option<Reason>) {
         self.is_answered = true;
         self.record.answered(answer.status, reason);
         let record = &self.record;

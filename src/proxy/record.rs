@@ -16,7 +16,7 @@ use super::worker::InForce;
 use crate::access_log::{AccessEntry, AccessLog};
 use crate::clock::Timestamp;
 use crate::fault::Reason;
-use crate::limiter::{Decided, PolicyDecision, Settler, tightest};
+use crate::limiter::{Decided, PolicyResult, Settler, tightest};
 use crate::metrics::PolicyOutcome;
 use crate::request::{
     ClientNames, Facts, Missing, Part, Partition, has_all, redacted, redacted_address,
@@ -312,10 +312,7 @@ impl Record {
             policies: &policies,
             remaining: tightest(decided.infos(snapshot)).map(|info| info.decision.remaining),
             cost: decided.cost(),
-            cost_missing: decided
-                .policies
-                .iter()
-                .find_map(PolicyDecision::missing_cost),
+            cost_missing: decided.policies.iter().find_map(PolicyResult::missing_cost),
             reserved: reservations().map(|(reserved, _)| reserved).max(),
             is_cost_capped: reservations().any(|(_, settled)| settled.is_capped),
             overrides: decided.tiers.as_bytes(),

@@ -125,11 +125,11 @@ pub fn keep_alive_timeout(value: &HeaderValue) -> Option<Duration> {
 }
 
 /// Names of fields to remove.
-type Names = SmallVec<[HeaderName; 4]>;
+type FieldNames = SmallVec<[HeaderName; 4]>;
 
 /// Returns the names of the fields that are `unwanted`.
-fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> Names {
-    let mut names = Names::new();
+fn named(headers: &HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) -> FieldNames {
+    let mut names = FieldNames::new();
     for name in headers.keys() {
         if unwanted(name) {
             names.push(name.clone());

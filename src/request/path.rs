@@ -160,7 +160,7 @@ impl Scan {
             match CLASSES[usize::from(path[at])] {
                 Class::Plain => at += 1,
                 Class::Slash => {
-                    scan.normal &= Segment::of(&path[segment..at])? == Segment::Name;
+                    scan.normal &= PathSegment::of(&path[segment..at])? == PathSegment::Name;
                     at += 1;
                     segment = at;
                 }
@@ -178,8 +178,8 @@ impl Scan {
             }
         }
         scan.normal &= matches!(
-            Segment::of(&path[segment..])?,
-            Segment::Name | Segment::Empty
+            PathSegment::of(&path[segment..])?,
+            PathSegment::Name | PathSegment::Empty
         );
         Ok(scan)
     }
@@ -200,21 +200,21 @@ impl Scan {
 /// Writes the normal form of a path that [`Scan::of`] let pass.
 fn rewrite(path: &[u8]) -> Result<String, BadPath> {
     let mut out = Vec::with_capacity(path.len());
-    let mut last = Segment::Empty;
+    let mut last = PathSegment::Empty;
     for segment in path[1..].split(|&byte| byte == b'/') {
         let start = out.len();
         out.push(b'/');
         push_normal(segment, &mut out);
-        last = Segment::of(&out[start + 1..])?;
-        if matches!(last, Segment::Here | Segment::Up) {
+        last = PathSegment::of(&out[start + 1..])?;
+        if matches!(last, PathSegment::Here | PathSegment::Up) {
             out.truncate(start);
         }
-        if last == Segment::Up {
+        if last == PathSegment::Up {
             let parent = out.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
             out.truncate(parent);
         }
     }
-    if matches!(last, Segment::Here | Segment::Up) {
+    if matches!(last, PathSegment::Here | PathSegment::Up) {
         out.push(b'/');
     }
     out.dedup_by(|slash, before| (*slash, *before) == (b'/', b'/'));
@@ -248,14 +248,14 @@ fn push_normal(segment: &[u8], out: &mut Vec<u8>) {
 
 /// What a segment does to the path so far.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Segment {
+enum PathSegment {
     Empty,
     Here,
     Up,
     Name,
 }
 
-impl Segment {
+impl PathSegment {
     fn of(segment: &[u8]) -> Result<Self, BadPath> {
         match segment {
             b"" => Ok(Self::Empty),

@@ -11,7 +11,7 @@ use memchr::memmem;
 
 /// How far a header has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HeaderProgress {
     /// This many bytes more, at least, are part of it.
     More(usize),
     /// It is complete; the client's address, if it names one.
@@ -41,7 +41,7 @@ use BadProxyHeader::{Checksum, Malformed, Missing, TooLong};
 ///
 /// # Errors
 /// As soon as the bytes cannot be the beginning of one; then the connection is to be closed.
-pub fn read(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
+pub fn read(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
     if bytes.starts_with(SIGNATURE_1) {
         return read_line(bytes);
     }
@@ -49,13 +49,13 @@ pub fn read(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
         return read_binary(bytes);
     }
     if SIGNATURE_1.starts_with(bytes) || SIGNATURE_2.starts_with(bytes) {
-        return Ok(Progress::More(SHORTEST_LINE.len() - bytes.len()));
+        return Ok(HeaderProgress::More(SHORTEST_LINE.len() - bytes.len()));
     }
     Err(Missing)
 }
 
 /// Reads version 1: `PROXY TCP4 203.0.113.9 192.0.2.1 50000 443` and a line end.
-fn read_line(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
+fn read_line(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
     let Some(end) = memmem::find(bytes, b"\r\n") else {
         let after = &bytes[SIGNATURE_1.len()..];
         let shortest = match after.get(..5) {
@@ -68,7 +68,7 @@ fn read_line(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
         return if bytes.len() + more > LINE_BYTES_MAX {
             Err(TooLong)
         } else {
-            Ok(Progress::More(more))
+            Ok(HeaderProgress::More(more))
         };
     };
     if end + 2 != bytes.len() {
@@ -78,7 +78,7 @@ fn read_line(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
     let mut fields = line.split(' ');
     let family = fields.next();
     if family == Some("UNKNOWN") {
-        return Ok(Progress::Done(None));
+        return Ok(HeaderProgress::Done(None));
     }
     let rest: Vec<&str> = fields.take(5).collect();
     let &[source, destination, source_port, destination_port] = &rest[..] else {
@@ -96,7 +96,9 @@ fn read_line(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
         Some("TCP6") => both::<Ipv6Addr>(source, destination).map(|it| (it, port).into()),
         _ => None,
     };
-    source.map(|it| Progress::Done(Some(it))).ok_or(Malformed)
+    source
+        .map(|it| HeaderProgress::Done(Some(it)))
+        .ok_or(Malformed)
 }
 
 /// Returns the first of two addresses.
@@ -106,10 +108,10 @@ fn both<A: std::str::FromStr>(source: &str, destination: &str) -> Option<A> {
 }
 
 /// Reads version 2: a signature, command, family and length, addresses, and further values.
-fn read_binary(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
+fn read_binary(bytes: &[u8]) -> Result<HeaderProgress, BadProxyHeader> {
     let Some((&[.., command, family, high, low], rest)) = bytes.split_first_chunk::<HEAD_BYTES>()
     else {
-        return Ok(Progress::More(HEAD_BYTES - bytes.len()));
+        return Ok(HeaderProgress::More(HEAD_BYTES - bytes.len()));
     };
     let length = usize::from(u16::from_be_bytes([high, low]));
     if HEAD_BYTES + length > HEADER_BYTES_MAX {
@@ -119,17 +121,17 @@ fn read_binary(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
         return Err(Malformed);
     }
     if rest.len() < length {
-        return Ok(Progress::More(length - rest.len()));
+        return Ok(HeaderProgress::More(length - rest.len()));
     }
     if rest.len() > length {
         return Err(Malformed);
     }
     if command == LOCAL {
-        return Ok(Progress::Done(None));
+        return Ok(HeaderProgress::Done(None));
     }
     let (addresses, source): (usize, Option<SocketAddr>) = match family {
         // Nothing is known of what follows.
-        UNSPEC => return Ok(Progress::Done(None)),
+        UNSPEC => return Ok(HeaderProgress::Done(None)),
         TCP4 => (12, source::<4, 8>(rest)),
         TCP6 => (36, source::<16, 32>(rest)),
         UDP4 => (12, None),
@@ -139,7 +141,7 @@ fn read_binary(bytes: &[u8]) -> Result<Progress, BadProxyHeader> {
     };
     let values = rest.get(addresses..).ok_or(Malformed)?;
     check_values(bytes, values)?;
-    Ok(Progress::Done(source))
+    Ok(HeaderProgress::Done(source))
 }
 
 /// Reads the address that the connection came from, of `N` bytes, and its port, which is behind `PORT`

@@ -21,8 +21,8 @@ pub mod redis;
 pub use charge::Charge;
 pub use guarded::GuardedStore;
 pub use memory::MemoryStore;
-pub use outcome::Outcome;
-pub use series::{Role, Series, Shape};
+pub use outcome::StoreVerdict;
+pub use series::{Series, SeriesRole, Shape};
 pub use settings::Settings;
 
 use std::pin::Pin;
@@ -57,12 +57,12 @@ pub enum Session {
 }
 
 /// Redis is asked to decide a plan. Boxed, so that requests to the memory store need no room for it.
-pub type Asked<'p> = Pin<Box<dyn Future<Output = Outcome> + 'p>>;
+pub type Asked<'p> = Pin<Box<dyn Future<Output = StoreVerdict> + 'p>>;
 
 impl Session {
     /// Decides a plan, all or nothing.
-    pub async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub async fn decide(&self, plan: &[Check<'_>]) -> StoreVerdict {
+        let mut outcome = StoreVerdict::default();
         match self.begin(plan, &mut outcome) {
             None => outcome,
             Some(asked) => asked.await,
@@ -71,7 +71,11 @@ impl Session {
 
     /// As [`decide`](Self::decide), but if nobody has to be asked, the outcome is written to `outcome`,
     /// where it stays: it is large.
-    pub fn begin<'p>(&'p self, plan: &'p [Check<'p>], outcome: &mut Outcome) -> Option<Asked<'p>> {
+    pub fn begin<'p>(
+        &'p self,
+        plan: &'p [Check<'p>],
+        outcome: &mut StoreVerdict,
+    ) -> Option<Asked<'p>> {
         match self {
             Self::Memory(memory) => {
                 memory.decide_into(plan, outcome);
@@ -79,7 +83,7 @@ impl Session {
             }
             Self::Redis(session) => match session.recall(plan, true) {
                 Recalled::Refused(verdict) => {
-                    *outcome = Outcome::refused(verdict);
+                    *outcome = StoreVerdict::refused(verdict);
                     None
                 }
                 Recalled::Due => Some(Box::pin(session.decide_due(plan))),
@@ -89,11 +93,11 @@ impl Session {
     }
 
     /// Refuses a plan that is known here to be refused, without asking anybody; none if it may be admitted.
-    pub fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<Outcome> {
+    pub fn refuse_at_once(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
         match self {
             Self::Memory(memory) => memory.refuse(plan),
             Self::Redis(session) => match session.recall(plan, false) {
-                Recalled::Refused(verdict) => Some(Outcome::refused(verdict)),
+                Recalled::Refused(verdict) => Some(StoreVerdict::refused(verdict)),
                 Recalled::Due | Recalled::Nothing => None,
             },
         }

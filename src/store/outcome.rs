@@ -10,7 +10,7 @@ use crate::limit::Verdict;
     reason = "nearly every outcome is the large one, and boxing it would allocate per request"
 )]
 #[derive(Debug)]
-pub enum Outcome {
+pub enum StoreVerdict {
     /// The plan was decided.
     Decided {
         /// The answer.
@@ -28,14 +28,14 @@ pub enum Outcome {
     },
 }
 
-impl Default for Outcome {
+impl Default for StoreVerdict {
     /// Makes the outcome of a plan that is empty.
     fn default() -> Self {
         Self::refused(Verdict::default())
     }
 }
 
-impl Outcome {
+impl StoreVerdict {
     /// Returns the outcome of a plan that is refused and spends nothing.
     pub(super) fn refused(verdict: Verdict) -> Self {
         Self::Decided {

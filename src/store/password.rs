@@ -12,7 +12,7 @@ struct PasswordCell {
     text: Mutex<CurrentText>,
     /// Counts the changes of the text.
     version: AtomicU64,
-    source: Option<Source>,
+    source: Option<PasswordSource>,
 }
 
 struct CurrentText {
@@ -22,7 +22,7 @@ struct CurrentText {
 }
 
 /// Where the text came from.
-struct Source {
+struct PasswordSource {
     /// What the configuration says in its place.
     written: Box<str>,
     read: Box<ReadText>,
@@ -56,14 +56,14 @@ impl Password {
         written: &str,
         read: impl Fn() -> Result<Box<str>, String> + Send + Sync + 'static,
     ) -> Self {
-        let source = Source {
+        let source = PasswordSource {
             written: written.into(),
             read: Box::new(read),
         };
         Self::of(text, Some(source))
     }
 
-    fn of(text: &str, source: Option<Source>) -> Self {
+    fn of(text: &str, source: Option<PasswordSource>) -> Self {
         Self(Arc::new(PasswordCell {
             text: Mutex::new(CurrentText {
                 text: text.into(),

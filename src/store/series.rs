@@ -13,7 +13,7 @@ pub struct Series {
     /// The policy's name.
     pub policy: Arc<str>,
     /// Whether it decides or is tried.
-    pub role: Role,
+    pub role: SeriesRole,
     /// The algorithm and its shape; a burst or a queue is no part of the shape.
     pub shape: Shape,
     /// The window.
@@ -22,7 +22,7 @@ pub struct Series {
 
 /// Whether a series' quotas decide, or are candidates that are tried beside those that do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum SeriesRole {
     /// They decide.
     #[default]
     Real,

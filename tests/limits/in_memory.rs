@@ -9,12 +9,14 @@ use futures_util::FutureExt;
 use smallvec::SmallVec;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Verdict,
 };
 use tollgate::metrics::Usage;
-use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
+use tollgate::store::{
+    Charge, MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict,
+};
 
 /// A bound that no test reaches.
 pub const ROOMY: u64 = 1 << 30;
@@ -61,7 +63,7 @@ impl Gateway {
     pub fn series_id(&self, policy: &str, quota: &Quota) -> SeriesId {
         self.store.series_id(&Series {
             policy: Arc::from(policy),
-            role: Role::Real,
+            role: SeriesRole::Real,
             shape: Shape::of(quota),
             window: quota.window,
         })
@@ -69,14 +71,14 @@ impl Gateway {
 
     pub fn decide(&self, plan: &[Check<'_>]) -> (Verdict, Charge) {
         match self.outcome(plan) {
-            Outcome::Decided {
+            StoreVerdict::Decided {
                 verdict, charge, ..
             } => (verdict, charge),
-            Outcome::Unavailable { .. } => panic!("the store did not decide"),
+            StoreVerdict::Unavailable { .. } => panic!("the store did not decide"),
         }
     }
 
-    pub fn outcome(&self, plan: &[Check<'_>]) -> Outcome {
+    pub fn outcome(&self, plan: &[Check<'_>]) -> StoreVerdict {
         let outcome = self.session().decide(plan).now_or_never();
         outcome.expect("memory never waits")
     }
@@ -162,7 +164,7 @@ pub fn check(quota: &Quota, series_id: SeriesId, key: u64) -> Check<'_> {
         series_id,
         partition_id: partition_id(key),
         cost: 1,
-        mode: Mode::Enforce,
+        mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Local,
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{
     Algorithm, Align, Charged, Count, Decision, OldestBucket, Quota, Retry, State,
 };
@@ -385,7 +385,7 @@ struct Client(Quotas);
 
 impl Client {
     fn new(quota: Quota) -> Self {
-        Self(Quotas::new(vec![(quota, Mode::Enforce)]))
+        Self(Quotas::new(vec![(quota, CheckMode::Enforce)]))
     }
 
     fn ask(&mut self, at: Timestamp, cost: u64) -> Decision {
@@ -436,8 +436,8 @@ fn sliding() -> impl Strategy<Value = (u32, OldestBucket)> {
     )
 }
 
-fn mode() -> impl Strategy<Value = Mode> {
-    proptest::sample::select(vec![Mode::Enforce, Mode::Shadow])
+fn mode() -> impl Strategy<Value = CheckMode> {
+    proptest::sample::select(vec![CheckMode::Enforce, CheckMode::Shadow])
 }
 
 fn gcra_holds(quota: &Quota, admitted: &[(Timestamp, u64)]) -> Result<(), TestCaseError> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tollgate::clock::Timestamp;
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
-use tollgate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
+use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
-    Adjustment, Algorithm, Answer, Charged, Check, Decision, PartitionId, Quota, State, Verdict,
-    plan,
+    Adjustment, Algorithm, Charged, Check, CheckResult, Decision, PartitionId, Quota, State,
+    Verdict, plan,
 };
-use tollgate::store::{Role, Series, Shape};
+use tollgate::store::{Series, SeriesRole, Shape};
 
 /// The state of any algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Counter {
 /// The quotas that plans of one partition ask about.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    pub quotas: Vec<(Quota, Mode)>,
+    pub quotas: Vec<(Quota, CheckMode)>,
     /// The policy of each; a policy of its own unless a test says so.
     pub policies: Vec<u16>,
     /// Which of them has the states of each: itself, unless a test says so.
@@ -87,8 +87,8 @@ pub struct Rows {
     pub partition_low: u64,
 }
 
-impl From<Vec<(Quota, Mode)>> for Rows {
-    fn from(quotas: Vec<(Quota, Mode)>) -> Self {
+impl From<Vec<(Quota, CheckMode)>> for Rows {
+    fn from(quotas: Vec<(Quota, CheckMode)>) -> Self {
         Self {
             policies: (0..).take(quotas.len()).collect(),
             series: (0..quotas.len()).collect(),
@@ -109,8 +109,8 @@ impl Rows {
         Series {
             policy: Arc::from(format!("policy-{}", self.series[row])),
             role: match mode {
-                Mode::Candidate => Role::Candidate,
-                _ => Role::Real,
+                CheckMode::Candidate => SeriesRole::Candidate,
+                _ => SeriesRole::Real,
             },
             shape: Shape::of(quota),
             window: quota.window,
@@ -216,14 +216,14 @@ impl Ledger for Quotas {
         Peek { at, admit }
     }
 
-    fn commit(&mut self, _index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
+    fn commit(&mut self, _index: usize, check: &Check<'_>, peek: Peek, step: Step) -> CheckResult {
         let counter = &mut self.counters[check.series_id.0 as usize];
         let charged = match step {
             Step::Charge => Some(counter.charge(check.quota, check.cost, peek.at)),
             Step::Leave => None,
         };
         let decision = counter.decision(check.quota, check.cost, peek.at, peek.admit);
-        Answer {
+        CheckResult {
             decision: Some(decision),
             charged,
         }
@@ -231,7 +231,7 @@ impl Ledger for Quotas {
 }
 
 /// Makes a check of the one partition that tests use.
-pub fn check(quota: &Quota, mode: Mode, series_id: SeriesId, cost: u64) -> Check<'_> {
+pub fn check(quota: &Quota, mode: CheckMode, series_id: SeriesId, cost: u64) -> Check<'_> {
     Check {
         policy: 0,
         quota,

@@ -3,12 +3,12 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::{Mode, OnStoreFailure};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{Algorithm, Check, OldestBucket, PartitionId, Quota, State};
 use tollgate::metrics::Usage;
-use tollgate::store::{Charge, Outcome};
+use tollgate::store::{Charge, StoreVerdict};
 
 use crate::in_memory::{Gateway, ROOMY, WINDOW, algorithms, check, partition_id, quota};
 
@@ -113,11 +113,11 @@ fn closed_policy_of_a_full_store_is_unavailable_and_charges_nobody() {
     };
     let outcome = gateway.outcome(&[local, closed]);
     assert!(
-        matches!(outcome, Outcome::Unavailable { .. }),
+        matches!(outcome, StoreVerdict::Unavailable { .. }),
         "{outcome:?}"
     );
     assert_eq!(gateway.remaining(local), 1);
-    for mode in [Mode::Shadow, Mode::Candidate] {
+    for mode in [CheckMode::Shadow, CheckMode::Candidate] {
         let check = Check { mode, ..closed };
         assert!(gateway.admits(check), "{mode:?} never refuses");
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use tollgate::clock::Micros;
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Align, Check, OldestBucket, Quota, Retry};
 
 use crate::in_memory::{Gateway, ROOMY, algorithms, check, partition_id, quota};
@@ -150,7 +150,7 @@ fn spend_reaches_every_quota_of_the_plan_shadow_ones_too() {
         let (real, candidate) = (quota(algorithm, 10), quota(algorithm, 2));
         let real = check(&real, gateway.series_id("real", &real), 1);
         let shadow = Check {
-            mode: Mode::Shadow,
+            mode: CheckMode::Shadow,
             ..check(&candidate, gateway.series_id("candidate", &candidate), 1)
         };
         let (_, mut charge) = gateway.decide(&[real, shadow]);

@@ -9,13 +9,15 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Answer, Charged, Check, Count, OldestBucket, PartitionId, Quota,
-    Retry, Verdict,
+    Adjustment, Algorithm, Align, Charged, Check, CheckResult, Count, OldestBucket, PartitionId,
+    Quota, Retry, Verdict,
 };
 use tollgate::store::settings::{Address, Deployment, Location, RedisSettings, Settings};
-use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
+use tollgate::store::{
+    Charge, MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict,
+};
 
 use crate::ledger::Counter;
 use crate::scripted::shared;
@@ -29,7 +31,7 @@ const POLICIES: usize = 4;
 /// A policy: its real quotas, then its candidates.
 #[derive(Clone, Debug)]
 struct Policy {
-    rows: Vec<(Quota, Mode)>,
+    rows: Vec<(Quota, CheckMode)>,
     /// The number of all its quotas where an override applies: to every other client.
     overridden: u64,
 }
@@ -136,7 +138,7 @@ impl Model {
             }
         }
         let refusing: Vec<u16> = (found.iter())
-            .filter(|(_, _, mode, .., admits)| *mode == Mode::Enforce && !admits)
+            .filter(|(_, _, mode, .., admits)| *mode == CheckMode::Enforce && !admits)
             .map(|(_, order, ..)| *order)
             .collect();
         let admit = refusing.is_empty();
@@ -146,13 +148,13 @@ impl Model {
             wait: Micros(0),
             answers: smallvec::SmallVec::new(),
         };
-        let over: HashSet<(u16, Mode)> = (found.iter())
+        let over: HashSet<(u16, CheckMode)> = (found.iter())
             .filter(|(.., admits)| !admits)
             .map(|(_, order, mode, ..)| (*order, *mode))
             .collect();
         let mut spent = Vec::new();
         for (place, order, mode, quota, at, admits) in found {
-            let is_in_the_way = |policy: &u16| mode != Mode::Candidate || *policy != order;
+            let is_in_the_way = |policy: &u16| mode != CheckMode::Candidate || *policy != order;
             let counts = !over.contains(&(order, mode)) && !refusing.iter().any(is_in_the_way);
             let counter = self.counters.get_mut(&place).expect("it was looked at");
             let mut charged = None;
@@ -160,11 +162,11 @@ impl Model {
                 charged = Some(counter.charge(&quota, cost, at));
             }
             let mut decision = counter.decision(&quota, cost, at, admits);
-            if admit && mode == Mode::Enforce {
+            if admit && mode == CheckMode::Enforce {
                 decision.wait = charged.map_or(Micros(0), |charged| quota.wait(&charged));
                 verdict.wait = verdict.wait.max(decision.wait);
             }
-            if !admits && mode == Mode::Enforce {
+            if !admits && mode == CheckMode::Enforce {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
             let charged = charged.filter(|_| admit && admits);
@@ -174,7 +176,7 @@ impl Model {
                 quota,
                 charged,
             });
-            verdict.answers.push(Answer {
+            verdict.answers.push(CheckResult {
                 decision: Some(decision),
                 charged,
             });
@@ -280,12 +282,12 @@ impl Subject {
     fn series_ids(&self, policies: &[Policy]) -> Vec<Vec<SeriesId>> {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let case = CASES.fetch_add(1, Relaxed);
-        let series_id = |index: usize, (quota, mode): &(Quota, Mode)| {
+        let series_id = |index: usize, (quota, mode): &(Quota, CheckMode)| {
             self.store.series_id(&Series {
                 policy: Arc::from(format!("case-{case}-{index}")),
                 role: match mode {
-                    Mode::Candidate => Role::Candidate,
-                    _ => Role::Real,
+                    CheckMode::Candidate => SeriesRole::Candidate,
+                    _ => SeriesRole::Real,
                 },
                 shape: Shape::of(quota),
                 window: quota.window,
@@ -327,7 +329,7 @@ impl Subject {
             })
             .collect();
         match self.wait(self.session.decide(&plan)) {
-            Outcome::Decided {
+            StoreVerdict::Decided {
                 verdict,
                 charge,
                 is_degraded: false,
@@ -372,7 +374,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     ];
     let count = prop_oneof![3 => Just(Count::Admitted), 1 => Just(Count::All)];
     let align = prop_oneof![Just(Align::Epoch), Just(Align::Spread)];
-    let mode = prop_oneof![3 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
+    let mode = prop_oneof![3 => Just(CheckMode::Enforce), 1 => Just(CheckMode::Shadow)];
     let real = prop::collection::vec(1..12_u64, 1..3);
     let candidates = prop::collection::vec(1..12_u64, 0..3);
     let limits = (real, candidates, 1..12_u64);
@@ -397,7 +399,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             let real = (1..).zip(real).map(|quota| row(quota, mode));
             let candidates = (1..)
                 .zip(candidates)
-                .map(|quota| row(quota, Mode::Candidate));
+                .map(|quota| row(quota, CheckMode::Candidate));
             Policy {
                 rows: real.chain(candidates).collect(),
                 overridden,

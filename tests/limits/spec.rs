@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tollgate::clock::{Clock, Timestamp};
 use tollgate::limit::plan::SeriesId;
 use tollgate::limit::{Adjustment, Charged, Decision, Verdict};
-use tollgate::store::{Charge, MemoryStore, Outcome, Session, Store};
+use tollgate::store::{Charge, MemoryStore, Session, Store, StoreVerdict};
 
 use crate::ledger::{Quotas, Rows};
 use crate::scripted::Scripted;
@@ -118,7 +118,7 @@ impl Subject for InMemory {
         for (check, &row) in plan.iter_mut().zip(of) {
             check.series_id = self.series_ids[row];
         }
-        let Some(Outcome::Decided {
+        let Some(StoreVerdict::Decided {
             verdict, charge, ..
         }) = self.session.decide(&plan).now_or_never()
         else {

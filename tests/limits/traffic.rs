@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use crate::ledger::Quotas;
@@ -111,7 +111,7 @@ pub fn quota_of(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Va
 
 /// Returns time and cost of what a quota admits of some traffic.
 pub fn admitted(quota: Quota, traffic: &Traffic) -> Vec<(Timestamp, u64)> {
-    let mut quotas = Quotas::new(vec![(quota, Mode::Enforce)]);
+    let mut quotas = Quotas::new(vec![(quota, CheckMode::Enforce)]);
     let mut steps = traffic.steps(&quota);
     steps.retain(|&(at, cost)| quotas.decide(at, cost).admit);
     steps

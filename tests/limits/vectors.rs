@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tollgate::clock::Micros;
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Adjustment, Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};
 
 use crate::ledger::Rows;
@@ -122,7 +122,7 @@ impl Case {
 }
 
 impl QuotaRow {
-    fn compile(&self) -> (Quota, Mode) {
+    fn compile(&self) -> (Quota, CheckMode) {
         let algorithm = match self.algorithm.as_str() {
             "fixed-window" => Algorithm::FixedWindow,
             "sliding-window" => Algorithm::SlidingWindow {
@@ -159,9 +159,9 @@ impl QuotaRow {
             can_come_back: true,
         };
         let mode = match self.mode.as_deref() {
-            None | Some("enforce") => Mode::Enforce,
-            Some("shadow") => Mode::Shadow,
-            Some("candidate") => Mode::Candidate,
+            None | Some("enforce") => CheckMode::Enforce,
+            Some("shadow") => CheckMode::Shadow,
+            Some("candidate") => CheckMode::Candidate,
             Some(other) => panic!("mode = {other:?} is unknown"),
         };
         (quota, mode)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
     Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Retry, Verdict,
 };
@@ -16,7 +16,9 @@ use tollgate::store::redis::wire::KeyNames;
 use tollgate::store::settings::{
     Address, BreakerSettings, Deployment, Location, RedisSettings, Settings,
 };
-use tollgate::store::{Charge, MemoryStore, Outcome, Role, Series, Session, Shape, Store};
+use tollgate::store::{
+    Charge, MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict,
+};
 
 use crate::store_redis::give_back;
 use crate::support::PATIENCE;
@@ -75,14 +77,14 @@ impl Gateway {
             series_id: self.store.series_id(&series(policy, quota)),
             partition_id: PartitionId::new(partition_id),
             cost: 1,
-            mode: Mode::Enforce,
+            mode: CheckMode::Enforce,
             on_store_failure: OnStoreFailure::Closed,
         }
     }
 
     async fn decide(&self, plan: &[Check<'_>]) -> (Verdict, Charge) {
         match self.session.decide(plan).await {
-            Outcome::Decided {
+            StoreVerdict::Decided {
                 verdict,
                 charge,
                 is_degraded: false,
@@ -271,8 +273,8 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
                     let name = format!("policy-{index}");
                     let check = gateway.check(&name, &quotas[index], partition_id as u128);
                     let mode = match (is_shadow, index % 2) {
-                        (true, 0) => Mode::Shadow,
-                        _ => Mode::Enforce,
+                        (true, 0) => CheckMode::Shadow,
+                        _ => CheckMode::Enforce,
                     };
                     let cost = cost as u64;
                     Check {
@@ -388,7 +390,7 @@ async fn what_is_lost_with_a_primary_costs_the_other_partitions_nothing() {
     for _ in 0..3 {
         let outcome = gateway.session.decide(&plan).await;
         assert!(
-            matches!(outcome, Outcome::Unavailable { .. }),
+            matches!(outcome, StoreVerdict::Unavailable { .. }),
             "{outcome:?}"
         );
     }
@@ -418,7 +420,7 @@ async fn own_counts_are_kept_when_a_replica_has_replaced_its_primary() {
     loop {
         assert!(Instant::now() < deadline, "the replica never decides");
         let outcome = gateway.session.decide(&plan).await;
-        let Outcome::Decided { is_degraded, .. } = outcome else {
+        let StoreVerdict::Decided { is_degraded, .. } = outcome else {
             panic!("neither here nor there: {outcome:?}");
         };
         gateway.store.sweep();
@@ -449,7 +451,7 @@ fn primary_of(cluster: &Cluster, partition_id: u128) -> u16 {
 fn series(policy: &str, quota: &Quota) -> Series {
     Series {
         policy: policy.into(),
-        role: Role::Real,
+        role: SeriesRole::Real,
         shape: Shape::of(quota),
         window: quota.window,
     }

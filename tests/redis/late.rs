@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::OnStoreFailure::{self, Closed, Local, Open};
 use tollgate::limit::{Adjustment, Algorithm, Check, Count, PartitionId, Quota};
-use tollgate::store::{Outcome, Role, Session};
+use tollgate::store::{SeriesRole, Session, StoreVerdict};
 
 use crate::settling::LEAKY;
 use crate::store_failure::{connected, over};
@@ -77,7 +77,7 @@ async fn arrived(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> Vec<u6
 }
 
 /// Lets a request be decided while nothing arrives; what was asked then arrives.
-async fn decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> Outcome {
+async fn decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> StoreVerdict {
     proxy.set(Fault::BlackHole);
     session.decide(plan).await
 }
@@ -112,7 +112,7 @@ fn late_decision_is_settled_as_its_request_is() {
                 ..check(&TEN, 0, tag)
             }];
             let mut charge = match decide_late(&session, &proxy, &plan).await {
-                Outcome::Decided {
+                StoreVerdict::Decided {
                     verdict,
                     charge,
                     is_degraded,
@@ -121,7 +121,7 @@ fn late_decision_is_settled_as_its_request_is() {
                     assert!(charge.is_charged(0), "{case}");
                     Some(charge)
                 }
-                Outcome::Unavailable { .. } => None,
+                StoreVerdict::Unavailable { .. } => None,
             };
             for when in [Before, After] {
                 let adjustments = adjustments.iter().filter(|(at, _)| *at == when);
@@ -151,14 +151,16 @@ fn late_decision_spends_nothing_for_a_request_that_was_refused_without_it() {
         let plan = large_and_counted();
         know_script(&session, &plan).await;
         // Here there is no room for another one; there it is forgotten.
-        let Outcome::Decided { verdict, .. } = decide_late(&session, &proxy, &plan).await else {
+        let StoreVerdict::Decided { verdict, .. } = decide_late(&session, &proxy, &plan).await
+        else {
             panic!("no policy is closed");
         };
         assert!(verdict.admit);
         proxy.set(Fault::None);
         comes_to_be(&session, plan[0], 4).await;
         server.command(&["FLUSHDB"]);
-        let Outcome::Decided { verdict, .. } = decide_late(&session, &proxy, &plan).await else {
+        let StoreVerdict::Decided { verdict, .. } = decide_late(&session, &proxy, &plan).await
+        else {
             panic!("no policy is closed");
         };
         assert!(!verdict.admit);
@@ -175,7 +177,7 @@ fn late_refusal_keeps_what_is_counted_of_every_request() {
         let session = bench.store.session();
         let plan = large_and_counted();
         while decide(&session, &plan).await.2 {}
-        let Outcome::Decided {
+        let StoreVerdict::Decided {
             verdict,
             mut charge,
             ..
@@ -196,7 +198,7 @@ fn place_of_a_client_that_leaves_stays_taken_also_where_the_answer_is_late() {
     let bench = Bench::behind(&proxy);
     run(async {
         let session = bench.store.session();
-        let leaky = bench.series(Role::Real, &LEAKY);
+        let leaky = bench.series(SeriesRole::Real, &LEAKY);
         let plan = [
             Check {
                 cost: 6,
@@ -209,7 +211,8 @@ fn place_of_a_client_that_leaves_stays_taken_also_where_the_answer_is_late() {
             },
         ];
         know_script(&session, &plan).await;
-        let Outcome::Decided { charge, .. } = decide_late(&session, &proxy, &plan).await else {
+        let StoreVerdict::Decided { charge, .. } = decide_late(&session, &proxy, &plan).await
+        else {
             panic!("no policy is closed");
         };
         session.settle_later(&mut charge.without_places(), |_| EVERYTHING);
@@ -266,7 +269,7 @@ fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
         let bench = Bench::on_far_cluster(&cluster);
         run(async {
             let session = bench.store.session();
-            let series_id = bench.series(Role::Real, &LOG);
+            let series_id = bench.series(SeriesRole::Real, &LOG);
             // More tags than three servers share.
             let plan: Vec<_> = (1..=8)
                 .map(|tag| Check {
@@ -287,7 +290,7 @@ fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
                 });
             }
             match session.decide(&plan).await {
-                Outcome::Decided {
+                StoreVerdict::Decided {
                     verdict,
                     mut charge,
                     is_degraded,
@@ -297,7 +300,7 @@ fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
                         session.settle_later(&mut charge, |_| adjustment);
                     }
                 }
-                Outcome::Unavailable { .. } => assert_eq!(on_store_failure, Closed, "{case}"),
+                StoreVerdict::Unavailable { .. } => assert_eq!(on_store_failure, Closed, "{case}"),
             }
             let usage = bench.store.usage().redis.expect("it is Redis");
             assert!(usage.late > 0, "{case}");

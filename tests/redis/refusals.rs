@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate::limit::{Algorithm, Check, Count, OldestBucket, Quota};
-use tollgate::store::Role;
+use tollgate::store::SeriesRole;
 
 use crate::gate::{CLIENT, Gate, calls};
 use crate::store_redis::{Bench, check, decide, quota, run};
@@ -98,7 +98,7 @@ fn costs_that_fall_from_request_to_request_cost_redis_one_call() {
                 algorithm,
                 ..quota(500, Count::Admitted)
             };
-            let series_id = bench.series(Role::Real, &quota);
+            let series_id = bench.series(SeriesRole::Real, &quota);
             let asks = |cost| Check {
                 cost,
                 ..check(&quota, series_id, 1)

@@ -5,10 +5,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Adjustment, Algorithm, Check, Count, Quota};
 use tollgate::metrics::RedisUsage;
-use tollgate::store::{Role, Series, Session, Shape};
+use tollgate::store::{Series, SeriesRole, Session, Shape};
 
 use crate::gate::calls;
 use crate::store_redis::{
@@ -26,7 +26,7 @@ pub const LEAKY: Quota = Quota {
 
 impl Bench {
     /// Numbers one more series.
-    pub fn series(&self, role: Role, quota: &Quota) -> u32 {
+    pub fn series(&self, role: SeriesRole, quota: &Quota) -> u32 {
         let series = Series {
             policy: "more".into(),
             role,
@@ -214,7 +214,7 @@ fn client_that_leaves_before_it_is_admitted_gets_all_back_but_its_place() {
     let bench = Bench::on(&server);
     run(async {
         let session = bench.store.session();
-        let leaky = check(&LEAKY, bench.series(Role::Real, &LEAKY), 1);
+        let leaky = check(&LEAKY, bench.series(SeriesRole::Real, &LEAKY), 1);
         let plan = [check(&TEN, 0, 1), of_policy(1, leaky)];
         assert!(decide(&session, &plan).await.0.admit);
         server.stop();
@@ -249,11 +249,11 @@ fn client_that_leaves_a_plan_over_several_servers_gets_it_back_once_it_is_charge
 
 /// A policy of one unit with a candidate of a hundred, and another policy, for one partition each.
 fn tried(bench: &Bench, own: u128, other: u128) -> [Check<'static>; 3] {
-    let candidate = bench.series(Role::Candidate, &HUNDRED);
+    let candidate = bench.series(SeriesRole::Candidate, &HUNDRED);
     [
         check(&ONE, 0, own),
         Check {
-            mode: Mode::Candidate,
+            mode: CheckMode::Candidate,
             ..check(&HUNDRED, candidate, own)
         },
         of_policy(1, check(&TEN, 1, other)),

@@ -8,13 +8,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::plan::{CHECKS_MAX, Mode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CHECKS_MAX, CheckMode, OnStoreFailure, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Check, Count, Decision, PartitionId, Quota, Retry, Verdict,
 };
 use tollgate::store::settings::{Address, BreakerSettings, Deployment, Location, RedisSettings};
 use tollgate::store::{
-    Charge, MemoryStore, Outcome, Role, Series, Session, Settings, Shape, Store,
+    Charge, MemoryStore, Series, SeriesRole, Session, Settings, Shape, Store, StoreVerdict,
 };
 
 use crate::support::redis::{Cluster, Proxy, Server};
@@ -91,7 +91,7 @@ impl Bench {
         for name in ["a", "b", "c"] {
             store.series_id(&Series {
                 policy: Arc::from(name),
-                role: Role::Real,
+                role: SeriesRole::Real,
                 shape: Shape::of(&TEN),
                 window: TEN.window,
             });
@@ -131,19 +131,19 @@ pub fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
         series_id: SeriesId(series_id),
         partition_id: PartitionId::new(partition_id),
         cost: 1,
-        mode: Mode::Enforce,
+        mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Local,
     }
 }
 
 pub async fn decide(session: &Session, plan: &[Check<'_>]) -> (Verdict, Charge, bool) {
     match session.decide(plan).await {
-        Outcome::Decided {
+        StoreVerdict::Decided {
             verdict,
             charge,
             is_degraded,
         } => (verdict, charge, is_degraded),
-        Outcome::Unavailable { .. } => panic!("no policy is closed"),
+        StoreVerdict::Unavailable { .. } => panic!("no policy is closed"),
     }
 }
 

@@ -37,7 +37,7 @@ use crate::limit::Algorithm;
 use crate::limit::plan::SeriesId;
 use crate::request::{AddressSource, Part, Partition, Reads};
 use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
-use crate::store::{Role, Series, Shape};
+use crate::store::{Series, SeriesRole, Shape};
 
 /// Compiles a file, or says everything that is wrong with it.
 ///
@@ -158,12 +158,12 @@ fn assign(
     for grant in [&mut policy.grant].into_iter().chain(others) {
         if let Grant::Quotas(quotas) = grant {
             for part in quotas {
-                number(part, Role::Real);
+                number(part, SeriesRole::Real);
             }
         }
     }
     for part in &mut policy.candidates {
-        number(part, Role::Candidate);
+        number(part, SeriesRole::Candidate);
     }
 }
 
@@ -224,7 +224,7 @@ mod tests {
         let snapshot = loaded.expect("a good file").snapshot;
         let series = |policy: &str, shape, window_s: u64| Series {
             policy: policy.into(),
-            role: Role::Real,
+            role: SeriesRole::Real,
             shape,
             window: Micros(window_s * 1_000_000),
         };

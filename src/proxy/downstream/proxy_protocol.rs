@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use super::socket::{Socket, SocketIo};
 use crate::proxy::deadline::Elapsed;
 use crate::request::is_trusted;
-use crate::request::proxy_header::{self, BadProxyHeader, Progress};
+use crate::request::proxy_header::{self, BadProxyHeader, HeaderProgress};
 use crate::snapshot::Listener;
 
 /// Why a connection of a listener with `proxy_protocol` says nothing that is believed.
@@ -53,8 +53,8 @@ async fn read_header(mut io: SocketIo) -> Result<Option<SocketAddr>, ProxyHeader
     let mut bytes = Vec::new();
     loop {
         let more = match proxy_header::read(&bytes)? {
-            Progress::Done(client) => return Ok(client),
-            Progress::More(more) => more,
+            HeaderProgress::Done(client) => return Ok(client),
+            HeaderProgress::More(more) => more,
         };
         let before = bytes.len();
         bytes.resize(before + more, 0);

@@ -10,9 +10,9 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The members of an object by name, each value as it is written.
-pub(super) struct Members<'t>(BTreeMap<String, &'t RawValue>);
+pub(super) struct JsonMembers<'t>(BTreeMap<String, &'t RawValue>);
 
-impl<'t> Members<'t> {
+impl<'t> JsonMembers<'t> {
     /// Reads an object; none if the text is none, or names a member twice.
     pub(super) fn read(text: &'t str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -51,7 +51,7 @@ fn is_unique(value: &RawValue, depth: usize) -> bool {
         return false;
     };
     match text.as_bytes().first() {
-        Some(b'{') => Members::read(text).is_some_and(|inner| inner.are_unique_within(deeper)),
+        Some(b'{') => JsonMembers::read(text).is_some_and(|inner| inner.are_unique_within(deeper)),
         Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(text)
             .is_ok_and(|items| items.iter().all(|item| is_unique(item, deeper))),
         _ => true,
@@ -74,7 +74,7 @@ pub(super) fn string(value: &RawValue) -> Option<Box<str>> {
     serde_json::from_str(value.get()).ok()
 }
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for JsonMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor)
     }
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
+    type Value = JsonMembers<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
                 return Err(A::Error::custom("a name comes twice"));
             }
         }
-        Ok(Members(members))
+        Ok(JsonMembers(members))
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             (r#"{"a":}"#, false, false),
             ("", false, false),
         ] {
-            let members = Members::read(text);
+            let members = JsonMembers::read(text);
             assert_eq!(members.is_some(), is_one, "{text}");
             assert_eq!(
                 members.is_some_and(|it| it.are_unique()),
@@ -132,7 +132,7 @@ mod tests {
         let nested = |depth| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
         for (depth, expected) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false), (5_000, false)] {
             let text = nested(depth);
-            let members = Members::read(&text).expect("one object");
+            let members = JsonMembers::read(&text).expect("one object");
             assert_eq!(members.are_unique(), expected, "{depth}");
         }
     }
@@ -141,7 +141,7 @@ mod tests {
     fn a_path_leads_into_objects_first_and_is_a_literal_name_last() {
         let text = r#"{"a":{"b":"nested","d":null},"a.b":"literal","a.c":"other","x":1,
             "https://example.com/app":{"plan":"paid"},"t":true,"e":"","f":1.50,"l":[1],"x.y":"both"}"#;
-        let members = Members::read(text).expect("an object");
+        let members = JsonMembers::read(text).expect("an object");
         for (path, expected) in [
             ("a.b", Some("nested")),
             ("a.c", Some("other")),

@@ -16,7 +16,7 @@ use crate::clock::Timestamp;
 /// What the tokens that have verified claim, shared by all workers.
 #[derive(Default)]
 pub(super) struct Remembered {
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<TokenShard>; SHARDS],
 }
 
 /// Claims are not shown.
@@ -30,7 +30,7 @@ impl fmt::Debug for Remembered {
 pub(super) type TokenDigest = [u8; 32];
 
 #[derive(Default)]
-struct Shard {
+struct TokenShard {
     young: Half,
     old: Half,
 }
@@ -65,13 +65,13 @@ impl Remembered {
         let _dropped = self.shard(&digest).add(digest, token);
     }
 
-    fn shard(&self, digest: &TokenDigest) -> MutexGuard<'_, Shard> {
+    fn shard(&self, digest: &TokenDigest) -> MutexGuard<'_, TokenShard> {
         let shard = self.shards[usize::from(digest[0]) % SHARDS].lock();
         shard.expect("nothing panics with a shard")
     }
 }
 
-impl Shard {
+impl TokenShard {
     /// Returns what a token claims, and a half that is to be freed without the lock.
     fn claims(
         &mut self,

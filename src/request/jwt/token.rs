@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::SigningAlgorithm;
-use super::json::{Members, string};
+use super::json::{JsonMembers, string};
 use crate::request::credential;
 
 /// A token whose signature is still to be checked.
@@ -25,7 +25,7 @@ impl<'t> UnverifiedToken<'t> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, payload) = message.split_once('.')?;
         let header = decoded(header)?;
-        let header = Members::read(&header)?;
+        let header = JsonMembers::read(&header)?;
         // Extensions that must be understood are not (RFC 7515, section 4.1.11).
         if payload.contains('.') || header.value("crit").is_some() {
             return None;

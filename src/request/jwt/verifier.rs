@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName};
 use serde_json::value::RawValue;
 
 use super::claims::TokenClaims;
-use super::json::{Members, scalar, string};
+use super::json::{JsonMembers, scalar, string};
 use super::keys::VerifyingKey;
 use super::remembered::Remembered;
 use super::token::{UnverifiedToken, of_header};
@@ -85,7 +85,7 @@ impl TokenVerifier {
             return None;
         }
         let payload = token.payload()?;
-        let members = Members::read(&payload).filter(Members::are_unique)?;
+        let members = JsonMembers::read(&payload).filter(JsonMembers::are_unique)?;
         if !self.is_from_issuer(&members) || !self.is_for_audience(&members) {
             return None;
         }
@@ -97,13 +97,13 @@ impl TokenVerifier {
         Some((TokenClaims(claims.collect()), valid))
     }
 
-    fn is_from_issuer(&self, members: &Members<'_>) -> bool {
+    fn is_from_issuer(&self, members: &JsonMembers<'_>) -> bool {
         let said = || members.value("iss").and_then(string);
         self.rules.issuer.is_none() || self.rules.issuer == said()
     }
 
     /// `aud` is a name or a list of names (RFC 7519, section 4.1.3).
-    fn is_for_audience(&self, members: &Members<'_>) -> bool {
+    fn is_for_audience(&self, members: &JsonMembers<'_>) -> bool {
         let audience = &self.rules.audience;
         if audience.is_empty() {
             return true;
@@ -116,7 +116,7 @@ impl TokenVerifier {
     }
 
     /// Returns when the token is valid, with leeway; none if it does not say so in seconds.
-    fn validity(&self, members: &Members<'_>) -> Option<Range<Timestamp>> {
+    fn validity(&self, members: &JsonMembers<'_>) -> Option<Range<Timestamp>> {
         let leeway = Micros::from(self.rules.leeway);
         let begin = match members.value("nbf") {
             Some(begin) => date(begin)? - leeway,

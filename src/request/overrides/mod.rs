@@ -25,8 +25,8 @@ use ipnet::{IpNet, Ipv6Net};
 use smallvec::SmallVec;
 
 use self::prefixes::Prefix;
-use self::shown::Shown;
-use self::tree::Tree;
+use self::shown::ShownPattern;
+use self::tree::OverrideTree;
 use super::credential::{self, credential};
 use super::partition::{Facts, Part, Partition, Value, first_present};
 use super::{canonical_host, path};
@@ -34,11 +34,11 @@ use super::{canonical_host, path};
 /// The patterns of one policy's overrides, ready to be looked up.
 #[derive(Clone, Default, PartialEq)]
 pub struct Patterns {
-    tree: Tree,
+    tree: OverrideTree,
     /// The same for routes that ignore case, if some pattern of a path has upper case.
-    folded: Option<Tree>,
+    folded: Option<OverrideTree>,
     /// How those are shown that are not one client's value in each item.
-    shown: HashMap<u32, Shown>,
+    shown: HashMap<u32, ShownPattern>,
     len: usize,
     longest_ipv6: Option<Ipv6Net>,
 }
@@ -53,13 +53,13 @@ pub struct PartPattern {
     alternative: u32,
     prefix: Prefix,
     is_value: bool,
-    kind: Kind,
+    kind: PatternKind,
     /// How it is shown; none: as any client's value.
     shown: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PatternKind {
     Text,
     /// A path, which some routes compare without case.
     Path,
@@ -103,7 +103,7 @@ impl PartPattern {
                 bits,
             },
             is_value,
-            kind: Kind::Address,
+            kind: PatternKind::Address,
             shown: (!is_value).then(|| network.to_string().into()),
         }
     }
@@ -143,7 +143,11 @@ impl PartPattern {
                 bytes: value.as_bytes().into(),
             },
             is_value: glob.is_none(),
-            kind: if is_path { Kind::Path } else { Kind::Text },
+            kind: if is_path {
+                PatternKind::Path
+            } else {
+                PatternKind::Text
+            },
             shown: glob.map(|_| shown::printable(text)),
         })
     }
@@ -172,7 +176,7 @@ impl PartPattern {
 
     fn ipv6(&self) -> Option<Ipv6Net> {
         let (family, network) = self.prefix.bytes.split_first()?;
-        if self.kind != Kind::Address || *family != V6 {
+        if self.kind != PatternKind::Address || *family != V6 {
             return None;
         }
         let mut octets = [0; 16];
@@ -181,7 +185,7 @@ impl PartPattern {
     }
 
     fn folded(&self) -> Cow<'_, [u8]> {
-        if self.kind == Kind::Path {
+        if self.kind == PatternKind::Path {
             self.prefix.bytes.to_ascii_lowercase().into()
         } else {
             (&*self.prefix.bytes).into()
@@ -197,9 +201,9 @@ impl Patterns {
     pub fn new(patterns: &[Pattern]) -> Result<Self, Vec<EqualPatterns>> {
         let parts = || patterns.iter().flatten().flatten();
         let needs_folding = parts().any(|part| *part.folded() != *part.prefix.bytes);
-        let tree = Tree::new(patterns, |part| (&*part.prefix.bytes).into())?;
+        let tree = OverrideTree::new(patterns, |part| (&*part.prefix.bytes).into())?;
         let folded = needs_folding
-            .then(|| Tree::new(patterns, PartPattern::folded))
+            .then(|| OverrideTree::new(patterns, PartPattern::folded))
             .transpose()?;
         let shown = (0..).zip(patterns);
         let shown = shown.filter_map(|(index, pattern)| Some((index, shown::of(pattern)?)));
@@ -217,13 +221,13 @@ impl Patterns {
     /// Returns the index of the most specific pattern that matches, none if the request lacks an
     /// item of `partition` or no pattern matches.
     pub fn find(&self, partition: &Partition, facts: &Facts<'_>) -> Option<usize> {
-        let mut keys: SmallVec<[Key<'_>; 2]> = SmallVec::new();
+        let mut keys: SmallVec<[OverrideKey<'_>; 2]> = SmallVec::new();
         for choice in &partition.0 {
             let (part, value) = first_present(choice, facts)?;
             let (alternative, _) = (0..)
                 .zip(&choice.0)
                 .find(|(_, one)| std::ptr::eq(*one, part))?;
-            keys.push(Key::new(alternative, value));
+            keys.push(OverrideKey::new(alternative, value));
         }
         let tree = match &self.folded {
             Some(folded) if facts.router.ignores_case(facts.found) => folded,
@@ -256,7 +260,7 @@ impl std::fmt::Debug for Patterns {
 }
 
 /// The value of a request for one item of a partition.
-struct Key<'r> {
+struct OverrideKey<'r> {
     alternative: u32,
     value: Value<'r>,
     /// The bytes of an address: its family, and its octets.
@@ -265,7 +269,7 @@ struct Key<'r> {
     hash: OnceCell<u64>,
 }
 
-impl<'r> Key<'r> {
+impl<'r> OverrideKey<'r> {
     fn new(alternative: u32, value: Value<'r>) -> Self {
         let address = match value {
             Value::Address(address, _) => address_bytes(address).0,

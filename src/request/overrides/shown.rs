@@ -10,7 +10,7 @@ use super::super::redacted::{Redacted, write_name};
 use super::{Pattern, Patterns};
 
 /// How each item of a pattern is shown, if one of them is not shown as the client's value.
-pub(super) type Shown = Box<[ShownPart]>;
+pub(super) type ShownPattern = Box<[ShownPart]>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ShownPart {
@@ -62,7 +62,7 @@ impl Patterns {
 }
 
 /// Says how a pattern is shown; none: each item as the client's value.
-pub(super) fn of(pattern: &Pattern) -> Option<Shown> {
+pub(super) fn of(pattern: &Pattern) -> Option<ShownPattern> {
     let how = pattern.iter().map(|part| match part {
         None => ShownPart::Nothing,
         Some(part) => match &part.shown {
@@ -70,7 +70,7 @@ pub(super) fn of(pattern: &Pattern) -> Option<Shown> {
             Some(text) => ShownPart::Clear(text.clone()),
         },
     });
-    let how: Shown = how.collect();
+    let how: ShownPattern = how.collect();
     let is_client = |part: &ShownPart| *part == ShownPart::Client;
     (!how.iter().all(is_client)).then_some(how)
 }

@@ -330,11 +330,13 @@ fn a_lookup_hashes_each_value_once_however_many_nodes_ask_for_it() {
     let patterns: Vec<Pattern> = (0..NODES)
         .map(|len| vec![glob(len), said.clone()])
         .collect();
-    let tree: Tree<Counting> = Tree::new(&patterns, |part| (&*part.prefix.bytes).into())
-        .map_err(|equal| equal.len())
-        .expect("no two are equal");
+    let tree: OverrideTree<Counting> =
+        OverrideTree::new(&patterns, |part| (&*part.prefix.bytes).into())
+            .map_err(|equal| equal.len())
+            .expect("no two are equal");
     let (first, second) = ("a".repeat(LEN), "b".repeat(LEN));
-    let keys = [&first, &second].map(|text| Key::new(0, Value::Text(text.as_bytes().into())));
+    let keys =
+        [&first, &second].map(|text| OverrideKey::new(0, Value::Text(text.as_bytes().into())));
     HASHED.set(0);
     assert_eq!(tree.find(&keys), None);
     // A node, an alternative and the hash of a value are 16 bytes.

@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use super::prefixes::{Prefix, Prefixes};
-use super::values::{At, Values};
-use super::{EqualPatterns, Key, PartPattern, Pattern};
+use super::values::{ValuePlace, Values};
+use super::{EqualPatterns, OverrideKey, PartPattern, Pattern};
 
 /// A tree of patterns. What its last level leads to is a pattern's index, and what others lead to is
 /// a node of the next level.
 #[derive(Clone, Default)]
-pub(super) struct Tree<H: BuildHasher = RandomState> {
+pub(super) struct OverrideTree<H: BuildHasher = RandomState> {
     values: Values<H>,
     /// By node and alternative.
-    prefixes: HashMap<At, Prefixes>,
+    prefixes: HashMap<ValuePlace, Prefixes>,
     /// By node: what patterns lead to that say nothing of its item.
     unsaid: HashMap<u32, u32>,
 }
 
-impl<H: BuildHasher + Default> Tree<H> {
+impl<H: BuildHasher + Default> OverrideTree<H> {
     /// Builds the tree; `bytes` are those of a part that are compared.
     pub(super) fn new<'p>(
         patterns: &'p [Pattern],
@@ -58,7 +58,7 @@ impl<H: BuildHasher + Default> Tree<H> {
                 node = found;
             }
         }
-        let mut by_node: HashMap<At, Vec<(Prefix, u32)>> = HashMap::new();
+        let mut by_node: HashMap<ValuePlace, Vec<(Prefix, u32)>> = HashMap::new();
         for ((node, alternative, prefix), next) in prefixes {
             by_node
                 .entry((node, alternative))
@@ -78,11 +78,11 @@ impl<H: BuildHasher + Default> Tree<H> {
     }
 
     /// Returns the index of the most specific pattern for these values, one per level.
-    pub(super) fn find(&self, keys: &[Key<'_>]) -> Option<u32> {
+    pub(super) fn find(&self, keys: &[OverrideKey<'_>]) -> Option<u32> {
         self.below(ROOT, keys)
     }
 
-    fn below(&self, node: u32, keys: &[Key<'_>]) -> Option<u32> {
+    fn below(&self, node: u32, keys: &[OverrideKey<'_>]) -> Option<u32> {
         let Some((key, rest)) = keys.split_first() else {
             return Some(node);
         };
@@ -100,7 +100,7 @@ impl<H: BuildHasher + Default> Tree<H> {
     }
 }
 
-impl<H: BuildHasher> PartialEq for Tree<H> {
+impl<H: BuildHasher> PartialEq for OverrideTree<H> {
     fn eq(&self, other: &Self) -> bool {
         self.values == other.values
             && self.prefixes == other.prefixes

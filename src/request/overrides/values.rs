@@ -18,13 +18,13 @@ pub(super) struct Values<H = RandomState> {
 
 #[derive(Clone)]
 struct Branch {
-    at: At,
+    at: ValuePlace,
     bytes: Box<[u8]>,
     leads_to: u32,
 }
 
 /// A node, and an alternative of its item.
-pub(super) type At = (u32, u32);
+pub(super) type ValuePlace = (u32, u32);
 
 impl<H: BuildHasher> Values<H> {
     /// Returns the hash of a value that [`Values::get`] asks for.
@@ -33,7 +33,12 @@ impl<H: BuildHasher> Values<H> {
     }
 
     /// Returns what a value leads to; `hash` is its hash here.
-    pub(super) fn get(&self, at: At, bytes: &[u8], hash: impl FnOnce() -> u64) -> Option<u32> {
+    pub(super) fn get(
+        &self,
+        at: ValuePlace,
+        bytes: &[u8],
+        hash: impl FnOnce() -> u64,
+    ) -> Option<u32> {
         if self.branches.is_empty() {
             return None;
         }
@@ -43,9 +48,10 @@ impl<H: BuildHasher> Values<H> {
     }
 
     /// Lets a value lead to `next` unless it leads somewhere already; returns where it leads.
-    pub(super) fn get_or_insert(&mut self, at: At, bytes: Box<[u8]>, next: u32) -> u32 {
+    pub(super) fn get_or_insert(&mut self, at: ValuePlace, bytes: Box<[u8]>, next: u32) -> u32 {
         let Self { branches, hasher } = self;
-        let of_branch = |at: At, bytes: &[u8]| hasher.hash_one((at, hasher.hash_one(bytes)));
+        let of_branch =
+            |at: ValuePlace, bytes: &[u8]| hasher.hash_one((at, hasher.hash_one(bytes)));
         let entry = branches.entry(
             of_branch(at, &bytes),
             |branch| branch.is(at, &bytes),
@@ -73,7 +79,7 @@ impl<H: BuildHasher> Values<H> {
 }
 
 impl Branch {
-    fn is(&self, at: At, bytes: &[u8]) -> bool {
+    fn is(&self, at: ValuePlace, bytes: &[u8]) -> bool {
         self.at == at && *self.bytes == *bytes
     }
 }

@@ -7,18 +7,18 @@ fn read_all(bytes: &[u8]) -> Result<Option<SocketAddr>, BadProxyHeader> {
     let mut have = 0;
     loop {
         match read(&bytes[..have])? {
-            Progress::Done(source) => {
+            HeaderProgress::Done(source) => {
                 assert_eq!(have, bytes.len());
                 return Ok(source);
             }
-            Progress::More(more) => {
+            HeaderProgress::More(more) => {
                 for some in 1..=more {
                     let read = read(&bytes[..have + some])?;
                     match read {
-                        Progress::More(rest) => {
+                        HeaderProgress::More(rest) => {
                             assert!(rest > 0 && have + some + rest <= bytes.len(), "{rest}");
                         }
-                        Progress::Done(_) => assert_eq!(have + some, bytes.len()),
+                        HeaderProgress::Done(_) => assert_eq!(have + some, bytes.len()),
                     }
                 }
                 have += more;

@@ -31,7 +31,7 @@ pub use self::pattern::{PathPattern, PatternError};
 pub use self::regex::Case;
 pub use self::template::PathTemplate;
 pub(super) use self::template::after_segments;
-use self::tree::{RouteQuery, Tree};
+use self::tree::{RouteQuery, RouteTree};
 use super::path;
 
 /// Finds the route of a request.
@@ -40,10 +40,10 @@ pub struct Router {
     rules: Vec<Rule>,
     /// The headers that rules ask for, each once.
     header_names: Vec<HeaderName>,
-    exact_hosts: HashMap<Box<str>, Tree>,
+    exact_hosts: HashMap<Box<str>, RouteTree>,
     /// By what follows the `*.`.
-    wildcard_hosts: HashMap<Box<str>, Tree>,
-    any_host: Tree,
+    wildcard_hosts: HashMap<Box<str>, RouteTree>,
+    any_host: RouteTree,
 }
 
 /// What a route of the file asks of a request.
@@ -110,7 +110,7 @@ impl Router {
         let mut router = Self::default();
         let mut ties = Vec::new();
         for (host, members) in by_host {
-            let tree = Tree::new(&rules, &members, &mut ties);
+            let tree = RouteTree::new(&rules, &members, &mut ties);
             match host {
                 None => router.any_host = tree,
                 Some(host) if host.is_wildcard() => {
@@ -191,7 +191,7 @@ impl Router {
     }
 
     /// The trees that a host's requests are looked up in, most specific first.
-    fn trees(&self, host: &str) -> impl Iterator<Item = &Tree> {
+    fn trees(&self, host: &str) -> impl Iterator<Item = &RouteTree> {
         let wildcards = (!self.wildcard_hosts.is_empty())
             .then(|| host.match_indices('.'))
             .into_iter()

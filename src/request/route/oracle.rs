@@ -323,7 +323,7 @@ proptest! {
 
 /// How specific a rule is; the smaller rank wins. Fields are in order of weight.
 ///
-/// A [`Tree`](super::tree::Tree) embodies this order; here it is spelled out.
+/// A [`RouteTree`](super::tree::RouteTree) embodies this order; here it is spelled out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     host: HostRank,

@@ -13,10 +13,10 @@ use super::pattern::{Element, PathPattern, PathShape, PatternError, literal};
 
 /// A path made of the parts of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathTemplate(Vec<Piece>);
+pub struct PathTemplate(Vec<PathPiece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum PathPiece {
     /// Literal segments, each with the slash before it; or a last slash.
     Text(String),
     /// The parameter at this place of the pattern.
@@ -45,10 +45,10 @@ impl PathTemplate {
                 template.push_text("/");
             } else if segment == "*" {
                 let rest = rest(&span, text, pattern)?;
-                template.0.push(Piece::Rest(rest));
+                template.0.push(PathPiece::Rest(rest));
             } else if let Some(param) = param(segment, &span, pattern)? {
                 template.push_text("/");
-                template.0.push(Piece::Param(param));
+                template.0.push(PathPiece::Param(param));
             } else {
                 template.push_text("/");
                 template.push_text(&literal(segment, span)?);
@@ -62,12 +62,12 @@ impl PathTemplate {
         let mut filled = String::with_capacity(path.len());
         for piece in &self.0 {
             filled.push_str(match piece {
-                Piece::Text(text) => text,
-                Piece::Param(param) => {
+                PathPiece::Text(text) => text,
+                PathPiece::Param(param) => {
                     let range = found.params.get(*param).cloned();
                     range.map_or("", |range| &path[range])
                 }
-                Piece::Rest(segments) => after_segments(path, *segments),
+                PathPiece::Rest(segments) => after_segments(path, *segments),
             });
         }
         if filled.is_empty() {
@@ -78,8 +78,8 @@ impl PathTemplate {
 
     fn push_text(&mut self, text: &str) {
         match self.0.last_mut() {
-            Some(Piece::Text(before)) => before.push_str(text),
-            _ => self.0.push(Piece::Text(text.to_owned())),
+            Some(PathPiece::Text(before)) => before.push_str(text),
+            _ => self.0.push(PathPiece::Text(text.to_owned())),
         }
     }
 }

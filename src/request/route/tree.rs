@@ -24,7 +24,7 @@ use crate::request::path;
 
 /// The rules of one host.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct RouteTree {
     case: KeyCase,
     /// The first is the root.
     nodes: Vec<TreeNode>,
@@ -71,7 +71,7 @@ impl<'r> RouteQuery<'r> {
     }
 }
 
-impl Tree {
+impl RouteTree {
     /// Builds the tree of `members` of `rules`, all of one host, in file order; adds its ties to `ties`.
     pub(super) fn new(rules: &[Rule], members: &[usize], ties: &mut Vec<Tie>) -> Self {
         let mut tree = Self::default();
@@ -144,7 +144,7 @@ impl Tree {
     }
 }
 
-impl Default for Tree {
+impl Default for RouteTree {
     fn default() -> Self {
         Self {
             case: KeyCase::Exact,
@@ -176,7 +176,7 @@ impl KeyCase {
 
 /// One lookup under way.
 struct Walk<'w> {
-    tree: &'w Tree,
+    tree: &'w RouteTree,
     rules: &'w [Rule],
     request: &'w RouteQuery<'w>,
     params: SmallVec<[Range<usize>; 4]>,

@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::limit::{Adjustment, Check, Verdict};
 use crate::metrics::Refund;
 use crate::store::charge::LateCharge;
-use crate::store::outcome::Outcome;
+use crate::store::outcome::StoreVerdict;
 use crate::store::redis::wire;
 use crate::store::redis::{GivenUp, LateReader};
 
@@ -80,12 +80,12 @@ impl<'a> LateAnswers<'a> {
 
     /// Ties what is late to what became of the request without it: it is settled with the charge of an
     /// admitted one, and comes back from a refused one.
-    pub(super) fn join(self, mut outcome: Outcome) -> Outcome {
+    pub(super) fn join(self, mut outcome: StoreVerdict) -> StoreVerdict {
         let Some(late) = self.charge.into_inner() else {
             return outcome;
         };
         match &mut outcome {
-            Outcome::Decided {
+            StoreVerdict::Decided {
                 verdict, charge, ..
             } if verdict.admit => charge.late = Some(late),
             _ => {
@@ -101,7 +101,7 @@ impl<'a> LateAnswers<'a> {
 pub(super) struct AwaitedOutcome {
     remote: Rc<Remote>,
     settlements: Rc<SettlementQueue>,
-    outcome: oneshot::Receiver<Outcome>,
+    outcome: oneshot::Receiver<StoreVerdict>,
 }
 
 impl AwaitedOutcome {
@@ -109,7 +109,7 @@ impl AwaitedOutcome {
     pub(super) fn of(
         remote: &Rc<Remote>,
         settlements: &Rc<SettlementQueue>,
-        finding: impl Future<Output = Outcome> + 'static,
+        finding: impl Future<Output = StoreVerdict> + 'static,
     ) -> Self {
         let (sender, outcome) = oneshot::channel();
         let awaited = Self {
@@ -127,7 +127,7 @@ impl AwaitedOutcome {
     }
 
     /// Returns the outcome; nothing if the task failed.
-    pub(super) async fn get(mut self) -> Option<Outcome> {
+    pub(super) async fn get(mut self) -> Option<StoreVerdict> {
         (&mut self.outcome).await.ok()
     }
 }
@@ -141,8 +141,8 @@ impl Drop for AwaitedOutcome {
     }
 }
 
-fn give_back(remote: &Remote, settlements: &SettlementQueue, outcome: Outcome) {
-    if let Outcome::Decided { charge, .. } = outcome {
+fn give_back(remote: &Remote, settlements: &SettlementQueue, outcome: StoreVerdict) {
+    if let StoreVerdict::Decided { charge, .. } = outcome {
         settlements.give_back(remote, charge.without_places());
     }
 }

@@ -18,10 +18,10 @@ use super::owned_plan::OwnedPlan;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{Mode, OnStoreFailure, Refusals};
-use crate::limit::{Answer, Check, Count, Decision, Retry, Verdict};
+use crate::limit::plan::{CheckMode, OnStoreFailure, RefusingPolicies};
+use crate::limit::{Check, CheckResult, Count, Decision, Retry, Verdict};
 use crate::store::charge::Charge;
-use crate::store::outcome::Outcome;
+use crate::store::outcome::StoreVerdict;
 
 /// What a plan would be answered, part by part.
 struct PeekedPlan<'p, 's> {
@@ -53,7 +53,7 @@ pub(super) async fn decide(
     remote: &Rc<Remote>,
     settlements: &Rc<SettlementQueue>,
     plan: &[Check<'_>],
-) -> Outcome {
+) -> StoreVerdict {
     let owned = OwnedPlan::of(plan);
     let (own_remote, own_settlements) = (Rc::clone(remote), Rc::clone(settlements));
     let deciding = async move { decide_parts(&own_remote, &own_settlements, &owned.plan()).await };
@@ -68,7 +68,7 @@ async fn decide_parts(
     remote: &Rc<Remote>,
     settlements: &Rc<SettlementQueue>,
     plan: &[Check<'_>],
-) -> Outcome {
+) -> StoreVerdict {
     let began = remote.store().clock.now();
     let parts = parts(remote, plan);
     let is_lost = |part: &PlanPart<'_>| {
@@ -84,7 +84,7 @@ async fn decide_parts(
         return unavailable(remote);
     }
     let refusals = peeked.refusals();
-    if refusals != Refusals::None {
+    if refusals != RefusingPolicies::None {
         peeked.count_refused(remote, refusals, timeout).await;
         return peeked.refuse();
     }
@@ -160,13 +160,20 @@ impl<'p, 's> PeekedPlan<'p, 's> {
     }
 
     /// Says which policies refuse.
-    fn refusals(&self) -> Refusals {
+    fn refusals(&self) -> RefusingPolicies {
         let fits = |decision: &Option<Decision>| decision.is_none_or(|decision| decision.admit);
-        Refusals::of((self.plan.iter().zip(&self.decisions)).map(|(check, of)| (check, fits(of))))
+        RefusingPolicies::of(
+            (self.plan.iter().zip(&self.decisions)).map(|(check, of)| (check, fits(of))),
+        )
     }
 
     /// Charges the quotas that count refused requests too, and the candidates that count this one.
-    async fn count_refused(&mut self, remote: &Remote, refusals: Refusals, timeout: Duration) {
+    async fn count_refused(
+        &mut self,
+        remote: &Remote,
+        refusals: RefusingPolicies,
+        timeout: Duration,
+    ) {
         let counting = self.parts.iter().filter_map(|(part, is_answered)| {
             let mut counted = PlanPart::default();
             for (&place, check) in part.places.iter().zip(&part.checks) {
@@ -183,12 +190,12 @@ impl<'p, 's> PeekedPlan<'p, 's> {
     }
 
     /// Returns the outcome of a plan that is refused, of which nothing can come back.
-    fn refuse(self) -> Outcome {
+    fn refuse(self) -> StoreVerdict {
         let mut verdict = Verdict {
             admit: false,
             retry: Retry::NOW,
             wait: Micros(0),
-            answers: self.plan.iter().map(|_| Answer::default()).collect(),
+            answers: self.plan.iter().map(|_| CheckResult::default()).collect(),
         };
         let answers = self
             .plan
@@ -197,10 +204,10 @@ impl<'p, 's> PeekedPlan<'p, 's> {
             .zip(&mut verdict.answers);
         for ((check, decision), answer) in answers {
             let Some(decision) = decision else { continue };
-            if check.mode == Mode::Enforce && !decision.admit {
+            if check.mode == CheckMode::Enforce && !decision.admit {
                 verdict.retry = verdict.retry.max(decision.retry);
             }
-            *answer = Answer {
+            *answer = CheckResult {
                 decision: Some(Decision {
                     wait: Micros(0),
                     ..decision
@@ -208,7 +215,7 @@ impl<'p, 's> PeekedPlan<'p, 's> {
                 charged: None,
             };
         }
-        Outcome::Decided {
+        StoreVerdict::Decided {
             verdict,
             charge: Charge::default(),
             is_degraded: self.is_degraded,

@@ -17,12 +17,12 @@ use crate::clock::monotonic;
 /// The deadlines of the calls that a worker waits for; lives on the worker's thread.
 #[derive(Debug)]
 pub(super) struct Deadlines {
-    shared: Rc<Shared>,
+    shared: Rc<DeadlineQueue>,
     timer: AbortHandle,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct DeadlineQueue {
     /// As many as there are calls.
     waiting: RefCell<Slab<Waiting>>,
     /// When the timer goes off; none if nothing waits.
@@ -41,8 +41,8 @@ struct Waiting {
 
 /// Ready when a time has passed.
 #[derive(Debug)]
-pub(super) struct Deadline<'d> {
-    shared: &'d Shared,
+pub(super) struct DecisionDeadline<'d> {
+    shared: &'d DeadlineQueue,
     at: Instant,
     /// Its place, once somebody waits for it.
     place: Option<usize>,
@@ -51,14 +51,14 @@ pub(super) struct Deadline<'d> {
 impl Deadlines {
     /// Begins to keep the time, on the runtime of this thread.
     pub(super) fn start() -> Self {
-        let shared = Rc::<Shared>::default();
+        let shared = Rc::<DeadlineQueue>::default();
         let timer = tokio::task::spawn_local(Rc::clone(&shared).keep_time()).abort_handle();
         Self { shared, timer }
     }
 
     /// Returns a deadline so long from now.
-    pub(super) fn after(&self, timeout: Duration) -> Deadline<'_> {
-        Deadline {
+    pub(super) fn after(&self, timeout: Duration) -> DecisionDeadline<'_> {
+        DecisionDeadline {
             shared: &self.shared,
             at: monotonic() + timeout,
             place: None,
@@ -72,7 +72,7 @@ impl Drop for Deadlines {
     }
 }
 
-impl Shared {
+impl DeadlineQueue {
     async fn keep_time(self: Rc<Self>) {
         loop {
             let rearmed = self.rearmed.notified();
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-impl Future for Deadline<'_> {
+impl Future for DecisionDeadline<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -132,7 +132,7 @@ impl Future for Deadline<'_> {
     }
 }
 
-impl Drop for Deadline<'_> {
+impl Drop for DecisionDeadline<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             self.shared.waiting.borrow_mut().remove(place);
@@ -146,16 +146,16 @@ mod tests {
 
     #[test]
     fn timer_is_armed_for_the_earliest_deadline_and_wakes_those_that_have_passed() {
-        let (shared, began) = (Shared::default(), monotonic());
+        let (shared, began) = (DeadlineQueue::default(), monotonic());
         let at = |ms| began + Duration::from_millis(ms);
         let armed = || shared.armed.get().map(|at| (at - began).as_millis());
-        let has_passed = |deadline: &mut Deadline<'_>| {
+        let has_passed = |deadline: &mut DecisionDeadline<'_>| {
             let mut context = Context::from_waker(Waker::noop());
             Pin::new(deadline).poll(&mut context).is_ready()
         };
         let mut waiting = Vec::new();
         for (ms, armed_for) in [(50, 50), (20, 20), (90, 20), (10, 10), (20, 10)] {
-            let mut deadline = Deadline {
+            let mut deadline = DecisionDeadline {
                 shared: &shared,
                 at: at(ms),
                 place: None,

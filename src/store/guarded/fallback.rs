@@ -8,11 +8,13 @@ use smallvec::SmallVec;
 
 use crate::clock::Micros;
 use crate::limit::partition_id::PartitionHasher;
-use crate::limit::plan::{Mode, OnStoreFailure};
-use crate::limit::{Algorithm, Answer, Check, Decision, PartitionId, Plan, Quota, Retry, Verdict};
+use crate::limit::plan::{CheckMode, OnStoreFailure};
+use crate::limit::{
+    Algorithm, Check, CheckResult, Decision, PartitionId, Plan, Quota, Retry, Verdict,
+};
 use crate::store::charge::Charge;
 use crate::store::memory::MemoryStore;
-use crate::store::outcome::Outcome;
+use crate::store::outcome::StoreVerdict;
 
 /// Decides in place of Redis.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +31,8 @@ pub(super) struct Fallback<'s> {
 
 impl Fallback<'_> {
     /// Decides a plan, or a part of one, that Redis did not decide.
-    pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        let unavailable = Outcome::Unavailable {
+    pub(super) fn decide(&self, plan: &[Check<'_>]) -> StoreVerdict {
+        let unavailable = StoreVerdict::Unavailable {
             retry: self.cooldown,
         };
         if plan.iter().any(is_closed) {
@@ -43,19 +45,19 @@ impl Fallback<'_> {
                 admit: true,
                 retry: Retry::NOW,
                 wait: Micros(0),
-                answers: plan.iter().map(|_| Answer::default()).collect(),
+                answers: plan.iter().map(|_| CheckResult::default()).collect(),
             };
-            return Outcome::Decided {
+            return StoreVerdict::Decided {
                 verdict,
                 charge: Charge::default(),
                 is_degraded: true,
             };
         }
         match self.memory.decide(&locals) {
-            Outcome::Unavailable { .. } => unavailable,
-            Outcome::Decided {
+            StoreVerdict::Unavailable { .. } => unavailable,
+            StoreVerdict::Decided {
                 verdict, charge, ..
-            } => Outcome::Decided {
+            } => StoreVerdict::Decided {
                 verdict: self.spread(plan, verdict),
                 charge,
                 is_degraded: true,
@@ -121,12 +123,12 @@ impl Fallback<'_> {
         let mut retry = Retry::NOW;
         let mut answer = |check: &Check<'_>| {
             if check.on_store_failure != OnStoreFailure::Local {
-                return Answer::default();
+                return CheckResult::default();
             }
             let mut answer = decided.next().unwrap_or_default();
             if let Some(decision) = &mut answer.decision {
                 *decision = self.of_the_whole(check, *decision);
-                if check.mode == Mode::Enforce {
+                if check.mode == CheckMode::Enforce {
                     retry = retry.max(decision.retry);
                 }
             }
@@ -144,7 +146,7 @@ impl Fallback<'_> {
 /// Says whether a plan with this check cannot be decided without Redis.
 pub(super) fn is_closed(check: &Check<'_>) -> bool {
     // A shadow quota never refuses, even if Redis is away.
-    check.on_store_failure == OnStoreFailure::Closed && check.mode == Mode::Enforce
+    check.on_store_failure == OnStoreFailure::Closed && check.mode == CheckMode::Enforce
 }
 
 /// Returns one node's share of a quota: at least one unit.

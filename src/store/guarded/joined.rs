@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use super::remote::Remote;
 use super::settlements::SettlementQueue;
 use crate::clock::Micros;
-use crate::limit::plan::Refusals;
-use crate::limit::{Adjustment, Answer, Check, Count, Decision, Plan, Retry, Verdict};
+use crate::limit::plan::RefusingPolicies;
+use crate::limit::{Adjustment, Check, CheckResult, Count, Decision, Plan, Retry, Verdict};
 use crate::store::charge::{Charge, ChargeEntry, Keeper};
-use crate::store::outcome::Outcome;
+use crate::store::outcome::StoreVerdict;
 
 /// Some checks of a plan.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +53,8 @@ impl<'s> PlanPart<'s> {
 }
 
 /// Makes the outcome of a plan that Redis decided whole.
-pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> Outcome {
-    Outcome::Decided {
+pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> StoreVerdict {
+    StoreVerdict::Decided {
         charge: charge(plan, &verdict),
         verdict,
         is_degraded: false,
@@ -63,7 +63,7 @@ pub(super) fn decided(plan: &[Check<'_>], verdict: Verdict) -> Outcome {
 
 /// Returns what Redis charged.
 pub(super) fn charge(plan: &[Check<'_>], verdict: &Verdict) -> Charge {
-    let entry = |(check, answer): (&Check<'_>, &Answer)| ChargeEntry {
+    let entry = |(check, answer): (&Check<'_>, &CheckResult)| ChargeEntry {
         quota: *check.quota,
         policy: check.policy,
         series_id: check.series_id,
@@ -124,7 +124,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
     /// Adds a part that is decided here, in place of Redis.
     pub(super) fn add_own(&mut self, remote: &Remote, part: PlanPart<'_>) {
         match remote.store().fallback().decide(&part.checks) {
-            Outcome::Decided {
+            StoreVerdict::Decided {
                 verdict, charge, ..
             } => self.parts.push(DecidedPart {
                 places: part.places,
@@ -132,7 +132,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
                 charge,
                 is_degraded: true,
             }),
-            Outcome::Unavailable { .. } => self.is_unavailable = true,
+            StoreVerdict::Unavailable { .. } => self.is_unavailable = true,
         }
     }
 
@@ -148,7 +148,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
     }
 
     /// Returns the outcome of the whole plan. If it is not admitted, what its parts spent comes back.
-    pub(super) fn finish(mut self, remote: &Remote, settlements: &SettlementQueue) -> Outcome {
+    pub(super) fn finish(mut self, remote: &Remote, settlements: &SettlementQueue) -> StoreVerdict {
         if self.is_unavailable {
             for part in self.parts {
                 settlements.give_back(remote, part.charge);
@@ -159,12 +159,12 @@ impl<'p, 's> JoinedPlan<'p, 's> {
         let decisions = self.decisions();
         let fits = |decision: &Option<Decision>| decision.is_none_or(|decision| decision.admit);
         let checks = (self.plan.iter().zip(&decisions)).map(|(check, of)| (check, fits(of)));
-        let refusals = Refusals::of(checks);
+        let refusals = RefusingPolicies::of(checks);
         let mut joined = Verdict {
             admit,
             retry: Retry::NOW,
             wait: Micros(0),
-            answers: self.plan.iter().map(|_| Answer::default()).collect(),
+            answers: self.plan.iter().map(|_| CheckResult::default()).collect(),
         };
         let (mut charge, mut is_any_degraded) = (Charge::default(), false);
         for part in &mut self.parts {
@@ -180,7 +180,7 @@ impl<'p, 's> JoinedPlan<'p, 's> {
             charge.entries.append(&mut part.charge.entries);
             is_any_degraded |= part.is_degraded;
         }
-        Outcome::Decided {
+        StoreVerdict::Decided {
             verdict: joined,
             charge,
             is_degraded: is_any_degraded,
@@ -193,7 +193,7 @@ impl DecidedPart {
     fn undo(
         &mut self,
         plan: &[Check<'_>],
-        refusals: Refusals,
+        refusals: RefusingPolicies,
         remote: &Remote,
         settlements: &SettlementQueue,
     ) {
@@ -221,12 +221,12 @@ impl DecidedPart {
 }
 
 /// Says whether what a quota was charged comes back if these policies refuse the plan.
-fn comes_back(check: &Check<'_>, refusals: Refusals) -> bool {
+fn comes_back(check: &Check<'_>, refusals: RefusingPolicies) -> bool {
     check.quota.count == Count::Admitted && !refusals.lets_count(check)
 }
 
-pub(super) fn unavailable(remote: &Remote) -> Outcome {
-    Outcome::Unavailable {
+pub(super) fn unavailable(remote: &Remote) -> StoreVerdict {
+    StoreVerdict::Unavailable {
         retry: remote.store().servers.cooldown(),
     }
 }

@@ -40,7 +40,7 @@ use self::owned_plan::ANY_QUOTA;
 use self::remote::Remote;
 use self::settlements::SettlementQueue;
 use super::charge::SettledEntry;
-use super::outcome::Outcome;
+use super::outcome::StoreVerdict;
 use super::redis::wire::{Settlement, SettlementStep};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Check, Decision, PartitionId, Verdict};
@@ -76,7 +76,7 @@ impl GuardedSession {
     }
 
     /// Decides a plan that is not refused by what is remembered, all or nothing.
-    pub(super) async fn decide(&self, plan: &[Check<'_>]) -> Outcome {
+    pub(super) async fn decide(&self, plan: &[Check<'_>]) -> StoreVerdict {
         // Boxed, so that plans in one slot need no room for it.
         let apart = || Box::pin(cross_slot::decide(&self.remote, &self.settlements, plan));
         if cross_slot::is_cross_slot(&self.remote, plan) {
@@ -103,7 +103,7 @@ impl GuardedSession {
     }
 
     /// Decides here what a full Redis has no keys for.
-    fn join(&self, plan: &[Check<'_>], verdict: Verdict) -> Outcome {
+    fn join(&self, plan: &[Check<'_>], verdict: Verdict) -> StoreVerdict {
         let mut joined = JoinedPlan::new(plan);
         joined.add_redis(&self.remote, PlanPart::whole(plan), verdict);
         joined.finish(&self.remote, &self.settlements)
@@ -111,9 +111,9 @@ impl GuardedSession {
 
     /// Decides a plan that is refused by what is remembered, to see whether that still holds; what does
     /// not hold is forgotten.
-    pub(super) async fn decide_due(&self, plan: &[Check<'_>]) -> Outcome {
+    pub(super) async fn decide_due(&self, plan: &[Check<'_>]) -> StoreVerdict {
         let outcome = self.decide(plan).await;
-        if let Outcome::Decided {
+        if let StoreVerdict::Decided {
             verdict,
             is_degraded: false,
             ..

@@ -27,11 +27,11 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use self::given_back::GivenBack;
-use self::known::Known;
+use self::known::KnownRefusal;
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{Mode, SeriesId};
+use crate::limit::plan::{CheckMode, SeriesId};
 use crate::limit::quota::Count;
-use crate::limit::{Answer, Check, Decision, PartitionId, Quota, Retry, Verdict};
+use crate::limit::{Check, CheckResult, Decision, PartitionId, Quota, Retry, Verdict};
 use crate::store::redis::wire::RefusedState;
 
 /// The refusals of the last moment, shared by all workers.
@@ -82,7 +82,7 @@ struct RememberedRefusal {
     partition_id: PartitionId,
     /// The quota as it was then.
     quota: Quota,
-    known: Known,
+    known: KnownRefusal,
     asked: Interval,
     /// For how long it is repeated without asking.
     cap: Micros,
@@ -146,7 +146,7 @@ impl Refusals {
         }
         for (check, refused) in plan.iter().zip(refused) {
             if let Some(refused) = refused
-                && check.mode == Mode::Enforce
+                && check.mode == CheckMode::Enforce
                 && !tries_candidate(plan, check)
             {
                 self.insert(check, refused, asked, cap);
@@ -245,7 +245,7 @@ impl Refusals {
     }
 
     fn insert(&self, check: &Check<'_>, refused: RefusedState, asked: Interval, cap: Micros) {
-        let known = Known::of(check, refused, asked);
+        let known = KnownRefusal::of(check, refused, asked);
         // What can never fit is refused again by a quota that is whole.
         let over = if check.cost > check.quota.capacity() {
             Timestamp(u64::MAX)
@@ -316,7 +316,8 @@ impl RememberedRefusal {
 
     /// Says whether a check of the same partition and quota must be refused too.
     fn refuses(&self, check: &Check<'_>, now: Timestamp) -> bool {
-        check.mode == Mode::Enforce && self.known.refuses(&self.quota, check.cost, self.asked, now)
+        check.mode == CheckMode::Enforce
+            && self.known.refuses(&self.quota, check.cost, self.asked, now)
     }
 
     fn fresh_until(&self) -> Timestamp {
@@ -338,11 +339,11 @@ fn refusal(plan: &[Check<'_>], refused: &Recollection) -> Verdict {
         admit: false,
         retry: Retry::NOW,
         wait: Micros(0),
-        answers: plan.iter().map(|_| Answer::default()).collect(),
+        answers: plan.iter().map(|_| CheckResult::default()).collect(),
     };
     for &(place, decision) in refused {
         verdict.retry = verdict.retry.max(decision.retry);
-        verdict.answers[place] = Answer {
+        verdict.answers[place] = CheckResult {
             decision: Some(decision),
             charged: None,
         };
@@ -356,7 +357,7 @@ fn counts_refused(check: &Check<'_>) -> bool {
 
 /// Says whether the check's policy tries a candidate in this plan.
 fn tries_candidate(plan: &[Check<'_>], check: &Check<'_>) -> bool {
-    (plan.iter()).any(|other| other.mode == Mode::Candidate && other.policy == check.policy)
+    (plan.iter()).any(|other| other.mode == CheckMode::Candidate && other.policy == check.policy)
 }
 
 fn lock(shard: &Mutex<RefusalShard>) -> MutexGuard<'_, RefusalShard> {

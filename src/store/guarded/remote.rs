@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::breaker::Permit;
 use super::counters::{Counters, Unanswered};
-use super::deadlines::{Deadline, Deadlines};
+use super::deadlines::{Deadlines, DecisionDeadline};
 use super::fleet::LIFETIME;
 use super::owned_plan::OwnedPlan;
 use super::servers::{Server, WorkerServers};
@@ -338,7 +338,10 @@ impl Deref for HeldServer {
 /// answer that has arrived already is read.
 ///
 /// The call is pinned by the caller: it has room for a plan, which would be copied if it were moved.
-async fn within<F: Future>(deadline: Deadline<'_>, mut call: Pin<&mut F>) -> Option<F::Output> {
+async fn within<F: Future>(
+    deadline: DecisionDeadline<'_>,
+    mut call: Pin<&mut F>,
+) -> Option<F::Output> {
     tokio::select! {
         biased;
         output = call.as_mut() => return Some(output),

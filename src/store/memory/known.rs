@@ -9,7 +9,7 @@ use super::shards::Shards;
 use super::table::{SeriesTable, with_partitions};
 use crate::clock::Timestamp;
 use crate::limit::plan::{self, Ledger, Peek, Step};
-use crate::limit::{Answer, Check, Verdict};
+use crate::limit::{Check, CheckResult, Verdict};
 
 /// Decides a plan of one check if its partition has state; says whether it has.
 pub(super) fn decide_known(all: &Shards, check: &Check<'_>, verdict: &mut Verdict) -> bool {
@@ -28,7 +28,7 @@ pub(super) fn decide_known(all: &Shards, check: &Check<'_>, verdict: &mut Verdic
         partition_id,
         bucket,
     };
-    let mut known = Known {
+    let mut known = KnownState {
         all,
         table,
         spot,
@@ -39,20 +39,20 @@ pub(super) fn decide_known(all: &Shards, check: &Check<'_>, verdict: &mut Verdic
 }
 
 /// The partition's table, in a locked shard.
-struct Known<'k> {
+struct KnownState<'k> {
     all: &'k Shards,
     table: &'k mut SeriesTable,
     spot: Spot,
     now: Timestamp,
 }
 
-impl Ledger for Known<'_> {
+impl Ledger for KnownState<'_> {
     fn peek(&mut self, _index: usize, check: &Check<'_>) -> Peek {
         let budget = &self.all.budget;
         with_partitions!(&mut *self.table, partitions => partitions.peek(self.spot, check, self.now, budget))
     }
 
-    fn commit(&mut self, _index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
+    fn commit(&mut self, _index: usize, check: &Check<'_>, peek: Peek, step: Step) -> CheckResult {
         let budget = &self.all.budget;
         with_partitions!(&mut *self.table, partitions => partitions.commit(self.spot, check, peek, step, budget))
     }

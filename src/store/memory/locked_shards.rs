@@ -14,8 +14,8 @@ use super::shard::Shard;
 use super::shards::Shards;
 use super::table::with_partitions;
 use crate::clock::Timestamp;
-use crate::limit::plan::{Ledger, Mode, OnStoreFailure, Peek, SeriesId, Step};
-use crate::limit::{Answer, Charged, Check, PartitionId, Quota};
+use crate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, SeriesId, Step};
+use crate::limit::{Charged, Check, CheckResult, PartitionId, Quota};
 use crate::store::charge::{Charge, ChargeEntry, Keeper, SettledEntry};
 
 /// The locked shards of a plan that is being decided or settled.
@@ -109,7 +109,7 @@ impl<'s> LockedShards<'s> {
             (OnStoreFailure::Local, _) => {
                 Ok(Some(self.place_in_overflow(check.series_id, check.quota)))
             }
-            (OnStoreFailure::Closed, Mode::Enforce) => Err(Full),
+            (OnStoreFailure::Closed, CheckMode::Enforce) => Err(Full),
             // A shadow quota or a candidate never refuses, even if there is no room.
             (OnStoreFailure::Open | OnStoreFailure::Closed, _) => Ok(None),
         }
@@ -142,7 +142,12 @@ impl<'s> LockedShards<'s> {
     }
 
     /// Unlocks the shards, and notes what the decided plan spent and where.
-    pub(super) fn close(&mut self, plan: &[Check<'_>], answers: &[Answer], charge: &mut Charge) {
+    pub(super) fn close(
+        &mut self,
+        plan: &[Check<'_>],
+        answers: &[CheckResult],
+        charge: &mut Charge,
+    ) {
         self.shards.clear();
         for ((check, answer), place) in plan.iter().zip(answers).zip(&self.places) {
             let Some(CheckPlace { spot, .. }) = place else {
@@ -204,9 +209,9 @@ impl Ledger for LockedShards<'_> {
         with_partitions!(table, partitions => partitions.peek(spot, check, now, budget))
     }
 
-    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
+    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> CheckResult {
         let Some(CheckPlace { held, spot }) = self.places[index] else {
-            return Answer::default();
+            return CheckResult::default();
         };
         let budget = &self.all.budget;
         let table = (self.shards[held].shard).table_for(check.series_id, check.quota);

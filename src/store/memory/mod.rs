@@ -41,10 +41,10 @@ use self::placement::{OVERFLOW, OVERFLOW_SHARD, shard_of};
 use self::shards::Shards;
 use self::table::with_partitions;
 use super::charge::{Charge, SettledEntry};
-use super::outcome::Outcome;
+use super::outcome::StoreVerdict;
 use super::series::Series;
 use crate::clock::{Clock, Micros};
-use crate::limit::plan::{self, Ledger as _, Mode, OnStoreFailure, SeriesId};
+use crate::limit::plan::{self, CheckMode, Ledger as _, OnStoreFailure, SeriesId};
 use crate::limit::{Adjustment, Check, Count, Decision, PartitionId, Verdict};
 use crate::metrics::Usage;
 
@@ -101,20 +101,20 @@ impl MemoryStore {
         usage
     }
 
-    pub(super) fn decide(&self, plan: &[Check<'_>]) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(super) fn decide(&self, plan: &[Check<'_>]) -> StoreVerdict {
+        let mut outcome = StoreVerdict::default();
         self.decide_into(plan, &mut outcome);
         outcome
     }
 
     /// As [`decide`](Self::decide); `outcome` is a new one, and is where it stays: it is large.
-    pub(super) fn decide_into(&self, plan: &[Check<'_>], outcome: &mut Outcome) {
-        if let Outcome::Decided {
+    pub(super) fn decide_into(&self, plan: &[Check<'_>], outcome: &mut StoreVerdict) {
+        if let StoreVerdict::Decided {
             verdict, charge, ..
         } = outcome
             && let Err(Full) = self.try_decide(plan, verdict, charge)
         {
-            *outcome = Outcome::Unavailable {
+            *outcome = StoreVerdict::Unavailable {
                 retry: RETRY_WHEN_FULL,
             };
         }
@@ -145,9 +145,10 @@ impl MemoryStore {
 
     /// Refuses a plan that does not fit, and charges nothing; none if it may fit. A plan that counts refused
     /// requests, or in candidates, is not judged before it is known what they cost.
-    pub(super) fn refuse(&self, plan: &[Check<'_>]) -> Option<Outcome> {
-        let is_charged_if_refused =
-            |check: &Check<'_>| check.quota.count == Count::All || check.mode == Mode::Candidate;
+    pub(super) fn refuse(&self, plan: &[Check<'_>]) -> Option<StoreVerdict> {
+        let is_charged_if_refused = |check: &Check<'_>| {
+            check.quota.count == Count::All || check.mode == CheckMode::Candidate
+        };
         if plan.iter().any(is_charged_if_refused) {
             return None;
         }
@@ -157,14 +158,14 @@ impl MemoryStore {
         let checks = plan.iter().enumerate();
         let does_fit = |(index, check)| locked_shards.peek(index, check).admit;
         if checks
-            .filter(|(_, check)| check.mode == Mode::Enforce)
+            .filter(|(_, check)| check.mode == CheckMode::Enforce)
             .all(does_fit)
         {
             return None;
         }
         let mut verdict = Verdict::default();
         plan::decide(&mut locked_shards, plan, &mut verdict);
-        Some(Outcome::refused(verdict))
+        Some(StoreVerdict::refused(verdict))
     }
 
     /// Returns what each check would be answered. If there is no room for its partition, that is what

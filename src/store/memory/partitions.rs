@@ -3,10 +3,10 @@
 
 use super::memory_budget::MemoryBudget;
 use super::placement::OVERFLOW;
-use super::segments::{Bucket, Segments};
+use super::segments::{HashBucket, Segments};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{Peek, Step};
-use crate::limit::{Answer, Check, Decision, PartitionId, Quota, State};
+use crate::limit::{Check, CheckResult, Decision, PartitionId, Quota, State};
 use crate::store::charge::SettledEntry;
 
 /// The states of one series' partitions in one shard.
@@ -27,7 +27,7 @@ pub(super) struct Partitions<S> {
 pub(super) struct Spot {
     pub(super) partition_id: PartitionId,
     /// The bucket in which it was found. It is only a hint: a sweep or a growth moves entries.
-    pub(super) bucket: Option<Bucket>,
+    pub(super) bucket: Option<HashBucket>,
 }
 
 /// Whether a caller that asks for room is going to use it.
@@ -69,7 +69,7 @@ impl<S: State + Clone> Partitions<S> {
     }
 
     /// Finds the bucket of a partition.
-    pub(super) fn find(&self, partition_id: PartitionId) -> Option<Bucket> {
+    pub(super) fn find(&self, partition_id: PartitionId) -> Option<HashBucket> {
         self.entries.find(partition_id)
     }
 
@@ -137,7 +137,7 @@ impl<S: State + Clone> Partitions<S> {
         peek: Peek,
         step: Step,
         budget: &MemoryBudget,
-    ) -> Answer {
+    ) -> CheckResult {
         let commit = |state: &mut S, growth: Growth| {
             let charged = match (step, growth) {
                 (Step::Leave, _) => None,
@@ -147,7 +147,7 @@ impl<S: State + Clone> Partitions<S> {
                 (Step::Charge, _) => Some(state.charge(check.quota, check.cost, peek.at)),
             };
             let decision = state.decision(check.quota, check.cost, peek.at, peek.admit);
-            Answer {
+            CheckResult {
                 decision: Some(decision),
                 charged,
             }
@@ -270,9 +270,9 @@ impl<S: State + Clone> Partitions<S> {
     }
 
     /// Returns the bucket of a partition, which is the hint if it is still right.
-    fn bucket(&self, spot: Spot) -> Option<Bucket> {
+    fn bucket(&self, spot: Spot) -> Option<HashBucket> {
         let partition_id = spot.partition_id;
-        let is_there = |&bucket: &Bucket| {
+        let is_there = |&bucket: &HashBucket| {
             (self.entries.get(bucket)).is_some_and(|(at, _)| *at == partition_id)
         };
         (spot.bucket.filter(is_there)).or_else(|| self.find(spot.partition_id))
@@ -281,7 +281,7 @@ impl<S: State + Clone> Partitions<S> {
     /// Takes from the budget the memory that a charge at `at` needs for the state in a bucket, if any.
     fn growth(
         &mut self,
-        bucket: Bucket,
+        bucket: HashBucket,
         quota: &Quota,
         at: Timestamp,
         budget: &MemoryBudget,
@@ -312,7 +312,7 @@ impl<S: State + Clone> Partitions<S> {
     /// Changes the state in a bucket, and tells the budget if its heap grew or shrank.
     fn update<R>(
         &mut self,
-        bucket: Bucket,
+        bucket: HashBucket,
         budget: &MemoryBudget,
         change: impl FnOnce(&mut S) -> R,
     ) -> R {

@@ -27,7 +27,7 @@ pub(super) struct Segments<S> {
 
 /// Where an entry is, until a segment grows, shrinks or is split.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bucket {
+pub(super) struct HashBucket {
     segment: usize,
     bucket: usize,
 }
@@ -58,10 +58,10 @@ impl<S> Segments<S> {
     }
 
     /// Finds the bucket of a partition.
-    pub(super) fn find(&self, partition_id: PartitionId) -> Option<Bucket> {
+    pub(super) fn find(&self, partition_id: PartitionId) -> Option<HashBucket> {
         let index = self.index_of(partition_id);
         let segment = &self.all[index];
-        let bucket = |bucket| Bucket {
+        let bucket = |bucket| HashBucket {
             segment: index,
             bucket,
         };
@@ -80,12 +80,12 @@ impl<S> Segments<S> {
     }
 
     /// Returns what is in a bucket.
-    pub(super) fn get(&self, bucket: Bucket) -> Option<&(PartitionId, S)> {
+    pub(super) fn get(&self, bucket: HashBucket) -> Option<&(PartitionId, S)> {
         self.all.get(bucket.segment)?.get_bucket(bucket.bucket)
     }
 
     /// Returns what is in a bucket.
-    pub(super) fn get_mut(&mut self, bucket: Bucket) -> Option<&mut (PartitionId, S)> {
+    pub(super) fn get_mut(&mut self, bucket: HashBucket) -> Option<&mut (PartitionId, S)> {
         (self.all.get_mut(bucket.segment)?).get_bucket_mut(bucket.bucket)
     }
 

@@ -2,7 +2,7 @@
 
 use super::memory_budget::MemoryBudget;
 use super::partitions::Purpose;
-use super::segments::Bucket;
+use super::segments::HashBucket;
 use super::table::{SeriesTable, with_partitions};
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::SeriesId;
@@ -39,7 +39,7 @@ impl Shard {
         &mut self,
         series_id: SeriesId,
         partition_id: PartitionId,
-    ) -> Option<Bucket> {
+    ) -> Option<HashBucket> {
         with_partitions!(self.table(series_id)?, partitions => partitions.find(partition_id))
     }
 

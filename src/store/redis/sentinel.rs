@@ -16,7 +16,9 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::connect::{Connected, DialEndpoint, DialError, DialTarget, Dialer, Driver, Wanted};
+use super::connect::{
+    ConnectionDriver, DialEndpoint, DialError, DialTarget, Dialer, ReadyConnection, Wanted,
+};
 use super::reply::{list, named, text};
 use super::watch::{Asker, Watch};
 use crate::store::settings::{Address, Password, RedisSettings};
@@ -24,7 +26,7 @@ use crate::tls::ClientTls;
 
 /// How to find a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Resolver {
+pub(super) enum SentinelResolver {
     /// The settings name it.
     Fixed(DialTarget),
     /// Sentinels name it.
@@ -66,7 +68,7 @@ pub(super) struct Search {
 struct Panel {
     name: Box<str>,
     password: Option<Password>,
-    members: Vec<Member>,
+    members: Vec<SentinelMember>,
     /// What was believed so far.
     watch: Arc<Watch<NamedPrimary>>,
     decision_timeout: Duration,
@@ -74,10 +76,10 @@ struct Panel {
 
 /// A sentinel, and the connection to it.
 #[derive(Debug)]
-struct Member {
+struct SentinelMember {
     address: Address,
     dialer: Dialer,
-    connection: Option<(MultiplexedConnection, Driver)>,
+    connection: Option<(MultiplexedConnection, ConnectionDriver)>,
 }
 
 /// A primary, and how new it is.
@@ -110,10 +112,10 @@ impl Sentinels {
 
 impl Locator {
     /// Begins to locate a server, on this thread's runtime; a decision may take `decision_timeout`.
-    pub(super) fn new(resolver: Resolver, decision_timeout: Duration) -> Self {
+    pub(super) fn new(resolver: SentinelResolver, decision_timeout: Duration) -> Self {
         match resolver {
-            Resolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
-            Resolver::Sentinel(sentinels) => {
+            SentinelResolver::Fixed(target) => Self::Fixed(Dialer::new(target)),
+            SentinelResolver::Sentinel(sentinels) => {
                 let panel = Panel::new(&sentinels, decision_timeout);
                 let watch = Arc::clone(&sentinels.watch);
                 let asking = async move { watch.lead(panel).await };
@@ -130,7 +132,7 @@ impl Locator {
     pub(super) async fn connect(
         &mut self,
         decision_timeout: Duration,
-    ) -> Result<Connected, DialError> {
+    ) -> Result<ReadyConnection, DialError> {
         match self {
             Self::Fixed(dialer) => dialer.connect(Wanted::Any, decision_timeout).await,
             Self::Sentinel(search) => search.connect(decision_timeout).await,
@@ -179,7 +181,7 @@ impl Locator {
 }
 
 impl Search {
-    async fn connect(&mut self, decision_timeout: Duration) -> Result<Connected, DialError> {
+    async fn connect(&mut self, decision_timeout: Duration) -> Result<ReadyConnection, DialError> {
         let address = self.ask().await?;
         let dialer = match self.primary.take() {
             Some((before, dialer)) if before == address => dialer,
@@ -232,7 +234,7 @@ impl Panel {
                 password: sentinels.password.clone(),
                 database: 0,
             };
-            Member {
+            SentinelMember {
                 address: address.clone(),
                 dialer: Dialer::new(target),
                 connection: None,
@@ -297,7 +299,7 @@ impl Asker for Panel {
     fn log(&self, _: &Result<NamedPrimary, String>) {}
 }
 
-impl Member {
+impl SentinelMember {
     /// Asks the sentinel for the primary. If an old connection broke, it gets a second chance.
     async fn ask(
         &mut self,

@@ -34,12 +34,12 @@ pub(super) struct Bulletin<T> {
     /// Why nothing was found in the last round.
     pub(super) failure: Option<String>,
     rounds: u64,
-    phase: Phase,
+    phase: WatchPhase,
 }
 
 /// Whether it is worth a call's time to wait for the next round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum WatchPhase {
     /// A round is under way, or would begin at once.
     Ready,
     /// A round has just found something.
@@ -88,7 +88,7 @@ impl<T> Watch<T> {
         let mut bulletins = self.bulletin.subscribe();
         let rounds = {
             let last = bulletins.borrow();
-            if last.phase != Phase::Ready {
+            if last.phase != WatchPhase::Ready {
                 return;
             }
             last.rounds
@@ -106,7 +106,7 @@ impl<T> Watch<T> {
     /// Says whether another round would begin at once.
     #[cfg(test)]
     pub(super) fn is_ready(&self) -> bool {
-        self.bulletin.borrow().phase == Phase::Ready
+        self.bulletin.borrow().phase == WatchPhase::Ready
     }
 
     /// Waits until no other task asks, and then asks until it is dropped.
@@ -123,7 +123,7 @@ impl<T> Watch<T> {
             sleep(spread(if is_found { gap } else { DEAF_EVERY })).await;
             if is_found {
                 self.bulletin.send_if_modified(|last| {
-                    last.phase = Phase::Ready;
+                    last.phase = WatchPhase::Ready;
                     false
                 });
                 let wanted = timeout(spread(asker.idle()), self.wanted.notified()).await;
@@ -146,9 +146,9 @@ impl<T> Watch<T> {
             match outcome {
                 Ok(found) => {
                     last.found = Some((last.rounds, Arc::new(found)));
-                    (last.failure, last.phase) = (None, Phase::Fresh);
+                    (last.failure, last.phase) = (None, WatchPhase::Fresh);
                 }
-                Err(failure) => (last.failure, last.phase) = (Some(failure), Phase::Deaf),
+                Err(failure) => (last.failure, last.phase) = (Some(failure), WatchPhase::Deaf),
             }
         });
     }
@@ -169,7 +169,7 @@ impl<T> Default for Watch<T> {
             found: None,
             failure: None,
             rounds: 0,
-            phase: Phase::Ready,
+            phase: WatchPhase::Ready,
         });
         Self {
             lead: Mutex::default(),

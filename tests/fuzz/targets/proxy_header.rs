@@ -1,6 +1,6 @@
 //! Headers of the PROXY protocol: none is read past its end, however it comes in.
 
-use tollgate::request::proxy_header::{BadProxyHeader, HEADER_BYTES_MAX, Progress, read};
+use tollgate::request::proxy_header::{BadProxyHeader, HEADER_BYTES_MAX, HeaderProgress, read};
 
 /// The input: what a connection begins with.
 pub fn holds(data: &[u8]) {
@@ -29,8 +29,8 @@ fn outcome(
     let mut have = 0;
     loop {
         match read(&data[..have])? {
-            Progress::Done(source) => return Ok(Some((have, source))),
-            Progress::More(more) => {
+            HeaderProgress::Done(source) => return Ok(Some((have, source))),
+            HeaderProgress::More(more) => {
                 assert!(more > 0);
                 if have == data.len() {
                     return Ok(None);

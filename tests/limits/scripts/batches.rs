@@ -1,15 +1,15 @@
 //! Several plans in one call: each is decided by itself.
 
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
 use tollgate::store::redis::wire::{self, Call, Intent, Packed, Replies};
 
 use crate::scripted::{Scripted, algorithms, quota_of};
 use crate::traffic::START;
 
-fn one_of_each(limit: u64) -> Vec<(Quota, Mode)> {
-    let quota = |algorithm| (quota_of(algorithm, limit), Mode::Enforce);
+fn one_of_each(limit: u64) -> Vec<(Quota, CheckMode)> {
+    let quota = |algorithm| (quota_of(algorithm, limit), CheckMode::Enforce);
     algorithms().into_iter().map(quota).collect()
 }
 
@@ -82,7 +82,7 @@ fn plan_with_a_foreign_key_fails_alone_and_spends_nothing() {
 #[test]
 fn value_that_no_script_wrote_is_an_error_of_its_plan_and_stays() {
     for algorithm in algorithms() {
-        let mut scripted = Scripted::new(vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        let mut scripted = Scripted::new(vec![(quota_of(algorithm, 3), CheckMode::Enforce)]);
         let key = scripted.key(0);
         for set in [
             [b"SET".as_slice(), &key, b"x"],
@@ -135,7 +135,7 @@ fn empty_plan_and_empty_batch_are_answered() {
 #[test]
 fn quota_that_a_plan_names_twice_is_charged_once() {
     let quota = quota_of(Algorithm::FixedWindow, 3);
-    let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);
+    let mut scripted = Scripted::new(vec![(quota, CheckMode::Enforce)]);
     let ask = scripted.plan(&scripted.rows, 1)[0];
     let packed = wire::pack(&[ask, ask], &scripted.names, Intent::Decide);
     scripted.reply(Some(START), &packed);
@@ -171,7 +171,7 @@ fn what_is_no_reply_is_an_error() {
 fn concurrent_asks_of_one_key_pass_exactly_the_quota() {
     for algorithm in algorithms() {
         let limit = 50;
-        let shared = Scripted::new(vec![(quota_of(algorithm, limit), Mode::Enforce)]);
+        let shared = Scripted::new(vec![(quota_of(algorithm, limit), CheckMode::Enforce)]);
         let (partition_id, quotas) = (shared.partition_id, shared.rows.clone());
         let admitted = std::thread::scope(|scope| {
             let asking = |_| {
@@ -207,7 +207,7 @@ fn huge_numbers_stay_exact() {
                 can_come_back: true,
             },
         };
-        let mut scripted = Scripted::new(vec![(quota, Mode::Enforce)]);
+        let mut scripted = Scripted::new(vec![(quota, CheckMode::Enforce)]);
         scripted.decide(START, 1);
         let left = scripted.spend(START, limit - 2)[0].remaining;
         assert_eq!(left, 1, "{algorithm:?}");

@@ -6,8 +6,8 @@ use std::sync::{Mutex, OnceLock};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::{Mode, SeriesId};
-use tollgate::limit::{Algorithm, Answer, Retry, Verdict};
+use tollgate::limit::plan::{CheckMode, SeriesId};
+use tollgate::limit::{Algorithm, CheckResult, Retry, Verdict};
 use tollgate::store::redis::wire::{
     self, Call, Intent, Replies, Reply, Script, Settlement, SettlementStep, time_argument,
 };
@@ -155,7 +155,7 @@ fn spread(verdict: Verdict, takes_part: &[bool]) -> Verdict {
 fn full_server_refuses_a_call_before_it_executes_anything() {
     let server = Server::start();
     for algorithm in algorithms() {
-        let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), CheckMode::Enforce)]);
         let newcomer = Scripted::on(&server, known.rows.clone());
         known.decide(START, 3);
         set_full(&mut known, true);
@@ -178,7 +178,7 @@ fn full_server_refuses_a_call_before_it_executes_anything() {
 fn plan_that_deletes_its_key_lets_no_newcomer_in() {
     let server = Server::start();
     for algorithm in algorithms() {
-        let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        let mut known = Scripted::on(&server, vec![(quota_of(algorithm, 3), CheckMode::Enforce)]);
         let newcomer = Scripted::on(&server, known.rows.clone());
         known.decide(START, 3);
         set_full(&mut known, true);
@@ -211,7 +211,7 @@ fn plan_that_deletes_its_key_lets_no_newcomer_in() {
 fn plan_on_a_full_server_is_decided_by_what_it_knows() {
     let server = Server::start();
     for algorithm in algorithms() {
-        let quota = (quota_of(algorithm, 2), Mode::Enforce);
+        let quota = (quota_of(algorithm, 2), CheckMode::Enforce);
         let mut plan = Scripted::on(&server, vec![quota, quota]);
         plan.decide(START, 1);
         let gone = plan.key(0);
@@ -235,7 +235,8 @@ fn plan_on_a_full_server_is_decided_by_what_it_knows() {
 fn newcomer_on_a_full_server_is_never_counted() {
     let server = Server::start();
     for algorithm in algorithms() {
-        let mut newcomer = Scripted::on(&server, vec![(quota_of(algorithm, 3), Mode::Enforce)]);
+        let mut newcomer =
+            Scripted::on(&server, vec![(quota_of(algorithm, 3), CheckMode::Enforce)]);
         newcomer.decide(START, 1);
         newcomer.reset(START);
         set_full(&mut newcomer, true);
@@ -302,7 +303,7 @@ fn spend(script: Script, client: &Scripted) -> Call {
 }
 
 /// Reads the answer to a plan of one check.
-fn answer(client: &Scripted, cost: u64, reply: &Reply) -> Answer {
+fn answer(client: &Scripted, cost: u64, reply: &Reply) -> CheckResult {
     let plan = client.plan(&client.rows, cost);
     let mut verdict = Verdict::default();
     wire::verdict(&plan, reply, &mut verdict).expect("an answer");
@@ -346,7 +347,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// The answer of a check that takes no part.
-const UNDECIDED: Answer = Answer {
+const UNDECIDED: CheckResult = CheckResult {
     decision: None,
     charged: None,
 };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Charged, Count, Decision, OldestBucket, PartitionId, Quota,
 };
@@ -77,7 +77,7 @@ proptest! {
             algorithm: Algorithm::SlidingLog,
             count,
             align: Align::Epoch, can_come_back: true, };
-        let rows: Rows = vec![(quota, Mode::Enforce)].into();
+        let rows: Rows = vec![(quota, CheckMode::Enforce)].into();
         agree_with(Scripted::new(rows.clone()).small_blocks(), &rows, events)?;
     }
 
@@ -92,8 +92,8 @@ proptest! {
         let algorithm = Algorithm::SlidingWindow { buckets, oldest: OldestBucket::Weighted };
         let quota = Quota { limit, window: Micros(window), algorithm, count: Count::Admitted, align: Align::Epoch, can_come_back: true, };
         let bucket_us = window / u64::from(buckets);
-        let mut lua = Scripted::new(vec![(quota, Mode::Enforce)]);
-        let mut rust = Quotas::new(vec![(quota, Mode::Enforce)]);
+        let mut lua = Scripted::new(vec![(quota, CheckMode::Enforce)]);
+        let mut rust = Quotas::new(vec![(quota, CheckMode::Enforce)]);
         let units = scaled(limit, spent);
         for now in [START + Micros(phase), START + Micros(phase + bucket_us)] {
             prop_assert_eq!(lua.decide(now, units / 2), rust.decide(now, units / 2));
@@ -288,7 +288,7 @@ fn number(bytes: &[u8]) -> u64 {
 pub(super) fn peeks(rust: &Quotas, now: Timestamp, cost: u64) -> Vec<Decision> {
     let mut rust = rust.clone();
     let partition_id = PartitionId::new(rust.rows.partition_low.into());
-    let peek = |((quota, _), counter): (&(Quota, Mode), &mut crate::ledger::Counter)| {
+    let peek = |((quota, _), counter): (&(Quota, CheckMode), &mut crate::ledger::Counter)| {
         let at = counter.arrive(quota, now + quota.phase(partition_id));
         counter.decision(quota, cost, at, counter.admits(quota, cost, at))
     };
@@ -371,9 +371,9 @@ fn steady_event() -> impl Strategy<Value = Event> {
 /// Makes plans of one to four quotas of some policies.
 pub(super) fn plans() -> impl Strategy<Value = Rows> {
     let mode = prop_oneof![
-        3 => Just(Mode::Enforce),
-        1 => Just(Mode::Shadow),
-        2 => Just(Mode::Candidate),
+        3 => Just(CheckMode::Enforce),
+        1 => Just(CheckMode::Shadow),
+        2 => Just(CheckMode::Candidate),
     ];
     let quota = (quota(), mode, any::<bool>());
     let quotas = proptest::collection::vec(quota, 1..5);

@@ -3,7 +3,7 @@
 
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::Mode;
+use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 use tollgate::store::redis::wire::{self, Script};
 
@@ -12,7 +12,7 @@ use crate::support::redis::{Server, Value};
 use crate::traffic::START;
 
 fn single(quota: Quota) -> Scripted {
-    Scripted::new(vec![(quota, Mode::Enforce)])
+    Scripted::new(vec![(quota, CheckMode::Enforce)])
 }
 
 fn lifetime_ms(scripted: &mut Scripted) -> i64 {
@@ -31,8 +31,8 @@ fn refused_plan_writes_nothing() {
     let server = Server::start();
     for algorithm in algorithms() {
         let quotas = vec![
-            (quota_of(algorithm, 2), Mode::Enforce),
-            (quota_of(algorithm, 100), Mode::Shadow),
+            (quota_of(algorithm, 2), CheckMode::Enforce),
+            (quota_of(algorithm, 100), CheckMode::Shadow),
         ];
         let mut scripted = Scripted::on(&server, quotas);
         let changes = || server.figure("persistence", "rdb_changes_since_last_save");
@@ -136,7 +136,7 @@ fn number_of_a_quota_may_change_and_its_counts_stay() {
         let key = scripted.key(0);
         assert!(scripted.decide(START, 30).admit);
         let spent = scripted.peek(START, 0)[0];
-        scripted.rows = vec![(quota_of(algorithm, 120), Mode::Enforce)].into();
+        scripted.rows = vec![(quota_of(algorithm, 120), CheckMode::Enforce)].into();
         assert_eq!(scripted.key(0), key);
         let larger = scripted.peek(START, 0)[0];
         // gcra's time stays, in which twice as many units fit.
@@ -195,7 +195,7 @@ fn partition_takes_few_bytes() {
 fn aged_entries_are_read_once_whoever_is_refused() {
     let server = Server::start();
     let quota = quota_of(Algorithm::SlidingLog, 1000);
-    let mut scripted = Scripted::on(&server, vec![(quota, Mode::Enforce)]);
+    let mut scripted = Scripted::on(&server, vec![(quota, CheckMode::Enforce)]);
     for step in 0..1000 {
         scripted.decide(START + Micros(step), 1);
     }
@@ -231,7 +231,7 @@ fn no_call_on_a_long_log_touches_more_than_a_few_of_its_blocks() {
     const ENTRIES: u64 = 20_000;
     let server = Server::start();
     let quota = quota_of(Algorithm::SlidingLog, 2 * ENTRIES);
-    let mut scripted = Scripted::on(&server, vec![(quota, Mode::Enforce)]);
+    let mut scripted = Scripted::on(&server, vec![(quota, CheckMode::Enforce)]);
     // Of one and two units in turns, so that their number says nothing of their sum.
     for entry in 0..ENTRIES {
         scripted.decide(START + Micros(entry * 1_000), 1 + entry % 2);
@@ -307,7 +307,7 @@ fn only_a_fixed_set_of_scripts_is_ever_sent_and_cached() {
         if algorithm == Algorithm::SlidingLog {
             quota.count = Count::All;
         }
-        let mut scripted = Scripted::on(&server, vec![(quota, Mode::Enforce)]);
+        let mut scripted = Scripted::on(&server, vec![(quota, CheckMode::Enforce)]);
         for value in hostile() {
             let mut tagger = PartitionHasher::new(&[7; 32]);
             tagger.part("key", &value);

@@ -7,7 +7,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::limit::plan::SeriesId;
 use crate::limit::{Adjustment, Align, Count};
 use crate::store::charge::Keeper;
-use crate::store::series::{Role, Series, Shape};
+use crate::store::series::{Series, SeriesRole, Shape};
 
 const START: Timestamp = Timestamp(1_700_006_400_000_000);
 const COOLDOWN: Micros = Micros::from_secs(2);
@@ -30,7 +30,7 @@ fn store() -> MemoryStore {
     for name in ["a", "b", "c"] {
         store.series_id(&Series {
             policy: Arc::from(name),
-            role: Role::Real,
+            role: SeriesRole::Real,
             shape: Shape::of(&TEN),
             window: TEN.window,
         });
@@ -47,7 +47,7 @@ fn fallback(memory: &MemoryStore, nodes: u32) -> Fallback<'_> {
     }
 }
 
-fn check(series_id: u32, mode: Mode, on_store_failure: OnStoreFailure) -> Check<'static> {
+fn check(series_id: u32, mode: CheckMode, on_store_failure: OnStoreFailure) -> Check<'static> {
     Check {
         policy: 0,
         quota: &TEN,
@@ -60,16 +60,16 @@ fn check(series_id: u32, mode: Mode, on_store_failure: OnStoreFailure) -> Check<
 }
 
 fn local(series_id: u32) -> Check<'static> {
-    check(series_id, Mode::Enforce, OnStoreFailure::Local)
+    check(series_id, CheckMode::Enforce, OnStoreFailure::Local)
 }
 
 fn free(check: Check<'_>) -> Check<'_> {
     Check { cost: 0, ..check }
 }
 
-fn decided(outcome: Outcome) -> (Verdict, Charge) {
+fn decided(outcome: StoreVerdict) -> (Verdict, Charge) {
     match outcome {
-        Outcome::Decided {
+        StoreVerdict::Decided {
             verdict,
             charge,
             is_degraded: true,
@@ -110,15 +110,15 @@ fn cost_beyond_the_share_but_not_the_quota_is_not_refused_for_good() {
 fn open_policy_admits_uncounted_and_a_local_one_beside_it_still_refuses() {
     let store = store();
     let fallback = fallback(&store, 10);
-    let open = check(1, Mode::Enforce, OnStoreFailure::Open);
+    let open = check(1, CheckMode::Enforce, OnStoreFailure::Open);
     let (verdict, charge) = decided(fallback.decide(&[open]));
     assert!(verdict.admit && charge.entries.is_empty());
-    assert_eq!(verdict.answers[..], [Answer::default()]);
+    assert_eq!(verdict.answers[..], [CheckResult::default()]);
     let plan = [open, local(0)];
     assert!(decided(fallback.decide(&plan)).0.admit);
     let (verdict, _) = decided(fallback.decide(&plan));
     assert!(!verdict.admit);
-    assert_eq!(verdict.answers[0], Answer::default());
+    assert_eq!(verdict.answers[0], CheckResult::default());
     assert!(verdict.answers[1].decision.is_some_and(|one| !one.admit));
 }
 
@@ -127,9 +127,12 @@ fn closed_policy_makes_the_plan_unavailable_unless_it_only_watches() {
     let store = store();
     let fallback = fallback(&store, 1);
     let closed = |mode| check(1, mode, OnStoreFailure::Closed);
-    let refused = fallback.decide(&[local(0), closed(Mode::Enforce)]);
-    assert!(matches!(refused, Outcome::Unavailable { retry: COOLDOWN }));
-    let (verdict, charge) = decided(fallback.decide(&[local(0), closed(Mode::Shadow)]));
+    let refused = fallback.decide(&[local(0), closed(CheckMode::Enforce)]);
+    assert!(matches!(
+        refused,
+        StoreVerdict::Unavailable { retry: COOLDOWN }
+    ));
+    let (verdict, charge) = decided(fallback.decide(&[local(0), closed(CheckMode::Shadow)]));
     assert!(verdict.admit);
     assert_eq!(
         charge.entries.len(),
@@ -137,7 +140,7 @@ fn closed_policy_makes_the_plan_unavailable_unless_it_only_watches() {
         "what is unavailable charges nothing"
     );
     assert_eq!(verdict.answers[0].decision.expect("counted").remaining, 9);
-    assert_eq!(verdict.answers[1], Answer::default());
+    assert_eq!(verdict.answers[1], CheckResult::default());
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn peek_says_what_is_left_here_and_that_what_is_not_counted_is_whole() {
     let store = store();
     let fallback = fallback(&store, 2);
     drop(fallback.decide(&[local(0)]));
-    let open = check(1, Mode::Enforce, OnStoreFailure::Open);
+    let open = check(1, CheckMode::Enforce, OnStoreFailure::Open);
     let plan = [open, local(0)].map(free);
     let peeks = fallback.peek(&plan);
     assert_eq!([peeks[0].remaining, peeks[1].remaining], [10, 4]);

@@ -10,7 +10,7 @@ use crate::store::redis::wire::{RefusedState, StateReply};
 
 /// What a refusal says of costs.
 #[derive(Debug)]
-pub(super) enum Known {
+pub(super) enum KnownRefusal {
     /// The state: every cost has its own wait.
     State(RefusedState),
     /// Only some waits.
@@ -36,7 +36,7 @@ struct Wait {
     told: Timestamp,
 }
 
-impl Known {
+impl KnownRefusal {
     /// Makes what is known of a check that was refused in answer to what was `asked`.
     pub(super) fn of(check: &Check<'_>, refused: RefusedState, asked: Interval) -> Self {
         let is_small = match &refused.state {

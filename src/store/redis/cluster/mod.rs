@@ -28,7 +28,7 @@ use super::call_error::CallError;
 use super::connect::{DialEndpoint, DialTarget};
 use super::pipeline::{Caller, Pipeline, PipelineContext, PipelineState};
 use super::reply::replies;
-use super::sentinel::Resolver;
+use super::sentinel::SentinelResolver;
 use super::watch::Watch;
 use super::wire::{Call, Packed, Reply, time_argument};
 use crate::store::settings::{Address, RedisSettings};
@@ -364,9 +364,9 @@ impl ClusterNode {
 }
 
 /// Returns how to reach the node at an address.
-fn resolver(address: &Address, settings: &RedisSettings) -> Resolver {
+fn resolver(address: &Address, settings: &RedisSettings) -> SentinelResolver {
     let endpoint = DialEndpoint::Tcp(address.clone(), settings.tls.clone());
-    Resolver::Fixed(DialTarget::new(endpoint, settings))
+    SentinelResolver::Fixed(DialTarget::new(endpoint, settings))
 }
 
 /// Says whether an error means that the call was not executed, and that it may be a little later.

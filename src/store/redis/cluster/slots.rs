@@ -28,7 +28,7 @@ pub struct Slots {
 
 /// Why a map could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableSlots {
     /// It is not a reply to `CLUSTER SLOTS`.
     #[error("the reply is not a list of slots")]
     Shape,
@@ -84,22 +84,22 @@ impl Slots {
     /// nodes that are named without one.
     ///
     /// Slots whose node has no known name get no node.
-    pub fn read(reply: &Value, asked: &Address) -> Result<Self, Unreadable> {
+    pub fn read(reply: &Value, asked: &Address) -> Result<Self, UnreadableSlots> {
         let mut slots = Self::none();
-        for range in list(reply).ok_or(Unreadable::Shape)? {
-            let [first, last, primary, ..] = list(range).ok_or(Unreadable::Shape)? else {
-                return Err(Unreadable::Shape);
+        for range in list(reply).ok_or(UnreadableSlots::Shape)? {
+            let [first, last, primary, ..] = list(range).ok_or(UnreadableSlots::Shape)? else {
+                return Err(UnreadableSlots::Shape);
             };
             let (first, last) = (slot(first), slot(last));
             let (Some(first), Some(last)) = (first, last) else {
-                return Err(Unreadable::Shape);
+                return Err(UnreadableSlots::Shape);
             };
             if let Some(node) = node(primary, asked)? {
                 slots.assign(first, last, node)?;
             }
         }
         if slots.nodes.is_empty() {
-            return Err(Unreadable::Empty);
+            return Err(UnreadableSlots::Empty);
         }
         Ok(slots)
     }
@@ -126,15 +126,15 @@ impl Slots {
     }
 
     /// Gives the slots from `first` to `last` to `node`.
-    pub fn assign(&mut self, first: u16, last: u16, node: Address) -> Result<(), Unreadable> {
+    pub fn assign(&mut self, first: u16, last: u16, node: Address) -> Result<(), UnreadableSlots> {
         let range = usize::from(first)..=usize::from(last);
-        let owners = self.owners.get_mut(range).ok_or(Unreadable::Shape)?;
+        let owners = self.owners.get_mut(range).ok_or(UnreadableSlots::Shape)?;
         let place = if let Some(place) = self.places.get(&node) {
             *place
         } else {
             let next = (self.nodes.len() < NODES_MAX).then_some(self.nodes.len());
             let place = next.and_then(|next| u16::try_from(next).ok());
-            let place = place.ok_or(Unreadable::TooMany)?;
+            let place = place.ok_or(UnreadableSlots::TooMany)?;
             self.places.insert(node.clone(), place);
             self.nodes.push(node);
             place
@@ -186,15 +186,15 @@ const CRC16: [u16; 256] = {
 };
 
 /// Reads the primary of a range: its endpoint and port, and after its id perhaps other names.
-fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, Unreadable> {
-    let [endpoint, port, rest @ ..] = list(primary).ok_or(Unreadable::Shape)? else {
-        return Err(Unreadable::Shape);
+fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, UnreadableSlots> {
+    let [endpoint, port, rest @ ..] = list(primary).ok_or(UnreadableSlots::Shape)? else {
+        return Err(UnreadableSlots::Shape);
     };
     let port = match port {
         Value::Int(port) => u16::try_from(*port).ok().filter(|port| *port > 0),
         _ => None,
     };
-    let port = port.ok_or(Unreadable::Shape)?;
+    let port = port.ok_or(UnreadableSlots::Shape)?;
     let host = match (endpoint, text(endpoint)) {
         // A node that has met no other does not know its own address.
         (_, Some(UNKNOWN_HOST)) => match rest.get(1).and_then(|names| entry(names, "ip")) {
@@ -203,7 +203,7 @@ fn node(primary: &Value, asked: &Address) -> Result<Option<Address>, Unreadable>
         },
         (Value::Nil, _) | (_, Some("")) => Some(&*asked.host),
         (_, Some(host)) => Some(host),
-        (_, None) => return Err(Unreadable::Shape),
+        (_, None) => return Err(UnreadableSlots::Shape),
     };
     Ok(host.map(|host| Address {
         host: host.into(),

@@ -13,8 +13,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::timeout;
 
 use super::ClusterView;
-use super::slots::{Slots, Unreadable};
-use crate::store::redis::connect::{DialEndpoint, DialError, DialTarget, Dialer, Driver};
+use super::slots::{Slots, UnreadableSlots};
+use crate::store::redis::connect::{ConnectionDriver, DialEndpoint, DialError, DialTarget, Dialer};
 use crate::store::redis::one_line::one_line;
 use crate::store::redis::pipeline::PipelineState;
 use crate::store::redis::watch::Asker;
@@ -35,7 +35,7 @@ struct Scout<'v> {
 struct AskedNode {
     address: Address,
     connection: MultiplexedConnection,
-    _driver: Driver,
+    _driver: ConnectionDriver,
 }
 
 /// Why a node did not say who has which slots.
@@ -48,7 +48,7 @@ enum AskFailure {
     #[error("{0}")]
     Server(String),
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    UnreadableSlots(#[from] UnreadableSlots),
 }
 
 /// Follows the maps that are found, and asks for them if no other worker does, until it is dropped.

@@ -56,17 +56,17 @@ pub(super) enum DialEndpoint {
 
 /// A connection that is ready for decisions.
 #[derive(Debug)]
-pub(super) struct Connected {
+pub(super) struct ReadyConnection {
     pub(super) connection: MultiplexedConnection,
     /// Ends when the connection does. Dropping it closes the connection.
-    pub(super) driver: Driver,
+    pub(super) driver: ConnectionDriver,
     /// The server's eviction policy, if it says which.
     pub(super) eviction: Option<String>,
 }
 
 /// The task that reads and writes. Dropping it closes the connection.
 #[derive(Debug)]
-pub(super) struct Driver(JoinHandle<()>);
+pub(super) struct ConnectionDriver(JoinHandle<()>);
 
 /// Makes connections to one target, and keeps what it learns for the next time.
 #[derive(Debug)]
@@ -108,11 +108,11 @@ impl Dialer {
         &mut self,
         wanted: Wanted,
         decision_timeout: Duration,
-    ) -> Result<Connected, DialError> {
+    ) -> Result<ReadyConnection, DialError> {
         let connecting = async {
             let (mut connection, driver) = self.open(decision_timeout).await?;
             let eviction = prepare(&mut connection, wanted).await?;
-            Ok(Connected {
+            Ok(ReadyConnection {
                 connection,
                 driver,
                 eviction,
@@ -129,7 +129,7 @@ impl Dialer {
     pub(super) async fn open(
         &mut self,
         decision_timeout: Duration,
-    ) -> Result<(MultiplexedConnection, Driver), DialError> {
+    ) -> Result<(MultiplexedConnection, ConnectionDriver), DialError> {
         match self.greet(decision_timeout).await {
             Err(DialError::Unspoken) => {
                 self.protocol = ProtocolVersion::RESP2;
@@ -142,7 +142,7 @@ impl Dialer {
     async fn greet(
         &mut self,
         decision_timeout: Duration,
-    ) -> Result<(MultiplexedConnection, Driver), DialError> {
+    ) -> Result<(MultiplexedConnection, ConnectionDriver), DialError> {
         let info = self.info();
         match self.target.endpoint.clone() {
             DialEndpoint::Unix(path) => {
@@ -225,7 +225,7 @@ impl Dialer {
     }
 }
 
-impl Future for Driver {
+impl Future for ConnectionDriver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -233,7 +233,7 @@ impl Future for Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for ConnectionDriver {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -258,7 +258,7 @@ fn tune(stream: &TcpStream, decision_timeout: Duration) -> io::Result<()> {
 async fn drive<S>(
     info: &RedisConnectionInfo,
     stream: S,
-) -> Result<(MultiplexedConnection, Driver), DialError>
+) -> Result<(MultiplexedConnection, ConnectionDriver), DialError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -269,7 +269,10 @@ where
         .set_pipeline_buffer_size(PIPELINE_MAX)
         .set_write_backpressure_boundary(WRITE_BYTES_MAX);
     let (connection, driver) = MultiplexedConnection::new_with_config(info, stream, config).await?;
-    Ok((connection, Driver(tokio::task::spawn_local(driver))))
+    Ok((
+        connection,
+        ConnectionDriver(tokio::task::spawn_local(driver)),
+    ))
 }
 
 /// Longest look-up of a name whose last addresses are known: the resolver may be mute for longer than a

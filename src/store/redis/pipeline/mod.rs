@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 
 use super::call_error::CallError;
 use super::observer::{Observer, Observers};
-use super::sentinel::Resolver;
+use super::sentinel::SentinelResolver;
 use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply};
 use queue::{JobAnswer, PendingReply, Queue, Work};
@@ -81,7 +81,7 @@ struct PipelineCore {
     queue: Queue,
     state: Cell<PipelineState>,
     /// Where the pipeline leads to. The task reads it when `reconfigured` is notified.
-    resolver: RefCell<Resolver>,
+    resolver: RefCell<SentinelResolver>,
     reconfigured: Notify,
     /// Whether a caller suspects that the server is mute.
     is_suspect: Cell<bool>,
@@ -91,7 +91,7 @@ struct PipelineCore {
 
 impl Pipeline {
     /// Opens a pipeline, which connects in a task of its own on this thread's runtime.
-    pub(super) fn open(resolver: Resolver, context: PipelineContext) -> Rc<Self> {
+    pub(super) fn open(resolver: SentinelResolver, context: PipelineContext) -> Rc<Self> {
         let observer = context.observers.of(&context.server);
         let core = Rc::new(PipelineCore {
             context,
@@ -139,7 +139,7 @@ impl Pipeline {
 
     /// Leads the pipeline to another server, or to the same with other credentials, once the calls that
     /// were sent are answered.
-    pub(super) fn reconfigure(&self, resolver: Resolver) {
+    pub(super) fn reconfigure(&self, resolver: SentinelResolver) {
         if *self.core.resolver.borrow() != resolver {
             *self.core.resolver.borrow_mut() = resolver;
             self.core.reconfigured.notify_one();

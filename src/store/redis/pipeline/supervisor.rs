@@ -20,7 +20,7 @@ use super::mute_detector::{Liveness, MuteDetector};
 use super::{PLANS_PER_CALL, PipelineCore, PipelineState};
 use crate::chance::fraction;
 use crate::store::redis::call_error::CallError;
-use crate::store::redis::connect::{Connected, DialError};
+use crate::store::redis::connect::{DialError, ReadyConnection};
 use crate::store::redis::observer::{ServerEvent, StandingConnection};
 use crate::store::redis::sentinel::Locator;
 
@@ -89,7 +89,7 @@ impl Supervisor {
     }
 
     /// Tries once to make a connection; returns none if the settings change meanwhile.
-    async fn connect(&mut self) -> Option<Result<Connected, DialError>> {
+    async fn connect(&mut self) -> Option<Result<ReadyConnection, DialError>> {
         let core = &self.core;
         let decision_timeout = core.context.timeout;
         let mut connecting = pin!(self.locator.connect(decision_timeout));
@@ -108,7 +108,7 @@ impl Supervisor {
     /// Sends what waits, as long as the connection is of use.
     ///
     /// If the pipeline is to lead elsewhere, what was sent is answered first.
-    async fn serve(&mut self, connected: Connected) -> ConnectionEnd {
+    async fn serve(&mut self, connected: ReadyConnection) -> ConnectionEnd {
         let (connection, mut driver) = (connected.connection, connected.driver);
         let core = Rc::clone(&self.core);
         let (failures, logged_reason) = (&mut self.failures, &mut self.logged_reason);
@@ -176,7 +176,7 @@ impl Supervisor {
     }
 
     /// Notes that there is a connection, and logs it.
-    fn mark_up(&mut self, connected: &Connected) {
+    fn mark_up(&mut self, connected: &ReadyConnection) {
         self.has_stood = true;
         let PipelineCore {
             context,

@@ -7,9 +7,9 @@ use super::names::KeyNames;
 use super::script::Script;
 use super::state_reply::{ReplyReader, StateReply};
 use crate::clock::{Micros, Timestamp};
-use crate::limit::plan::{self, Ledger, Mode, Peek, Step};
+use crate::limit::plan::{self, CheckMode, Ledger, Peek, Step};
 use crate::limit::sliding_window::BUCKETS_MAX;
-use crate::limit::{Algorithm, Answer, Check, Count, Decision, OldestBucket, Quota, Verdict};
+use crate::limit::{Algorithm, Check, CheckResult, Count, Decision, OldestBucket, Quota, Verdict};
 
 /// What the script is to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub fn pack(plan: &[Check<'_>], names: &KeyNames, intent: Intent) -> Packed {
         let asked = check.cost;
         put_check(&mut argument, check.quota, phase, (asked, asked));
         argument[flags_at] |= match check.mode {
-            Mode::Enforce => 0,
-            Mode::Shadow => NEVER_REFUSES,
-            Mode::Candidate => NEVER_REFUSES | CANDIDATE,
+            CheckMode::Enforce => 0,
+            CheckMode::Shadow => NEVER_REFUSES,
+            CheckMode::Candidate => NEVER_REFUSES | CANDIDATE,
         };
         if policy.replace(check.policy) != Some(check.policy) {
             argument[flags_at] |= BEGINS_POLICY;
@@ -218,12 +218,12 @@ impl Ledger for Answers {
         }
     }
 
-    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> Answer {
+    fn commit(&mut self, index: usize, check: &Check<'_>, peek: Peek, step: Step) -> CheckResult {
         let Some(CheckReply { state, .. }) = &self.checks[index] else {
-            return Answer::default();
+            return CheckResult::default();
         };
         let charged = || state.latest_charge(check.quota, check.cost, peek.at);
-        Answer {
+        CheckResult {
             decision: Some(state.decision(check.quota, check.cost, peek.at, peek.admit)),
             charged: (step == Step::Charge).then(charged),
         }

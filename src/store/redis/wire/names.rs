@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::limit::plan::SeriesId;
 use crate::limit::{Align, OldestBucket, PartitionId};
-use crate::store::series::{Role, Series, Shape};
+use crate::store::series::{Series, SeriesRole, Shape};
 
 /// Renders the keys of a store. All workers share it.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ impl KeyNames {
 /// Renders what follows the hash tag: role and version of the value, algorithm and shape, window, policy.
 fn name(series: &Series) -> String {
     let role = match series.role {
-        Role::Real => 'r',
-        Role::Candidate => 'c',
+        SeriesRole::Real => 'r',
+        SeriesRole::Candidate => 'c',
     };
     let mut name = format!("}}:{role}{LAYOUT}:");
     if let Shape::FixedWindow { align } | Shape::SlidingWindow { align, .. } = series.shape
@@ -124,7 +124,7 @@ mod tests {
         let names = KeyNames::new("tollgate");
         let series = |shape| Series {
             policy: Arc::from("per-client"),
-            role: Role::Real,
+            role: SeriesRole::Real,
             shape,
             window: Micros(60_000_000),
         };

@@ -32,7 +32,7 @@ fn check(quota: &Quota, cost: u64) -> Check<'_> {
         series_id: SeriesId(0),
         partition_id: PARTITION,
         cost,
-        mode: Mode::Enforce,
+        mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Local,
     }
 }
@@ -54,7 +54,7 @@ fn decision(retry: Retry) -> Decision {
 
 /// A refusal that says of each check when its cost fits, or nothing.
 fn verdict(retries: &[Option<Retry>]) -> Verdict {
-    let answer = |retry: &Option<Retry>| Answer {
+    let answer = |retry: &Option<Retry>| CheckResult {
         decision: retry.map(decision),
         charged: None,
     };
@@ -237,7 +237,7 @@ fn another_partition_series_quota_or_mode_is_asked_for() {
             ..plan[0]
         },
         Check {
-            mode: Mode::Shadow,
+            mode: CheckMode::Shadow,
             ..plan[0]
         },
     ];
@@ -286,7 +286,7 @@ fn quota_that_counts_refused_requests_is_asked_every_time() {
 fn only_quotas_that_enforce_and_refuse_are_remembered() {
     let refusals = Refusals::new();
     let shadow = Check {
-        mode: Mode::Shadow,
+        mode: CheckMode::Shadow,
         ..check(&QUOTA, 1)
     };
     remember(
@@ -303,7 +303,7 @@ fn only_quotas_that_enforce_and_refuse_are_remembered() {
 fn quota_whose_policy_tries_a_candidate_is_not_remembered_and_others_are() {
     let refusals = Refusals::new();
     let candidate = Check {
-        mode: Mode::Candidate,
+        mode: CheckMode::Candidate,
         ..of_series(1)
     };
     let other = Check {

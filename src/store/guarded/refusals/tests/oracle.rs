@@ -94,8 +94,8 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
     ]
 }
 
-fn quotas() -> impl Strategy<Value = Vec<(Quota, Mode)>> {
-    let mode = prop_oneof![4 => Just(Mode::Enforce), 1 => Just(Mode::Shadow)];
+fn quotas() -> impl Strategy<Value = Vec<(Quota, CheckMode)>> {
+    let mode = prop_oneof![4 => Just(CheckMode::Enforce), 1 => Just(CheckMode::Shadow)];
     let one =
         (algorithms(), 1_u64..8, 1_u64..4, mode).prop_map(|(algorithm, limit, minutes, mode)| {
             let quota = Quota {
@@ -170,7 +170,7 @@ proptest! {
             guarded.clock.advance(Micros(latency_us));
             let refused = guarded.peek(&plan);
             let is_refused = plan.iter().zip(&refused)
-                .any(|(check, refused)| check.mode == Mode::Enforce && refused.is_some());
+                .any(|(check, refused)| check.mode == CheckMode::Enforce && refused.is_some());
             if !is_refused {
                 let charged = plan.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
                 let charged: Vec<Check<'_>> = charged.map(|(check, _)| *check).collect();

@@ -25,7 +25,7 @@ fn owner(slots: &Slots, slot: u16) -> Option<&Address> {
     slots.nodes().get(usize::from(slots.index(slot)?))
 }
 
-fn read(ranges: Vec<Value>) -> Result<Slots, Unreadable> {
+fn read(ranges: Vec<Value>) -> Result<Slots, UnreadableSlots> {
     Slots::read(&Value::Array(ranges), &asked())
 }
 
@@ -117,8 +117,8 @@ fn range_of_another() -> Value {
 
 #[test]
 fn odd_replies_are_no_map() {
-    let shape = Err(Unreadable::Shape);
-    assert_eq!(read(vec![]), Err(Unreadable::Empty));
+    let shape = Err(UnreadableSlots::Shape);
+    assert_eq!(read(vec![]), Err(UnreadableSlots::Empty));
     assert_eq!(Slots::read(&Value::Nil, &asked()), shape);
     assert_eq!(Slots::read(&bulk("0-5"), &asked()), shape);
     assert_eq!(read(vec![Value::Array(vec![Value::Int(1)])]), shape);
@@ -129,7 +129,7 @@ fn odd_replies_are_no_map() {
     assert_eq!(read(vec![range(0, 5, bulk("a"), 65_536)]), shape);
     assert_eq!(read(vec![range(0, 5, Value::Int(3), 1)]), shape);
     let many = (0..=1_000).map(|port| range(port, port, bulk("a"), port + 1));
-    assert_eq!(read(many.collect()), Err(Unreadable::TooMany));
+    assert_eq!(read(many.collect()), Err(UnreadableSlots::TooMany));
 }
 
 #[test]

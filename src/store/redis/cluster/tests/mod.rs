@@ -16,14 +16,14 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use crate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::pipeline::Grouping;
 use crate::store::redis::servers::{self, Encryption, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames};
-use crate::store::series::{Role, Series, Shape};
+use crate::store::series::{Series, SeriesRole, Shape};
 use crate::store::settings::{Deployment, Password};
 
 /// A view, and plans of one or two quotas that nothing exhausts.
@@ -67,7 +67,7 @@ impl Bench {
         for (series_id, quota) in (0..).map(SeriesId).zip(&quotas) {
             let series = Series {
                 policy: "per-client".into(),
-                role: Role::Real,
+                role: SeriesRole::Real,
                 shape: Shape::FixedWindow {
                     align: Align::Epoch,
                 },
@@ -113,7 +113,7 @@ impl Bench {
                 series_id,
                 partition_id: PartitionId::new(partition_id),
                 cost,
-                mode: Mode::Enforce,
+                mode: CheckMode::Enforce,
                 on_store_failure: OnStoreFailure::Local,
             })
             .collect()

@@ -51,7 +51,7 @@ async fn user_with_the_documented_rights_suffices() {
         database: 1,
         ..target(server.address())
     };
-    let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
     let sliding = Algorithm::SlidingWindow {
         buckets: 10,
         oldest: OldestBucket::Weighted,
@@ -116,13 +116,13 @@ async fn server_that_cannot_prove_who_it_is_learns_nothing() {
 }
 
 async fn decides_at(target: DialTarget) {
-    let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
 }
 
 /// Sees that a pipeline to `target` comes to nothing, and that the server was asked nothing.
 async fn refuses(server: &Server, target: DialTarget) {
-    let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
     let refused = pipeline.asked(plan("k", 1)).await;
     assert_eq!(refused, Err(CallError::Unsent));
     let asked = server.info("commandstats");

@@ -39,7 +39,7 @@ async fn listening(server: &Server) -> (Rc<Pipeline>, Heard) {
         observers: Rc::new(heard.clone()),
         ..context()
     };
-    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!(heard.take(), ["connected", "answered"]);
     (pipeline, heard)
@@ -165,7 +165,7 @@ async fn server_that_keeps_slots_apart_is_asked_in_a_call_each() {
     let cluster = servers::Cluster::start(1, 0);
     let context = context();
     let target = target(cluster.addresses()[0]);
-    let pipeline = Pipeline::open(Resolver::Fixed(target), context.clone());
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context.clone());
     for _ in 0..2 {
         let keys = (0..8).map(|number| format!("k{number}"));
         let decided = join_all(keys.map(|key| {

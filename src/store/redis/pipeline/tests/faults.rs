@@ -67,7 +67,7 @@ fn name_that_nobody_answers_for_any_more_leads_where_it_led() {
             endpoint,
             ..target(server.address())
         };
-        let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+        let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
         until("the pipeline is up", || {
             pipeline.state() == PipelineState::Up
         })
@@ -142,7 +142,7 @@ async fn late_replies_answer_their_own_callers() {
         shared: RedisShared::new("tollgate", Clock::manual(Timestamp(1_700_000_000_000_000))),
         ..context()
     };
-    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
     let mut expected = Vec::new();
     for amount in 1..=40 {
         let key = format!("expected {amount}");
@@ -185,7 +185,7 @@ async fn scripts_flushed_under_load_lose_nothing_and_count_nothing_twice() {
             grouping,
             ..context()
         };
-        let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+        let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
         let load = join_all((0..20).map(|_| async {
             for _ in 0..50 {
                 pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -315,7 +315,7 @@ async fn changed_password_is_followed_at_once_and_a_wrong_one_only_fails() {
     let pipeline = connected(&server).await;
     server.command(&["CONFIG", "SET", "requirepass", "right"]);
     let with = |password: &str| {
-        Resolver::Fixed(DialTarget {
+        SentinelResolver::Fixed(DialTarget {
             password: Some(Password::new(password)),
             ..target(server.address())
         })
@@ -341,7 +341,7 @@ async fn pipeline_led_elsewhere_finishes_what_was_sent_first() {
     old.stop();
     let mut asked = [Box::pin(pipeline.asked(plan("k", 1)))];
     sent(&mut asked).await;
-    pipeline.reconfigure(Resolver::Fixed(target(new.address())));
+    pipeline.reconfigure(SentinelResolver::Fixed(target(new.address())));
     let mut later = [Box::pin(pipeline.asked(plan("k", 2)))];
     sent(&mut later).await;
     old.resume();
@@ -358,10 +358,10 @@ async fn calls_wait_only_once_for_another_server_that_is_mute() {
     let pipeline = connected(&server).await;
     let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let mute = mute.local_addr().expect("an address");
-    pipeline.reconfigure(Resolver::Fixed(target(mute)));
+    pipeline.reconfigure(SentinelResolver::Fixed(target(mute)));
     assert_eq!(pipeline.asked(plan("k", 1)).await, Err(CallError::Unsent));
     assert_eq!(pipeline.state(), PipelineState::Down);
-    pipeline.reconfigure(Resolver::Fixed(target(server.address())));
+    pipeline.reconfigure(SentinelResolver::Fixed(target(server.address())));
     becomes(&pipeline, PipelineState::Up).await;
     pipeline.asked(plan("k", 1)).await.expect("an answer");
 }

@@ -14,7 +14,7 @@ use crate::store::settings::Password;
 #[tokio::test(flavor = "local")]
 async fn error_has_the_words_of_the_server() {
     let server = Server::start_with(&["min-replicas-to-write 1"]);
-    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context());
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context());
     let error = pipeline.asked(plan("k", 1)).await.expect_err("no replica");
     let words = "NOREPLICAS Not enough good replicas to write.";
     assert_eq!(error.to_string(), words);
@@ -25,7 +25,7 @@ async fn each_change_is_logged_once_and_no_secret_is() {
     let (log, _logging) = captured();
     let server = Server::start_with(&["requirepass right"]);
     let with = |password: &str| {
-        Resolver::Fixed(DialTarget {
+        SentinelResolver::Fixed(DialTarget {
             password: Some(Password::new(password)),
             ..target(server.address())
         })
@@ -95,7 +95,12 @@ async fn eviction_is_told_once_per_change_whichever_worker_finds_it() {
     let (log, _logging) = captured();
     let server = Server::start();
     let context = context();
-    let open = || Pipeline::open(Resolver::Fixed(target(server.address())), context.clone());
+    let open = || {
+        Pipeline::open(
+            SentinelResolver::Fixed(target(server.address())),
+            context.clone(),
+        )
+    };
     let pipelines = [open(), open()];
     let warned = "may evict keys";
     for (policy, lines) in [

@@ -22,13 +22,13 @@ use super::queue::QUEUE_MAX;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
-use crate::limit::plan::{Mode, OnStoreFailure, SeriesId};
+use crate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
 use crate::limit::{Algorithm, Align, Check, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
 use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
-use crate::store::series::{Role, Series, Shape};
+use crate::store::series::{Series, SeriesRole, Shape};
 use crate::store::settings::Address;
 
 /// Its window is so long that no test sees its end.
@@ -154,7 +154,7 @@ async fn manual_clock_stands_in_place_of_the_servers() {
         shared: RedisShared::new("tollgate", Clock::manual(Timestamp(1_234_567))),
         ..context()
     };
-    let pipeline = Pipeline::open(Resolver::Fixed(target(server.address())), context);
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target(server.address())), context);
     let mut watching = server.connect().expect("a connection");
     watching.ask(&["MONITOR"]).expect("an answer");
     pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -188,7 +188,7 @@ fn keeping_apart(server: &Server) -> Rc<Pipeline> {
         grouping: Grouping::CallEach,
         ..context()
     };
-    Pipeline::open(Resolver::Fixed(target(server.address())), context)
+    Pipeline::open(SentinelResolver::Fixed(target(server.address())), context)
 }
 
 /// Asks as somebody who waits for any time.
@@ -229,7 +229,7 @@ fn target(at: SocketAddr) -> DialTarget {
 }
 
 fn open(at: SocketAddr) -> Rc<Pipeline> {
-    Pipeline::open(Resolver::Fixed(target(at)), context())
+    Pipeline::open(SentinelResolver::Fixed(target(at)), context())
 }
 
 async fn connected(server: &Server) -> Rc<Pipeline> {
@@ -253,7 +253,7 @@ fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
         series_id: SERIES,
         partition_id: PartitionHasher::new(&[0; 32]).finish(),
         cost: amount,
-        mode: Mode::Enforce,
+        mode: CheckMode::Enforce,
         on_store_failure: OnStoreFailure::Closed,
     };
     Packed {
@@ -290,7 +290,7 @@ fn names() -> KeyNames {
     let names = KeyNames::new("test");
     let series = Series {
         policy: "test".into(),
-        role: Role::Real,
+        role: SeriesRole::Real,
         shape: Shape::of(&QUOTA),
         window: QUOTA.window,
     };

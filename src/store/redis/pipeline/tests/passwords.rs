@@ -19,7 +19,8 @@ async fn password_that_is_refused_is_read_again() {
         password: Some(password.clone()),
         ..target(server.address())
     };
-    let pipelines = [(); 2].map(|()| Pipeline::open(Resolver::Fixed(target.clone()), context()));
+    let pipelines =
+        [(); 2].map(|()| Pipeline::open(SentinelResolver::Fixed(target.clone()), context()));
     for pipeline in &pipelines {
         pipeline.asked(plan("k", 1)).await.expect("an answer");
     }
@@ -54,7 +55,7 @@ async fn file_that_is_written_late_is_read_later() {
         password: Some(from(&file)),
         ..target(server.address())
     };
-    let pipeline = Pipeline::open(Resolver::Fixed(target), context());
+    let pipeline = Pipeline::open(SentinelResolver::Fixed(target), context());
     becomes(&pipeline, PipelineState::Down).await;
     fs::write(&file, "new").expect("a file");
     becomes(&pipeline, PipelineState::Up).await;

@@ -9,7 +9,7 @@ use crate::store::settings::{Deployment, Password, RedisSettings};
 #[tokio::test(flavor = "local")]
 async fn failover_is_followed_and_the_old_primary_left() {
     let group = Sentinels::start();
-    let resolver = Resolver::Sentinel(sentinels(&settings(&group)));
+    let resolver = SentinelResolver::Sentinel(sentinels(&settings(&group)));
     let pipeline = Pipeline::open(resolver, context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
@@ -37,7 +37,10 @@ async fn failover_is_followed_and_the_old_primary_left() {
 #[tokio::test(flavor = "local")]
 async fn primary_that_sentinels_no_longer_name_is_left_although_it_serves() {
     let group = Sentinels::start();
-    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings(&group))), context());
+    let pipeline = Pipeline::open(
+        SentinelResolver::Sentinel(sentinels(&settings(&group))),
+        context(),
+    );
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     let old = group.primary().expect("a primary");
     // Cut off from the sentinels, it goes on as a primary.
@@ -73,7 +76,7 @@ async fn sentinels_that_are_dead_or_want_a_password_are_no_obstacle() {
     group.sentinels[0].kill();
     let mut settings = settings(&group);
     settings.sentinel_password = Some(Password::new("secret"));
-    let resolver = Resolver::Sentinel(sentinels(&settings));
+    let resolver = SentinelResolver::Sentinel(sentinels(&settings));
     let pipeline = Pipeline::open(resolver, context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     group.sentinels[1].kill();
@@ -95,7 +98,7 @@ async fn sentinels_are_asked_as_their_own_user_whose_password_is_read_again() {
     // The file had an old one when the gateway started.
     let read = || Ok("secret".into());
     settings.sentinel_password = Some(Password::from_source("old", "${file:sentinel}", read));
-    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels(&settings)), context());
+    let pipeline = Pipeline::open(SentinelResolver::Sentinel(sentinels(&settings)), context());
     while pipeline.asked(plan("k", 1)).await.is_err() {
         sleep(Duration::from_millis(5)).await;
     }
@@ -105,7 +108,7 @@ async fn sentinels_are_asked_as_their_own_user_whose_password_is_read_again() {
 async fn workers_of_a_process_ask_the_sentinels_as_one_and_another_takes_over() {
     let group = Sentinels::start();
     let sentinels = sentinels(&settings(&group));
-    let open = || Pipeline::open(Resolver::Sentinel(sentinels.clone()), context());
+    let open = || Pipeline::open(SentinelResolver::Sentinel(sentinels.clone()), context());
     let pipelines: Vec<_> = (0..8).map(|_| open()).collect();
     for pipeline in &pipelines {
         pipeline.asked(plan("k", 1)).await.expect("an answer");
@@ -146,7 +149,7 @@ async fn sentinel_that_missed_a_failover_is_not_believed() {
     sentinels[0] = address(cut_off.sentinels[0].address());
     let said: Arc<Watch<NamedPrimary>> = Arc::default();
     let sentinels = sentinels_told(&settings, &said);
-    let pipeline = Pipeline::open(Resolver::Sentinel(sentinels), context());
+    let pipeline = Pipeline::open(SentinelResolver::Sentinel(sentinels), context());
     pipeline.asked(plan("k", 1)).await.expect("an answer");
     assert_eq!((spent(new, "k"), spent(old, "k")), (1, 0));
     // Alone it is not believed either: those that know better are only away.
