@@ -63,6 +63,7 @@ mod chance;
 pub mod clock;
 pub mod cost;
 pub mod fault;
+pub mod index;
 pub mod logging;
 pub mod metrics;
 pub mod tls;

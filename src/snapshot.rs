@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use typed_index_collections::TiVec;
 
 pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
@@ -27,6 +28,7 @@ pub use upstream::{
 
 use crate::access_log::AccessLog;
 use crate::cost::{BodyCost, NumberIndex, NumberSource, Pointers};
+use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::Quota;
 use crate::limit::plan::{OnStoreFailure, SeriesId};
 use crate::logging::LogFormat;
@@ -39,13 +41,13 @@ use crate::request::{ClientNames, Facts, Missing, Part, Partition, Patterns, Rea
 #[derive(Debug)]
 pub struct Snapshot {
     /// Ports that accept clients, in file order.
-    pub listeners: Vec<Arc<Listener>>,
+    pub listeners: TiVec<ListenerIndex, Arc<Listener>>,
     /// Finds the route of a request, as an index into `routes`.
     pub router: Router,
     /// Routes, in file order.
-    pub routes: Vec<Route>,
+    pub routes: TiVec<RouteIndex, Route>,
     /// Policies, in file order.
-    pub policies: Vec<Policy>,
+    pub policies: TiVec<PolicyIndex, Policy>,
     /// Verifies the tokens of requests, if the file says how.
     pub tokens: Option<Arc<TokenVerifier>>,
     /// Headers that any route, partition or listener looks at to tell requests apart, or that a route
@@ -54,7 +56,7 @@ pub struct Snapshot {
     /// Whether a route or a partition looks at `X-Forwarded-Proto`.
     pub reads_scheme: bool,
     /// Upstreams, in file order.
-    pub upstreams: Vec<Arc<Upstream>>,
+    pub upstreams: TiVec<UpstreamIndex, Arc<Upstream>>,
     /// What is logged, how and where.
     pub log: Log,
     /// The admin port.
@@ -93,8 +95,8 @@ pub struct Route {
     pub decisive_headers: Vec<HeaderName>,
     /// What they read of bodies, if any of them does.
     pub bodies: Option<Arc<RouteBodies>>,
-    /// Index into [`Snapshot::upstreams`].
-    pub upstream: usize,
+    /// Where it forwards to.
+    pub upstream: UpstreamIndex,
     /// What is done to the path before it is forwarded.
     pub path_change: PathChange,
     /// Whether the client's Host goes to the upstream; otherwise the endpoint's does.
@@ -139,8 +141,8 @@ pub struct RouteBodies {
 /// A policy on a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedPolicy {
-    /// Index into [`Snapshot::policies`].
-    pub policy: usize,
+    /// Which one.
+    pub policy: PolicyIndex,
     /// Units that a request costs here: the route's cost, or the policy's.
     pub cost: u64,
     /// How bodies tell it here, if they do.

@@ -160,7 +160,7 @@ fn headers() -> HeaderMap {
 
 fn find(router: &Router, host: &str, path: &str) -> usize {
     match router.find(host, &Method::GET, path, &headers()) {
-        Lookup::Found(found) => found.route,
+        Lookup::Found(found) => found.route.into(),
         _ => MISS,
     }
 }

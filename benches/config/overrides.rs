@@ -189,7 +189,7 @@ fn per_lookup(loaded: &Loaded, value: &str) -> f64 {
         found: &found,
         router: &snapshot.router,
     };
-    let policy = &snapshot.policies[0];
+    let policy = &snapshot.policies.raw[0];
     let mut times = 100;
     loop {
         let (ms, ()) = timed(|| {

@@ -6,10 +6,12 @@
 mod tls;
 mod upstream;
 
+use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use typed_index_collections::TiVec;
 
 use http::{HeaderName, HeaderValue, Method};
 
@@ -83,7 +85,7 @@ pub struct File {
     /// What stands before the first table.
     pub top: Table<Top>,
     /// `[listeners.NAME]`
-    pub listeners: Vec<Table<RawListener>>,
+    pub listeners: TiVec<ListenerIndex, Table<RawListener>>,
     /// `[admin]`
     pub admin: Table<Admin>,
     /// `[log]`
@@ -93,11 +95,11 @@ pub struct File {
     /// `[jwt]`
     pub jwt: Table<RawJwt>,
     /// `[upstreams.NAME]`
-    pub upstreams: Vec<Table<RawUpstream>>,
+    pub upstreams: TiVec<UpstreamIndex, Table<RawUpstream>>,
     /// `[policies.NAME]`
-    pub policies: Vec<Table<RawPolicy>>,
+    pub policies: TiVec<PolicyIndex, Table<RawPolicy>>,
     /// `[[routes]]`
-    pub routes: Vec<Table<RawRoute>>,
+    pub routes: TiVec<RouteIndex, Table<RawRoute>>,
     /// What could not be read at all.
     pub lost: Lost,
 }

@@ -37,7 +37,7 @@ pub(super) async fn control(
     for (index, listener) in listeners.into_iter().enumerate() {
         let accepting = listener::accept(
             listener,
-            index,
+            index.into(),
             Arc::clone(&shared.capacity),
             workers.clone(),
             stopped.clone(),

@@ -1,5 +1,6 @@
 //! What the limiter decided of a request: facts from which others make answers, fields and records.
 
+use crate::index::PolicyIndex;
 use std::fmt::Write as _;
 
 use smallvec::SmallVec;
@@ -32,7 +33,7 @@ pub struct Decided {
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyResult {
     /// Index of the policy.
-    pub policy: usize,
+    pub policy: PolicyIndex,
     /// What it did.
     pub outcome: PolicyOutcome,
     /// Whether one of the quotas that are tried beside its own would have refused.
@@ -89,17 +90,17 @@ pub enum Admission {
     /// A policy refuses requests that lack a part of its partition.
     Unidentified {
         /// Index of the policy.
-        policy: usize,
+        policy: PolicyIndex,
     },
     /// An override of a policy blocks the client.
     Blocked {
         /// Index of the policy.
-        policy: usize,
+        policy: PolicyIndex,
     },
     /// What the client says of its request's cost is no plain decimal.
     BadCost {
         /// Index of the policy.
-        policy: usize,
+        policy: PolicyIndex,
     },
 }
 
@@ -186,7 +187,7 @@ impl Decided {
     }
 
     /// Returns the index of the first policy that did this.
-    pub fn first_with(&self, outcome: PolicyOutcome) -> Option<usize> {
+    pub fn first_with(&self, outcome: PolicyOutcome) -> Option<PolicyIndex> {
         let found = self.policies.iter().find(|one| one.outcome == outcome);
         found.map(|one| one.policy)
     }

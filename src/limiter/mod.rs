@@ -10,6 +10,7 @@ mod decided;
 mod plan;
 mod settle;
 
+use crate::index::PolicyIndex;
 use std::cell::RefCell;
 
 pub use decided::{Admission, Decided, LimitInfo, PolicyResult, Reservation, tightest};
@@ -151,7 +152,7 @@ impl Admission {
 
 impl PolicyResult {
     /// Begins with a policy that decided by itself.
-    fn new(policy: usize, outcome: PolicyOutcome) -> Self {
+    fn new(policy: PolicyIndex, outcome: PolicyOutcome) -> Self {
         Self {
             policy,
             outcome,

@@ -4,7 +4,9 @@
 //! The store is told through [`Session::settle_later`], which never waits. What the client is told is
 //! computed from the decision.
 
+use crate::index::PolicyIndex;
 use std::sync::Arc;
+use typed_index_collections::TiSlice;
 
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
@@ -33,7 +35,7 @@ pub struct Settler<'a> {
     /// The way to the store.
     pub store: &'a Session,
     /// What counts for each policy of the snapshot.
-    pub metrics: &'a [Arc<PolicyMetrics>],
+    pub metrics: &'a TiSlice<PolicyIndex, Arc<PolicyMetrics>>,
     /// Which worker counts.
     pub worker: WorkerIndex,
 }

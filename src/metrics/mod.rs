@@ -31,9 +31,11 @@ use std::sync::{Arc, OnceLock};
 use http::StatusCode;
 use prometheus_client::registry::Registry;
 use smallvec::SmallVec;
+use typed_index_collections::TiVec;
 
 use crate::cost::{MissingCost, Settled};
 use crate::fault::Reason;
+use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use certificates::Certificates;
 use endpoint::EndpointName;
 use shard::{ByName, Sharded};
@@ -53,11 +55,11 @@ pub struct WorkerIndex(usize);
 #[derive(Debug)]
 pub struct Handles {
     /// One per route.
-    pub routes: Vec<Arc<RouteMetrics>>,
+    pub routes: TiVec<RouteIndex, Arc<RouteMetrics>>,
     /// One per policy.
-    pub policies: Vec<Arc<PolicyMetrics>>,
+    pub policies: TiVec<PolicyIndex, Arc<PolicyMetrics>>,
     /// One per upstream.
-    pub upstreams: Vec<Arc<UpstreamMetrics>>,
+    pub upstreams: TiVec<UpstreamIndex, Arc<UpstreamMetrics>>,
     /// For requests that no route took.
     pub unrouted: Arc<RouteMetrics>,
 }

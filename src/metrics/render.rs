@@ -259,19 +259,19 @@ mod tests {
         let (first, second) = (metrics.worker(0), metrics.worker(1));
         let (routes, policies) = (names(&["/a\"\n\\", "/b"]), names(&["per-client"]));
         let handles = metrics.handles(routes.iter(), policies.iter(), names(&["api"]).iter());
-        handles.routes[0].answered(first, StatusCode::OK);
-        handles.routes[0].answered(second, StatusCode::CREATED);
-        handles.routes[1].answered(second, StatusCode::TOO_MANY_REQUESTS);
+        handles.routes.raw[0].answered(first, StatusCode::OK);
+        handles.routes.raw[0].answered(second, StatusCode::CREATED);
+        handles.routes.raw[1].answered(second, StatusCode::TOO_MANY_REQUESTS);
         handles.unrouted.unanswered(first);
-        handles.policies[0].decided(first, PolicyOutcome::Admitted);
-        handles.policies[0].decided(second, PolicyOutcome::Refused);
-        handles.policies[0].charged(second, 20, CUT.units);
-        handles.policies[0].settled(second, CUT);
-        handles.upstreams[0].opened(first);
-        handles.upstreams[0].reused(first);
-        handles.upstreams[0].retried(second);
-        handles.upstreams[0].retry_denied(first);
-        handles.upstreams[0].tls_failed(second, TlsFailure::WrongName);
+        handles.policies.raw[0].decided(first, PolicyOutcome::Admitted);
+        handles.policies.raw[0].decided(second, PolicyOutcome::Refused);
+        handles.policies.raw[0].charged(second, 20, CUT.units);
+        handles.policies.raw[0].settled(second, CUT);
+        handles.upstreams.raw[0].opened(first);
+        handles.upstreams.raw[0].reused(first);
+        handles.upstreams.raw[0].retried(second);
+        handles.upstreams.raw[0].retry_denied(first);
+        handles.upstreams.raw[0].tls_failed(second, TlsFailure::WrongName);
         fill_endpoint(
             &metrics.endpoint(&"api".into(), &"127.0.0.1:9000".into()),
             &metrics,
@@ -357,9 +357,9 @@ mod tests {
         let none = names(&[]);
         let worker = metrics.worker(0);
         let first = metrics.handles(both.iter(), none.iter(), none.iter());
-        first.routes[0].answered(worker, StatusCode::OK);
+        first.routes.raw[0].answered(worker, StatusCode::OK);
         let second = metrics.handles(one.iter(), none.iter(), none.iter());
-        assert!(Arc::ptr_eq(&first.routes[0], &second.routes[0]));
+        assert!(Arc::ptr_eq(&first.routes.raw[0], &second.routes.raw[0]));
         assert!(metrics.render().contains("route=\"/b\""));
         drop(first);
         let third = metrics.handles(one.iter(), none.iter(), none.iter());

@@ -1,5 +1,6 @@
 //! The client at the other end of a connection, as its requests know it.
 
+use crate::index::ListenerIndex;
 use std::cell::RefCell;
 use std::fmt::{self, Display};
 use std::net::IpAddr;
@@ -26,7 +27,7 @@ pub(crate) struct Client {
     /// What was agreed with it, if the connection is encrypted.
     pub(crate) tls: Option<TlsSession>,
     /// Index of the listener that accepted it.
-    pub(crate) listener: usize,
+    pub(crate) listener: ListenerIndex,
     /// That listener as it was then.
     pub(crate) accepted_by: Arc<Listener>,
     /// The latest request's client, as the log shows it.
@@ -46,7 +47,7 @@ impl Client {
     pub(crate) fn new(
         worker: Rc<Worker>,
         peer: IpAddr,
-        listener: usize,
+        listener: ListenerIndex,
         accepted_by: Arc<Listener>,
         tls: Option<TlsSession>,
     ) -> Self {

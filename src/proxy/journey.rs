@@ -3,6 +3,7 @@
 //! 1 route, 2 identify, 3 plan and 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
 
+use crate::index::{PolicyIndex, RouteIndex};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub(super) struct Journey<'r> {
     /// The client's body, until it is forwarded.
     pub(super) body: &'r mut Option<RequestBody>,
     /// The index of the route, once it is found.
-    route: Option<usize>,
+    route: Option<RouteIndex>,
     /// The protocol that the client asks for and may have.
     pub(super) upgrade: Option<HeaderValue>,
 }
@@ -171,7 +172,7 @@ fn say_of_connection(response: &mut Response<Content>, exchange: &Exchange, vers
 /// Phase 7: changes the fields of an answer as its route says, and adds what the limits say.
 fn annotate_answer(
     headers: &mut HeaderMap,
-    route: Option<usize>,
+    route: Option<RouteIndex>,
     exchange: &Exchange,
     scratch: &mut Vec<u8>,
 ) {
@@ -289,7 +290,7 @@ impl Journey<'_> {
     /// What refuses it, if it is not admitted.
     fn admitted(&self, admission: Admission) -> Result<Micros, Refusal> {
         let snapshot = &self.live.snapshot;
-        let name = |policy: usize| &*snapshot.policies[policy].name;
+        let name = |policy: PolicyIndex| &*snapshot.policies[policy].name;
         Err(match admission {
             Admission::Admitted { wait } => return Ok(wait),
             Admission::Refused { retry } => {

@@ -3,6 +3,7 @@
 //! A [`Record`] observes: it is told what happens, and nothing is decided by it. It is written
 //! once, when the request's exchange is dropped, so a request whose client left is recorded too.
 
+use crate::index::RouteIndex;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -29,7 +30,7 @@ pub(crate) struct Record {
     pub(super) live: Rc<InForce>,
     method: Method,
     /// Index of the route.
-    route: Option<usize>,
+    route: Option<RouteIndex>,
     status: Option<StatusCode>,
     reason: Option<Reason>,
     sent_bytes: u64,
@@ -110,7 +111,7 @@ impl Record {
     }
 
     /// Notes the route that was found.
-    pub(crate) fn routed(&mut self, route: usize) {
+    pub(crate) fn routed(&mut self, route: RouteIndex) {
         self.route = Some(route);
     }
 

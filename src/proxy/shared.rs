@@ -1,7 +1,9 @@
 //! What the workers of one process share.
 
+use crate::index::UpstreamIndex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use typed_index_collections::TiVec;
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
@@ -49,7 +51,7 @@ pub struct Live {
     /// What measures its parts.
     pub handles: Handles,
     /// What is known of the endpoints of its upstreams; none for built-in answers.
-    pub(crate) upstreams: Vec<Option<Arc<UpstreamState>>>,
+    pub(crate) upstreams: TiVec<UpstreamIndex, Option<Arc<UpstreamState>>>,
     /// The shape of log lines. It is decided here, because asking whether there is a terminal is a
     /// system call.
     pub log_format: LogFormat,
@@ -76,7 +78,7 @@ impl Live {
         Self {
             log_format: logging::format_of(snapshot.log.format, snapshot.log.file.as_deref()),
             partition_key: partition_key(&snapshot.store, process_key),
-            upstreams: endpoints.adopt(&snapshot.upstreams),
+            upstreams: endpoints.adopt(&snapshot.upstreams.raw).into(),
             snapshot,
             handles,
         }

@@ -94,10 +94,12 @@ mod tests {
     use super::super::route::PathPattern;
     use super::*;
 
-    const FOUND: Found = Found {
-        route: 0,
-        params: SmallVec::new_const(),
-    };
+    fn found() -> Found {
+        Found {
+            route: 0.into(),
+            params: SmallVec::new(),
+        }
+    }
 
     #[test]
     fn a_rewritten_target_keeps_its_query_and_fits() {
@@ -107,7 +109,7 @@ mod tests {
         let rewritten = |target: &str| -> Result<String, BadPath> {
             let uri: Uri = target.parse().expect("a target");
             let path = normalise(&uri).expect("it fits as it came");
-            let path = changed(&uri, path.as_str(), &change, &FOUND)?;
+            let path = changed(&uri, path.as_str(), &change, &found())?;
             Ok(outgoing(&uri, &path).to_string())
         };
         for (target, expected) in [
@@ -152,7 +154,7 @@ mod tests {
             let uri: Uri = target.parse().expect(target);
             let path = normalise(&uri).expect(target);
             let change = strip_prefix.map_or(PathChange::None, |it| PathChange::Strip(it.into()));
-            let path = changed(&uri, path.as_str(), &change, &FOUND).expect(target);
+            let path = changed(&uri, path.as_str(), &change, &found()).expect(target);
             let forwarded = outgoing(&uri, &path);
             assert_eq!(forwarded.to_string(), expected, "{target}");
             assert_eq!((forwarded.scheme(), forwarded.authority()), (None, None));

@@ -137,7 +137,7 @@ fn a_grant_is_kept_once_and_a_window_has_one_series() {
     });
     let snapshot = loaded.expect("a good file").snapshot;
     assert_eq!(asked, [2, 60, 3]);
-    let overrides = snapshot.policies[0]
+    let overrides = snapshot.policies.raw[0]
         .overrides
         .as_ref()
         .expect("it has some");

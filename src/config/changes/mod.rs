@@ -39,19 +39,20 @@ pub fn changes(old: &File, new: &File) -> Changes {
     all.add("jwt: ", JWT.changes(&old.jwt.value, &new.jwt.value));
     all.add("log: ", LOG.changes(&old.log.value, &new.log.value));
     let (applies, restart) = (Effect::Applies, Effect::NeedsRestart);
-    for (of, old, new) in all.both("listener", restart, &old.listeners, &new.listeners) {
+    for (of, old, new) in all.both("listener", restart, &old.listeners.raw, &new.listeners.raw) {
         all.add(&of, LISTENER.changes(old, new));
     }
-    for (of, old, new) in all.both("upstream", applies, &old.upstreams, &new.upstreams) {
+    for (of, old, new) in all.both("upstream", applies, &old.upstreams.raw, &new.upstreams.raw) {
         all.add(&of, UPSTREAM.changes(old, new));
     }
-    for (of, old, new) in all.both("policy", applies, &old.policies, &new.policies) {
+    for (of, old, new) in all.both("policy", applies, &old.policies.raw, &new.policies.raw) {
         all.add(&of, quotas::changes(old, new));
     }
-    for (of, old, new) in all.both("route", applies, &old.routes, &new.routes) {
+    for (of, old, new) in all.both("route", applies, &old.routes.raw, &new.routes.raw) {
         all.add(&of, ROUTE.changes(old, new));
     }
-    all.applied.extend(another_order(&old.routes, &new.routes));
+    all.applied
+        .extend(another_order(&old.routes.raw, &new.routes.raw));
     all
 }
 
@@ -72,7 +73,7 @@ pub fn keep_until_restart(old: &File, running: &Snapshot, mut new: Loaded) -> Lo
         // It remembers which tokens have verified.
         snapshot.tokens.clone_from(&running.tokens);
     }
-    upstreams::keep(&running.upstreams, &mut snapshot.upstreams);
+    upstreams::keep(&running.upstreams.raw, &mut snapshot.upstreams.raw);
     let listeners = old.listeners.iter().zip(&running.listeners);
     let listeners = listeners.map(|(table, was)| {
         let mut both = file.listeners.iter().zip(&snapshot.listeners);

@@ -24,9 +24,11 @@ mod warnings;
 pub(super) use listeners::listener;
 pub use warnings::warnings;
 
+use crate::index::PolicyIndex;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
+use typed_index_collections::{TiSlice, TiVec};
 
 use http::HeaderName;
 use http::header::CONTENT_ENCODING;
@@ -50,11 +52,11 @@ pub fn compile(
     let mut report = Report::default();
     let listeners = listeners::compile(file, &mut report);
     let upstreams = upstreams::compile(file, &mut report);
-    let mut policies = policies::compile(file, &mut report);
+    let mut policies: TiVec<PolicyIndex, _> = policies::compile(file, &mut report).into();
     let mut routing = routes::compile(file, &policies, &mut report);
     let store = store::compile(&file.store, &mut report);
-    listeners::lacking_client_ca(file, &policies, &mut report);
-    let tokens = jwt::compile(file, &policies, &mut report);
+    listeners::lacking_client_ca(file, &policies.raw, &mut report);
+    let tokens = jwt::compile(file, &policies.raw, &mut report);
     if !report.is_empty() {
         return Err(report);
     }
@@ -83,14 +85,14 @@ pub fn compile(
     let reads_scheme = decisive_headers.iter().any(is_scheme)
         || hashed.any(|part| part.header(None).is_some_and(is_scheme));
     Ok(Snapshot {
-        listeners,
+        listeners: listeners.into(),
         router: routing.router,
-        routes: routing.routes,
+        routes: routing.routes.into(),
         policies,
         tokens,
         decisive_headers,
         reads_scheme,
-        upstreams,
+        upstreams: upstreams.into(),
         log: file.log.value.clone(),
         admin: file.admin.value.clone(),
         store,
@@ -104,7 +106,11 @@ fn hashed(table: &Table<RawUpstream>) -> impl Iterator<Item = &Part> {
 }
 
 /// Collects what the policies of a route read.
-fn reads(route: &Route, policies: &[Policy], token_header: &HeaderName) -> Reads {
+fn reads(
+    route: &Route,
+    policies: &TiSlice<PolicyIndex, Policy>,
+    token_header: &HeaderName,
+) -> Reads {
     let applied = || {
         route
             .policies
@@ -171,7 +177,7 @@ fn assign(
 fn decisive_headers(
     listeners: &[Arc<Listener>],
     routing: &routes::Routing,
-    policies: &[Policy],
+    policies: &TiSlice<PolicyIndex, Policy>,
     token_header: &HeaderName,
 ) -> Arc<[HeaderName]> {
     let sources = listeners.iter().map(|listener| &listener.identity.source);
@@ -259,7 +265,7 @@ mod tests {
                 &|_| None,
                 &mut |_| SeriesId(0),
             );
-            loaded.expect("a good file").snapshot.routes[0]
+            loaded.expect("a good file").snapshot.routes.raw[0]
                 .reads
                 .clone()
         };

@@ -3,6 +3,7 @@
 //! A file may have thousands of both, so names are found in an index, and the search for what a
 //! wrong one may have meant, which compares it with every name there is, has a bound.
 
+use crate::index::{PolicyIndex, UpstreamIndex};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -16,7 +17,7 @@ use crate::config::value::did_you_mean;
 #[derive(Clone)]
 pub(super) struct PolicyUse {
     /// Index into the file's policies.
-    pub(super) policy: usize,
+    pub(super) policy: PolicyIndex,
     /// Where the route names it; none: it is there by default.
     pub(super) span: Option<Range<usize>>,
 }
@@ -43,8 +44,8 @@ struct Tables<'f> {
 impl<'f> Names<'f> {
     pub(super) fn of(file: &'f File) -> Self {
         Self {
-            policies: Tables::new("policy", "policies", &file.policies),
-            upstreams: Tables::new("upstream", "upstreams", &file.upstreams),
+            policies: Tables::new("policy", "policies", file.policies.as_ref()),
+            upstreams: Tables::new("upstream", "upstreams", file.upstreams.as_ref()),
             lost: &file.lost,
             searches: Cell::new(SEARCHES_MAX),
         }
@@ -55,7 +56,10 @@ impl<'f> Names<'f> {
         let mut uses: Vec<PolicyUse> = Vec::new();
         let mut seen = HashSet::new();
         for name in list {
-            let Some(policy) = self.find(&self.policies, name, report) else {
+            let Some(policy) = self
+                .find(&self.policies, name, report)
+                .map(PolicyIndex::from)
+            else {
                 continue;
             };
             if seen.insert(policy) {
@@ -71,8 +75,9 @@ impl<'f> Names<'f> {
     }
 
     /// Finds the upstream of a route.
-    pub(super) fn upstream(&self, name: &At<String>, report: &mut Report) -> Option<usize> {
+    pub(super) fn upstream(&self, name: &At<String>, report: &mut Report) -> Option<UpstreamIndex> {
         self.find(&self.upstreams, name, report)
+            .map(UpstreamIndex::from)
     }
 
     fn find(&self, tables: &Tables<'_>, name: &At<String>, report: &mut Report) -> Option<usize> {

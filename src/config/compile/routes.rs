@@ -1,8 +1,10 @@
 //! Routes: patterns become a router, names become indices, and no two routes may tie.
 
+use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use typed_index_collections::TiSlice;
 
 use http::HeaderName;
 
@@ -20,7 +22,11 @@ use crate::request::{Choice, Part};
 use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, Route, RouteBodies, ToldCost};
 
 /// Compiles `[[routes]]`; what a mistake leaves too little of is left out.
-pub(super) fn compile(file: &File, policies: &[Policy], report: &mut Report) -> Routing {
+pub(super) fn compile(
+    file: &File,
+    policies: &TiSlice<PolicyIndex, Policy>,
+    report: &mut Report,
+) -> Routing {
     if file.routes.is_empty() && !file.lost.may_be_any("routes") {
         (report.mistake(
             &(0..0),
@@ -99,7 +105,7 @@ pub(super) fn is_incomplete(table: &Table<RawRoute>) -> bool {
 struct Compiler<'f, 'r> {
     file: &'f File,
     /// Compiled, in the file's order.
-    policies: &'f [Policy],
+    policies: &'f TiSlice<PolicyIndex, Policy>,
     names: Names<'f>,
     by_default: Vec<PolicyUse>,
     report: &'r mut Report,
@@ -133,12 +139,12 @@ impl Compiler<'_, '_> {
         })
     }
 
-    fn upstream(&mut self, table: &Table<RawRoute>) -> Option<usize> {
+    fn upstream(&mut self, table: &Table<RawRoute>) -> Option<UpstreamIndex> {
         if let Some(name) = &table.value.upstream {
             return self.names.upstream(name, self.report);
         }
         if !is_incomplete(table) {
-            let hint = match self.file.upstreams.as_slice() {
+            let hint = match self.file.upstreams.raw.as_slice() {
                 [] => "add `[upstreams.api]`, and `upstream = \"api\"` here".to_owned(),
                 [first, ..] => format!("add `upstream = \"{}\"`", first.name),
             };
@@ -326,7 +332,7 @@ fn pattern_place(table: &Table<RawRoute>) -> &Range<usize> {
 }
 
 fn tied(file: &File, places: [usize; 2], report: &mut Report) {
-    let [earlier, later] = places.map(|index| &file.routes[index]);
+    let [earlier, later] = places.map(|index| &file.routes[RouteIndex::from(index)]);
     let message = format!(
         "routes {} and {}, `{}` and `{}`, could tie: one request can match both, and neither is more specific",
         places[0] + 1,

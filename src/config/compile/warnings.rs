@@ -1,6 +1,8 @@
 //! What is valid but probably not what was meant: `check`, the start and each reload say it, and go on.
 
+use crate::index::{PolicyIndex, UpstreamIndex};
 use std::sync::Arc;
+use typed_index_collections::TiVec;
 
 use http::header::{AUTHORIZATION, COOKIE, HeaderName, TE};
 use ipnet::Ipv6Net;
@@ -17,8 +19,8 @@ use crate::snapshot::{CostSource, Grant, Listener, Policy, PolicyMode, Route, Sn
 /// Says what of a file that compiled to `snapshot` does nothing, or refuses everything.
 pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
-    let mut is_used = vec![false; snapshot.upstreams.len()];
-    let mut applies = vec![false; snapshot.policies.len()];
+    let mut is_used: TiVec<UpstreamIndex, _> = vec![false; snapshot.upstreams.len()].into();
+    let mut applies: TiVec<PolicyIndex, _> = vec![false; snapshot.policies.len()].into();
     for route in &snapshot.routes {
         is_used[route.upstream] = true;
         for applied in &route.policies {
@@ -43,7 +45,7 @@ pub fn warnings(file: &File, snapshot: &Snapshot) -> Vec<String> {
         found.extend(refused_by_others(policy));
         found.extend(never_matched(file, policy));
         found.extend(larger_than_share(policy, snapshot.store.min_nodes));
-        found.extend(never_held(policy, &snapshot.listeners));
+        found.extend(never_held(policy, &snapshot.listeners.raw));
     }
     for (table, route) in file.routes.iter().zip(&snapshot.routes) {
         found.extend(read_otherwise(&table.value, &route.name));

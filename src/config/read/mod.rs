@@ -50,14 +50,14 @@ pub fn read(text: &str, env: &Env<'_>) -> (File, Report) {
     };
     let file = File {
         top: top.read(&TOP, "", 0..0),
-        listeners: top.named("listeners", &LISTENER),
+        listeners: top.named("listeners", &LISTENER).into(),
         admin: top.single("admin", &ADMIN),
         log: top.single("log", &LOG),
         store: credentials(top.single("store", &STORE)),
         jwt: top.single("jwt", &JWT),
-        upstreams: top.named("upstreams", &UPSTREAM),
-        policies: top.named("policies", &POLICY),
-        routes: route_names::named(top.each("routes", &ROUTE)),
+        upstreams: top.named("upstreams", &UPSTREAM).into(),
+        policies: top.named("policies", &POLICY).into(),
+        routes: route_names::named(top.each("routes", &ROUTE)).into(),
         lost: Lost::default(),
     };
     (File { lost, ..file }, report)

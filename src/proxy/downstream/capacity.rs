@@ -1,7 +1,9 @@
 //! How many connections and held requests there may be, for each listener and for all together.
 
+use crate::index::ListenerIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use typed_index_collections::{TiSlice, TiVec};
 
 use tokio::sync::Notify;
 
@@ -16,7 +18,7 @@ use crate::snapshot::Listener;
 #[derive(Debug)]
 pub(crate) struct Capacity {
     /// In the snapshot's order.
-    listeners: Vec<ListenerLoad>,
+    listeners: TiVec<ListenerIndex, ListenerLoad>,
     /// Those of all listeners, beside those towards origins.
     pub(crate) sockets: Arc<Sockets>,
     /// The index under which acceptors count.
@@ -42,8 +44,8 @@ pub(crate) struct ListenerLoad {
 /// Which connections there are too many of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
-    /// Those of the listener with this index.
-    Listener(usize),
+    /// Those of this listener.
+    Listener(ListenerIndex),
     /// Those of all listeners together.
     All,
 }
@@ -51,8 +53,8 @@ pub(crate) enum Among {
 /// A connection's place among those of its listener and its worker; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    /// Index of the listener.
-    pub(crate) listener: usize,
+    /// Which one.
+    pub(crate) listener: ListenerIndex,
     worker: WorkerIndex,
     capacity: Arc<Capacity>,
     worker_load: Arc<AtomicUsize>,
@@ -66,7 +68,7 @@ pub(crate) struct HeldPermit<'l>(&'l ListenerLoad);
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     capacity: Arc<Capacity>,
-    listener: usize,
+    listener: ListenerIndex,
     bytes: usize,
     /// Most bytes of all of them together.
     bytes_max: usize,
@@ -75,7 +77,7 @@ pub(crate) struct HeldBytes {
 impl Capacity {
     /// Begins empty.
     pub(crate) fn new(
-        listeners: &[Arc<Listener>],
+        listeners: &TiSlice<ListenerIndex, Arc<Listener>>,
         sockets: Arc<Sockets>,
         metrics: &Metrics,
     ) -> Self {
@@ -97,12 +99,16 @@ impl Capacity {
     }
 
     /// Returns what one listener has open and holds.
-    pub(crate) fn listener(&self, index: usize) -> &ListenerLoad {
+    pub(crate) fn listener(&self, index: ListenerIndex) -> &ListenerLoad {
         &self.listeners[index]
     }
 
     /// Begins to hold a body, of which nothing has come yet, among at most `bytes_max` of this listener.
-    pub(crate) fn held_bytes(self: &Arc<Self>, listener: usize, bytes_max: usize) -> HeldBytes {
+    pub(crate) fn held_bytes(
+        self: &Arc<Self>,
+        listener: ListenerIndex,
+        bytes_max: usize,
+    ) -> HeldBytes {
         HeldBytes {
             capacity: Arc::clone(self),
             listener,
@@ -112,7 +118,7 @@ impl Capacity {
     }
 
     /// Applies these listeners' `max_connections` from now on.
-    pub(crate) fn reload(&self, listeners: &[Arc<Listener>]) {
+    pub(crate) fn reload(&self, listeners: &TiSlice<ListenerIndex, Arc<Listener>>) {
         for (load, listener) in self.listeners.iter().zip(listeners) {
             load.open_max.store(listener.max_connections, Relaxed);
         }
@@ -127,7 +133,7 @@ impl Capacity {
 
     /// Says among which connections one must be evicted before this listener can take another; none
     /// if there is room.
-    pub(crate) fn full(&self, listener: usize) -> Option<Among> {
+    pub(crate) fn full(&self, listener: ListenerIndex) -> Option<Among> {
         let load = &self.listeners[listener];
         if load.open.load(Relaxed) >= load.open_max.load(Relaxed) {
             return Some(Among::Listener(listener));
@@ -136,7 +142,7 @@ impl Capacity {
     }
 
     /// Waits until this listener has room.
-    pub(crate) async fn freed(&self, listener: usize) {
+    pub(crate) async fn freed(&self, listener: ListenerIndex) {
         while self.full(listener).is_some() {
             self.listeners[listener].freed.notified().await;
         }
@@ -145,7 +151,7 @@ impl Capacity {
     /// Counts a connection that a listener accepted and a worker is to serve.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        listener: usize,
+        listener: ListenerIndex,
         worker: WorkerIndex,
         worker_load: &Arc<AtomicUsize>,
     ) -> ConnectionPermit {
@@ -200,7 +206,7 @@ impl ListenerLoad {
 
 impl Among {
     /// Whether it includes the connections of this listener.
-    pub(crate) fn includes(self, listener: usize) -> bool {
+    pub(crate) fn includes(self, listener: ListenerIndex) -> bool {
         match self {
             Self::Listener(index) => index == listener,
             Self::All => true,

@@ -5,6 +5,7 @@
 //! are evicted. An acceptor that runs out of descriptors all the same pauses instead of spinning.
 //! When it is told to stop, it still takes what is queued, and then closes its port.
 
+use crate::index::ListenerIndex;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(crate) struct WorkerHandle {
 /// Accepts on one listener.
 struct Acceptor {
     /// Index of the listener.
-    index: usize,
+    index: ListenerIndex,
     capacity: Arc<Capacity>,
     workers: Vec<WorkerHandle>,
     /// The worker that was asked last to evict a connection: they take turns.
@@ -100,7 +101,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// Accepts on `listener` until `stop` is true.
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
-    index: usize,
+    index: ListenerIndex,
     capacity: Arc<Capacity>,
     workers: Vec<WorkerHandle>,
     mut stop: watch::Receiver<bool>,

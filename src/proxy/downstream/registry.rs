@@ -5,6 +5,7 @@
 //! newcomer finds no room, and at most once per period of the sweep. Those that wait for a request
 //! are remembered, and the one that has waited longest is evicted first.
 
+use crate::index::ListenerIndex;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
+use typed_index_collections::TiSlice;
 
 use tokio::task::AbortHandle;
 
@@ -29,7 +31,7 @@ pub(crate) struct Registry {
     connections: RefCell<HashMap<u64, RegisteredConnection>>,
     next: Cell<u64>,
     /// The connections that waited at the latest scan, by listener; the longest wait comes last.
-    waiting: RefCell<HashMap<usize, Vec<WaitingConnection>>>,
+    waiting: RefCell<HashMap<ListenerIndex, Vec<WaitingConnection>>>,
     /// Whether the connections may be scanned again.
     may_scan: Cell<bool>,
     /// Whether connections end after what their clients have begun.
@@ -46,7 +48,7 @@ pub(crate) struct Registration {
 #[derive(Debug)]
 struct RegisteredConnection {
     /// Index of its listener.
-    listener: usize,
+    listener: ListenerIndex,
     /// The listener as it was when it accepted the connection.
     accepted_by: Arc<Listener>,
     /// What it does, and what wakes the task that does it; none before it has begun.
@@ -98,7 +100,7 @@ impl Registry {
     /// Registers a connection of the listener with this index, so that draining waits for it.
     pub(crate) fn register(
         self: &Rc<Self>,
-        listener: usize,
+        listener: ListenerIndex,
         accepted_by: Arc<Listener>,
     ) -> Registration {
         let id = self.next.get();
@@ -151,7 +153,7 @@ impl Registry {
 
     /// Ends the connections whose clients were let in by a `client_ca` that is not their listener's any
     /// more, after their current requests.
-    pub(crate) fn end_outdated(&self, listeners: &[Arc<Listener>]) {
+    pub(crate) fn end_outdated(&self, listeners: &TiSlice<ListenerIndex, Arc<Listener>>) {
         for entry in self.connections.borrow().values() {
             let client_ca = entry.accepted_by.client_ca();
             if client_ca != listeners[entry.listener].client_ca()
@@ -182,7 +184,7 @@ impl Registry {
 
     /// Evicts the connection that has waited longest for a request. Returns its listener, or none
     /// if no connection has waited for long.
-    pub(crate) fn evict_longest(&self, among: Among, now: Timestamp) -> Option<usize> {
+    pub(crate) fn evict_longest(&self, among: Among, now: Timestamp) -> Option<ListenerIndex> {
         loop {
             while let Some((at, found)) = self.longest(among) {
                 if self.evict(found) {
@@ -197,7 +199,7 @@ impl Registry {
     }
 
     /// Takes the longest wait that is remembered, and the index of its listener.
-    fn longest(&self, among: Among) -> Option<(usize, WaitingConnection)> {
+    fn longest(&self, among: Among) -> Option<(ListenerIndex, WaitingConnection)> {
         let mut waiting = self.waiting.borrow_mut();
         let lists = waiting
             .iter_mut()

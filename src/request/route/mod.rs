@@ -19,6 +19,7 @@ mod oracle;
 #[cfg(test)]
 mod tests;
 
+use crate::index::RouteIndex;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -85,7 +86,7 @@ pub enum Lookup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Index of the rule.
-    pub route: usize,
+    pub route: RouteIndex,
     /// The values of `{param}`s, in the pattern's order, as byte ranges of the normalised path.
     pub params: SmallVec<[Range<usize>; 4]>,
 }
@@ -166,7 +167,7 @@ impl Router {
         let decoded = path::with_slashes_decoded(path);
         match self.find(host, method, &decoded, headers) {
             Lookup::Found(other) => {
-                other.route != found.route && !self.rules[other.route].takes_path(path)
+                other.route != found.route && !self.rules[usize::from(other.route)].takes_path(path)
             }
             Lookup::MethodCase => true,
             Lookup::NoRoute => false,
@@ -175,7 +176,7 @@ impl Router {
 
     /// Returns the value of a route's parameter of this name.
     pub fn param<'p>(&self, found: &Found, name: &str, path: &'p str) -> Option<&'p str> {
-        let params = self.rules.get(found.route)?.path.params();
+        let params = self.rules.get(usize::from(found.route))?.path.params();
         let index = params.iter().position(|param| &**param == name)?;
         path.get(found.params.get(index)?.clone())
     }
@@ -187,7 +188,7 @@ impl Router {
 
     /// Says whether the found route ignores case, so that one path has many spellings.
     pub(super) fn ignores_case(&self, found: &Found) -> bool {
-        (self.rules.get(found.route)).is_some_and(|rule| rule.case_insensitive)
+        (self.rules.get(usize::from(found.route))).is_some_and(|rule| rule.case_insensitive)
     }
 
     /// The trees that a host's requests are looked up in, most specific first.

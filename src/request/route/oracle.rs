@@ -180,7 +180,7 @@ fn matches(rule: &Rule, request: &Request) -> Lookup {
     };
     if rule.methods.is_empty() || named(str::to_owned) {
         Lookup::Found(Found {
-            route: 0,
+            route: 0.into(),
             params: SmallVec::new(),
         })
     } else if named(str::to_ascii_lowercase) {
@@ -255,7 +255,7 @@ fn agrees_with_sorting_by_rank(
             &request.headers,
         );
         let found = match found {
-            Lookup::Found(found) => Some(Ok(found.route)),
+            Lookup::Found(found) => Some(Ok(usize::from(found.route))),
             Lookup::NoRoute => None,
             Lookup::MethodCase => Some(Err(Lookup::MethodCase)),
         };

@@ -234,7 +234,7 @@ impl Walk<'_> {
         }
         let found = |walk: &mut Self| {
             Lookup::Found(Found {
-                route: index,
+                route: index.into(),
                 params: mem::take(&mut walk.params),
             })
         };

@@ -78,7 +78,7 @@ fn look(router: &Router, policy: &Policy, request: &Request) -> (Identity, Ident
         headers: &request.headers,
         host: &request.host,
         method: &request.method,
-        route_name: ROUTES[found.route],
+        route_name: ROUTES[usize::from(found.route)],
         path: &request.path,
         query: request.query.as_deref(),
         claims: None,
@@ -222,7 +222,7 @@ fn value(part: &Part, facts: &Facts<'_>) -> Option<Vec<u8>> {
 
 /// In lower case where the route takes any.
 fn in_case(text: &str, facts: &Facts<'_>) -> String {
-    if ROUTES[facts.found.route].starts_with("/any-case") {
+    if ROUTES[usize::from(facts.found.route)].starts_with("/any-case") {
         text.to_ascii_lowercase()
     } else {
         text.to_owned()
@@ -231,7 +231,7 @@ fn in_case(text: &str, facts: &Facts<'_>) -> String {
 
 /// The segment that stands where the route's pattern has `{name}`.
 fn param(found: &Found, path: &str, name: &str) -> Option<String> {
-    let pattern = ROUTES[found.route].split('/');
+    let pattern = ROUTES[usize::from(found.route)].split('/');
     let index = pattern.clone().position(|it| it == format!("{{{name}}}"))?;
     path.split('/').nth(index).map(str::to_owned)
 }

@@ -42,10 +42,17 @@ pub fn holds(data: &[u8]) {
                 return;
             }
         };
-        assert_eq!(Some(found.route), expected, "{request:?}");
+        assert_eq!(Some(usize::from(found.route)), expected, "{request:?}");
         let hides = router.hides_another(&found, &host, &method, path.as_str(), &headers);
-        assert_eq!(hides, request.hides_another(found.route), "{request:?}");
-        let names = RULES[found.route].2.split('/').filter(|it| !it.is_empty());
+        assert_eq!(
+            hides,
+            request.hides_another(usize::from(found.route)),
+            "{request:?}"
+        );
+        let names = RULES[usize::from(found.route)]
+            .2
+            .split('/')
+            .filter(|it| !it.is_empty());
         for (pattern, (raw, _)) in names.zip(&request.segments) {
             let name = pattern
                 .strip_prefix('{')

@@ -23,7 +23,7 @@ fn copy(name: &str, folder: &Path) {
 }
 
 fn tls(loaded: &Loaded) -> &ServerTls {
-    let tls = loaded.snapshot.listeners[0].tls.as_ref();
+    let tls = loaded.snapshot.listeners.raw[0].tls.as_ref();
     tls.expect("the listener has TLS")
 }
 
@@ -79,7 +79,7 @@ fn tls_comes_and_goes_with_a_reload() {
     copy("public", folder.path());
     let (plain, encrypted) = (loaded(BASE), with_tls(folder.path(), ""));
     let (_, on) = kept(&plain, with_tls(folder.path(), ""));
-    assert!(on.snapshot.listeners[0].tls.is_some());
+    assert!(on.snapshot.listeners.raw[0].tls.is_some());
     let (_, off) = kept(&encrypted, loaded(BASE));
-    assert!(off.snapshot.listeners[0].tls.is_none());
+    assert!(off.snapshot.listeners.raw[0].tls.is_none());
 }

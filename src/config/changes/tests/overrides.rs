@@ -32,7 +32,7 @@ fn a_file_of_overrides_is_told_by_its_rows_and_kept_by_none() {
     ] {
         let new = with(rows);
         assert_eq!(changes(&one, &new), applied(told));
-        let kept = new.policies[0]
+        let kept = new.policies.raw[0]
             .value
             .overrides_file
             .as_ref()

@@ -26,7 +26,7 @@ fn every_working_key_takes_what_it_is_for() {
     };
     lacking("the file's top level", &|key| file.top.has(key));
     for title in ["[listeners.NAME]", "[listeners.NAME.tls]"] {
-        lacking(title, &|key| file.listeners[0].has(key));
+        lacking(title, &|key| file.listeners.raw[0].has(key));
     }
     lacking("[admin]", &|key| file.admin.has(key));
     lacking("[log]", &|key| file.log.has(key));
@@ -35,22 +35,22 @@ fn every_working_key_takes_what_it_is_for() {
     }
     for table in ["", ".pool", ".health", ".eject"] {
         lacking(&format!("[upstreams.NAME{table}]"), &|key| {
-            file.upstreams[0].has(key)
+            file.upstreams.raw[0].has(key)
         });
     }
     for title in ["[policies.NAME]", "[policies.NAME.refusal]"] {
-        lacking(title, &|key| file.policies[0].has(key));
+        lacking(title, &|key| file.policies.raw[0].has(key));
     }
-    lacking("[[routes]]", &|key| file.routes[0].has(key));
+    lacking("[[routes]]", &|key| file.routes.raw[0].has(key));
     for title in ["[routes.request_headers]", "[routes.response_headers]"] {
-        lacking(title, &|key| file.routes[0].has(key));
+        lacking(title, &|key| file.routes.raw[0].has(key));
     }
     assert_eq!(file.top.value.general.workers, Some(2));
-    assert_eq!(&*file.listeners[0].name, "public");
+    assert_eq!(&*file.listeners.raw[0].name, "public");
     let upstreams: Vec<_> = file.upstreams.iter().map(|table| &*table.name).collect();
     assert_eq!(upstreams, ["web", "api"]);
-    assert_eq!(&EVERYTHING[file.routes[0].span.clone()], "[[routes]]");
-    assert_eq!(file.upstreams[1].value.http.max_idle, 16);
+    assert_eq!(&EVERYTHING[file.routes.raw[0].span.clone()], "[[routes]]");
+    assert_eq!(file.upstreams.raw[1].value.http.max_idle, 16);
 }
 
 const EVERYTHING: &str = r#"
