@@ -39,7 +39,7 @@ use redis::{Client, Connection};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Check, Count, OldestBucket, PartitionId, Quota,
 };
@@ -467,7 +467,7 @@ impl Bench {
     /// Asks for one unit.
     fn check(&self, partition_id: PartitionId) -> Check<'_> {
         Check {
-            policy: 0,
+            policy: PlanPolicy(0),
             quota: &self.quota,
             series_id: self.series_id,
             partition_id,

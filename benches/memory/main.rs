@@ -26,7 +26,7 @@ use std::{env, thread};
 
 use tollgate::clock::{Clock, Micros};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{Algorithm, Align, Check, Count, OldestBucket, PartitionId, Plan, Quota};
 use tollgate::metrics::Usage;
 use tollgate::store::{MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict};
@@ -132,7 +132,7 @@ impl Bench {
         let mut plan = Plan::new();
         for (quota, series_id) in &self.quotas {
             plan.push(Check {
-                policy: 0,
+                policy: PlanPolicy(0),
                 quota,
                 series_id: *series_id,
                 partition_id,

@@ -16,7 +16,7 @@ use crate::clock::{Micros, Timestamp};
 pub struct Check<'s> {
     /// Which policy of the plan it belongs to. The checks of one policy stand together, its real quotas
     /// before its candidates.
-    pub policy: u16,
+    pub policy: PlanPolicy,
     /// The quota, from the snapshot.
     pub quota: &'s Quota,
     /// Where the store keeps this quota's states.
@@ -29,6 +29,23 @@ pub struct Check<'s> {
     pub mode: CheckMode,
     /// What happens when the store cannot keep this quota's state.
     pub on_store_failure: OnStoreFailure,
+}
+
+/// Which of a plan's policies, counted from 0; another index than the file's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PlanPolicy(pub u16);
+
+impl PlanPolicy {
+    /// Yields the indices of a plan's policies, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..=u16::MAX).map(Self)
+    }
+}
+
+impl From<PlanPolicy> for usize {
+    fn from(policy: PlanPolicy) -> Self {
+        policy.0.into()
+    }
 }
 
 /// Names the states of one quota in a store: its policy, role, algorithm, shape and window.
@@ -175,7 +192,7 @@ pub enum RefusingPolicies {
     /// None: it is admitted.
     None,
     /// This one alone.
-    Of(u16),
+    Of(PlanPolicy),
     /// Several.
     Several,
 }
@@ -190,7 +207,7 @@ impl RefusingPolicies {
     }
 
     /// Adds a policy that refuses.
-    fn and(self, policy: u16) -> Self {
+    fn and(self, policy: PlanPolicy) -> Self {
         match self {
             Self::None => Self::Of(policy),
             Self::Of(known) if known == policy => self,

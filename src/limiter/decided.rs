@@ -1,6 +1,7 @@
 //! What the limiter decided of a request: facts from which others make answers, fields and records.
 
 use crate::index::PolicyIndex;
+use crate::limit::plan::PlanPolicy;
 use std::fmt::Write as _;
 
 use smallvec::SmallVec;
@@ -62,8 +63,8 @@ pub struct Reservation {
 /// What one quota decided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShownDecision {
-    /// Index into [`Decided::policies`].
-    pub(super) of: usize,
+    /// Which of [`Decided::policies`] decided so.
+    pub(super) of: PlanPolicy,
     /// Index among the quotas of the policy, or of its override.
     pub(super) quota: usize,
     pub(super) decision: Decision,
@@ -120,7 +121,7 @@ impl Decided {
         snapshot: &'s Snapshot,
     ) -> impl Iterator<Item = LimitInfo<'s>> + Clone {
         self.told.iter().map(|told| LimitInfo {
-            quota: &self.policies[told.of].quotas(snapshot)[told.quota],
+            quota: &self.policies[usize::from(told.of)].quotas(snapshot)[told.quota],
             decision: told.decision,
         })
     }
@@ -128,10 +129,12 @@ impl Decided {
     /// Yields the names of the quotas that refused.
     pub fn violated<'s>(&'s self, snapshot: &'s Snapshot) -> impl Iterator<Item = &'s str> + Clone {
         let refuses = |told: &&ShownDecision| {
-            self.policies[told.of].outcome == PolicyOutcome::Refused && !told.decision.admit
+            self.policies[usize::from(told.of)].outcome == PolicyOutcome::Refused
+                && !told.decision.admit
         };
-        let name =
-            |told: &ShownDecision| &*self.policies[told.of].quotas(snapshot)[told.quota].item;
+        let name = |told: &ShownDecision| {
+            &*self.policies[usize::from(told.of)].quotas(snapshot)[told.quota].item
+        };
         self.told.iter().filter(refuses).map(name)
     }
 
@@ -139,7 +142,7 @@ impl Decided {
     /// without `"` and `\`.
     pub fn too_large(&self, snapshot: &Snapshot) -> Option<String> {
         self.told.iter().find_map(|told| {
-            let decision = &self.policies[told.of];
+            let decision = &self.policies[usize::from(told.of)];
             let reserved = decision.reservation?.units;
             let capacity = decision.quotas(snapshot)[told.quota].quota.capacity();
             let policy = &snapshot.policies[decision.policy];

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Limiter;
 use super::decided::{Admission, Decided, PolicyResult, ShownDecision};
 use crate::cost::{Numbers, RequestNeed};
-use crate::limit::plan::CheckMode;
+use crate::limit::plan::{CheckMode, PlanPolicy};
 use crate::limit::{Check, CheckResult, PartitionId, Plan, Verdict};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, Identified, LatestPartition};
@@ -35,8 +35,8 @@ pub struct BodyNeeds {
 /// What a check belongs to.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
-    /// Index into [`Decided::policies`].
-    of: usize,
+    /// Which of [`Decided::policies`] it belongs to.
+    of: PlanPolicy,
     /// Index among the quotas of the policy, or of its override.
     quota: usize,
     mode: PolicyMode,
@@ -120,8 +120,9 @@ impl<'l> Limiter<'l> {
                 None => applied.cost,
             };
             own.reserve(applied);
+            let of = u16::try_from(decided.policies.len()).expect("the file bounds a plan");
+            let of = PlanPolicy(of);
             decided.policies.push(own);
-            let of = decided.policies.len() - 1;
             planned.add(of, (policy, applied), quotas, own.cost, partition_id);
         }
         Ok(())
@@ -171,7 +172,7 @@ impl<'s> Planned<'s> {
     /// Adds the checks of a policy: its quotas, and those that are tried beside them.
     fn add(
         &mut self,
-        of: usize,
+        of: PlanPolicy,
         (policy, applied): (&'s Policy, &AppliedPolicy),
         (quotas, candidates): (&'s [PolicyQuota], &'s [PolicyQuota]),
         cost: u64,
@@ -197,7 +198,7 @@ impl<'s> Planned<'s> {
                 partition_id,
                 cost,
                 mode,
-                policy: u16::try_from(of).expect("the file bounds a plan"),
+                policy: of,
                 on_store_failure: policy.on_store_failure,
             });
         }
@@ -206,7 +207,7 @@ impl<'s> Planned<'s> {
     /// Notes what each policy did, and what its quotas tell the client.
     pub(super) fn note(&self, verdict: &Verdict, is_degraded: bool, decided: &mut Decided) {
         for ((owner, check), answer) in self.owners.iter().zip(&self.checks).zip(&verdict.answers) {
-            let policy = &mut decided.policies[owner.of];
+            let policy = &mut decided.policies[usize::from(owner.of)];
             if check.mode == CheckMode::Candidate {
                 policy.is_candidate_refused |= answer.decision.is_some_and(|one| !one.admit);
                 continue;
@@ -228,7 +229,7 @@ impl<'s> Planned<'s> {
     /// Notes that the store could not answer.
     pub(super) fn note_unanswered(&self, decided: &mut Decided) {
         for owner in &self.owners {
-            decided.policies[owner.of].outcome = PolicyOutcome::Unanswered;
+            decided.policies[usize::from(owner.of)].outcome = PolicyOutcome::Unanswered;
         }
         decided.is_degraded = true;
     }

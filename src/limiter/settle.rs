@@ -5,6 +5,7 @@
 //! computed from the decision.
 
 use crate::index::PolicyIndex;
+use crate::limit::plan::PlanPolicy;
 use std::sync::Arc;
 use typed_index_collections::TiSlice;
 
@@ -57,7 +58,7 @@ impl Decided {
             return;
         }
         let mut adjustments = SmallVec::<[Adjustment; 4]>::new();
-        for (index, decision) in (0..).zip(&mut self.policies) {
+        for (index, decision) in PlanPolicy::all().zip(&mut self.policies) {
             let policy = &snapshot.policies[decision.policy];
             // What exceeds a plan was not charged, and is billed by what it costs.
             let is_billed = decision.outcome == PolicyOutcome::Marked;
@@ -69,7 +70,8 @@ impl Decided {
         }
         if adjustments.iter().any(|one| *one != Adjustment::NONE) {
             let refund = self.refund(settler, &adjustments);
-            self.adjust(snapshot, settler.store, |of| adjustments[of], refund);
+            let adjustment = |of| adjustments[usize::from(of)];
+            self.adjust(snapshot, settler.store, adjustment, refund);
         }
     }
 
@@ -86,7 +88,7 @@ impl Decided {
             return;
         };
         let mut adjustments = SmallVec::<[Adjustment; 4]>::new();
-        for (index, decision) in (0..).zip(&mut self.policies) {
+        for (index, decision) in PlanPolicy::all().zip(&mut self.policies) {
             let is_billed = decision.outcome == PolicyOutcome::Marked;
             adjustments.push(if charge.is_charged(index) || is_billed {
                 decision.settle_body(route, numbers, end)
@@ -95,7 +97,7 @@ impl Decided {
             });
         }
         let refund = self.refund(settler, &adjustments);
-        let adjustment = |policy| adjustments[usize::from(policy)];
+        let adjustment = |of| adjustments[usize::from(of)];
         (settler.store).refund_later(&mut charge, adjustment, refund);
     }
 
@@ -114,7 +116,7 @@ impl Decided {
     pub fn abandon(&mut self, store: &Session) {
         if let Some(charge) = self.charge.take() {
             let mut charge = charge.without_places();
-            for (index, decision) in (0..).zip(&mut self.policies) {
+            for (index, decision) in PlanPolicy::all().zip(&mut self.policies) {
                 if charge.is_charged(index) {
                     decision.cost = 0;
                 }
@@ -123,23 +125,23 @@ impl Decided {
         }
     }
 
-    /// Adjusts the charge, of which the rest still stands; `adjustment` is told an index into
-    /// [`Decided::policies`].
+    /// Adjusts the charge, of which the rest still stands.
     fn adjust(
         &mut self,
         snapshot: &Snapshot,
         store: &Session,
-        adjustment: impl Fn(usize) -> Adjustment,
+        adjustment: impl Fn(PlanPolicy) -> Adjustment,
         refund: Refund,
     ) {
         let Some(charge) = &mut self.charge else {
             return;
         };
         for told in &mut self.told {
-            let series_id = self.policies[told.of].quotas(snapshot)[told.quota].series_id;
+            let series_id =
+                self.policies[usize::from(told.of)].quotas(snapshot)[told.quota].series_id;
             told.decision = charge.told(series_id, told.decision, adjustment(told.of));
         }
-        store.refund_later(charge, |policy| adjustment(usize::from(policy)), refund);
+        store.refund_later(charge, adjustment, refund);
     }
 
     /// Says what comes back to the policies that admitted.

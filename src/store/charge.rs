@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use crate::limit::plan::SeriesId;
+use crate::limit::plan::{PlanPolicy, SeriesId};
 use crate::limit::{Adjustment, Algorithm, Charged, Check, Decision, PartitionId, Quota};
 
 /// What one plan spent in each of its quotas. If it is dropped, the units stay spent.
@@ -26,11 +26,11 @@ pub(super) struct LateCharge(RefCell<LateParts>);
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LateParts {
     /// The policies whose answers are awaited.
-    awaited: SmallVec<[u16; 4]>,
+    awaited: SmallVec<[PlanPolicy; 4]>,
     /// What the answers say that have come.
     entries: SmallVec<[ChargeEntry; 2]>,
     /// How policies have been adjusted so far, in order.
-    adjustments: SmallVec<[(u16, Adjustment); 2]>,
+    adjustments: SmallVec<[(PlanPolicy, Adjustment); 2]>,
     /// Whether places in leaky buckets stay spent.
     keeps_places: bool,
 }
@@ -55,7 +55,7 @@ impl Charge {
     }
 
     /// Says whether a quota of this policy of the plan was charged, and can be settled.
-    pub fn is_charged(&self, policy: u16) -> bool {
+    pub fn is_charged(&self, policy: PlanPolicy) -> bool {
         (self.entries.iter()).any(|entry| entry.is_charged_to(policy))
             || (self.late.as_ref()).is_some_and(|late| late.may_be_charged(policy))
     }
@@ -73,7 +73,7 @@ impl Charge {
     /// to be done where, and notes what still stands.
     pub(super) fn settle(
         &mut self,
-        adjustment: impl Fn(u16) -> Adjustment,
+        adjustment: impl Fn(PlanPolicy) -> Adjustment,
     ) -> SmallVec<[SettledEntry; 2]> {
         let mut settled = settle(&mut self.entries, &adjustment);
         if let Some(late) = &self.late {
@@ -85,7 +85,7 @@ impl Charge {
 
 fn settle(
     entries: &mut [ChargeEntry],
-    adjustment: impl Fn(u16) -> Adjustment,
+    adjustment: impl Fn(PlanPolicy) -> Adjustment,
 ) -> SmallVec<[SettledEntry; 2]> {
     (entries.iter_mut())
         .filter_map(|entry| entry.settle(adjustment(entry.policy)))
@@ -133,7 +133,7 @@ impl LateCharge {
     /// Adjusts what was charged, and what answers that are still to come will say was charged.
     pub(super) fn settle(
         &self,
-        adjustment: impl Fn(u16) -> Adjustment,
+        adjustment: impl Fn(PlanPolicy) -> Adjustment,
     ) -> SmallVec<[SettledEntry; 2]> {
         let mut parts = self.0.borrow_mut();
         let LateParts {
@@ -147,7 +147,7 @@ impl LateCharge {
         settle(entries, adjustment)
     }
 
-    fn may_be_charged(&self, policy: u16) -> bool {
+    fn may_be_charged(&self, policy: PlanPolicy) -> bool {
         let parts = self.0.borrow();
         let mut entries = parts.entries.iter();
         parts.awaited.contains(&policy) || entries.any(|entry| entry.is_charged_to(policy))
@@ -166,7 +166,7 @@ pub(super) struct ChargeEntry {
     /// The quota as it was decided: only this node's share if it was charged here in place of Redis.
     pub(super) quota: Quota,
     /// Which policy of the plan it belongs to.
-    pub(super) policy: u16,
+    pub(super) policy: PlanPolicy,
     pub(super) series_id: SeriesId,
     /// The partition that was charged: the client's own or the overflow partition.
     pub(super) partition_id: PartitionId,
@@ -190,7 +190,7 @@ pub(super) struct SettledEntry {
 
 impl ChargeEntry {
     /// Whether a quota of this policy was charged, and can be settled.
-    fn is_charged_to(&self, policy: u16) -> bool {
+    fn is_charged_to(&self, policy: PlanPolicy) -> bool {
         self.policy == policy && self.charged.is_some()
     }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::clock::Clock;
-use crate::limit::plan::SeriesId;
+use crate::limit::plan::{PlanPolicy, SeriesId};
 use crate::limit::{Adjustment, Check, Decision, PartitionId};
 use crate::metrics::{Refund, Usage};
 use guarded::{GuardedSession, Recalled};
@@ -117,7 +117,7 @@ impl Session {
     /// The memory store does it at once. Redis is told soon, or as soon as it can be reached; if too many
     /// charges of this worker wait already, the charge stays as it is. A quota that refused, or that a
     /// refused plan charged, is not settled.
-    pub fn settle_later(&self, charge: &mut Charge, adjustment: impl Fn(u16) -> Adjustment) {
+    pub fn settle_later(&self, charge: &mut Charge, adjustment: impl Fn(PlanPolicy) -> Adjustment) {
         self.refund_later(charge, adjustment, Refund::default());
     }
 
@@ -125,7 +125,7 @@ impl Session {
     pub fn refund_later(
         &self,
         charge: &mut Charge,
-        adjustment: impl Fn(u16) -> Adjustment,
+        adjustment: impl Fn(PlanPolicy) -> Adjustment,
         refund: Refund,
     ) {
         let settled = charge.settle(adjustment);

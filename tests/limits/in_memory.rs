@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use smallvec::SmallVec;
 use tollgate::clock::{Clock, Micros, Timestamp};
 use tollgate::limit::partition_id::PartitionHasher;
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Verdict,
 };
@@ -104,7 +104,7 @@ impl Gateway {
         self.settle(charge, |_| Adjustment::Spend(amount));
     }
 
-    pub fn settle(&self, charge: &mut Charge, adjustment: impl Fn(u16) -> Adjustment) {
+    pub fn settle(&self, charge: &mut Charge, adjustment: impl Fn(PlanPolicy) -> Adjustment) {
         self.session().settle_later(charge, adjustment);
     }
 
@@ -159,7 +159,7 @@ pub fn algorithms() -> [Algorithm; 5] {
 
 pub fn check(quota: &Quota, series_id: SeriesId, key: u64) -> Check<'_> {
     Check {
-        policy: 0,
+        policy: PlanPolicy(0),
         quota,
         series_id,
         partition_id: partition_id(key),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate::clock::Timestamp;
 use tollgate::limit::fixed_window::FixedWindow;
 use tollgate::limit::gcra::Gcra;
-use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, SeriesId, Step};
+use tollgate::limit::plan::{CheckMode, Ledger, OnStoreFailure, Peek, PlanPolicy, SeriesId, Step};
 use tollgate::limit::sliding_log::SlidingLog;
 use tollgate::limit::sliding_window::SlidingWindow;
 use tollgate::limit::{
@@ -123,7 +123,7 @@ impl Rows {
             let (quota, mode) = &self.quotas[row];
             let series = u32::try_from(self.series[row]).expect("few quotas");
             Check {
-                policy: self.policies[row],
+                policy: PlanPolicy(self.policies[row]),
                 partition_id: PartitionId::new(self.partition_low.into()),
                 ..check(quota, *mode, SeriesId(series), cost)
             }
@@ -171,7 +171,7 @@ impl Quotas {
         now: Timestamp,
         charged: &mut [Option<Charged>],
         of: &[usize],
-        adjustment: impl Fn(u16) -> Adjustment,
+        adjustment: impl Fn(PlanPolicy) -> Adjustment,
     ) {
         for (charged, &row) in charged.iter_mut().zip(of) {
             let Some(charged) = charged else { continue };
@@ -181,7 +181,7 @@ impl Quotas {
             );
             let phase = quota.phase(PartitionId::new(self.rows.partition_low.into()));
             let at = counter.arrive(quota, now + phase);
-            match adjustment(self.rows.policies[row]) {
+            match adjustment(PlanPolicy(self.rows.policies[row])) {
                 Adjustment::GiveBack(amount) => {
                     let amount = amount.min(charged.amount);
                     counter.release(quota, *charged, amount, at);
@@ -233,7 +233,7 @@ impl Ledger for Quotas {
 /// Makes a check of the one partition that tests use.
 pub fn check(quota: &Quota, mode: CheckMode, series_id: SeriesId, cost: u64) -> Check<'_> {
     Check {
-        policy: 0,
+        policy: PlanPolicy(0),
         quota,
         series_id,
         partition_id: PartitionId::new(7),

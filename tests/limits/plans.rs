@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Charged, Check, CheckResult, Count, OldestBucket, PartitionId,
     Quota, Retry, Verdict,
@@ -185,7 +185,7 @@ impl Model {
         verdict
     }
 
-    fn settle(&mut self, now: Timestamp, of: usize, adjustment: impl Fn(u16) -> Adjustment) {
+    fn settle(&mut self, now: Timestamp, of: usize, adjustment: impl Fn(PlanPolicy) -> Adjustment) {
         for charge in &mut self.charges[of] {
             let (place, quota) = (charge.place, &charge.quota);
             let Some(charged) = &mut charge.charged else {
@@ -193,7 +193,7 @@ impl Model {
             };
             let counter = self.counters.get_mut(&place).expect("it was charged");
             let at = counter.arrive(quota, now + quota.phase(partition_id(place)));
-            match adjustment(charge.order) {
+            match adjustment(PlanPolicy(charge.order)) {
                 Adjustment::GiveBack(amount) => {
                     let amount = amount.min(charged.amount);
                     counter.release(quota, *charged, amount, at);
@@ -319,7 +319,7 @@ impl Subject {
             .collect();
         let plan: Vec<Check<'_>> = (rows.iter())
             .map(|(order, place, quota)| Check {
-                policy: *order,
+                policy: PlanPolicy(*order),
                 quota,
                 series_id: series_ids[place.0][place.1],
                 partition_id: partition_id(*place),
@@ -338,7 +338,7 @@ impl Subject {
         }
     }
 
-    fn settle(&self, charge: &mut Charge, adjustment: impl Fn(u16) -> Adjustment) {
+    fn settle(&self, charge: &mut Charge, adjustment: impl Fn(PlanPolicy) -> Adjustment) {
         self.wait(async {
             self.session.settle_later(charge, adjustment);
             self.session.finish().await;

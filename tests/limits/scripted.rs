@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 use tollgate::clock::{Micros, Timestamp};
-use tollgate::limit::plan::SeriesId;
+use tollgate::limit::plan::{PlanPolicy, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Charged, Check, Count, Decision, OldestBucket, PartitionId,
     Quota, Verdict,
@@ -172,12 +172,12 @@ impl Scripted {
         now: Timestamp,
         decision: usize,
         of: &[usize],
-        adjustment: impl Fn(u16) -> Adjustment,
+        adjustment: impl Fn(PlanPolicy) -> Adjustment,
     ) -> Vec<Decision> {
         let mut settlements = Vec::new();
         for (charged, &row) in self.charges[decision].iter_mut().zip(of) {
             let Some(charged) = charged else { continue };
-            let step = match adjustment(self.rows.policies[row]) {
+            let step = match adjustment(PlanPolicy(self.rows.policies[row])) {
                 Adjustment::GiveBack(amount) => {
                     let (charged_then, amount) = (*charged, amount.min(charged.amount));
                     charged.amount -= amount;

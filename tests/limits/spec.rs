@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use futures_util::FutureExt;
 use tollgate::clock::{Clock, Timestamp};
-use tollgate::limit::plan::SeriesId;
+use tollgate::limit::plan::{PlanPolicy, SeriesId};
 use tollgate::limit::{Adjustment, Charged, Decision, Verdict};
 use tollgate::store::{Charge, MemoryStore, Session, Store, StoreVerdict};
 
@@ -45,7 +45,7 @@ trait Subject {
         now: Timestamp,
         decision: usize,
         of: &[usize],
-        adjustment: &dyn Fn(u16) -> Adjustment,
+        adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
     );
     /// Spends in every quota.
     fn spend(&mut self, now: Timestamp, amount: u64);
@@ -70,7 +70,7 @@ impl Subject for Pure {
         now: Timestamp,
         decision: usize,
         of: &[usize],
-        adjustment: &dyn Fn(u16) -> Adjustment,
+        adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
     ) {
         (self.quotas).settle(now, &mut self.charges[decision], of, adjustment);
     }
@@ -133,7 +133,7 @@ impl Subject for InMemory {
         now: Timestamp,
         decision: usize,
         _of: &[usize],
-        adjustment: &dyn Fn(u16) -> Adjustment,
+        adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
     ) {
         self.clock.set(now);
         (self.session).settle_later(&mut self.charges[decision], adjustment);
@@ -155,7 +155,7 @@ impl Subject for Scripted {
         now: Timestamp,
         decision: usize,
         of: &[usize],
-        adjustment: &dyn Fn(u16) -> Adjustment,
+        adjustment: &dyn Fn(PlanPolicy) -> Adjustment,
     ) {
         Self::settle(self, now, decision, of, adjustment);
     }
@@ -257,7 +257,7 @@ fn run_case<S: Subject>(case: &Case, subject: impl Fn(Rows) -> S) -> Result<(), 
             } => {
                 let (decision, settled) =
                     (decision_of_step[step], &decided[decision_of_step[step]]);
-                let adjustment = |policy| {
+                let adjustment = |PlanPolicy(policy)| {
                     let named = adjustments.iter().find(|(named, _)| *named == policy);
                     named.map_or(Adjustment::NONE, |(_, adjustment)| *adjustment)
                 };
@@ -282,11 +282,11 @@ fn run_case<S: Subject>(case: &Case, subject: impl Fn(Rows) -> S) -> Result<(), 
 
 impl Decided {
     /// Returns what a client is told once the charge is settled.
-    fn told(&self, rows: &Rows, adjustment: impl Fn(u16) -> Adjustment) -> Vec<Decision> {
+    fn told(&self, rows: &Rows, adjustment: impl Fn(PlanPolicy) -> Adjustment) -> Vec<Decision> {
         let answers = self.of.iter().zip(&self.verdict.answers);
         let told = answers.map(|(&row, answer)| {
             let decision = answer.decision.expect("nothing fails here");
-            let adjustment = adjustment(rows.policies[row]);
+            let adjustment = adjustment(PlanPolicy(rows.policies[row]));
             answer.charged.map_or(decision, |charged| {
                 adjustment.told(decision, &rows.quotas[row].0, charged.amount)
             })

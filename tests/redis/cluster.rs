@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Algorithm, Align, Check, Count, Decision, OldestBucket, PartitionId, Quota, Retry, Verdict,
 };
@@ -72,7 +72,7 @@ impl Gateway {
     /// Asks for one unit of a policy of that name.
     fn check<'q>(&self, policy: &str, quota: &'q Quota, partition_id: u128) -> Check<'q> {
         Check {
-            policy: 0,
+            policy: PlanPolicy(0),
             quota,
             series_id: self.store.series_id(&series(policy, quota)),
             partition_id: PartitionId::new(partition_id),
@@ -278,7 +278,7 @@ async fn plans_over_several_partitions_are_answered_as_in_memory() {
                     };
                     let cost = cost as u64;
                     Check {
-                        policy,
+                        policy: PlanPolicy(policy),
                         cost,
                         mode,
                         ..check

@@ -2,6 +2,7 @@
 //! charged it all the same.
 
 use std::time::Duration;
+use tollgate::limit::plan::PlanPolicy;
 
 use futures_util::FutureExt;
 use tollgate::clock::Micros;
@@ -57,7 +58,7 @@ fn large_and_counted() -> [Check<'static>; 2] {
             ..check(&TEN, 0, 2)
         },
         Check {
-            policy: 1,
+            policy: PlanPolicy(1),
             ..check(&ALL, 1, 2)
         },
     ]
@@ -118,7 +119,7 @@ fn late_decision_is_settled_as_its_request_is() {
                     is_degraded,
                 } => {
                     assert!(verdict.admit && is_degraded, "{case}");
-                    assert!(charge.is_charged(0), "{case}");
+                    assert!(charge.is_charged(PlanPolicy(0)), "{case}");
                     Some(charge)
                 }
                 StoreVerdict::Unavailable { .. } => None,
@@ -205,7 +206,7 @@ fn place_of_a_client_that_leaves_stays_taken_also_where_the_answer_is_late() {
                 ..check(&LEAKY, leaky, 2)
             },
             Check {
-                policy: 1,
+                policy: PlanPolicy(1),
                 cost: 6,
                 ..check(&TEN, 1, 2)
             },

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tollgate::limit::plan::CheckMode;
+use tollgate::limit::plan::{CheckMode, PlanPolicy};
 use tollgate::limit::{Adjustment, Algorithm, Check, Count, Quota};
 use tollgate::metrics::RedisUsage;
 use tollgate::store::{Series, SeriesRole, Session, Shape};
@@ -43,7 +43,10 @@ impl Bench {
 
 /// The same, of another policy of the plan.
 fn of_policy(policy: u16, check: Check<'_>) -> Check<'_> {
-    Check { policy, ..check }
+    Check {
+        policy: PlanPolicy(policy),
+        ..check
+    }
 }
 
 /// What is left of several quotas.
@@ -88,7 +91,7 @@ fn each_policy_is_settled_by_its_own_amount() {
             })
             .to_vec();
         let (verdict, mut charge, _) = decide(&session, &plan).await;
-        let adjustment = |policy| match policy {
+        let adjustment = |PlanPolicy(policy)| match policy {
             0 => Adjustment::GiveBack(3),
             1 => Adjustment::Spend(5),
             _ => Adjustment::NONE,
@@ -131,7 +134,7 @@ fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
         session.finish().await;
         let before = calls(&server);
         for charge in &mut charges {
-            session.settle_later(charge, |policy| match policy {
+            session.settle_later(charge, |PlanPolicy(policy)| match policy {
                 0 => EVERYTHING,
                 _ => Adjustment::Spend(2),
             });

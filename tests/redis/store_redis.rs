@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, LocalOptions};
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::plan::{CHECKS_MAX, CheckMode, OnStoreFailure, SeriesId};
+use tollgate::limit::plan::{CHECKS_MAX, CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Check, Count, Decision, PartitionId, Quota, Retry, Verdict,
 };
@@ -126,7 +126,7 @@ impl Bench {
 
 pub fn check(quota: &Quota, series_id: u32, partition_id: u128) -> Check<'_> {
     Check {
-        policy: 0,
+        policy: PlanPolicy(0),
         quota,
         series_id: SeriesId(series_id),
         partition_id: PartitionId::new(partition_id),

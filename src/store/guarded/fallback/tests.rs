@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::{Clock, Timestamp};
-use crate::limit::plan::SeriesId;
+use crate::limit::plan::{PlanPolicy, SeriesId};
 use crate::limit::{Adjustment, Align, Count};
 use crate::store::charge::Keeper;
 use crate::store::series::{Series, SeriesRole, Shape};
@@ -49,7 +49,7 @@ fn fallback(memory: &MemoryStore, nodes: u32) -> Fallback<'_> {
 
 fn check(series_id: u32, mode: CheckMode, on_store_failure: OnStoreFailure) -> Check<'static> {
     Check {
-        policy: 0,
+        policy: PlanPolicy(0),
         quota: &TEN,
         series_id: SeriesId(series_id),
         partition_id: PartitionId::new(7),

@@ -4,7 +4,7 @@ mod oracle;
 use super::given_back::RETURNS;
 use super::*;
 use crate::limit::fixed_window::FixedWindow;
-use crate::limit::plan::OnStoreFailure;
+use crate::limit::plan::{OnStoreFailure, PlanPolicy};
 use crate::limit::{Algorithm, Align};
 use crate::store::redis::wire::StateReply;
 
@@ -27,7 +27,7 @@ const QUOTA: Quota = quota(5, 10);
 
 fn check(quota: &Quota, cost: u64) -> Check<'_> {
     Check {
-        policy: 0,
+        policy: PlanPolicy(0),
         quota,
         series_id: SeriesId(0),
         partition_id: PARTITION,
@@ -307,7 +307,7 @@ fn quota_whose_policy_tries_a_candidate_is_not_remembered_and_others_are() {
         ..of_series(1)
     };
     let other = Check {
-        policy: 1,
+        policy: PlanPolicy(1),
         ..of_series(2)
     };
     let plan = [check(&QUOTA, 1), candidate, other];

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
-use crate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
+use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
@@ -108,7 +108,7 @@ impl Bench {
         let checks = (0..).map(SeriesId).zip(&self.quotas[..quotas]);
         checks
             .map(|(series_id, quota)| Check {
-                policy: 0,
+                policy: PlanPolicy(0),
                 quota,
                 series_id,
                 partition_id: PartitionId::new(partition_id),

@@ -22,7 +22,7 @@ use super::queue::QUEUE_MAX;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
-use crate::limit::plan::{CheckMode, OnStoreFailure, SeriesId};
+use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use crate::limit::{Algorithm, Align, Check, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
@@ -248,7 +248,7 @@ fn plan(key: &str, amount: u64) -> Packed {
 
 fn plan_of(quota: &Quota, key: &str, amount: u64) -> Packed {
     let check = Check {
-        policy: 0,
+        policy: PlanPolicy(0),
         quota,
         series_id: SERIES,
         partition_id: PartitionHasher::new(&[0; 32]).finish(),
