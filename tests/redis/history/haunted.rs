@@ -115,7 +115,7 @@ fn start(realm: &Realm) -> Fleet {
 #[track_caller]
 fn keep_the_laws(seed: u64, realm: &Realm, bursts: u32) {
     let fleet = start(realm);
-    let prober = Prober::start(&fleet);
+    let prober = Prober::start(&fleet, realm);
     let watch = Watch::start();
     let gateways = fleet.addresses();
     let (histories, trace) = thread::scope(|scope| {

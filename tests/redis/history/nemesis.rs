@@ -60,7 +60,9 @@ pub struct Trace {
 /// Asks every gateway whether it decides in Redis, on connections of its own.
 pub struct Prober<'a> {
     fleet: &'a Fleet,
+    realm: &'a Realm,
     clients: RefCell<Vec<Client>>,
+    /// How many connections each gateway has to a primary that it asks.
     connections: Vec<u64>,
 }
 
@@ -95,6 +97,16 @@ impl Realm {
     /// Whether a plan over several partitions is one step.
     pub fn is_one_server(&self) -> bool {
         !matches!(self, Self::Cluster(_))
+    }
+
+    /// How many primaries have a name that the prober asks for: a reshard may take a primary its last one.
+    fn asked(&self) -> u64 {
+        let Self::Cluster(cluster) = self else {
+            return 1;
+        };
+        let names = |node: &&Server| !node.command(&["KEYS", "*:probe"]).list().is_empty();
+        let primaries = cluster.nodes.iter().filter(|node| node.role() == "master");
+        primaries.filter(names).count() as u64
     }
 
     fn deeds(&self) -> &'static [Deed] {
@@ -291,18 +303,20 @@ impl<'a> Prober<'a> {
 
     /// Asks until each gateway decides in Redis, whatever is asked.
     #[track_caller]
-    pub fn start(fleet: &'a Fleet) -> Self {
+    pub fn start(fleet: &'a Fleet, realm: &'a Realm) -> Self {
         let gateways = fleet.addresses().into_iter();
         let clients =
             gateways.flat_map(|gateway| (0..CONNECTIONS).map(move |_| Client::connect(gateway)));
         let mut prober = Self {
             fleet,
+            realm,
             clients: RefCell::new(clients.collect()),
-            connections: vec![1; fleet.gateways.len()],
+            connections: vec![0; fleet.gateways.len()],
         };
         prober.wait_until_well();
-        // By now each worker has asked each server.
-        prober.connections = prober.numbers("tollgate_store_connections").collect();
+        // By now each worker has asked each primary that has a name.
+        let (all, primaries) = (prober.numbers("tollgate_store_connections"), realm.asked());
+        prober.connections = all.map(|all| all / primaries).collect();
         prober
     }
 
@@ -318,7 +332,10 @@ impl<'a> Prober<'a> {
             let connected = self
                 .numbers("tollgate_store_connections")
                 .zip(&self.connections);
-            let is_well = connected.into_iter().all(|(now, before)| now >= *before);
+            let primaries = self.realm.asked();
+            let is_well = connected
+                .into_iter()
+                .all(|(now, to_each)| now >= to_each * primaries);
             (asked.all(|is_decided| is_decided) && is_well).then_some(())
         });
     }
