@@ -174,6 +174,11 @@ impl Decided {
         write!(self.tiers, "{separator}{shown}").expect("memory takes every byte");
     }
 
+    /// Returns the index of the policy that comes next.
+    pub(super) fn next(&self) -> PlanPolicy {
+        PlanPolicy(u16::try_from(self.policies.len()).expect("the file bounds a plan"))
+    }
+
     /// Notes that no quota was asked, because the request is refused in any case.
     pub(super) fn not_asked(&mut self) {
         for decision in &mut self.policies {

@@ -120,10 +120,14 @@ impl<'l> Limiter<'l> {
                 None => applied.cost,
             };
             own.reserve(applied);
-            let of = u16::try_from(decided.policies.len()).expect("the file bounds a plan");
-            let of = PlanPolicy(of);
+            planned.add(
+                decided.next(),
+                (policy, applied),
+                quotas,
+                own.cost,
+                partition_id,
+            );
             decided.policies.push(own);
-            planned.add(of, (policy, applied), quotas, own.cost, partition_id);
         }
         Ok(())
     }
