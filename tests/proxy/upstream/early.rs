@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::join;
 
 use super::harness::{
@@ -126,36 +125,4 @@ fn body_without_a_length_that_ends_with_a_reset_is_broken() {
             assert!(body.collect().await.is_err(), "{is_whole_at_once}");
         });
     }
-}
-
-/// Neither direction waits for the other: not even a client that takes nothing of its answer before its request is sent.
-#[test]
-fn upload_is_sent_to_its_end_while_nobody_takes_the_answer() {
-    worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
-        let (answer, wire) = join!(gateway.send(request("POST", "/", upload())), async {
-            let mut wire = origin.accept().await;
-            wire.head().await;
-            wire.say(&format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {UPLOAD_BYTES}\r\n\r\n"
-            ))
-            .await;
-            wire
-        });
-        let (mut reading, mut writing) = wire.0.into_split();
-        let answering = tokio::task::spawn_local(async move {
-            let answer = vec![b'y'; UPLOAD_BYTES];
-            writing.write_all(&answer).await.expect("a reader");
-            writing
-        });
-        let mut upload = vec![0; UPLOAD_BYTES];
-        reading
-            .read_exact(&mut upload)
-            .await
-            .expect("the whole upload");
-        assert!(!answering.is_finished(), "the answer is held back");
-        assert_eq!(read(answer).await.len(), UPLOAD_BYTES);
-        answering.await.expect("an origin that ends");
-    });
 }

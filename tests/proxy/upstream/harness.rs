@@ -209,12 +209,6 @@ impl Origin {
 /// One end of a connection, raw.
 pub struct Wire<S = TcpStream>(pub S);
 
-impl Wire {
-    pub async fn connect(address: SocketAddr) -> Self {
-        Self(TcpStream::connect(address).await.expect("a connection"))
-    }
-}
-
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Reads up to and including `end`.
     pub async fn read_to(&mut self, end: &str) -> String {

@@ -275,16 +275,33 @@ fn shown(client: &mut Client) -> (String, bool) {
     }
 }
 
-/// How the metrics call the failure of the only endpoint that fails.
+/// How the metrics call the failure of the only endpoint that fails, and that of its handshake.
 fn counted(running: &Stepped) -> String {
     let admin = running.gateway.admin_address().expect("an admin port");
     let metrics = get(admin, "/metrics", "").text();
-    let failures = metrics.lines().filter_map(|line| {
-        let series = line.strip_prefix("tollgate_endpoint_failures_total{upstream=\"api\",")?;
-        let (_, cause) = series.strip_suffix("\"} 1")?.split_once("cause=\"")?;
-        Some(format!(" [{cause}]"))
-    });
-    failures.collect()
+    let counted = |name: &str, label: &str| {
+        metrics.lines().find_map(|line| {
+            let series = line
+                .strip_prefix(name)?
+                .strip_prefix("{upstream=\"api\",")?;
+            let (_, cause) = series.strip_suffix("\"} 1")?.split_once(label)?;
+            Some(cause.to_owned())
+        })
+    };
+    let Some(cause) = counted("tollgate_endpoint_failures_total", "cause=\"") else {
+        return String::new();
+    };
+    let is_opened = "tollgate_upstream_connections_opened_total{upstream=\"api\"} 1";
+    let is_opened = metrics.lines().any(|line| line == is_opened);
+    assert_eq!(
+        is_opened,
+        !cause.starts_with("connect") && cause != "tls",
+        "{cause}"
+    );
+    match counted("tollgate_upstream_tls_failures_total", "reason=\"") {
+        Some(reason) => format!(" [{cause} {reason}]"),
+        None => format!(" [{cause}]"),
+    }
 }
 
 /// Reads what follows the beginning of a body, and says how it looks.
