@@ -144,6 +144,32 @@ fn what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
     assert!(is_taken(&mut client), "it is read and thrown away");
 }
 
+/// Sends bytes behind requests that end their connection, and tells what was not as it should be.
+fn failures_behind(running: &Stepped, name: &str, requests: &str, statuses: &[u16]) -> Vec<String> {
+    let mut failures = Vec::new();
+    for behind in [0, 20_000, 300_000] {
+        let mut client = Client::connect_narrow(running.public);
+        client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
+        let answers = statuses
+            .iter()
+            .map(|_| client.try_answer().map(|it| it.status));
+        let answers: Result<Vec<_>, _> = answers.collect();
+        let end = client.wire.read_to_fin();
+        let is_whole = matches!(
+            (&answers, &end),
+            (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
+        );
+        running.settle();
+        // Behind its end a connection can be reset without this client's kernel telling.
+        if !is_whole || behind > 0 && !is_taken(&mut client) {
+            failures.push(format!(
+                "{name}, {behind} bytes behind {requests:?}: {answers:?}, {end:?}"
+            ));
+        }
+    }
+    failures
+}
+
 #[test]
 fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
     let running = Stepped::start(&Config::to("builtin:echo").route("/*", ""));
@@ -177,26 +203,7 @@ fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
             &[200, 400],
         ),
     ] {
-        for behind in [0, 20_000, 300_000] {
-            let mut client = Client::connect(running.public);
-            client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
-            let answers = statuses
-                .iter()
-                .map(|_| client.try_answer().map(|it| it.status));
-            let answers: Result<Vec<_>, _> = answers.collect();
-            let end = client.wire.read_to_fin();
-            let is_whole = matches!(
-                (&answers, &end),
-                (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
-            );
-            running.settle();
-            // Behind its end a connection can be reset without this client's kernel telling.
-            if !is_whole || behind > 0 && !is_taken(&mut client) {
-                failures.push(format!(
-                    "{name}, {behind} bytes behind: {answers:?}, {end:?}"
-                ));
-            }
-        }
+        failures.extend(failures_behind(&running, name, &requests, statuses));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -256,25 +263,7 @@ fn a_connection_that_was_never_switched_to_the_protocol_it_asked_for_ends_like_a
     }
     let mut failures = Vec::new();
     for (name, requests, statuses) in rows {
-        for behind in [0, 20_000, 300_000] {
-            let mut client = Client::connect_narrow(running.public);
-            client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
-            let answers = statuses
-                .iter()
-                .map(|_| client.try_answer().map(|it| it.status));
-            let answers: Result<Vec<_>, _> = answers.collect();
-            let end = client.wire.read_to_fin();
-            let is_whole = matches!(
-                (&answers, &end),
-                (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
-            );
-            running.settle();
-            if !is_whole || behind > 0 && !is_taken(&mut client) {
-                failures.push(format!(
-                    "{name}, {behind} bytes behind {requests:?}: {answers:?}, {end:?}"
-                ));
-            }
-        }
+        failures.extend(failures_behind(&running, name, &requests, statuses));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
