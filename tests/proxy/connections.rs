@@ -134,18 +134,6 @@ fn more_connections_are_accepted_once_a_reload_allows_them() {
 }
 
 #[test]
-fn connections_that_do_nothing_keep_nobody_waiting() {
-    let running = open("builtin:echo", "");
-    let mut silent: Vec<_> = (0..200).map(|_| Client::connect(running.public)).collect();
-    for client in silent.iter_mut().step_by(2) {
-        client.send("GET / HTTP/1.1\r\nHost: a");
-    }
-    for _ in 0..10 {
-        assert_eq!(get(running.public, "/", "").status, 200);
-    }
-}
-
-#[test]
 fn a_worker_outlives_connections_that_end_badly() {
     let origin = Origin::plain();
     let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));

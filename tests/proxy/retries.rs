@@ -12,7 +12,7 @@ use tollgate::clock::Micros;
 use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM};
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    After, Answer, Client, Config, Exchange, Origin, Recorded, Refusing, Running, Stepped,
+    After, Answer, Client, Config, Exchange, Metered, Origin, Recorded, Refusing, Running, Stepped,
     Unreachable, get, secs, start,
 };
 use crate::upstream_faults::{each_connection, reset};
@@ -364,12 +364,9 @@ fn retried_of_200(budget: &str) -> (usize, usize) {
         running.clock.advance(Micros(50_000));
         assert_eq!(Client::connect(running.public).get("/", "").status, 502);
     }
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let metrics = Client::connect(admin).get("/metrics", "").text();
-    let denied = "tollgate_upstream_retries_denied_total{upstream=\"api\"} ";
-    let denied = metrics.lines().find_map(|line| line.strip_prefix(denied));
-    let denied = denied.and_then(|it| it.parse().ok());
-    (origins.seen("/").len() - 200, denied.expect("a number"))
+    let denied = running.metric("tollgate_upstream_retries_denied_total");
+    let denied = usize::try_from(denied).expect("few");
+    (origins.seen("/").len() - 200, denied)
 }
 
 #[test]

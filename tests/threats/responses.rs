@@ -4,7 +4,7 @@
 //! client asks. One worker and one pool: a connection wrongly kept would be taken again at once,
 //! and what the origin had said too much would be the next client's answer.
 
-use crate::support::{After, Answer, Client, Config, Gate, Origin, Running, eventually, start};
+use crate::support::{After, Answer, Client, Config, Gate, Metered, Origin, Running, start};
 
 /// What the client of a bad answer gets.
 enum Told {
@@ -86,12 +86,7 @@ impl Case {
             Told::BadGateway => {
                 let answer = client.try_answer().map_err(unread)?;
                 expect(answer.status, 502)?;
-                let admin = running.gateway.admin_address().expect("an admin port");
-                let counted = r#"reason="bad_response",fault="upstream"} 1"#;
-                eventually("it is the upstream's fault", || {
-                    let metrics = Client::connect(admin).get("/metrics", "").text();
-                    metrics.contains(counted).then_some(())
-                });
+                running.wait_for_metric(r#"reason="bad_response",fault="upstream"} 1"#);
                 Ok(())
             }
             Told::Status(status, body) => {

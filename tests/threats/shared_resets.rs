@@ -8,7 +8,7 @@ use crate::support::frames::{
 };
 use crate::support::redis::{Authority, Certificate};
 use crate::support::{
-    After, Client, Config, Exchange, Gate, Origin, Running, Stepped, eventually, get, secs,
+    After, Client, Config, Exchange, Gate, Metered, Origin, Stepped, eventually, get, secs,
 };
 
 /// How a connection carries HTTP/2.
@@ -62,14 +62,11 @@ impl Chain {
     fn assert_nobody_is_blamed(&self) {
         for name in ["endpoint_failures", "endpoint_ejections"] {
             let name = format!("tollgate_{name}_total{{upstream=\"api\"");
-            assert_eq!(metric(&self.first, &name), 0, "{name}");
-            assert_eq!(metric(&self.second, &name), 0, "{name}");
+            assert_eq!(self.first.metric(&name), 0, "{name}");
+            assert_eq!(self.second.metric(&name), 0, "{name}");
         }
         let abused = "tollgate_errors_total{reason=\"too_many_resets\"}";
-        assert_eq!(
-            metric(&self.first, abused) + metric(&self.second, abused),
-            0
-        );
+        assert_eq!(self.first.metric(abused) + self.second.metric(abused), 0);
     }
 }
 
@@ -106,19 +103,6 @@ fn listener(scheme: Scheme, certificate: &Certificate) -> String {
             format!("tls = {{ certificates = [{{ certificate = '{file}', key = '{key}' }}] }}")
         }
     }
-}
-
-/// Returns the sum of a metric's samples that begin so.
-fn metric(running: &Running, name: &str) -> u64 {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let text = get(admin, "/metrics", "").text();
-    let samples = text.lines().filter(|line| line.starts_with(name));
-    let values = samples.map(|line| {
-        line.rsplit(' ')
-            .next()
-            .and_then(|it| it.parse::<u64>().ok())
-    });
-    values.map(|it| it.expect("a number")).sum()
 }
 
 #[test]
@@ -196,10 +180,9 @@ fn client_that_takes_back_its_room_costs_its_neighbours_nothing() {
         neighbour.finish(&mut kept).expect("the whole answer");
         assert_eq!(kept.text(), "kept", "{scheme:?}");
         chain.assert_nobody_is_blamed();
-        let opened = metric(
-            &chain.first,
-            "tollgate_upstream_connections_opened_total{upstream=\"api\"",
-        );
+        let opened = chain
+            .first
+            .metric("tollgate_upstream_connections_opened_total{upstream=\"api\"");
         assert_eq!(opened, 1, "{scheme:?}");
     }
 }
@@ -282,7 +265,7 @@ impl Taker {
         }
         let answered = "tollgate_requests_total{route=\"/*\",class=\"2xx\"}";
         eventually("all are answered", || {
-            (metric(running, answered) >= ANSWERS as u64).then_some(())
+            (running.metric(answered) >= ANSWERS as u64).then_some(())
         });
         self.peer.send(SETTINGS, 0, 0, b"\0\x04\0\0\0\0");
         for _ in 0..3 {

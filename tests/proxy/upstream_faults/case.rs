@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::wire::is_timeout;
 use crate::support::{
-    After, Client, Config, Exchange, Gate, Origin, PATIENCE, Stepped, eventually, get, secs,
+    After, Client, Config, Exchange, Gate, Metered, Origin, PATIENCE, Stepped, eventually, secs,
 };
 
 /// An origin that fails in one way.
@@ -277,8 +277,7 @@ fn shown(client: &mut Client) -> (String, bool) {
 
 /// How the metrics call the failure of the only endpoint that fails, and that of its handshake.
 fn counted(running: &Stepped) -> String {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let metrics = get(admin, "/metrics", "").text();
+    let metrics = running.metrics();
     let counted = |name: &str, label: &str| {
         metrics.lines().find_map(|line| {
             let series = line

@@ -1,7 +1,9 @@
 //! The bounds of what an early answer costs: draining, and lingering behind it.
 
 use crate::support::wire::is_reset;
-use crate::support::{After, Client, Config, Origin, Process, Stepped, eventually, get, secs};
+use crate::support::{
+    After, Client, Config, Metered, Origin, Process, Stepped, eventually, get, secs,
+};
 
 const UPLOAD: &str = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\n";
 
@@ -274,12 +276,7 @@ fn a_malformed_head_is_counted_while_its_client_lingers() {
     let running = Stepped::start(&config.route("/*", ""));
     let mut client = Client::connect(running.public);
     assert_eq!(client.ask("GET /a b HTTP/1.1\r\n\r\n").status, 400);
-    let admin = running.gateway.admin_address().expect("an admin port");
     // The clock stands still, so the goodbye does not end.
-    eventually("it is counted", || {
-        let metrics = get(admin, "/metrics", "").text();
-        let counted = "tollgate_malformed_total{reason=\"syntax\"} 1\n";
-        metrics.contains(counted).then_some(())
-    });
+    running.wait_for_metric("tollgate_malformed_total{reason=\"syntax\"} 1\n");
     assert!(is_taken(&mut client), "its connection lingers");
 }
