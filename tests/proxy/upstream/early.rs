@@ -65,8 +65,7 @@ fn answer_that_is_there_when_the_upload_fails_is_passed_on() {
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 401 Unauthorized\r\ncontent-length: 8\r\n\r\ntoo much",
         ] {
             worker(async {
-                let origin = Origin::new().await;
-                let gateway = Gateway::new(&[&origin]);
+                let (origin, gateway) = Origin::with_gateway().await;
                 let early = answered_early(&gateway, &origin, is_reused, answer).await;
                 let status = early.as_ref().map(http::Response::status).ok();
                 assert!(
@@ -93,8 +92,7 @@ fn answer_that_a_reset_cuts_short_during_the_upload_never_looks_whole() {
             "HTTP/1.1 413 Content Too Large\r\ntransfer-encoding: chunked\r\n\r\n8\r\ntoo much\r\n",
         ] {
             worker(async {
-                let origin = Origin::new().await;
-                let gateway = Gateway::new(&[&origin]);
+                let (origin, gateway) = Origin::with_gateway().await;
                 let early = answered_early(&gateway, &origin, is_reused, answer).await;
                 if let Ok(response) = early {
                     let collected = response.into_body().collect().await;
@@ -110,8 +108,7 @@ fn answer_that_a_reset_cuts_short_during_the_upload_never_looks_whole() {
 fn body_without_a_length_that_ends_with_a_reset_is_broken() {
     for is_whole_at_once in [true, false] {
         worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
+            let (origin, gateway) = Origin::with_gateway().await;
             let (answer, mut wire) = join!(
                 gateway.send(get("/")),
                 origin.answer("HTTP/1.1 200 OK\r\n\r\nsome")

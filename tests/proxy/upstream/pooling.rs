@@ -14,8 +14,7 @@ use super::harness::{
 #[test]
 fn next_request_takes_the_connection_of_the_last() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (answer, mut wire) = join!(gateway.send(get("/1")), origin.answer(OK));
         assert_eq!(read(answer).await, "ok");
         assert_eq!(gateway.pools.idle(), 1);
@@ -117,8 +116,7 @@ fn connection_is_kept_only_if_the_response_lets_it() {
         ),
     ] {
         worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
+            let (origin, gateway) = Origin::with_gateway().await;
             let (response, _wire) = join!(gateway.send(get("/")), origin.answer(answer));
             assert_eq!(read(response).await, "");
             assert_eq!(gateway.pools.idle(), idle, "{answer}");
@@ -143,8 +141,7 @@ fn connection_is_not_kept_after_an_answer_that_announces_a_body_and_cannot_have_
         ("HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n", 1),
     ] {
         worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
+            let (origin, gateway) = Origin::with_gateway().await;
             let (response, _wire) = join!(gateway.send(get("/")), origin.answer(answer));
             // A refused answer is as good.
             if response.is_ok() || idle > 0 {
@@ -158,8 +155,7 @@ fn connection_is_not_kept_after_an_answer_that_announces_a_body_and_cannot_have_
 #[test]
 fn connection_is_not_kept_while_the_request_is_still_being_sent() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (frames, body) = stream();
         let post = request("POST", "/", body);
         let (answer, mut wire) = join!(gateway.send(post), origin.answer(OK));

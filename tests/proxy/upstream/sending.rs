@@ -6,13 +6,12 @@ use tokio::io::AsyncReadExt;
 use tokio::join;
 use tollgate::proxy::upstream::ForwardError;
 
-use super::harness::{Gateway, OK, Origin, data, read, request, stream, text, worker};
+use super::harness::{OK, Origin, data, read, request, stream, text, worker};
 
 #[test]
 fn time_that_the_client_takes_over_its_body_is_not_the_upstreams() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (frames, body) = stream();
         let (answer, ()) = join!(gateway.send(request("POST", "/", body)), async {
             let mut wire = origin.accept().await;
@@ -55,8 +54,7 @@ fn request_arrives_as_it_was_sent() {
         ("DELETE", text(""), "\r\n", 1),
     ] {
         worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
+            let (origin, gateway) = Origin::with_gateway().await;
             let expected = format!("{method} /a?b HTTP/1.1\r\nhost: shop.example\r\n{sent}");
             let (answer, (received, _wire)) =
                 join!(gateway.send(request(method, "/a?b", body)), async {

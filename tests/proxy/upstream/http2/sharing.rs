@@ -30,8 +30,7 @@ async fn serve(peer: &mut Peer, count: usize) {
 #[test]
 fn requests_at_once_share_one_connection() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let ((), peer) = join!(ask(&gateway, 64), async {
             let mut peer = origin.accept().await;
             serve(&mut peer, 64).await;
@@ -104,8 +103,7 @@ fn attempt_that_fails_fails_for_all_who_wait_for_it() {
 #[test]
 fn attempt_that_is_given_up_is_made_by_another() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let mut first = Box::pin(gateway.send(get("/1")));
         let tcp = tokio::select! {
             _ = &mut first => unreachable!("nobody answers"),
@@ -171,8 +169,7 @@ fn origin_that_says_nothing_is_given_up_within_the_time_to_connect() {
 #[test]
 fn idle_connection_is_closed_in_time_and_not_before() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let ((), mut peer) = join!(ask(&gateway, 1), async {
             let mut peer = origin.accept().await;
             serve(&mut peer, 1).await;
@@ -190,8 +187,7 @@ fn idle_connection_is_closed_in_time_and_not_before() {
 #[test]
 fn connection_outlives_a_reload_and_not_its_endpoint() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let mut gateway = origin.gateway();
+        let (origin, mut gateway) = Http2Origin::with_gateway().await;
         let ((), mut peer) = join!(ask(&gateway, 1), async {
             let mut peer = origin.accept().await;
             serve(&mut peer, 1).await;

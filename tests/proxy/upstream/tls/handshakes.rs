@@ -83,8 +83,7 @@ fn second_connection_to_an_origin_resumes_the_session() {
 fn reload_keeps_connections_unless_the_certificates_are_others() {
     for (identity, is_kept) in [(None, true), (Some(GATEWAY), false)] {
         worker(async {
-            let origin = SecureOrigin::new(&Server::default()).await;
-            let mut gateway = trusting(&origin);
+            let (origin, mut gateway) = SecureOrigin::with_gateway().await;
             let (answer, mut wire) = join!(gateway.send(get("/1")), origin.answer(OK));
             read(answer).await;
             gateway.upstream = upstream(&[origin.tcp.address], |http| {
@@ -108,8 +107,7 @@ fn reload_keeps_connections_unless_the_certificates_are_others() {
 fn body_that_ends_with_its_connection_needs_the_end_of_tls() {
     for is_ended in [true, false] {
         worker(async {
-            let origin = SecureOrigin::new(&Server::default()).await;
-            let gateway = trusting(&origin);
+            let (origin, gateway) = SecureOrigin::with_gateway().await;
             let (answer, wire) = join!(
                 gateway.send(get("/")),
                 origin.answer("HTTP/1.1 200 OK\r\n\r\nhalf")
@@ -139,8 +137,7 @@ fn body_that_ends_with_its_connection_needs_the_end_of_tls() {
 #[test]
 fn connection_that_closes_without_an_answer_is_a_bad_response() {
     worker(async {
-        let origin = SecureOrigin::new(&Server::default()).await;
-        let gateway = trusting(&origin);
+        let (origin, gateway) = SecureOrigin::with_gateway().await;
         let post = request("POST", "/", text(""));
         let (answer, ()) = join!(gateway.send(post), async {
             let mut wire = origin.accept().await;
