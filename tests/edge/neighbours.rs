@@ -29,13 +29,7 @@ fn subscribers_that_read_nothing_harm_no_other_client_of_their_server() {
                 .upstream(&settings)
                 .route("/*", "");
             let running = start(&config.with(&listener));
-            let port = |listener| {
-                running
-                    .gateway
-                    .address(listener)
-                    .expect("it listens")
-                    .port()
-            };
+            let port = |listener| running.address(listener).port();
             let port = port(if is_secure { "secure" } else { "public" }).to_string();
             let arguments = |task| {
                 let ca = is_secure.then_some(&*ca);

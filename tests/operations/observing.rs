@@ -185,10 +185,7 @@ fn metrics_are_well_formed_and_name_nothing_of_a_client() {
             "keyed",
             "quota = '1 per hour'\npartition = ['header:x-api-key']",
         )
-        .with(&format!(
-            "[upstreams.down]\nendpoints = ['{}']\n[[routes]]\npath = '/down'\nupstream = 'down'",
-            refusing.url()
-        ))
+        .beside("down", &refusing.url(), "/down", "")
         .route("/*", "policies = ['keyed']");
     let running = start(&config);
     let admin = running.admin();

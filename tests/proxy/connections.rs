@@ -154,10 +154,7 @@ fn a_worker_outlives_connections_that_end_badly() {
 fn a_charge_of_a_client_that_left_stays_spent() {
     let origin = Origin::mute();
     let config = Config::limited(origin.url(), "quota = '10 per hour'\npartition = []");
-    let running = start(&config.with(
-        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
-         [[routes]]\npath = '/echo'\nupstream = 'echo'\npolicies = ['p']",
-    ));
+    let running = start(&config.beside("echo", "builtin:echo", "/echo", "policies = ['p']"));
     let mut client = Client::connect(running.public);
     client.send(GET);
     origin.wait_for_requests(1);

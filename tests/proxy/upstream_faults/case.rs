@@ -170,11 +170,9 @@ impl Fault {
             .upstream("response_timeout = '2s'\nbody_timeout = '2s'")
             .upstream(&self.upstream)
             .route("/bad/*", "")
+            .beside("good", &good.url(), "/good/*", "")
             .with(&format!(
-                "[upstreams.good]\nendpoints = ['{}']\n\
-                 [[routes]]\npath = '/good/*'\nupstream = 'good'\n\
-                 [log]\nformat = 'json'\nfile = '{}'",
-                good.url(),
+                "[log]\nformat = 'json'\nfile = '{}'",
                 log.display()
             ));
         let running = Stepped::start(&config);

@@ -100,7 +100,7 @@ fn connections_of_another_listener_are_not_evicted() {
         .with("[listeners.other]\naddress = '127.0.0.1:0'\nidle_timeout = '1h'")
         .route("/*", "");
     let running = start(&config);
-    let other = running.gateway.address("other").expect("it is in the file");
+    let other = running.address("other");
     let mut neighbour = Client::connect(other);
     assert_eq!(neighbour.ask(GET).status, 200);
     running.clock.advance(secs(60));

@@ -179,8 +179,7 @@ fn idle_connection_keeps_no_buffer_of_its_largest_head() {
     let config = Config::to(origin.url())
         .one_worker()
         .listener("max_header_bytes = '1MiB'")
-        .with("[upstreams.here]\nendpoints = ['builtin:status/200']")
-        .with("[[routes]]\npath = '/here'\nupstream = 'here'")
+        .beside("here", "builtin:status/200", "/here", "")
         .route("/*", "");
     let small = head("/here", "");
     // What an idle connection takes in any case is 20 KiB.

@@ -1,31 +1,13 @@
 //! Clients that send or read next to nothing beside one that behaves.
 
-use std::io::Result;
-
 use crate::support::wire::is_reset;
 use crate::support::{
-    After, Client, Config, Framing, Metered, Origin, Running, eventually, get, secs, start,
+    Client, Config, Framing, Metered, Origin, Running, eventually, get, secs, start,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 /// A third each sends its head, sends its body and reads its answer slowly.
 const SLOW: usize = 201;
-
-/// Answers `/large` with what no socket buffers, anything else with two bytes.
-fn origin() -> Origin {
-    Origin::scripted(|exchange| -> Result<After> {
-        if exchange.head.start.contains(" /large ") {
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
-            let piece = vec![b'x'; 256 * 1024];
-            loop {
-                exchange.write(&piece)?;
-            }
-        }
-        exchange.read_body()?;
-        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-        Ok(After::Keep)
-    })
-}
 
 fn connect(running: &Running, request: &str) -> Vec<Client> {
     let clients = (0..SLOW / 3).map(|_| {
@@ -45,7 +27,7 @@ fn trickle(clients: &mut [Client]) {
 
 #[test]
 fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
-    let origin = origin();
+    let origin = Origin::endless();
     let config = Config::to(origin.url())
         .admin("127.0.0.1:0")
         .listener("header_timeout = '10s'\nbody_timeout = '30s'")
