@@ -63,34 +63,6 @@ fn connections_are_kept_alive_on_both_sides() {
 }
 
 #[test]
-fn a_client_that_asks_for_close_is_closed_after_its_answer() {
-    let origin = Origin::plain();
-    let running = open(&origin.url());
-    for request in [
-        "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n",
-        "GET / HTTP/1.0\r\nHost: a.test\r\n\r\n",
-    ] {
-        let mut client = Client::connect(running.public);
-        assert_eq!(client.ask(request).text(), "ok", "{request}");
-        client.assert_closed();
-    }
-}
-
-#[test]
-fn a_client_of_http_1_0_never_gets_chunks() {
-    let origin = Origin::answering(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
-    );
-    let running = open(&origin.url());
-    let mut client = Client::connect(running.public);
-    let answer = client.ask("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n");
-    assert_eq!(
-        (answer.framing, answer.text()),
-        (Framing::Close, "abcde".to_owned())
-    );
-}
-
-#[test]
 fn a_request_body_streams_before_it_is_complete() {
     let first = Gate::default();
     let origin = Origin::scripted({
@@ -147,31 +119,6 @@ fn an_answer_streams_before_it_is_complete() {
         seen.open();
         client.wire.read_until(b"second").expect("the second part");
     }
-}
-
-#[test]
-fn large_bodies_pass_whole_in_both_directions() {
-    let body: Vec<u8> = (0..3_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
-    let origin = Origin::scripted(|exchange| {
-        let framing = exchange.head.framing(Framing::Empty)?;
-        let mut body = Body::default();
-        exchange.wire.read_body(framing, &mut body)?;
-        let length = body.bytes.len();
-        exchange.write(format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"
-        ))?;
-        exchange.write(&body.bytes)?;
-        Ok(After::Keep)
-    });
-    let running = open(&origin.url());
-    let mut client = Client::connect(running.public);
-    let length = body.len();
-    client.send(format!(
-        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"
-    ));
-    client.send(&body);
-    let answer = client.answer();
-    assert!(answer.body == body, "{} bytes differ", answer.body.len());
 }
 
 #[test]
