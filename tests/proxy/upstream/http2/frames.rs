@@ -34,6 +34,14 @@ impl Frames {
         frames
     }
 
+    /// Accepts a connection, and answers its first request.
+    async fn answer(origin: &Origin) -> Self {
+        let mut frames = Self::accept(origin).await;
+        frames.until(HEADERS).await;
+        frames.ok(1).await;
+        frames
+    }
+
     async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let bytes = frame(kind, flags, stream, payload);
         self.0.write_all(&bytes).await.expect("a reader");
@@ -92,12 +100,7 @@ fn connection_that_goes_away_ends_what_it_carries_and_takes_no_more() {
             old.until(HEADERS).await;
             old.go_away(i32::MAX.unsigned_abs(), 0).await;
             old.sync().await;
-            let (second, mut new) = join!(gateway.send(get("/2")), async {
-                let mut new = Frames::accept(&origin).await;
-                new.until(HEADERS).await;
-                new.ok(1).await;
-                new
-            });
+            let (second, mut new) = join!(gateway.send(get("/2")), Frames::answer(&origin));
             old.ok(1).await;
             let mut rest = Vec::new();
             old.0
@@ -226,12 +229,7 @@ fn connection_without_streams_is_not_asked() {
         let gateway = gateway(&[origin.address], |http| {
             http.idle_timeout = Duration::from_hours(1);
         });
-        let (answer, mut wire) = join!(gateway.send(get("/")), async {
-            let mut wire = Frames::accept(&origin).await;
-            wire.until(HEADERS).await;
-            wire.ok(1).await;
-            wire
-        });
+        let (answer, mut wire) = join!(gateway.send(get("/")), Frames::answer(&origin));
         assert_eq!(read(answer).await, "ok");
         settle().await;
         pass(&gateway, 120).await;
@@ -256,12 +254,7 @@ fn closed_idle_connection_loses_no_request() {
     worker(async {
         let origin = Origin::new().await;
         let gateway = gateway(&[origin.address], |http| http.retries = 0);
-        let (answer, wire) = join!(gateway.send(get("/")), async {
-            let mut wire = Frames::accept(&origin).await;
-            wire.until(HEADERS).await;
-            wire.ok(1).await;
-            wire
-        });
+        let (answer, wire) = join!(gateway.send(get("/")), Frames::answer(&origin));
         assert_eq!(read(answer).await, "ok");
         settle().await;
         // Nothing else runs before the request is sent, so the runtime has not heard of it.
@@ -353,12 +346,7 @@ fn origin_that_opens_no_window_for_a_body_has_its_time_however_often_it_pings() 
             } else {
                 assert!(matches!(answer, Err(ForwardError::Timeout)));
                 // Its connection might have no room for others either.
-                let (answer, _new) = join!(gateway.send(get("/")), async {
-                    let mut new = Frames::accept(&origin).await;
-                    new.until(HEADERS).await;
-                    new.ok(1).await;
-                    new
-                });
+                let (answer, _new) = join!(gateway.send(get("/")), Frames::answer(&origin));
                 assert_eq!(read(answer).await, "ok");
             }
         });

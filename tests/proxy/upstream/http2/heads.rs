@@ -63,8 +63,7 @@ fn request_for_an_upgrade_speaks_http_1_1_beside_others_that_do_not() {
         let origin = SecureOrigin::new(&server).await;
         let gateway = trusting(&origin);
         let (answer, mut peer) = join!(gateway.send(get("/1")), async {
-            let wire = origin.accept().await;
-            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+            let mut peer = Peer::accept(&origin).await;
             peer.answer().await;
             peer
         });
@@ -95,8 +94,7 @@ fn endpoint_that_changes_its_protocol_is_followed() {
         .await;
         let gateway = trusting(&origin);
         let (answer, peer) = join!(gateway.send(get("/1")), async {
-            let wire = origin.accept().await;
-            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+            let mut peer = Peer::accept(&origin).await;
             peer.answer().await;
             peer
         });

@@ -13,6 +13,7 @@ use tokio::{join, select};
 use tollgate::snapshot::{HttpUpstream, Scheme};
 
 use crate::upstream::harness::{Gateway, Origin, get, read};
+use crate::upstream::tls::origin::SecureOrigin;
 
 /// An origin in clear text.
 pub struct Http2Origin {
@@ -88,6 +89,11 @@ pub fn gateway(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream))
 }
 
 impl Peer {
+    /// Accepts a connection over TLS.
+    pub async fn accept(origin: &SecureOrigin) -> Self {
+        Self::begin(origin.accept().await.0, &Builder::new()).await
+    }
+
     /// Speaks HTTP/2 until the other end closes, or this is dropped.
     pub async fn begin<T>(transport: T, builder: &Builder) -> Self
     where

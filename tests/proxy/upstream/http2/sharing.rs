@@ -53,8 +53,7 @@ fn requests_at_once_wait_for_the_first_handshake_with_an_endpoint() {
         .await;
         let gateway = trusting(&origin);
         let ((), _peer) = join!(ask(&gateway, 64), async {
-            let wire = origin.accept().await;
-            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+            let mut peer = Peer::accept(&origin).await;
             serve(&mut peer, 64).await;
             peer
         });
