@@ -24,12 +24,11 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use support::median;
 use support::servers::{self, Process, await_port, pin_this_process};
+use support::{connect, median, numbers, runtime, serve};
 
 const ORIGIN: u16 = 19_180;
 const GATEWAY: u16 = 19_181;
@@ -47,20 +46,12 @@ const USAGE: &str = r#""usage":{"prompt_tokens":120,"completion_tokens":300,"tot
 const PROSE: &str = "It was a bright cold day in spring, and nobody had counted the tokens. ";
 
 fn main() {
-    let numbers: Vec<usize> = std::env::args()
-        .filter_map(|argument| argument.parse().ok())
-        .collect();
-    let rounds = numbers.first().copied().unwrap_or(9);
-    let streams = numbers.get(1).copied().unwrap_or(9_800);
+    let [rounds, streams] = numbers([9, 9_800]);
     let files = rlimit::increase_nofile_limit(2 * streams as u64 + 400);
     files.expect("a limit of open files");
-    pin_this_process();
+    pin_this_process(1);
     let folder = tempfile::tempdir().expect("a folder for configurations");
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
-        .expect("a runtime");
-    runtime.block_on(async {
+    runtime().block_on(async {
         let origin = Origin::start().await;
         if rounds > 0 {
             time(&origin, folder.path(), rounds).await;
@@ -206,18 +197,16 @@ fn gateway(folder: &Path) -> Process {
              policies = ['{policy}']\n"
         )
     };
-    let conf = format!(
-        "workers = 1\n[listeners.public]\naddress = '127.0.0.1:{GATEWAY}'\nmax_connections = 30000\n\
-         [admin]\naddress = 'off'\n[log]\naccess = 'off'\n\
-         [upstreams.origin]\nendpoints = ['http://127.0.0.1:{ORIGIN}']\n{}{}{}{}",
+    let told_cost = "cost = 'response-json:/usage/total_tokens'\nreserve = 10";
+    let tables = [
         policy("plain", ""),
-        policy(
-            "told",
-            "cost = 'response-json:/usage/total_tokens'\nreserve = 10"
-        ),
+        policy("told", told_cost),
         route(plain, "plain"),
         route(told, "told"),
-    );
+    ];
+    let origin = format!("127.0.0.1:{ORIGIN}");
+    let listener = "max_connections = 30000";
+    let conf = servers::tollgate_conf(GATEWAY, listener, &origin, &tables.concat());
     let process = servers::tollgate(&build.path, folder, "told", &conf);
     await_port(GATEWAY);
     process
@@ -240,12 +229,11 @@ impl Origin {
             next: Notify::new(),
         });
         let serving = Rc::clone(&origin);
-        tokio::task::spawn_local(async move {
-            loop {
-                let (stream, _) = listener.accept().await.expect("a connection");
-                stream.set_nodelay(true).expect("a socket");
-                let origin = Rc::clone(&serving);
-                tokio::task::spawn_local(async move { origin.serve(stream).await });
+        serve(listener, move |stream| {
+            let origin = Rc::clone(&serving);
+            async move {
+                // How a connection ends is not what is measured.
+                let _ = origin.serve(stream).await;
             }
         });
         origin
@@ -342,11 +330,8 @@ struct Client {
 
 impl Client {
     async fn connect() -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", GATEWAY)).await;
-        let stream = stream.expect("the gateway accepts");
-        stream.set_nodelay(true).expect("a socket");
         Self {
-            stream,
+            stream: connect(GATEWAY).await,
             read: Vec::new(),
         }
     }

@@ -19,19 +19,19 @@ mod support;
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::runtime::{Builder, LocalOptions};
 
-use support::{cpu_of, until};
+use support::servers::{self, Process, await_port, pin_this_process};
+use support::{connect, numbers, runtime};
 
 /// Clients, each with a quota of its own.
 const CLIENTS: usize = 100;
@@ -62,33 +62,21 @@ struct Pace {
 }
 
 fn main() -> ExitCode {
-    let numbers: Vec<f64> = std::env::args()
-        .filter_map(|argument| argument.parse().ok())
-        .collect();
-    let seconds = numbers.first().copied().unwrap_or(10.0);
-    let share = numbers.get(1).copied().unwrap_or(0.5);
+    let [seconds, share] = numbers([10.0, 0.5]);
     // Threads that start later are pinned too.
-    let own = std::process::id().to_string();
-    let pinned = Command::new("taskset")
-        .args(["-cp", "1", &own])
-        .stdout(Stdio::null())
-        .status();
-    assert!(pinned.expect("taskset runs").success(), "two cores");
+    pin_this_process(1);
     let (arrived, arrivals) = channel();
     let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let endpoint = origin.local_addr().expect("a bound port").to_string();
     thread::spawn(move || serve(&origin, &arrived));
-    let gateway = Gateway::start(&endpoint);
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
-        .expect("a runtime");
-    let (began, busy) = runtime.block_on(drive(&gateway, seconds, share));
+    let folder = tempfile::tempdir().expect("a folder for the file");
+    let gateway = gateway(folder.path(), &endpoint);
+    let (began, busy) = runtime().block_on(drive(&gateway, seconds, share));
     judge(&began, &arrivals, busy)
 }
 
 /// Loads the gateway, finds the pace that keeps it busy for `share` of the time, then records.
-async fn drive(gateway: &Gateway, seconds: f64, share: f64) -> (HashMap<u64, Instant>, f64) {
+async fn drive(gateway: &Process, seconds: f64, share: f64) -> (HashMap<u64, Instant>, f64) {
     let pace = Rc::new(Pace::default());
     pace.batch.set(20);
     for place in 0..LOADERS {
@@ -99,7 +87,7 @@ async fn drive(gateway: &Gateway, seconds: f64, share: f64) -> (HashMap<u64, Ins
         tokio::task::spawn_local(burst_on(client, Rc::clone(&pace), began.clone()));
     }
     for _ in 0..6 {
-        let busy = gateway.busy(Duration::from_secs(1)).await;
+        let busy = busy(gateway, Duration::from_secs(1)).await;
         let batch = pace.batch.get() as f64 * share / busy;
         #[expect(
             clippy::cast_possible_truncation,
@@ -109,7 +97,7 @@ async fn drive(gateway: &Gateway, seconds: f64, share: f64) -> (HashMap<u64, Ins
         pace.batch.set(batch.clamp(1.0, 500.0) as usize);
     }
     pace.is_recording.set(true);
-    let busy = gateway.busy(Duration::from_secs_f64(seconds)).await;
+    let busy = busy(gateway, Duration::from_secs_f64(seconds)).await;
     pace.is_recording.set(false);
     // The last bursts end.
     tokio::time::sleep(INTERVAL * BURST * 4).await;
@@ -128,7 +116,7 @@ async fn burst_on(
 ) {
     let mut connections = Vec::new();
     for _ in 0..BURST {
-        connections.push(connect().await);
+        connections.push(connect(GATEWAY).await);
     }
     // Clients begin at moments spread over an interval, and stay spread by pauses of their own.
     let clients = u32::try_from(CLIENTS).expect("few clients");
@@ -162,7 +150,7 @@ async fn burst_on(
 
 /// Keeps the worker busy: a batch of requests that it answers itself, every few milliseconds.
 async fn load(pace: Rc<Pace>, offset: Duration) {
-    let mut connection = connect().await;
+    let mut connection = connect(GATEWAY).await;
     tokio::time::sleep(offset).await;
     let mut period = tokio::time::interval(LOAD_PERIOD);
     period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -189,13 +177,6 @@ async fn load(pace: Rc<Pace>, offset: Duration) {
             }
         }
     }
-}
-
-async fn connect() -> tokio::net::TcpStream {
-    let stream = tokio::net::TcpStream::connect(("127.0.0.1", GATEWAY)).await;
-    let stream = stream.expect("the gateway accepts");
-    stream.set_nodelay(true).expect("a socket takes options");
-    stream
 }
 
 /// The origin: notes when each request arrives.
@@ -280,71 +261,35 @@ fn judge(began: &HashMap<u64, Instant>, arrivals: &Receiver<Arrival>, busy: f64)
     ExitCode::from(u8::from(!is_met))
 }
 
-/// The gateway under test.
-struct Gateway {
-    child: Child,
-    _folder: tempfile::TempDir,
+/// Starts the gateway under test.
+fn gateway(folder: &Path, endpoint: &str) -> Process {
+    let others = format!(
+        "[upstreams.itself]
+         endpoints = ['builtin:status/204']
+         [policies.shaped]
+         quota = '1 per {}ms'
+         algorithm = 'leaky-bucket'
+         queue = {}
+         partition = ['header:x-key']
+         [[routes]]
+         path = '/held/*'
+         upstream = 'origin'
+         policies = ['shaped']
+         [[routes]]
+         path = '/busy'
+         upstream = 'itself'",
+        INTERVAL.as_millis(),
+        BURST - 1
+    );
+    let conf = servers::tollgate_conf(GATEWAY, "max_delayed = 100000", endpoint, &others);
+    let process = servers::tollgate(env!("CARGO_BIN_EXE_tollgate"), folder, "held", &conf);
+    await_port(GATEWAY);
+    process
 }
 
-impl Gateway {
-    fn start(endpoint: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for the file");
-        let file = folder.path().join("gateway.toml");
-        let text = format!(
-            "workers = 1
-             [listeners.public]
-             address = '127.0.0.1:{GATEWAY}'
-             max_delayed = 100000
-             [admin]
-             address = 'off'
-             [log]
-             access = 'off'
-             [upstreams.origin]
-             endpoints = ['http://{endpoint}']
-             [upstreams.itself]
-             endpoints = ['builtin:status/204']
-             [policies.shaped]
-             quota = '1 per {}ms'
-             algorithm = 'leaky-bucket'
-             queue = {}
-             partition = ['header:x-key']
-             [[routes]]
-             path = '/held/*'
-             upstream = 'origin'
-             policies = ['shaped']
-             [[routes]]
-             path = '/busy'
-             upstream = 'itself'
-             ",
-            INTERVAL.as_millis(),
-            BURST - 1
-        );
-        fs::write(&file, text).expect("a configuration");
-        let child = Command::new("taskset")
-            .args(["-c", "0", env!("CARGO_BIN_EXE_tollgate"), "run", "--config"])
-            .arg(&file)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("tollgate runs");
-        until(|| TcpStream::connect(("127.0.0.1", GATEWAY)).ok()).expect("the port opens");
-        Self {
-            child,
-            _folder: folder,
-        }
-    }
-
-    /// Waits, and returns the share of that time in which the process was busy.
-    async fn busy(&self, time: Duration) -> f64 {
-        let (before, began) = (cpu_of(self.child.id()), Instant::now());
-        tokio::time::sleep(time).await;
-        (cpu_of(self.child.id()).saturating_sub(before)).as_secs_f64()
-            / began.elapsed().as_secs_f64()
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+/// Waits, and returns the share of that time in which the process was busy.
+async fn busy(gateway: &Process, time: Duration) -> f64 {
+    let (before, began) = (gateway.cpu(), Instant::now());
+    tokio::time::sleep(time).await;
+    gateway.cpu().saturating_sub(before).as_secs_f64() / began.elapsed().as_secs_f64()
 }

@@ -44,7 +44,11 @@ struct World {
 impl World {
     fn new() -> Self {
         let store = Store::Memory(Arc::new(MemoryStore::new(Clock::system(), 1 << 30)));
-        let loaded = load(CONFIG, &|_| None, &mut |series| store.series_id(series));
+        let routes = ROUTES.map(|(path, policies)| {
+            format!("[[routes]]\npath = '{path}'\nupstream = 'api'\npolicies = {policies:?}\n")
+        });
+        let config = format!("{TABLES}{}", routes.concat());
+        let loaded = load(&config, &|_| None, &mut |series| store.series_id(series));
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("host", "api.example.com"),
@@ -248,7 +252,20 @@ const SENDER: Sender<'_> = Sender {
     scheme: "http",
 };
 const KEY: [u8; 32] = [7; 32];
-const CONFIG: &str = r#"
+/// Paths, and the policies of their routes.
+const ROUTES: [(&str, &[&str]); 9] = [
+    ("/plain", &[]),
+    ("/items/{item}/parts/{part}", &[]),
+    ("/rest/*", &[]),
+    ("/one", &["one"]),
+    ("/by-key", &["by-key"]),
+    ("/three", &["one", "several"]),
+    ("/window", &["window"]),
+    ("/log", &["log"]),
+    ("/refused", &["refusing"]),
+];
+/// What the file has besides.
+const TABLES: &str = r#"
 [listeners.public]
 address = "127.0.0.1:8080"
 
@@ -277,46 +294,4 @@ algorithm = "sliding-log"
 [policies.refusing]
 quota = "1 per 1h"
 algorithm = "gcra"
-
-[[routes]]
-path = "/plain"
-upstream = "api"
-
-[[routes]]
-path = "/items/{item}/parts/{part}"
-upstream = "api"
-
-[[routes]]
-path = "/rest/*"
-upstream = "api"
-
-[[routes]]
-path = "/one"
-upstream = "api"
-policies = ["one"]
-
-[[routes]]
-path = "/by-key"
-upstream = "api"
-policies = ["by-key"]
-
-[[routes]]
-path = "/three"
-upstream = "api"
-policies = ["one", "several"]
-
-[[routes]]
-path = "/window"
-upstream = "api"
-policies = ["window"]
-
-[[routes]]
-path = "/log"
-upstream = "api"
-policies = ["log"]
-
-[[routes]]
-path = "/refused"
-upstream = "api"
-policies = ["refusing"]
 "#;

@@ -30,15 +30,14 @@ mod support;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use redis::{Client, Connection};
-use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::runtime::LocalRuntime;
 use tollgate::clock::{Clock, Micros, Timestamp};
-use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{
     Adjustment, Algorithm, Align, Check, Count, OldestBucket, PartitionId, Quota,
@@ -48,14 +47,15 @@ use tollgate::store::{
     Charge, MemoryStore, Series, SeriesRole, Session, Settings, Shape, Store, StoreVerdict,
 };
 
-use support::{cpu_ns, cpu_of, median, until};
+use support::servers::{Process, alone, pin_this_process, pinned};
+use support::{cpu_ns, median, partition_id, runtime, until};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder for the socket");
-    pin(std::process::id());
+    pin_this_process(0);
     let server = Server::start(folder.path());
     if std::env::args().any(|word| word == "log") {
         return print_long_logs(&server);
@@ -352,7 +352,7 @@ fn print_flood(server: &Server) {
     println!(
         "\nrefused, with another second partition each time: {} ns of CPU time here per request; \
          {:.1} calls of Redis a second for {:.0} requests a second",
-        cpu / requests as u64,
+        cpu / requests,
         (server.calls() - calls) as f64 / FLOOD.as_secs_f64(),
         requests as f64 / FLOOD.as_secs_f64(),
     );
@@ -425,10 +425,7 @@ impl Bench {
             shape: Shape::of(&quota),
             window: quota.window,
         });
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build_local(LocalOptions::default())
-            .expect("a runtime");
+        let runtime = runtime();
         let session = runtime.block_on(async { store.session() });
         Self {
             session,
@@ -448,7 +445,7 @@ impl Bench {
                 let asked = (0..batch).map(async |index| {
                     let client = (turn * batch + index) % KEYS;
                     let ids: Vec<_> = (0..partitions)
-                        .map(|partition| partition_id(client + KEYS * partition))
+                        .map(|partition| partition_id((client + KEYS * partition) as u64))
                         .collect();
                     self.decide(&ids).await
                 });
@@ -485,7 +482,7 @@ impl Bench {
 
 /// A Redis that writes nothing to disk.
 struct Server {
-    process: Child,
+    process: Process,
     socket: PathBuf,
     /// 0: it listens on its socket alone.
     port: u16,
@@ -514,30 +511,14 @@ impl Server {
     fn start_with(folder: &Path, port: u16, options: &[&str]) -> Self {
         let (port_text, bus) = (port.to_string(), (port + 1).to_string());
         let socket = folder.join(format!("{port}.sock"));
-        let mut command = Command::new("taskset");
-        command.args([
-            "-c",
-            "1",
-            "redis-server",
-            "--port",
-            &port_text,
-            "--unixsocket",
-        ]);
-        command.arg(&socket);
-        command.args([
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--cluster-port",
-            &bus,
-            "--dir",
-        ]);
+        let mut command = pinned(1, "redis-server");
         command
-            .arg(folder)
-            .args(["--cluster-config-file", &format!("{port}.nodes")]);
-        let process = command.args(options).stdout(Stdio::null()).spawn();
-        let process = process.expect("taskset and redis-server are installed");
+            .args(["--port", &port_text, "--unixsocket"])
+            .arg(&socket);
+        command.args(["--save", "", "--appendonly", "no", "--cluster-port", &bus]);
+        command.arg("--dir").arg(folder);
+        command.args(["--cluster-config-file", &format!("{port}.nodes")]);
+        let process = alone(command.args(options).stdout(Stdio::null()));
         let server = Self {
             process,
             socket,
@@ -585,31 +566,8 @@ impl Server {
     }
 
     fn cpu(&self) -> Duration {
-        // taskset replaces itself with what it starts.
-        cpu_of(self.process.id())
+        self.process.cpu()
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
-/// Keeps this process off the server's core.
-fn pin(process: u32) {
-    let mut command = Command::new("taskset");
-    command
-        .args(["-cp", "0", &process.to_string()])
-        .stdout(Stdio::null());
-    assert!(command.status().expect("taskset is installed").success());
-}
-
-fn partition_id(key: usize) -> PartitionId {
-    let mut tagger = PartitionHasher::new(&[7; 32]);
-    tagger.part("key", &key.to_le_bytes());
-    tagger.finish()
 }
 
 fn algorithms() -> [(&'static str, Algorithm); 6] {

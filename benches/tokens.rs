@@ -16,13 +16,12 @@ mod support;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderValue};
 use issuer::{Issuer, jwks};
 use serde_json::json;
-use support::cpu_ns;
+use support::Stopwatch;
 use tollgate::clock::Timestamp;
 use tollgate::request::jwt::{TokenRules, TokenVerifier, VerifyingKey};
 
@@ -80,16 +79,12 @@ fn repeated(verifier: &Arc<TokenVerifier>, tokens: &Arc<Vec<HeaderMap>>, threads
 }
 
 fn ns(verifier: &TokenVerifier, tokens: &[HeaderMap], is_good: bool) -> f64 {
-    let (began, cpu) = (Instant::now(), cpu_ns());
+    let watch = Stopwatch::start();
     for headers in tokens {
         let claims = verifier.claims(black_box(headers), Timestamp(1));
         assert_eq!(claims.is_some(), is_good);
     }
-    let wall = u64::try_from(began.elapsed().as_nanos()).expect("less than centuries");
-    let spent = cpu
-        .zip(cpu_ns())
-        .map_or(wall, |(before, after)| after - before);
-    spent as f64 / tokens.len() as f64
+    watch.elapsed_ns() / tokens.len() as f64
 }
 
 fn token(issuer: &Issuer, number: usize) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::support::servers::{self, Process, await_port, nginx_frame};
+use super::support::servers::{self, Process, await_port, nginx_frame, nginx_upstream};
 
 /// A gateway that can be started.
 pub struct Gateway {
@@ -56,8 +56,9 @@ impl Gateway {
 }
 
 fn nginx_conf(port: u16, origin: &str, answer: &str, upload: &str) -> String {
+    let upstream = nginx_upstream(origin);
     let http = format!(
-        "upstream origin {{ server {origin}; keepalive 256; keepalive_requests 1000000000; }}
+        "{upstream}
          server {{
              listen 127.0.0.1:{port} backlog=4096;
              client_max_body_size 0;
@@ -77,23 +78,7 @@ fn nginx_conf(port: u16, origin: &str, answer: &str, upload: &str) -> String {
 }
 
 fn tollgate_conf(port: u16, origin: &str) -> String {
-    format!(
-        "workers = 1
-         [listeners.public]
-         address = '127.0.0.1:{port}'
-         max_connections = 11000
-         max_body_bytes = '1GiB'
-         body_timeout = '10m'
-         [admin]
-         address = 'off'
-         [log]
-         access = 'off'
-         [upstreams.origin]
-         endpoints = ['http://{origin}']
-         body_timeout = '10m'
-         [[routes]]
-         path = '/*'
-         upstream = 'origin'
-         "
-    )
+    let listener = "max_connections = 11000\nmax_body_bytes = '1GiB'\nbody_timeout = '10m'";
+    let others = "body_timeout = '10m'\n[[routes]]\npath = '/*'\nupstream = 'origin'";
+    servers::tollgate_conf(port, listener, origin, others)
 }

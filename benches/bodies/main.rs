@@ -29,13 +29,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, LocalOptions};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use gateways::Gateway;
-use support::median;
 use support::servers::{Process, check_packages, pin_this_process, program};
+use support::{connect, median, numbers, runtime};
 use traffic::{Content, Direction, Origin};
 
 /// The origin's port; the gateways' follow.
@@ -130,23 +129,15 @@ impl<'g> Meter<'g> {
 }
 
 fn main() {
-    let numbers: Vec<usize> = std::env::args()
-        .filter_map(|argument| argument.parse().ok())
-        .collect();
-    let rounds = numbers.first().copied().unwrap_or(5);
-    let slow_clients = numbers.get(1).copied().unwrap_or(2_000);
+    let [rounds, slow_clients] = numbers([5, 2_000]);
     check_packages(&[
         (program("taskset").is_some(), "util-linux"),
         (program("nginx").is_some(), "nginx-light"),
     ]);
-    pin_this_process();
+    pin_this_process(1);
     let folder = tempfile::tempdir().expect("a folder for configurations");
     let gateways = gateways::gateways();
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
-        .expect("a runtime");
-    runtime.block_on(async {
+    runtime().block_on(async {
         if rounds > 0 {
             throughput(&gateways, folder.path(), rounds).await;
         }
@@ -218,13 +209,6 @@ async fn stream(origin: &Origin, gateway: &Running) -> Cost {
     let passed = timeout(PASSING_MAX, origin.take_events(&mut stream, EVENTS));
     passed.await.expect("it does not stall");
     meter.cost(EVENTS as f64 / 1e6)
-}
-
-async fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await;
-    let stream = stream.expect("the gateway accepts");
-    stream.set_nodelay(true).expect("a socket");
-    stream
 }
 
 /// Prints a row per gateway, with its cost relative to both kinds of nginx.

@@ -83,13 +83,9 @@ impl Origin {
             blocks: RefCell::default(),
         });
         let serving = Rc::clone(&origin);
-        tokio::task::spawn_local(async move {
-            loop {
-                let (stream, _) = listener.accept().await.expect("a connection");
-                stream.set_nodelay(true).expect("a socket");
-                let origin = Rc::clone(&serving);
-                tokio::task::spawn_local(async move { origin.serve(stream).await });
-            }
+        super::support::serve(listener, move |stream| {
+            let origin = Rc::clone(&serving);
+            async move { origin.serve(stream).await }
         });
         origin
     }

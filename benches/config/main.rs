@@ -26,12 +26,10 @@ mod traffic;
 
 use std::env;
 use std::hint::black_box;
-use std::process::Command;
-use std::time::Instant;
+use std::sync::Arc;
 
 use files::{Kind, Mistake};
-use std::sync::Arc;
-use support::{cpu_ns, resident_bytes, settle};
+use support::{Stopwatch, resident_bytes, run_again, settle};
 use tollgate::cli::check::summary;
 use tollgate::clock::Clock;
 use tollgate::config::changes::changes;
@@ -88,11 +86,7 @@ fn loading() {
     );
     for kind in Kind::ALL {
         for routes in [10, 1_000, 10_000] {
-            let this = env::current_exe().expect("this program has a path");
-            let status = (Command::new(this).args(["one", &routes.to_string(), kind.name()]))
-                .status()
-                .expect("this program runs");
-            assert!(status.success());
+            run_again(&["one", &routes.to_string(), kind.name()]);
         }
     }
 }
@@ -154,11 +148,7 @@ fn loaded(text: &str, store: &Store) -> Loaded {
 
 /// Returns the CPU time in ms, or wall time if there is no /proc.
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let (cpu, wall) = (cpu_ns(), Instant::now());
+    let watch = Stopwatch::start();
     let result = work();
-    let ns = match (cpu, cpu_ns()) {
-        (Some(start), Some(end)) => (end - start) as f64,
-        _ => wall.elapsed().as_secs_f64() * 1e9,
-    };
-    (ns / 1e6, result)
+    (watch.elapsed_ns() / 1e6, result)
 }

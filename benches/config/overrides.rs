@@ -1,11 +1,10 @@
 //! What overrides cost: to load and keep a file of them, to look one up, and per request.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::Command;
-use std::{env, fs};
 
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::config::{Loaded, load};
@@ -14,7 +13,7 @@ use tollgate::request::Facts;
 use tollgate::request::route::Lookup;
 
 use super::files::{ADMIN, PUBLIC};
-use super::support::{median, resident_bytes, settle};
+use super::support::{median, resident_bytes, run_again, settle};
 use super::timed;
 use super::traffic::Gateway;
 
@@ -125,11 +124,7 @@ pub fn all() {
             if matches!(kind, Kind::Nested) && rows > 10_000 {
                 continue;
             }
-            let this = env::current_exe().expect("this program has a path");
-            let status = Command::new(this)
-                .args(["overrides-of-one", &rows.to_string(), kind.name()])
-                .status();
-            assert!(status.expect("this program runs").success());
+            run_again(&["overrides-of-one", &rows.to_string(), kind.name()]);
         }
     }
     traffic();

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use std::{fs, iter};
 use tempfile::TempDir;
 
 use super::files::{self, Kind};
-use super::support::{cpu_of, median, until};
+use super::support::median;
+use super::support::servers::{Process, alone, await_port};
 
 pub fn all() {
     println!("\nCPU time per request in µs, {ROUNDS} rounds, median");
@@ -50,7 +51,7 @@ pub fn all() {
 
 /// A gateway as a process of its own.
 pub struct Gateway {
-    child: Child,
+    process: Process,
     public: SocketAddr,
     admin: SocketAddr,
     text: String,
@@ -72,16 +73,12 @@ impl Gateway {
         let folder = tempfile::tempdir().expect("a folder for the file");
         let file = folder.path().join("gateway.toml");
         fs::write(&file, &text).expect("a writable folder");
-        let child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-            .args(["run", "--config"])
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("tollgate runs");
-        until(|| TcpStream::connect(public).ok()).expect("the port opens");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.args(["run", "--config"]).arg(&file);
+        let process = alone(command.stdout(Stdio::null()).stderr(Stdio::null()));
+        await_port(port);
         Self {
-            child,
+            process,
             public,
             admin,
             text,
@@ -103,14 +100,14 @@ impl Gateway {
         for batch in 0..batches.len() {
             round(batch);
         }
-        let before = cpu_of(self.child.id());
+        let before = self.process.cpu();
         for batch in (0..batches.len()).cycle() {
             asked += round(batch);
             if asked >= ASKED {
                 break;
             }
         }
-        (cpu_of(self.child.id()).saturating_sub(before)).as_secs_f64() * 1e6 / asked as f64
+        (self.process.cpu().saturating_sub(before)).as_secs_f64() * 1e6 / asked as f64
     }
 
     /// Reloads this often while one client asks for answers, another for the admin port's health,
@@ -141,8 +138,7 @@ impl Gateway {
                 let quota = format!("{} per minute", 2_000_000 + reload);
                 let text = self.text.replacen("1000000 per minute", &quota, 1);
                 fs::write(self.folder.path().join("gateway.toml"), text).expect("writable");
-                let id = self.child.id().to_string();
-                drop(Command::new("kill").args(["-HUP", &id]).status());
+                self.process.signal("HUP");
             }
             sleep(Duration::from_millis(500));
             is_over.store(true, Ordering::SeqCst);
@@ -156,13 +152,6 @@ impl Gateway {
                 println!("{name:>34} {routes:>9} {usual:>9.1} {longest:>9.1}");
             }
         });
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 

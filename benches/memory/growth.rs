@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::support::{resident_bytes, resident_of, settle};
-use super::{Bench, GCRA, LimitOne, partition_id, warm_up};
+use super::support::{partition_id, resident_bytes, resident_of, settle};
+use super::{Bench, GCRA, LimitOne, warm_up};
 
 /// Prints what growth to [`KEYS`] keys costs.
 pub fn grow() {

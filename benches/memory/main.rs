@@ -18,20 +18,17 @@ mod support;
 
 use std::hint::black_box;
 use std::pin::pin;
-use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 use std::{env, thread};
 
 use tollgate::clock::{Clock, Micros};
-use tollgate::limit::partition_id::PartitionHasher;
 use tollgate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use tollgate::limit::{Algorithm, Align, Check, Count, OldestBucket, PartitionId, Plan, Quota};
 use tollgate::metrics::Usage;
 use tollgate::store::{MemoryStore, Series, SeriesRole, Session, Shape, Store, StoreVerdict};
 
-use support::{cpu_ns, resident_bytes, settle};
+use support::{Stopwatch, partition_id, resident_bytes, run_again, settle};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -59,9 +56,7 @@ fn all() {
     ];
     let sizes = keys.map(|keys| keys.to_string());
     for part in sizes.iter().map(String::as_str).chain(["growth"]) {
-        let this = env::current_exe().expect("this program has a path");
-        let status = Command::new(this).arg(part).status();
-        assert!(status.expect("this program runs").success());
+        run_again(&[part]);
     }
     let partition_ids = partition_ids();
     decisions(&partition_ids);
@@ -202,28 +197,6 @@ fn ns_per(
     sum / threads as f64 / f64::from(DECISIONS)
 }
 
-/// A thread's CPU time, or wall time if there is no /proc.
-struct Stopwatch {
-    cpu_ns: Option<u64>,
-    wall: Instant,
-}
-
-impl Stopwatch {
-    fn start() -> Self {
-        Self {
-            cpu_ns: cpu_ns(),
-            wall: Instant::now(),
-        }
-    }
-
-    fn elapsed_ns(&self) -> f64 {
-        match (self.cpu_ns, cpu_ns()) {
-            (Some(start), Some(end)) => (end - start) as f64,
-            _ => self.wall.elapsed().as_secs_f64() * 1e9,
-        }
-    }
-}
-
 fn bytes_per_key(keys: u64) {
     let warm_up = warm_up();
     let before = resident_bytes();
@@ -252,12 +225,6 @@ fn warm_up() -> Bench {
 
 /// Keys that a store of its own has before resident memory is first read.
 const WARM_UP_KEYS: u64 = 10_000;
-
-fn partition_id(key: u64) -> PartitionId {
-    let mut tagger = PartitionHasher::new(&[7; 32]);
-    tagger.part("key", &key.to_le_bytes());
-    tagger.finish()
-}
 
 fn algorithms() -> [(&'static str, Algorithm); 5] {
     [

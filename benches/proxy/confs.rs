@@ -6,20 +6,12 @@
 
 use std::fmt::Write as _;
 
-use super::support::servers::nginx_frame;
+use super::support::servers::{
+    CONNECTIONS_MAX, NGINX_FIELDS, haproxy_frame, nginx_frame, nginx_upstream,
+};
 
-/// How many clients' connections a peer takes.
-const CONNECTIONS_MAX: u32 = 4096;
 /// Never used up.
 const QUOTA: &str = "1000000000 per minute";
-
-pub fn origin(port: u16) -> String {
-    let body = "x".repeat(100);
-    let http = format!(
-        "server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 '{body}'; }} }}"
-    );
-    nginx_frame("", CONNECTIONS_MAX, &http)
-}
 
 /// nginx with a quota that is never used up, and one that always is.
 pub fn nginx(port: u16, origin: u16) -> String {
@@ -66,16 +58,13 @@ pub fn nginx_lua(port: u16, origin: u16, modules: &str) -> String {
 }
 
 fn nginx_server(port: u16, origin: u16, log: &str, open: &str, shut: &str) -> String {
+    let upstream = nginx_upstream(&format!("127.0.0.1:{origin}"));
     format!(
-        "upstream origin {{ server 127.0.0.1:{origin}; keepalive 256; keepalive_requests 1000000000; }}
+        "{upstream}
          server {{
              listen 127.0.0.1:{port} backlog=4096;
              {log}
-             proxy_http_version 1.1;
-             proxy_set_header Connection '';
-             proxy_set_header Host $host;
-             proxy_set_header X-Forwarded-For $remote_addr;
-             proxy_set_header X-Forwarded-Proto $scheme;
+             {NGINX_FIELDS}
              location /open {{ {open} proxy_pass http://origin; }}
              location /shut {{ {shut} proxy_pass http://origin; }}
          }}"
@@ -84,33 +73,20 @@ fn nginx_server(port: u16, origin: u16, log: &str, open: &str, shut: &str) -> St
 
 /// HAProxy with the same two quotas in stick tables.
 pub fn haproxy(port: u16, origin: u16) -> String {
-    format!(
-        "global
-             nbthread 1
-             maxconn {CONNECTIONS_MAX}
-         defaults
-             mode http
-             timeout connect 5s
-             timeout client 60s
-             timeout server 60s
-         frontend public
-             bind 127.0.0.1:{port} backlog 4096
-             acl shut path /shut
-             http-request track-sc0 src table shut if shut
-             http-request track-sc0 src table open if !shut
-             http-request deny deny_status 429 if shut {{ sc_http_req_rate(0) gt 1 }}
-             http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}
-             http-request set-header X-Forwarded-Proto http
-             option forwardfor
-             default_backend origin
-         backend open
+    let frontend = format!(
+        "bind 127.0.0.1:{port} backlog 4096
+         acl shut path /shut
+         http-request track-sc0 src table shut if shut
+         http-request track-sc0 src table open if !shut
+         http-request deny deny_status 429 if shut {{ sc_http_req_rate(0) gt 1 }}
+         http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}
+         http-request set-header X-Forwarded-Proto http"
+    );
+    let tables = "backend open
              stick-table type ip size 100k expire 60s store http_req_rate(60s)
          backend shut
-             stick-table type ip size 100k expire 1h store http_req_rate(1h)
-         backend origin
-             http-reuse always
-             server origin 127.0.0.1:{origin}\n"
-    )
+             stick-table type ip size 100k expire 1h store http_req_rate(1h)";
+    haproxy_frame("", &frontend, tables, origin)
 }
 
 /// What differs between the Tollgates.

@@ -16,7 +16,7 @@ use super::load;
 use super::report::Verdicts;
 use super::sections::{Kind, SECTIONS};
 use super::servers::{Gateway, Servers};
-use super::support::median;
+use super::support::{connect, median};
 
 /// What chooses this on the command line.
 pub const WORD: &str = "latency";
@@ -100,9 +100,7 @@ fn added(own: &[Latency], direct: &[Latency], figure: fn(&Latency) -> f64) -> Ve
 async fn open_load(port: u16, each: Duration, time: Duration) -> Latency {
     let load = Rc::new(OpenLoad::default());
     for _ in 0..CONNECTIONS {
-        let stream = TcpStream::connect(("127.0.0.1", port)).await;
-        let stream = stream.expect("it accepts");
-        stream.set_nodelay(true).expect("a socket");
+        let stream = connect(port).await;
         load.free.borrow_mut().push_back(stream);
     }
     let start = Instant::now();

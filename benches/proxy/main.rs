@@ -97,7 +97,7 @@ fn main() {
     {
         servers::build_pingora();
     }
-    support::servers::pin_this_process();
+    support::servers::pin_this_process(1);
     let servers = Servers::new();
     println!(
         "µs per request, {} rounds of {} s, {} keep-alive connections",

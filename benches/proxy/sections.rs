@@ -1,5 +1,9 @@
 //! What is measured beside what, and how far apart they may be.
 
+use self::Kind::{
+    FewOfManyRoutes, FewRoutes, Haproxy, ManyRoutes, Memory, Nginx, NginxLogBuffered, NginxLogged,
+    NginxLua, Pingora, Redis, RedisOneBucket, ThreeQuotasLogged, Unlimited,
+};
 use super::load::Cost;
 
 /// A kind of gateway; of Tollgate's there is one of each build.
@@ -131,18 +135,12 @@ pub const SECTIONS: &[Section] = &[
         title: "proxied, limited in memory",
         path: "/open",
         is_admitted: true,
-        kinds: &[
-            Kind::Nginx,
-            Kind::Haproxy,
-            Kind::Pingora,
-            Kind::Unlimited,
-            Kind::Memory,
-        ],
+        kinds: &[Nginx, Haproxy, Pingora, Unlimited, Memory],
         bars: &[
-            bar(Kind::Memory, Kind::Nginx, Figure::Gateway, 1.10, 1.03),
-            bar(Kind::Memory, Kind::Haproxy, Figure::Gateway, 0.97, 0.90),
-            bar(Kind::Memory, Kind::Pingora, Figure::Gateway, 0.70, 0.70),
-            bar(Kind::Memory, Kind::Unlimited, Figure::Gateway, 1.05, 1.05),
+            bar(Memory, Nginx, Figure::Gateway, 1.10, 1.03),
+            bar(Memory, Haproxy, Figure::Gateway, 0.97, 0.90),
+            bar(Memory, Pingora, Figure::Gateway, 0.70, 0.70),
+            bar(Memory, Unlimited, Figure::Gateway, 1.05, 1.05),
         ],
     },
     Section {
@@ -150,30 +148,20 @@ pub const SECTIONS: &[Section] = &[
         title: "refused with 429 in memory",
         path: "/shut",
         is_admitted: false,
-        kinds: &[Kind::Nginx, Kind::Haproxy, Kind::Pingora, Kind::Memory],
-        bars: &[bar(Kind::Memory, Kind::Nginx, Figure::Gateway, 1.20, 1.12)],
+        kinds: &[Nginx, Haproxy, Pingora, Memory],
+        bars: &[bar(Memory, Nginx, Figure::Gateway, 1.20, 1.12)],
     },
     Section {
         word: "logged",
         title: "proxied, access log, metrics, several quotas",
         path: "/open",
         is_admitted: true,
-        kinds: &[
-            Kind::NginxLogged,
-            Kind::NginxLogBuffered,
-            Kind::ThreeQuotasLogged,
-        ],
+        kinds: &[NginxLogged, NginxLogBuffered, ThreeQuotasLogged],
         bars: &[
+            bar(ThreeQuotasLogged, NginxLogged, Figure::Gateway, 1.10, 1.05),
             bar(
-                Kind::ThreeQuotasLogged,
-                Kind::NginxLogged,
-                Figure::Gateway,
-                1.10,
-                1.05,
-            ),
-            bar(
-                Kind::ThreeQuotasLogged,
-                Kind::NginxLogBuffered,
+                ThreeQuotasLogged,
+                NginxLogBuffered,
                 Figure::Gateway,
                 1.10,
                 1.05,
@@ -185,30 +173,13 @@ pub const SECTIONS: &[Section] = &[
         title: "proxied, limited in Redis",
         path: "/open",
         is_admitted: true,
-        kinds: &[
-            Kind::NginxLua,
-            Kind::Memory,
-            Kind::RedisOneBucket,
-            Kind::Redis,
-        ],
+        kinds: &[NginxLua, Memory, RedisOneBucket, Redis],
         bars: &[
-            bar(
-                Kind::RedisOneBucket,
-                Kind::NginxLua,
-                Figure::Gateway,
-                0.58,
-                0.58,
-            ),
-            bar(Kind::Redis, Kind::NginxLua, Figure::Gateway, 0.60, 0.60),
-            bar(
-                Kind::RedisOneBucket,
-                Kind::NginxLua,
-                Figure::Redis,
-                0.45,
-                0.45,
-            ),
-            bar(Kind::Redis, Kind::NginxLua, Figure::Redis, 0.45, 0.45),
-            bar(Kind::Redis, Kind::Memory, Figure::Above, 1.5, 1.5),
+            bar(RedisOneBucket, NginxLua, Figure::Gateway, 0.58, 0.58),
+            bar(Redis, NginxLua, Figure::Gateway, 0.60, 0.60),
+            bar(RedisOneBucket, NginxLua, Figure::Redis, 0.45, 0.45),
+            bar(Redis, NginxLua, Figure::Redis, 0.45, 0.45),
+            bar(Redis, Memory, Figure::Above, 1.5, 1.5),
         ],
     },
     Section {
@@ -216,21 +187,10 @@ pub const SECTIONS: &[Section] = &[
         title: "refused with 429 in Redis",
         path: "/shut",
         is_admitted: false,
-        kinds: &[
-            Kind::NginxLua,
-            Kind::Memory,
-            Kind::RedisOneBucket,
-            Kind::Redis,
-        ],
+        kinds: &[NginxLua, Memory, RedisOneBucket, Redis],
         bars: &[
-            bar(
-                Kind::RedisOneBucket,
-                Kind::Memory,
-                Figure::Gateway,
-                1.05,
-                1.05,
-            ),
-            bar(Kind::Redis, Kind::Memory, Figure::Gateway, 1.05, 1.05),
+            bar(RedisOneBucket, Memory, Figure::Gateway, 1.05, 1.05),
+            bar(Redis, Memory, Figure::Gateway, 1.05, 1.05),
         ],
     },
     Section {
@@ -238,22 +198,10 @@ pub const SECTIONS: &[Section] = &[
         title: "proxied, routes in turn",
         path: "/",
         is_admitted: true,
-        kinds: &[Kind::FewRoutes, Kind::FewOfManyRoutes, Kind::ManyRoutes],
+        kinds: &[FewRoutes, FewOfManyRoutes, ManyRoutes],
         bars: &[
-            bar(
-                Kind::FewOfManyRoutes,
-                Kind::FewRoutes,
-                Figure::Gateway,
-                1.03,
-                1.03,
-            ),
-            bar(
-                Kind::ManyRoutes,
-                Kind::FewRoutes,
-                Figure::Gateway,
-                1.03,
-                1.03,
-            ),
+            bar(FewOfManyRoutes, FewRoutes, Figure::Gateway, 1.03, 1.03),
+            bar(ManyRoutes, FewRoutes, Figure::Gateway, 1.03, 1.03),
         ],
     },
 ];

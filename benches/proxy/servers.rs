@@ -167,8 +167,7 @@ pub struct Servers {
 impl Servers {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder for configurations");
-        let process = servers::nginx(folder.path(), "origin", 1, &confs::origin(PORT));
-        await_port(PORT);
+        let process = servers::origin(folder.path(), PORT);
         Self {
             folder,
             builds: builds(),

@@ -1,14 +1,94 @@
-//! What the benchmarks share: servers, readings of /proc, medians, waiting for a process.
+//! What the benchmarks share: servers, what runs on this side, readings of /proc, medians.
 
 #![allow(dead_code, reason = "every benchmark uses its own part of this")]
 
 pub mod machine;
 pub mod servers;
 
-use std::fs;
 use std::hint::black_box;
+use std::process::Command;
+use std::str::FromStr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::task::spawn_local;
+use tollgate::limit::PartitionId;
+use tollgate::limit::partition_id::PartitionHasher;
+
+/// The numbers of the command line, in their order; those that are not there are as usual.
+pub fn numbers<T: FromStr, const COUNT: usize>(usual: [T; COUNT]) -> [T; COUNT] {
+    let mut given = env::args().filter_map(|argument| argument.parse().ok());
+    usual.map(|usual| given.next().unwrap_or(usual))
+}
+
+/// Runs this program once more, with these arguments.
+pub fn run_again(arguments: &[&str]) {
+    let this = env::current_exe().expect("this program has a path");
+    let status = Command::new(this).args(arguments).status();
+    assert!(status.expect("this program runs").success());
+}
+
+/// A runtime of this thread alone, as workers have.
+pub fn runtime() -> LocalRuntime {
+    Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .expect("a runtime")
+}
+
+/// Connects to a port of this machine.
+pub async fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await;
+    let stream = stream.expect("the gateway accepts");
+    stream.set_nodelay(true).expect("a socket");
+    stream
+}
+
+/// Serves whoever connects, in tasks of this thread.
+pub fn serve<Served: Future<Output = ()> + 'static>(
+    listener: TcpListener,
+    each: impl Fn(TcpStream) -> Served + 'static,
+) {
+    spawn_local(async move {
+        loop {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            stream.set_nodelay(true).expect("a socket");
+            spawn_local(each(stream));
+        }
+    });
+}
+
+/// What keys are to a store.
+pub fn partition_id(key: u64) -> PartitionId {
+    let mut tagger = PartitionHasher::new(&[7; 32]);
+    tagger.part("key", &key.to_le_bytes());
+    tagger.finish()
+}
+
+/// A thread's CPU time, or wall time if there is no /proc.
+pub struct Stopwatch {
+    cpu_ns: Option<u64>,
+    wall: Instant,
+}
+
+impl Stopwatch {
+    pub fn start() -> Self {
+        Self {
+            cpu_ns: cpu_ns(),
+            wall: Instant::now(),
+        }
+    }
+
+    pub fn elapsed_ns(&self) -> f64 {
+        match (self.cpu_ns, cpu_ns()) {
+            (Some(start), Some(end)) => (end - start) as f64,
+            _ => self.wall.elapsed().as_secs_f64() * 1e9,
+        }
+    }
+}
 
 /// CPU time so far, user and system, of all threads of a process.
 pub fn cpu_of(pid: u32) -> Duration {

@@ -17,6 +17,12 @@ pub struct Process {
 }
 
 impl Process {
+    /// Sends it a signal, by its name without SIG.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        drop(Command::new("kill").args(["-s", name, &id]).status());
+    }
+
     /// CPU time so far, user and system.
     pub fn cpu(&self) -> Duration {
         cpu_of(self.pid)
@@ -42,11 +48,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        drop(
-            Command::new("kill")
-                .arg(self.child.id().to_string())
-                .status(),
-        );
+        self.signal("TERM");
         drop(self.child.wait());
     }
 }
@@ -85,13 +87,16 @@ pub fn pinned(core: u32, name: &str) -> Command {
     command
 }
 
-/// Puts this process and all that it starts on core 1, unless told otherwise.
-pub fn pin_this_process() {
+/// Puts this process and all that it starts on that core, unless told otherwise.
+pub fn pin_this_process(core: u32) {
     let mut command = Command::new("taskset");
-    command.args(["-a", "-p", "-c", "1"]);
+    command.args(["-a", "-p", "-c", &core.to_string()]);
     command.arg(std::process::id().to_string());
     let status = command.stdout(Stdio::null()).status();
-    assert!(status.expect("taskset runs").success(), "there is a core 1");
+    assert!(
+        status.expect("taskset runs").success(),
+        "there is a core {core}"
+    );
 }
 
 /// A build of Tollgate.
@@ -169,6 +174,78 @@ pub fn haproxy(folder: &Path, name: &str, conf: &str) -> Process {
     let mut command = pinned(0, "haproxy");
     command.arg("-db").arg("-f").arg(&file);
     alone(command.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
+/// Starts the origin of all gateways on core 1: an nginx that answers with 100 bytes.
+pub fn origin(folder: &Path, port: u16) -> Process {
+    let body = "x".repeat(100);
+    let http = format!(
+        "server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 '{body}'; }} }}"
+    );
+    let process = nginx(
+        folder,
+        "origin",
+        1,
+        &nginx_frame("", CONNECTIONS_MAX, &http),
+    );
+    await_port(port);
+    process
+}
+
+/// How many clients' connections a peer takes.
+pub const CONNECTIONS_MAX: u32 = 4096;
+
+/// What every Tollgate's file says, with lines of its listener and what else it has; the upstream `origin` is at
+/// that address.
+pub fn tollgate_conf(port: u16, listener: &str, origin: &str, others: &str) -> String {
+    format!(
+        "workers = 1
+         [listeners.public]
+         address = '127.0.0.1:{port}'
+         {listener}
+         [admin]
+         address = 'off'
+         [log]
+         access = 'off'
+         [upstreams.origin]
+         endpoints = ['http://{origin}']
+         {others}"
+    )
+}
+
+/// The origin as an nginx knows it.
+pub fn nginx_upstream(origin: &str) -> String {
+    format!("upstream origin {{ server {origin}; keepalive 256; keepalive_requests 1000000000; }}")
+}
+
+/// What an nginx tells the origin.
+pub const NGINX_FIELDS: &str = "proxy_http_version 1.1;
+     proxy_set_header Connection '';
+     proxy_set_header Host $host;
+     proxy_set_header X-Forwarded-For $remote_addr;
+     proxy_set_header X-Forwarded-Proto $scheme;";
+
+/// The configuration of a HAProxy with one thread; its frontend's lines go to the backend `origin`.
+pub fn haproxy_frame(global: &str, frontend: &str, backends: &str, origin: u16) -> String {
+    format!(
+        "global
+             nbthread 1
+             maxconn {CONNECTIONS_MAX}
+             {global}
+         defaults
+             mode http
+             timeout connect 5s
+             timeout client 60s
+             timeout server 60s
+         frontend public
+             {frontend}
+             option forwardfor
+             default_backend origin
+         {backends}
+         backend origin
+             http-reuse always
+             server origin 127.0.0.1:{origin}\n"
+    )
 }
 
 /// The configuration of an nginx with one worker.

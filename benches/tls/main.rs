@@ -24,7 +24,7 @@ use std::process::Command;
 
 use handshakes::Kind;
 use servers::{Gateway, Material};
-use support::median;
+use support::{median, numbers};
 
 /// What is asked of the gateways.
 struct Row {
@@ -58,16 +58,12 @@ const ROWS: [Row; 4] = [
 ];
 
 fn main() {
-    let numbers: Vec<u64> = std::env::args()
-        .filter_map(|argument| argument.parse().ok())
-        .collect();
-    let rounds = numbers.first().copied().unwrap_or(5);
-    let seconds = numbers.get(1).copied().unwrap_or(4);
+    let [rounds, seconds] = numbers([5, 4]);
     servers::check_packages();
-    support::servers::pin_this_process();
+    support::servers::pin_this_process(1);
     let folder = tempfile::tempdir().expect("a folder for configurations");
     let material = Material::make(folder.path());
-    let _origin = servers::origin(folder.path());
+    let _origin = support::servers::origin(folder.path(), servers::ORIGIN);
     let gateways = servers::gateways(folder.path(), &material);
     println!("CPU time over TLS in µs, {rounds} rounds of {seconds} s; in brackets beside nginx");
     print!("{:<38}", "");

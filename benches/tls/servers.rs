@@ -4,9 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::support::servers::{self, Process, await_port, nginx, nginx_frame};
+use super::support::servers::{
+    self, CONNECTIONS_MAX, NGINX_FIELDS, Process, await_port, haproxy_frame, nginx, nginx_frame,
+    nginx_upstream,
+};
 
-const ORIGIN: u16 = 19_200;
+pub const ORIGIN: u16 = 19_200;
 const NGINX: u16 = 19_201;
 const HAPROXY: u16 = 19_202;
 /// The first Tollgate's; the others' follow.
@@ -70,16 +73,6 @@ pub fn check_packages() {
     ]);
 }
 
-pub fn origin(folder: &Path) -> Process {
-    let body = "x".repeat(100);
-    let http = format!(
-        "server {{ listen 127.0.0.1:{ORIGIN} backlog=4096; location / {{ return 200 '{body}'; }} }}"
-    );
-    let process = nginx(folder, "origin", 1, &nginx_frame("", 4096, &http));
-    await_port(ORIGIN);
-    process
-}
-
 /// Starts every gateway, nginx first.
 pub fn gateways(folder: &Path, material: &Material) -> Vec<Gateway> {
     let gateway = |name: &str, port, process| Gateway {
@@ -117,74 +110,44 @@ fn haproxy(folder: &Path, material: &Material) -> Process {
 
 fn nginx_conf(material: &Material) -> String {
     let (certificate, key) = (material.certificate.display(), material.key.display());
-    nginx_frame(
-        "",
-        4096,
-        &format!(
-            "limit_req_zone $binary_remote_addr zone=open:10m rate=1000000r/s;
-             upstream origin {{ server 127.0.0.1:{ORIGIN}; keepalive 256; keepalive_requests 1000000000; }}
-             server {{
-                 listen 127.0.0.1:{NGINX} ssl http2 backlog=4096;
-                 ssl_certificate {certificate};
-                 ssl_certificate_key {key};
-                 ssl_protocols TLSv1.2 TLSv1.3;
-                 ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
-                 proxy_http_version 1.1;
-                 proxy_set_header Connection '';
-                 proxy_set_header Host $host;
-                 proxy_set_header X-Forwarded-For $remote_addr;
-                 proxy_set_header X-Forwarded-Proto $scheme;
-                 location / {{ limit_req zone=open burst=1000000 nodelay; proxy_pass http://origin; }}
-             }}"
-        ),
-    )
+    let upstream = nginx_upstream(&format!("127.0.0.1:{ORIGIN}"));
+    let http = format!(
+        "limit_req_zone $binary_remote_addr zone=open:10m rate=1000000r/s;
+         {upstream}
+         server {{
+             listen 127.0.0.1:{NGINX} ssl http2 backlog=4096;
+             ssl_certificate {certificate};
+             ssl_certificate_key {key};
+             ssl_protocols TLSv1.2 TLSv1.3;
+             ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
+             {NGINX_FIELDS}
+             location / {{ limit_req zone=open burst=1000000 nodelay; proxy_pass http://origin; }}
+         }}"
+    );
+    nginx_frame("", CONNECTIONS_MAX, &http)
 }
 
 fn haproxy_conf(pem: &Path) -> String {
     let pem = pem.display();
-    format!(
-        "global
-             nbthread 1
-             maxconn 4096
-             ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
-         defaults
-             mode http
-             timeout connect 5s
-             timeout client 60s
-             timeout server 60s
-         frontend public
-             bind 127.0.0.1:{HAPROXY} ssl crt {pem} alpn h2,http/1.1
-             option forwardfor
-             stick-table type ip size 100k expire 60s store http_req_rate(60s)
-             http-request track-sc0 src
-             http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}
-             default_backend origin
-         backend origin
-             http-reuse always
-             server origin 127.0.0.1:{ORIGIN}\n"
-    )
+    let global = "ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256";
+    let frontend = format!(
+        "bind 127.0.0.1:{HAPROXY} ssl crt {pem} alpn h2,http/1.1
+         stick-table type ip size 100k expire 60s store http_req_rate(60s)
+         http-request track-sc0 src
+         http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000000 }}"
+    );
+    haproxy_frame(global, &frontend, "", ORIGIN)
 }
 
 fn tollgate_conf(port: u16, material: &Material) -> String {
     let (certificate, key) = (material.certificate.display(), material.key.display());
-    format!(
-        "workers = 1
-         [listeners.public]
-         address = '127.0.0.1:{port}'
-         [listeners.public.tls]
-         certificates = [{{ certificate = '{certificate}', key = '{key}' }}]
-         [admin]
-         address = 'off'
-         [log]
-         access = 'off'
-         [upstreams.origin]
-         endpoints = ['http://127.0.0.1:{ORIGIN}']
-         [policies.open]
+    let listener =
+        format!("tls.certificates = [{{ certificate = '{certificate}', key = '{key}' }}]");
+    let others = "[policies.open]
          quota = '1000000000 per minute'
          [[routes]]
          path = '/*'
          upstream = 'origin'
-         policies = ['open']
-         "
-    )
+         policies = ['open']";
+    servers::tollgate_conf(port, &listener, &format!("127.0.0.1:{ORIGIN}"), others)
 }

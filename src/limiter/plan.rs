@@ -120,14 +120,7 @@ impl<'l> Limiter<'l> {
                 None => applied.cost,
             };
             own.reserve(applied);
-            planned.add(
-                decided.next(),
-                (policy, applied),
-                quotas,
-                own.cost,
-                partition_id,
-            );
-            decided.policies.push(own);
+            planned.add(decided, own, (policy, applied), quotas, partition_id);
         }
         Ok(())
     }
@@ -173,15 +166,17 @@ fn cost(
 }
 
 impl<'s> Planned<'s> {
-    /// Adds the checks of a policy: its quotas, and those that are tried beside them.
+    /// Adds what a policy does and its checks: its quotas, and those that are tried beside them.
     fn add(
         &mut self,
-        of: PlanPolicy,
+        decided: &mut Decided,
+        own: PolicyResult,
         (policy, applied): (&'s Policy, &AppliedPolicy),
         (quotas, candidates): (&'s [PolicyQuota], &'s [PolicyQuota]),
-        cost: u64,
         partition_id: PartitionId,
     ) {
+        let (of, cost) = (decided.next(), own.cost);
+        decided.policies.push(own);
         let policy_mode = policy.mode.unwrap_or_default();
         self.needs.add(applied, policy_mode);
         let mode = match policy_mode {

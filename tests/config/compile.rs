@@ -4,12 +4,13 @@
 //! difference before you commit it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use tollgate::cli::check::summary;
 use tollgate::config::load;
 use tollgate::limit::plan::{CHECKS_MAX, SeriesId};
 use tollgate::snapshot::Grant;
+
+use crate::support::toml_files;
 
 #[test]
 fn good_files_get_exactly_the_summary_beside_them() {
@@ -26,8 +27,8 @@ fn good_files_get_exactly_the_summary_beside_them() {
 }
 
 /// Compares what `outcome` makes of each file with the text beside it.
-fn golden(folder: &str, least: usize, outcome: impl Fn(&str, &str) -> String) {
-    let files = files(folder);
+pub fn golden(folder: &str, least: usize, outcome: impl Fn(&str, &str) -> String) {
+    let files = toml_files(folder);
     assert!(
         files.len() >= least,
         "only {} files in {folder}",
@@ -54,20 +55,6 @@ fn golden(folder: &str, least: usize, outcome: impl Fn(&str, &str) -> String) {
         }
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
-}
-
-fn files(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the folder of the golden files")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
-        .collect();
-    files.sort();
-    files
 }
 
 /// A file with one policy that has these lines.

@@ -2,42 +2,22 @@
 //!
 //! `GOLDEN=write cargo test --test config` writes the reports anew; read the difference.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::fs;
 
 use tollgate::config::load;
 use tollgate::config::report::Report;
 use tollgate::limit::plan::SeriesId;
 
+use crate::compile::golden;
+use crate::support::toml_files;
+
 #[test]
 fn bad_files_have_exactly_these_reports() {
-    let rewrite = env::var("GOLDEN").is_ok_and(|how| how == "write");
-    let (mut seen, mut different) = (0, String::new());
-    for path in bad_files() {
-        let text = fs::read_to_string(&path).expect("a readable file");
-        let name = path.file_name().expect("a name").to_string_lossy();
-        let rendered = report_of(&name, &text);
-        let lines = report(&text).lines(&name, &text).join("\n");
-        assert!(
-            !(rendered.clone() + &lines).contains("hunter2"),
-            "{rendered}{lines}"
-        );
-        let golden = path.with_extension("txt");
-        if rewrite {
-            fs::write(&golden, &rendered).expect("a writable directory");
-        }
-        let expected = fs::read_to_string(&golden).unwrap_or_default();
-        if rendered != expected {
-            let _ = writeln!(
-                different,
-                "{name} reports\n{rendered}\ninstead of\n{expected}"
-            );
-        }
-        seen += 1;
-    }
-    assert!(seen >= 50, "only {seen} files were found");
-    assert!(different.is_empty(), "{different}");
+    golden("tests/config/bad", 50, |name, text| {
+        let lines = report(text).lines(name, text).join("\n");
+        assert!(!lines.contains("hunter2"), "{lines}");
+        report_of(name, text)
+    });
 }
 
 #[test]
@@ -179,7 +159,7 @@ fn a_report_in_color_says_the_same() {
 /// Wherever a file is cut, each mistake that is found lies within it and is shown.
 #[test]
 fn a_file_cut_anywhere_is_reported_without_a_panic() {
-    for path in bad_files() {
+    for path in toml_files("tests/config/bad") {
         let text = fs::read_to_string(&path)
             .expect("a readable file")
             .replace('\n', "\r\n");
@@ -227,18 +207,4 @@ fn variable(name: &str) -> Option<String> {
         "NUMBER" => Some("4".to_owned()),
         _ => None,
     }
-}
-
-fn bad_files() -> Vec<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/bad");
-    let entries = fs::read_dir(directory).expect("the directory of bad files");
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.retain(|path| {
-        let name = path.file_name().expect("a name").to_string_lossy();
-        name.ends_with(".toml")
-    });
-    files.sort();
-    files
 }

@@ -17,7 +17,9 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::secure::{Secure, tls, trusting, with_versions};
 use crate::support::http2::Http2;
 use crate::support::redis::{Authority, Certificate};
-use crate::support::{After, Config, Gate, Origin, Running, Stepped, eventually, get, secs, start};
+use crate::support::{
+    After, Config, Gate, Metered, Origin, Running, Stepped, eventually, secs, start,
+};
 
 /// Who vouches for the listener, for its clients, and for others.
 struct Parties {
@@ -70,15 +72,12 @@ fn expiry(certificate: &Certificate) -> Timestamp {
 }
 
 fn errors(running: &Running, reason: &str) -> u64 {
-    let series = format!("tollgate_errors_total{{reason=\"{reason}\",fault=\"client\"}} ");
+    let series = format!("tollgate_errors_total{{reason=\"{reason}\",fault=\"client\"}}");
     metric(running, &series)
 }
 
 fn metric(running: &Running, series: &str) -> u64 {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let metrics = get(admin, "/metrics", "").text();
-    let line = metrics.lines().find_map(|line| line.strip_prefix(series));
-    line.and_then(|count| count.parse().ok()).expect("a number")
+    running.series(series).expect("a number")
 }
 
 #[test]
@@ -274,9 +273,8 @@ fn handshakes_that_fail_are_counted_by_reason_and_logged_at_most_once_a_second()
         ("timeout", &late),
     ];
     for (reason, fails) in cases {
-        let series = format!(
-            "tollgate_handshake_failures_total{{listener=\"public\",reason=\"{reason}\"}} "
-        );
+        let series =
+            format!("tollgate_handshake_failures_total{{listener=\"public\",reason=\"{reason}\"}}");
         let before = lines().len();
         let second = running.clock.now();
         for _ in 0..3 {

@@ -26,14 +26,7 @@ fn calls_of_all_four_kinds_pass_in_clear_and_encrypted() {
     ] {
         let config = Config::to(endpoint).upstream(&upstream).route("/*", "");
         let running = start(&config.with(&listener));
-        let port = |listener| {
-            running
-                .gateway
-                .address(listener)
-                .expect("it is in the file")
-                .port()
-                .to_string()
-        };
+        let port = |listener| running.address(listener).port().to_string();
         client(ECHO, &["ask", &port("public")]);
         client(ECHO, &["ask", &port("secure"), &ca]);
     }

@@ -207,7 +207,7 @@ fn a_ticket_is_good_for_its_own_listener_alone() {
         tls(&named.certificates.each_ref(), "")
     );
     let running = start(&named.config("builtin:status/200", "").with(&other));
-    let other = running.gateway.address("other").expect("it is in the file");
+    let other = running.address("other");
     for versions in [&[&version::TLS12], &[&version::TLS13]] {
         let client = Arc::new(with_versions(&named.authority, None, versions));
         assert_eq!(resumed(running.public, &client), HandshakeKind::Full);

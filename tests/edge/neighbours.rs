@@ -3,7 +3,7 @@
 use crate::foreign::Server;
 use crate::secure::tls;
 use crate::support::redis::Authority;
-use crate::support::{Config, get, start};
+use crate::support::{Config, Metered, start};
 
 /// Clients of either library subscribe to events of a server of either and read none, beside clients that go on,
 /// over one connection to that server, in clear and encrypted on both sides.
@@ -29,13 +29,7 @@ fn subscribers_that_read_nothing_harm_no_other_client_of_their_server() {
                 .upstream(&settings)
                 .route("/*", "");
             let running = start(&config.with(&listener));
-            let port = |listener| {
-                running
-                    .gateway
-                    .address(listener)
-                    .expect("it listens")
-                    .port()
-            };
+            let port = |listener| running.address(listener).port();
             let port = port(if is_secure { "secure" } else { "public" }).to_string();
             let arguments = |task| {
                 let ca = is_secure.then_some(&*ca);
@@ -49,8 +43,7 @@ fn subscribers_that_read_nothing_harm_no_other_client_of_their_server() {
             beside.wait();
             subscribers.go_on();
             subscribers.wait();
-            let admin = running.gateway.admin_address().expect("an admin port");
-            let metrics = get(admin, "/metrics", "").text();
+            let metrics = running.metrics();
             let blamed = metrics.lines().filter(|line| {
                 let names = [
                     "tollgate_endpoint_failures_total{",

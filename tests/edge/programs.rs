@@ -15,13 +15,7 @@ fn both(config: Config) -> (Authority, Running, [String; 2]) {
     let running = start(&config.with(&format!(
         "[listeners.secure]\naddress = '127.0.0.1:0'\n{secure}"
     )));
-    let port = |listener| {
-        running
-            .gateway
-            .address(listener)
-            .expect("it is in the file")
-            .port()
-    };
+    let port = |listener| running.address(listener).port();
     let urls = [
         format!("http://localhost:{}", port("public")),
         format!("https://localhost:{}", port("secure")),

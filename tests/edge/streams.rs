@@ -1,6 +1,6 @@
 //! Streams, heads and windows up to their bounds, and clients that stop half way.
 
-use std::io::{Error, Result};
+use std::io::Error;
 use std::sync::{Mutex, mpsc};
 use std::thread;
 
@@ -17,14 +17,7 @@ fn scenario(running: &Running, name: &str) {
 #[test]
 fn a_hundred_streams_are_served_at_once_and_the_others_refused_before_they_begin() {
     let gate = Gate::default();
-    let origin = Origin::scripted({
-        let gate = gate.clone();
-        move |exchange| {
-            gate.wait();
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-            Ok(After::Keep)
-        }
-    });
+    let origin = Origin::behind(&gate);
     let running = start(&Config::to(origin.url()).route("/*", ""));
     thread::scope(|scope| {
         scope.spawn(|| scenario(&running, "crowd"));
@@ -46,27 +39,12 @@ fn heads_are_bounded() {
     assert_eq!(origin.requests().len(), 2);
 }
 
-/// Answers `/large` with more than anything holds.
-fn endless() -> Origin {
-    Origin::scripted(|exchange| -> Result<After> {
-        if exchange.head.start.contains(" /large ") {
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
-            let piece = vec![b'x'; 256 * 1024];
-            loop {
-                exchange.write(&piece)?;
-            }
-        }
-        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-        Ok(After::Keep)
-    })
-}
-
 /// What a hundred answers that nobody takes may hold: a buffer of 64 KiB each, and what was read for it.
 const STALLED_MAX: u64 = 100 * 128 * 1024 + (8 << 20);
 
 #[test]
 fn answers_that_no_window_is_opened_for_are_ended_and_take_bounded_memory() {
-    let origin = endless();
+    let origin = Origin::endless();
     let config = Config::to(origin.url())
         .listener("body_timeout = '1s'")
         .route("/*", "");
@@ -167,14 +145,7 @@ fn what_either_side_breaks_off_ends_one_stream() {
 #[test]
 fn streams_are_answered_behind_a_goaway_when_the_gateway_ends() {
     let gate = Gate::default();
-    let origin = Origin::scripted({
-        let gate = gate.clone();
-        move |exchange| {
-            gate.wait();
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-            Ok(After::Keep)
-        }
-    });
+    let origin = Origin::behind(&gate);
     let mut process = Process::start(&Config::to(origin.url()).route("/*", ""));
     let port = process.public.port().to_string();
     thread::scope(|scope| {

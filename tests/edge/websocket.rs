@@ -18,14 +18,7 @@ fn messages_of_every_size_pass_both_ways_in_clear_and_encrypted() {
     let secure = tls(&[&authority.sign_local()], "");
     let secure = format!("[listeners.secure]\naddress = '127.0.0.1:0'\n{secure}");
     let running = start(&to(&server).route("/*", "").with(&secure));
-    let port = |listener| {
-        running
-            .gateway
-            .address(listener)
-            .expect("it is in the file")
-            .port()
-            .to_string()
-    };
+    let port = |listener| running.address(listener).port().to_string();
     client(ECHO, &["ask", &port("public")]);
     client(
         ECHO,
@@ -41,11 +34,8 @@ fn messages_of_every_size_pass_both_ways_in_clear_and_encrypted() {
 fn http2_carries_websocket_beside_other_streams() {
     let server = Server::start(ECHO, &["serve"]);
     let plain = Origin::plain();
-    let beside = format!(
-        "[upstreams.plain]\nendpoints = ['{}']\n[[routes]]\npath = '/plain'\nupstream = 'plain'",
-        plain.url()
-    );
-    let running = start(&to(&server).route("/*", "").with(&beside));
+    let config = to(&server).route("/*", "");
+    let running = start(&config.beside("plain", &plain.url(), "/plain", ""));
     client(ECHO, &["tunnel", &running.public.port().to_string()]);
 }
 

@@ -10,8 +10,7 @@ use smallvec::SmallVec;
 use tollgate::clock::{Micros, Timestamp};
 use tollgate::limit::plan::{PlanPolicy, SeriesId};
 use tollgate::limit::{
-    Adjustment, Algorithm, Align, Charged, Check, Count, Decision, OldestBucket, PartitionId,
-    Quota, Verdict,
+    Adjustment, Algorithm, Align, Charged, Check, Count, Decision, PartitionId, Quota, Verdict,
 };
 use tollgate::store::redis::wire::{
     self, Call, Intent, KeyNames, Packed, PlanError, Replies, Reply, Script, Settlement,
@@ -323,20 +322,6 @@ impl Scripted {
         assert_eq!(value.error(), None);
         value
     }
-}
-
-/// One of each.
-pub fn algorithms() -> [Algorithm; 5] {
-    [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindow {
-            buckets: 10,
-            oldest: OldestBucket::Weighted,
-        },
-        Algorithm::SlidingLog,
-        Algorithm::Gcra { burst: 1 },
-        Algorithm::LeakyBucket { queue: 0 },
-    ]
 }
 
 /// Makes a quota of `limit` units a minute, all of which fit at once.

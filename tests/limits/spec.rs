@@ -15,6 +15,7 @@ use tollgate::store::{Charge, MemoryStore, Session, Store, StoreVerdict};
 
 use crate::ledger::{Quotas, Rows};
 use crate::scripted::Scripted;
+use crate::support::toml_files;
 use crate::vectors::{Case, Expected, File, Step};
 
 #[test]
@@ -191,20 +192,6 @@ fn run<S: Subject>(subject: impl Fn(Rows) -> S) {
         failures.len(),
         failures.join("\n")
     );
-}
-
-fn toml_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory)
-        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
-        .map(|entry| entry.expect("a directory entry can be read").path());
-    let mut files: Vec<PathBuf> = entries
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
-        .collect();
-    files.sort();
-    files
 }
 
 /// A decision that was made.

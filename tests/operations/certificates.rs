@@ -1,6 +1,6 @@
 //! Certificates that expire: what the log and the metrics say of them.
 
-use crate::support::{Config, Process, get, start};
+use crate::support::{Config, Metered, Process, start};
 
 /// A listener with this certificate and key of `tests/config/tls`.
 fn with_certificate(name: &str) -> Config {
@@ -28,13 +28,10 @@ fn an_expired_certificate_is_logged_at_the_start_and_at_a_reload() {
 #[test]
 fn a_metric_says_how_many_days_are_left() {
     let running = start(&with_certificate("expired"));
-    let admin = running.gateway.admin_address().expect("an admin port");
     let days_left = || -> f64 {
-        let metrics = get(admin, "/metrics", "").text();
-        let series = "tollgate_certificate_days_left{listener=\"public\",certificate=\"expired.example.com\"} ";
-        let line = metrics.lines().find_map(|line| line.strip_prefix(series));
-        line.and_then(|days| days.parse().ok())
-            .expect("a number of days")
+        let labels = "listener=\"public\",certificate=\"expired.example.com\"";
+        let days = running.series(&format!("tollgate_certificate_days_left{{{labels}}}"));
+        days.expect("a number of days")
     };
     let before = days_left();
     assert!(before > 1000.0, "{before}");

@@ -1,11 +1,10 @@
 //! What an operator sees: one access-log line per request, metrics, health, and never a secret.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Client, Config, Process, Refusing, eventually, get, start};
+use crate::support::{Client, Config, Metered, Process, Refusing, eventually, get, start};
 
 /// Field lines full of what must not be seen.
 const SECRETS: &str = "X-Api-Key: sk_live_SECRET_one\r\nAuthorization: Bearer SECRET\r\n\
@@ -107,7 +106,7 @@ fn keys_are_seen_as_four_characters_and_a_digest_and_other_secrets_not_at_all() 
     assert!(digests.iter().all(Option::is_some), "{records:#?}");
     assert!(digests[0] == digests[2] && digests[0] == digests[3]);
     assert!(digests[0] != digests[1], "two keys, one digest");
-    let metrics = get(process.admin, "/metrics", "").text();
+    let metrics = process.metrics();
     process.signal("TERM");
     process.wait();
     for line in metrics
@@ -157,46 +156,13 @@ fn the_access_log_holds_what_the_file_asks_for() {
 }
 
 #[test]
-fn a_log_file_is_opened_anew_on_sighup() {
-    let directory = tempfile::tempdir().expect("a directory for the log");
-    let file = directory.path().join("access.log");
-    let process = Process::start(&keyed(&format!("file = '{}'", file.display())));
-    let holds = |path: &std::path::Path, mark: &str| {
-        eventually(&format!("{mark} in {}", path.display()), || {
-            let text = fs::read_to_string(path).ok()?;
-            text.contains(mark).then_some(())
-        });
-    };
-    get(process.public, "/api/first", "X-Api-Key: one\r\n");
-    holds(&file, "a.test");
-    let rotated = directory.path().join("access.log.1");
-    fs::rename(&file, &rotated).expect("the directory is writable");
-    process.signal("HUP");
-    eventually("the file is there again", || file.exists().then_some(()));
-    get(process.public, "/api/second", "X-Api-Key: two\r\n");
-    holds(&file, "a.test");
-}
-
-#[test]
-fn a_client_that_left_is_recorded_too() {
-    let origin = crate::support::Origin::mute();
-    let process = Process::start(&Config::to(origin.url()).route("/api/*", ""));
-    let mut client = Client::connect(process.public);
-    client.send("GET /api/left HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    origin.wait_for_requests(1);
-    drop(client);
-    let records = process.wait_for_records(1);
-    assert_eq!(records.len(), 1, "{records:#?}");
-}
-
-#[test]
 fn health_and_metrics_are_on_the_private_port() {
     let running = start(
         &Config::to("builtin:echo")
             .admin("127.0.0.1:0")
             .route("/", ""),
     );
-    let admin = running.gateway.admin_address().expect("an admin port");
+    let admin = running.admin();
     for (target, status) in [
         ("/livez", 200),
         ("/readyz", 200),
@@ -219,13 +185,10 @@ fn metrics_are_well_formed_and_name_nothing_of_a_client() {
             "keyed",
             "quota = '1 per hour'\npartition = ['header:x-api-key']",
         )
-        .with(&format!(
-            "[upstreams.down]\nendpoints = ['{}']\n[[routes]]\npath = '/down'\nupstream = 'down'",
-            refusing.url()
-        ))
+        .beside("down", &refusing.url(), "/down", "")
         .route("/*", "policies = ['keyed']");
     let running = start(&config);
-    let admin = running.gateway.admin_address().expect("an admin port");
+    let admin = running.admin();
     let fields = "X-Api-Key: client-bytes\r\nUser-Agent: client-bytes\r\n";
     for target in [
         "/client-bytes",
@@ -275,9 +238,8 @@ fn metrics_are_well_formed_and_name_nothing_of_a_client() {
 fn metrics_count_what_was_admitted_and_refused() {
     let config = Config::limited("builtin:echo", "quota = '3 per hour'\npartition = []");
     let running = start(&config.admin("127.0.0.1:0"));
-    let admin = running.gateway.admin_address().expect("an admin port");
     let samples = || -> Vec<String> {
-        let text = get(admin, "/metrics", "").text();
+        let text = running.metrics();
         let lines = text.lines().filter(|x| x.contains("\"p\""));
         lines.map(str::to_owned).collect()
     };

@@ -11,7 +11,7 @@ use std::thread;
 
 use crate::support::process::{command, free_address, run_to_end};
 use crate::support::ratelimit::{policy, remaining};
-use crate::support::{Client, Config, Origin, Process, eventually, get};
+use crate::support::{Client, Config, Metered, Origin, Process, eventually, get};
 
 /// A file with four mistakes on lines 8, 9, 13 and 14, for that address.
 fn mistaken(address: impl std::fmt::Display) -> String {
@@ -317,7 +317,7 @@ fn a_mistaken_file_at_reload_keeps_the_old_one() {
     assert_eq!(told_quota(&process), 100);
     for mistaken in ["quota = [\n", &mistaken(process.public)] {
         let reloads = || -> Vec<String> {
-            let text = get(process.admin, "/metrics", "").text();
+            let text = process.metrics();
             let lines = text.lines().filter(|x| !x.starts_with('#'));
             let told = lines.filter(|x| x.contains("reload"));
             told.map(str::to_owned).collect()

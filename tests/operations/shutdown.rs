@@ -20,10 +20,10 @@ fn a_terminated_process_answers_what_it_has_begun() {
             Ok(After::Keep)
         }
     });
-    let config = Config::to(origin.url()).route("/*", "").with(
-        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
-         [[routes]]\npath = '/echo'\nupstream = 'echo'",
-    );
+    let config =
+        Config::to(origin.url())
+            .route("/*", "")
+            .beside("echo", "builtin:echo", "/echo", "");
     let mut process = Process::start(&config);
     let mut idle = Client::connect(process.public);
     assert_eq!(idle.get("/echo", "").status, 200);
@@ -112,14 +112,9 @@ fn what_a_client_has_begun_to_send_is_awaited_when_the_gateway_ends() {
             Ok(After::Keep)
         }
     });
-    let config = Config::to(origin.url()).route("/*", "").with(
-        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
-         [[routes]]\npath = '/echo'\nupstream = 'echo'\n\
-         [listeners.proxied]\naddress = '127.0.0.1:0'\nproxy_protocol = true\ntrusted_proxies = ['127.0.0.1']",
-    );
+    let config = Config::to(origin.url()).route("/*", "").beside("echo", "builtin:echo", "/echo", "").with("[listeners.proxied]\naddress = '127.0.0.1:0'\nproxy_protocol = true\ntrusted_proxies = ['127.0.0.1']",);
     let mut running = Stepped::start(&config);
-    let (public, proxied) = (running.public, running.gateway.address("proxied"));
-    let proxied = proxied.expect("it is in the file");
+    let (public, proxied) = (running.public, running.address("proxied"));
     let request = "GET /echo HTTP/1.1\r\nHost: a.test\r\n\r\n";
     let slow = request.replace("echo", "slow");
     let header = "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n";

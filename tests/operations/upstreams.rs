@@ -9,20 +9,8 @@ use std::thread::{self, JoinHandle};
 use serde_json::Value;
 
 use crate::support::{
-    Client, Config, Manner, Origin, Process, Refusing, Replica, balanced, eventually, get,
+    Client, Config, Manner, Metered, Origin, Process, Refusing, Replica, balanced, eventually, get,
 };
-
-/// Returns the value of a series of one of the endpoints; none if there is no such series.
-fn endpoint_metric(process: &Process, name: &str, labels: &str, replica: &Replica) -> Option<f64> {
-    let metrics = get(process.admin, "/metrics", "").text();
-    let series = format!(
-        "tollgate_endpoint_{name}{{upstream=\"replicas\",endpoint=\"{}\"{labels}}} ",
-        replica.address
-    );
-    metrics
-        .lines()
-        .find_map(|line| line.strip_prefix(&series)?.parse().ok())
-}
 
 #[test]
 fn access_log_says_which_endpoint_answered_and_at_which_attempt() {
@@ -76,7 +64,9 @@ fn metrics_tell_of_each_endpoint_what_it_had_and_whether_it_is_used() {
                  health = { path = '/health', interval = '100ms', healthy_after = 100 }";
     let process = Process::start(&balanced(&replicas, &[1], lines));
     let metric = |name: &str, labels: &str, index: usize| {
-        endpoint_metric(&process, name, labels, &replicas[index])
+        let endpoint = replicas[index].address;
+        let labels = format!("upstream=\"replicas\",endpoint=\"{endpoint}\"{labels}");
+        process.series::<f64>(&format!("tollgate_endpoint_{name}{{{labels}}}"))
     };
     let mut client = Client::connect(process.public);
     for _ in 0..10 {
@@ -180,10 +170,7 @@ fn reloads_under_load_fail_no_request_and_leave_no_descriptor_and_no_thread() {
         process.rewrite(&file);
         process.signal("HUP");
         let applied = format!("tollgate_reloads_total{{result=\"applied\"}} {}", index + 1);
-        eventually("a reload", || {
-            let metrics = get(process.admin, "/metrics", "").text();
-            metrics.contains(&applied).then_some(())
-        });
+        process.wait_for_metric(&applied);
         taken.push((entries(&process, "fd"), entries(&process, "task")));
     }
     stop.store(true, Ordering::SeqCst);

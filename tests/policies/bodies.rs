@@ -12,7 +12,7 @@ use serde_json::json as value;
 
 use super::stores::on_each_store;
 use crate::support::ratelimit::remaining;
-use crate::support::{After, Client, Config, Origin, Process, get};
+use crate::support::{After, Client, Config, Metered, Origin, Process};
 
 /// What an origin does with a request.
 #[derive(Clone)]
@@ -261,7 +261,7 @@ fn what_became_of_a_reserve_is_in_the_access_log_and_the_metrics() {
         of("cost_capped"),
         [value!(null), value!(null), value!(true)]
     );
-    let metrics = get(process.admin, "/metrics", "").text();
+    let metrics = process.metrics();
     for line in [
         r#"tollgate_reserved_units_total{policy="p"} 30"#,
         r#"tollgate_charged_units_total{policy="p"} 100035"#,

@@ -2,18 +2,13 @@
 
 use super::stores::on_each_store;
 use crate::support::ratelimit::state;
-use crate::support::{Client, Config, Running, get};
+use crate::support::{Client, Config, Metered, Running};
 
 /// Reads a counter of a policy's decisions.
 fn decisions(running: &Running, outcome: &str) -> u64 {
-    let admin = running.gateway.admin_address().expect("it is in the file");
-    let body = get(admin, "/metrics", "").body;
-    let rendered = String::from_utf8(body).expect("metrics are text");
-    let labels = format!("tollgate_decisions_total{{policy=\"p\",outcome=\"{outcome}\"}} ");
-    let line = rendered.lines().find_map(|line| line.strip_prefix(&labels));
-    line.expect("the policy is counted")
-        .parse()
-        .expect("a number")
+    let labels = format!("policy=\"p\",outcome=\"{outcome}\"");
+    let count = running.series(&format!("tollgate_decisions_total{{{labels}}}"));
+    count.expect("the policy is counted")
 }
 
 #[test]

@@ -146,13 +146,12 @@ fn what_refund_on_names_comes_back() {
         let refusing = Refusing::new();
         let policy =
             "quota = '5 per minute'\nalgorithm = 'gcra'\nrefund_on = [503, '4xx', 'connect']";
-        let config = Config::limited(origin.url(), policy)
-            .one_worker()
-            .with(&format!(
-                "[upstreams.away]\nendpoints = ['{}']\n\
-                 [[routes]]\npath = '/away'\nupstream = 'away'\npolicies = ['p']",
-                refusing.url()
-            ));
+        let config = Config::limited(origin.url(), policy).one_worker().beside(
+            "away",
+            &refusing.url(),
+            "/away",
+            "policies = ['p']",
+        );
         let running = start(config);
         let mut client = Client::connect(running.public);
         let asked = ["/503", "/404", "/500", "/away", "/200"];
@@ -169,13 +168,13 @@ fn a_client_that_leaves_before_its_request_reached_an_upstream_spends_nothing() 
         let unreachable = Unreachable::new();
         let config = Config::limited(unreachable.url(), policy)
             .one_worker()
-            .with(&format!(
-                "[upstreams.mute]\nendpoints = ['{}']\n\
-                 [[routes]]\npath = '/mute'\nupstream = 'mute'\npolicies = ['p']\n\
-                 [upstreams.here]\nendpoints = ['builtin:status/200']\n\
-                 [[routes]]\npath = '/look'\nupstream = 'here'\npolicies = ['p']\ncost = 0",
-                origin.url()
-            ));
+            .beside("mute", &origin.url(), "/mute", "policies = ['p']")
+            .beside(
+                "here",
+                "builtin:status/200",
+                "/look",
+                "policies = ['p']\ncost = 0",
+            );
         let running = start(config);
         let mut client = Client::connect(running.public);
         let mut look_until = |left| {

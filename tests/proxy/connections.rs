@@ -1,5 +1,8 @@
 //! What a connection may do to the gateway: be slow, leave, or send what is not HTTP.
 
+use std::io::Write as _;
+use std::thread;
+
 use crate::support::ratelimit::remaining;
 use crate::support::{After, Client, Config, Origin, Running, Stepped, eventually, get, start};
 
@@ -131,18 +134,6 @@ fn more_connections_are_accepted_once_a_reload_allows_them() {
 }
 
 #[test]
-fn connections_that_do_nothing_keep_nobody_waiting() {
-    let running = open("builtin:echo", "");
-    let mut silent: Vec<_> = (0..200).map(|_| Client::connect(running.public)).collect();
-    for client in silent.iter_mut().step_by(2) {
-        client.send("GET / HTTP/1.1\r\nHost: a");
-    }
-    for _ in 0..10 {
-        assert_eq!(get(running.public, "/", "").status, 200);
-    }
-}
-
-#[test]
 fn a_worker_outlives_connections_that_end_badly() {
     let origin = Origin::plain();
     let running = start(&Config::to(origin.url()).one_worker().route("/*", ""));
@@ -163,10 +154,7 @@ fn a_worker_outlives_connections_that_end_badly() {
 fn a_charge_of_a_client_that_left_stays_spent() {
     let origin = Origin::mute();
     let config = Config::limited(origin.url(), "quota = '10 per hour'\npartition = []");
-    let running = start(&config.with(
-        "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
-         [[routes]]\npath = '/echo'\nupstream = 'echo'\npolicies = ['p']",
-    ));
+    let running = start(&config.beside("echo", "builtin:echo", "/echo", "policies = ['p']"));
     let mut client = Client::connect(running.public);
     client.send(GET);
     origin.wait_for_requests(1);
@@ -174,4 +162,45 @@ fn a_charge_of_a_client_that_left_stays_spent() {
     origin.wait_for_ended(1);
     let answer = get(running.public, "/echo", "");
     assert_eq!(remaining(&answer, "p"), 8);
+}
+
+#[test]
+fn a_client_that_reads_nothing_until_it_has_sent_everything_deadlocks_nothing() {
+    const BODY_BYTES: usize = 16 << 20;
+    for framing in [
+        format!("Content-Length: {BODY_BYTES}"),
+        "Transfer-Encoding: chunked".to_owned(),
+    ] {
+        let head = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
+        let origin = Origin::scripted({
+            let framing = framing.clone();
+            move |exchange| {
+                let mut answering = exchange.wire.second_handle();
+                let answer = message(&head, &framing, BODY_BYTES);
+                let writer = thread::spawn(move || answering.write_all(&answer));
+                exchange.read_body()?;
+                writer.join().expect("writing does not panic")?;
+                Ok(After::Keep)
+            }
+        });
+        let running = open(&origin.url(), "");
+        let mut client = Client::connect(running.public);
+        let head = format!("POST / HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n");
+        client.send(message(&head, &framing, BODY_BYTES));
+        assert_eq!(client.answer().body.len(), BODY_BYTES, "{framing}");
+        // The answer does not wait for the end of the request.
+        eventually("the origin has all of the request", || {
+            (origin.only_request().body.len() == BODY_BYTES).then_some(())
+        });
+    }
+}
+
+/// Makes a message with a body of so many bytes.
+fn message(head: &str, framing: &str, body_bytes: usize) -> Vec<u8> {
+    let body = vec![b'x'; body_bytes];
+    if framing.starts_with("Content-Length") {
+        return [head.as_bytes(), &body].concat();
+    }
+    let size = format!("{body_bytes:x}\r\n");
+    [head.as_bytes(), size.as_bytes(), &body, b"\r\n0\r\n\r\n"].concat()
 }

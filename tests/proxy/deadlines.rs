@@ -14,51 +14,33 @@ fn open(endpoint: &str, listener: &str) -> Stepped {
 }
 
 #[test]
-fn an_incomplete_head_is_a_408_after_the_header_timeout() {
-    let running = open("builtin:echo", "");
-    for head in [
-        "G",
-        "GET / HTTP/1.1\r\n",
-        "GET / HTTP/1.1\r\nHost: a.test\r\n",
-    ] {
-        let mut client = Client::connect(running.public);
-        client.send(head);
-        running.advance(secs(9));
-        assert!(client.is_silent(), "early: {head:?}");
-        running.advance(secs(1));
-        assert_eq!(client.answer().status, 408, "{head:?}");
-        client.assert_closed();
-    }
-}
-
-#[test]
-fn an_incomplete_head_after_a_whole_request_is_a_408_too() {
-    let running = open("builtin:echo", "header_timeout = '2s'");
-    let mut client = Client::connect(running.public);
-    assert_eq!(client.ask(GET).status, 200);
-    client.send("GET / HT");
-    running.advance(secs(1));
-    assert!(client.is_silent(), "early");
-    running.advance(secs(1));
-    assert_eq!(client.answer().status, 408);
-    client.assert_closed();
-}
-
-#[test]
-fn part_of_a_head_behind_a_whole_request_has_the_header_timeout_too() {
-    let running = open("builtin:echo", "header_timeout = '2s'\nidle_timeout = '1h'");
+fn an_incomplete_head_is_a_408_after_the_header_timeout_wherever_it_begins() {
     let post = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nhi";
-    for before in [GET.to_owned(), post.to_owned(), GET.repeat(2)] {
-        let mut client = Client::connect(running.public);
-        client.send(format!("{before}GET / HT"));
-        for _ in 0..before.matches("Host").count() {
-            assert_eq!(client.answer().status, 200, "{before}");
+    for (listener, timeout) in [("", 10), ("header_timeout = '2s'\nidle_timeout = '1h'", 2)] {
+        let running = open("builtin:echo", listener);
+        // Behind whole requests it comes with them, or once they are answered.
+        for (before, head, is_pipelined) in [
+            (String::new(), "G", true),
+            (String::new(), "GET / HTTP/1.1\r\n", true),
+            (String::new(), "GET / HTTP/1.1\r\nHost: a.test\r\n", true),
+            (GET.to_owned(), "GET / HT", false),
+            (GET.to_owned(), "GET / HT", true),
+            (post.to_owned(), "GET / HT", true),
+            (GET.repeat(2), "GET / HT", true),
+        ] {
+            let mut client = Client::connect(running.public);
+            let (first, second) = if is_pipelined { (head, "") } else { ("", head) };
+            client.send(before.clone() + first);
+            for _ in 0..before.matches("Host").count() {
+                assert_eq!(client.answer().status, 200, "{before}");
+            }
+            client.send(second);
+            running.advance(secs(timeout - 1));
+            assert!(client.is_silent(), "early: {before}{head}");
+            running.advance(secs(1));
+            assert_eq!(client.answer().status, 408, "{before}{head}");
+            client.assert_closed();
         }
-        running.advance(secs(1));
-        assert!(client.is_silent(), "early: {before}");
-        running.advance(secs(1));
-        assert_eq!(client.answer().status, 408, "{before}");
-        client.assert_closed();
     }
 }
 
@@ -296,5 +278,28 @@ fn answer_is_not_cut_short_by_the_idle_timeout() {
         running.advance(secs(2));
         client.finish(&mut answer).expect("the whole answer");
         assert_eq!(answer.body.len(), bytes);
+    }
+}
+
+#[test]
+fn an_upstream_that_does_not_answer_in_time_is_a_504() {
+    for (upstream, route, patience) in [
+        ("", "", 30),
+        ("response_timeout = '5s'", "", 5),
+        ("response_timeout = '5s'", "response_timeout = '2s'", 2),
+    ] {
+        let origin = Origin::mute();
+        let config = Config::to(origin.url()).upstream(upstream);
+        let running = Stepped::start(&config.route("/*", route));
+        let mut client = Client::connect(running.public);
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        origin.wait_for_requests(1);
+        running.advance(secs(patience - 1));
+        assert!(client.is_silent(), "early: {upstream} {route}");
+        running.advance(secs(1));
+        let answer = client.answer();
+        assert_eq!(answer.status, 504, "{upstream} {route}");
+        assert_eq!(answer.json()["status"], 504);
+        origin.wait_for_ended(1);
     }
 }

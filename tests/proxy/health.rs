@@ -8,7 +8,7 @@ use tollgate::clock::Micros;
 
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    Client, Config, Flow, Manner, Replica, Running, balanced, eventually, get, secs, start,
+    Client, Config, Flow, Manner, Metered, Replica, Running, balanced, eventually, get, secs, start,
 };
 use crate::upstream::tls::origin::{Server, serve};
 use crate::upstream_faults::TLS_FILES;
@@ -120,11 +120,7 @@ fn no_healthy_endpoint_is_a_503_at_once() {
         (!client.is_silent()).then(|| client.answer())
     });
     assert_eq!(answer.problem()["status"], 503);
-    let admin = running.gateway.admin_address().expect("an admin port");
-    eventually("the reason is counted", || {
-        let metrics = get(admin, "/metrics", "").text();
-        metrics.contains("reason=\"no_endpoint\"").then_some(())
-    });
+    running.wait_for_metric("reason=\"no_endpoint\"");
     for replica in &replicas {
         replica.behave(Manner::Answers);
         replica.healthy_as(Some(200));
@@ -175,16 +171,13 @@ fn check_speaks_as_requests_do() {
             .upstream(&tls)
             .route("/*", "");
         let (running, _flow) = flowing(&config);
-        let admin = running.gateway.admin_address().expect("an admin port");
         let result = if status == 200 { "ok" } else { "failed" };
+        let authority = endpoint.split("://").last().expect("an authority");
+        let checks = format!(
+            "tollgate_endpoint_checks_total{{upstream=\"api\",endpoint=\"{authority}\",result=\"{result}\"}}"
+        );
         eventually(&format!("three checks of {endpoint}"), || {
-            let metrics = get(admin, "/metrics", "").text();
-            let count = metrics.lines().find_map(|line| {
-                let series = line.strip_prefix("tollgate_endpoint_checks_total{")?;
-                let (_, count) = series.split_once(&format!("result=\"{result}\"}} "))?;
-                count.parse::<f64>().ok()
-            });
-            (count >= Some(3.0)).then_some(())
+            (running.metric(&checks) >= 3).then_some(())
         });
         assert_eq!(get(running.public, "/", "").status, status, "{endpoint}");
     }

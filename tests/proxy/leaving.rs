@@ -9,8 +9,7 @@ fn patient(endpoint: &str) -> Config {
     Config::to(endpoint)
         .one_worker()
         .upstream("connect_timeout = '24h'\nresponse_timeout = '24h'\nbody_timeout = '24h'")
-        .with("[upstreams.echo]\nendpoints = ['builtin:echo']")
-        .with("[[routes]]\npath = '/echo'\nupstream = 'echo'")
+        .beside("echo", "builtin:echo", "/echo", "")
         .route("/*", "")
 }
 

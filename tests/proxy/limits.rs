@@ -51,65 +51,51 @@ fn admitted(address: SocketAddr) -> usize {
 ///
 /// The clock starts three seconds into a bucket of the sliding window, so that half of the bucket
 /// that leaves after a minute still counts.
-fn admits_exactly_100_of_1000(policy: &str, later: &[(Micros, usize)]) {
-    let origin = Origin::plain();
-    let config = Config::limited(origin.url(), policy);
-    let running = start_at(&config, START + secs(3));
-    assert_eq!(burst(running.public, 1000), 100);
-    assert_eq!(
-        origin.requests().len(),
-        100,
-        "refused ones are not forwarded"
-    );
-    for (turn, &(wait, expected)) in later.iter().enumerate() {
-        running.clock.advance(wait);
-        assert_eq!(burst(running.public, 150), expected, "burst {turn}");
+#[test]
+fn every_algorithm_admits_exactly_its_quota_of_1000_at_once() {
+    for (policy, later) in [
+        (
+            "quota = '100 per minute'\nalgorithm = 'fixed-window'",
+            &[(secs(30), 0), (secs(27), 100), (secs(60), 100)][..],
+        ),
+        (
+            "quota = '100 per minute'",
+            &[
+                (secs(30), 0),
+                (secs(30), 50),
+                (secs(3), 50),
+                (secs(120), 100),
+            ],
+        ),
+        (
+            "quota = '100 per minute'\nalgorithm = 'sliding-log'",
+            &[(Micros(59_999_999), 0), (Micros(1), 100), (secs(60), 100)],
+        ),
+        (
+            "quota = '100 per minute'\nalgorithm = 'gcra'",
+            &[(secs(30), 50), (secs(3), 5), (secs(60), 100)],
+        ),
+        // Its queue and one more.
+        (
+            "quota = '400 per s'\nalgorithm = 'leaky-bucket'\nqueue = 99",
+            &[(Micros(125_000), 50), (secs(60), 100)],
+        ),
+    ] {
+        let origin = Origin::plain();
+        let config = Config::limited(origin.url(), policy);
+        let running = start_at(&config, START + secs(3));
+        assert_eq!(burst(running.public, 1000), 100, "{policy}");
+        let forwarded = origin.requests().len();
+        assert_eq!(forwarded, 100, "refused ones are not forwarded: {policy}");
+        for (turn, &(wait, expected)) in later.iter().enumerate() {
+            running.clock.advance(wait);
+            assert_eq!(
+                burst(running.public, 150),
+                expected,
+                "{policy}, burst {turn}"
+            );
+        }
     }
-}
-
-#[test]
-fn fixed_window_admits_exactly_its_quota_of_1000_at_once() {
-    admits_exactly_100_of_1000(
-        "quota = '100 per minute'\nalgorithm = 'fixed-window'",
-        &[(secs(30), 0), (secs(27), 100), (secs(60), 100)],
-    );
-}
-
-#[test]
-fn sliding_window_admits_exactly_its_quota_of_1000_at_once() {
-    admits_exactly_100_of_1000(
-        "quota = '100 per minute'",
-        &[
-            (secs(30), 0),
-            (secs(30), 50),
-            (secs(3), 50),
-            (secs(120), 100),
-        ],
-    );
-}
-
-#[test]
-fn sliding_log_admits_exactly_its_quota_of_1000_at_once() {
-    admits_exactly_100_of_1000(
-        "quota = '100 per minute'\nalgorithm = 'sliding-log'",
-        &[(Micros(59_999_999), 0), (Micros(1), 100), (secs(60), 100)],
-    );
-}
-
-#[test]
-fn gcra_admits_exactly_its_quota_of_1000_at_once() {
-    admits_exactly_100_of_1000(
-        "quota = '100 per minute'\nalgorithm = 'gcra'",
-        &[(secs(30), 50), (secs(3), 5), (secs(60), 100)],
-    );
-}
-
-#[test]
-fn leaky_bucket_admits_exactly_its_queue_and_one_of_1000_at_once() {
-    admits_exactly_100_of_1000(
-        "quota = '400 per s'\nalgorithm = 'leaky-bucket'\nqueue = 99",
-        &[(Micros(125_000), 50), (secs(60), 100)],
-    );
 }
 
 #[test]

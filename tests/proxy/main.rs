@@ -29,4 +29,3 @@ mod tokens;
 mod tunnels;
 mod upstream;
 mod upstream_faults;
-mod upstreams;

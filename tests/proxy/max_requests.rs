@@ -3,7 +3,7 @@
 
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    After, Client, Config, Gate, Origin, Refusing, Running, eventually, get, start,
+    After, Client, Config, Gate, Metered, Origin, Refusing, Running, eventually, get, start,
 };
 
 /// An origin whose every answer waits for a gate, and a gateway that lets two requests go there at once.
@@ -99,11 +99,7 @@ fn request_more_than_there_may_be_is_a_503_at_once_with_a_reason_of_its_own() {
     let clients = full.fill(&running, "/held", "");
     assert_full(&running);
     assert_eq!(full.origin.requests().len(), 2);
-    let admin = running.gateway.admin_address().expect("an admin port");
-    eventually("the reason is counted", || {
-        let metrics = get(admin, "/metrics", "").text();
-        metrics.contains("reason=\"upstream_full\"").then_some(())
-    });
+    running.wait_for_metric("reason=\"upstream_full\"");
     full.gate.open();
     for mut client in clients {
         assert_eq!(client.answer().status, 200);

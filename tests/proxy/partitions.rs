@@ -43,17 +43,6 @@ fn at(target: &str) -> Request<'_> {
 }
 
 #[test]
-fn host_field_beside_an_absolute_target_names_no_client() {
-    check(
-        &once("['host']").route("/*", "policies = ['p']"),
-        &[
-            (("GET", "http://a.test/", "b.test", ""), FIRST),
-            (("GET", "http://a.test/", "c.test", ""), AGAIN),
-        ],
-    );
-}
-
-#[test]
 fn hosts_methods_and_routes_name_partitions() {
     let get_host = |host| ("GET", "/", host, "");
     check(

@@ -3,7 +3,9 @@
 use std::process::Command;
 
 use crate::support::process::free_address;
-use crate::support::{Answer, Client, Config, Flow, Origin, Running, eventually, get, secs, start};
+use crate::support::{
+    Answer, Client, Config, Flow, Metered, Origin, Running, eventually, secs, start,
+};
 
 /// A listener whose connections begin with a header; each address has one request.
 fn behind_a_proxy() -> Config {
@@ -155,14 +157,8 @@ fn a_connection_that_begins_otherwise_is_closed_and_counted() {
     // This peer may not say for whom it connects.
     let mut stranger = Client::connect_from([127, 0, 0, 2], running.public);
     assert_eq!(stranger.rest(), b"");
-    let admin = running.gateway.admin_address().expect("an admin port");
     let counted = "tollgate_errors_total{reason=\"proxy_header\",fault=\"client\"} 6\n";
-    eventually("the six are counted", || {
-        get(admin, "/metrics", "")
-            .text()
-            .contains(counted)
-            .then_some(())
-    });
+    running.wait_for_metric(counted);
 }
 
 #[test]
@@ -224,14 +220,8 @@ fn a_client_with_too_many_connections_is_closed_before_anything_is_said() {
         assert_eq!(client.get("/", "").status, 200);
     }
     assert_eq!(open([203, 0, 113, 9]).rest(), b"");
-    let admin = running.gateway.admin_address().expect("an admin port");
     let counted = "tollgate_errors_total{reason=\"too_many_connections\",fault=\"client\"} 1\n";
-    eventually("it is counted", || {
-        get(admin, "/metrics", "")
-            .text()
-            .contains(counted)
-            .then_some(())
-    });
+    running.wait_for_metric(counted);
     drop(kept);
     eventually("there is room again", || {
         let mut client = open([203, 0, 113, 9]);

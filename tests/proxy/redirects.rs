@@ -105,8 +105,7 @@ fn a_route_can_ask_for_the_scheme_that_the_upstream_is_told() {
         let config = Config::to("builtin:redirect-https").listener(listener);
         let config = config
             .route("/*", "headers = { x-forwarded-proto = 'http' }")
-            .with("[upstreams.echo]\nendpoints = ['builtin:echo']")
-            .with("[[routes]]\npath = '/*'\nupstream = 'echo'");
+            .beside("echo", "builtin:echo", "/*", "");
         start_text(&config.text())
     };
     let (untrusting, trusting) = (file(""), file(TRUSTING));

@@ -3,43 +3,62 @@
 
 use std::collections::HashSet;
 use std::io::Result;
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use tollgate::clock::Micros;
 
+use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM};
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    After, Answer, Client, Config, Exchange, Origin, Recorded, Refusing, Running, Stepped,
-    Unreachable, secs, start,
+    After, Answer, Client, Config, Exchange, Metered, Origin, Recorded, Refusing, Running, Stepped,
+    Unreachable, get, secs, start,
 };
 use crate::upstream_faults::{each_connection, reset};
 
 /// What an origin does with a request that it sees for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    Closes,
-    Resets,
-    /// Ends the connection within a head.
-    Begins(&'static str),
+    /// Says so much, and ends the connection.
+    Ends(&'static str, End),
     Answers(&'static str),
     Stalls,
 }
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Close,
+    HalfClose,
+    Reset,
+}
+
+const ENDS: [End; 3] = [End::Close, End::HalfClose, End::Reset];
 
 impl Fault {
     /// What the client gets if the request is not sent again.
     fn status(self) -> u16 {
         match self {
             Self::Answers(answer) if answer.starts_with("HTTP/1.1 503") => 503,
-            Self::Closes | Self::Resets | Self::Begins(_) | Self::Answers(_) => 502,
+            Self::Ends(..) | Self::Answers(_) => 502,
             Self::Stalls => 504,
         }
     }
 
     fn act(self, exchange: &mut Exchange) -> Result<After> {
         match self {
-            Self::Closes => {}
-            Self::Resets => reset(exchange),
-            Self::Begins(head) => exchange.write(head)?,
+            Self::Ends(beginning, end) => {
+                exchange.write(beginning)?;
+                match end {
+                    End::Close => {}
+                    End::HalfClose => {
+                        exchange.wire.finish_writing();
+                        exchange.until_closed();
+                    }
+                    End::Reset => reset(exchange),
+                }
+            }
             Self::Answers(answer) => {
                 exchange.write(answer)?;
                 return Ok(After::Keep);
@@ -184,18 +203,28 @@ fn request_whose_connection_broke_is_sent_again_if_it_may_be_done_twice_and_has_
         may_be_done_twice && !body.contains("body")
     };
     for connections in [Connections::Fresh, Connections::Kept] {
-        check(Fault::Closes, connections, is_sent_again);
-        check(Fault::Resets, connections, is_sent_again);
+        for end in ENDS {
+            check(Fault::Ends("", end), connections, is_sent_again);
+        }
     }
 }
 
 #[test]
 fn request_is_never_sent_again_after_a_byte_of_an_answer_or_a_status() {
     for connections in [Connections::Fresh, Connections::Kept] {
+        let beginnings = [
+            "H",
+            "\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n",
+        ];
+        for beginning in beginnings {
+            for end in ENDS {
+                check(Fault::Ends(beginning, end), connections, |_, _| false);
+            }
+        }
         for fault in [
-            Fault::Begins("H"),
-            Fault::Begins("HTTP/1.1 100 Continue\r\n\r\n"),
-            Fault::Begins("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"),
             Fault::Answers("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
             Fault::Answers("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"),
         ] {
@@ -271,7 +300,7 @@ fn request_that_waits_for_a_connection_in_vain_goes_elsewhere() {
 #[test]
 fn lone_endpoint_is_asked_again_itself() {
     for connections in [Connections::Fresh, Connections::Kept] {
-        let origins = Origins::new(1, Fault::Closes, connections);
+        let origins = Origins::new(1, Fault::Ends("", End::Close), connections);
         let running = start(&origins.config(""));
         warm(&running, 1);
         let answer = Client::connect(running.public).get("/x/0", "");
@@ -282,16 +311,47 @@ fn lone_endpoint_is_asked_again_itself() {
 
 #[test]
 fn request_is_tried_once_and_as_often_again_as_the_file_says_each_time_elsewhere() {
-    for retries in [0, 1, 3] {
-        let hang_up = |_| Origin::scripted(|_| Ok(After::Close));
-        let origins = Origins((0..5).map(hang_up).collect());
+    let hang_up = |exchange: &mut Exchange| match exchange.target() {
+        "/warm" => exchange.write(OK).map(|()| After::Keep),
+        _ => Ok(After::Close),
+    };
+    for (count, retries) in [(5, 0), (5, 1), (5, 3), (2, 3), (1, 3)] {
+        let origins = Origins((0..count).map(|_| Origin::scripted(hang_up)).collect());
         let running = start(&origins.config(&format!("retries = {retries}")));
-        let answer = Client::connect(running.public).get("/", "");
-        assert_eq!((answer.status, remaining(&answer, "p")), (502, 999));
-        let seen = origins.seen("/");
-        let endpoints: HashSet<_> = seen.iter().map(|(origin, _)| origin).collect();
-        assert_eq!((seen.len(), endpoints.len()), (retries + 1, retries + 1));
+        let warmed = i64::try_from(count).expect("few");
+        for (target, left) in [("/fresh", 999), ("/kept", 998 - warmed)] {
+            let answer = Client::connect(running.public).get(target, "");
+            assert_eq!((answer.status, remaining(&answer, "p")), (502, left));
+            let seen = origins.seen(target);
+            let endpoints: HashSet<_> = seen.iter().map(|(origin, _)| origin).collect();
+            let found = (seen.len(), endpoints.len());
+            let expected = (retries + 1, count.min(retries + 1));
+            assert_eq!(found, expected, "{target}: {count} {retries}");
+            // Then over connections that are kept.
+            warm(&running, count);
+        }
     }
+}
+
+#[test]
+fn request_that_an_origin_of_http2_refuses_unprocessed_is_sent_again_and_charged_once() {
+    const REFUSED_STREAM: u32 = 7;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("h2c://{}", listener.local_addr().expect("an address"));
+    let origin = thread::spawn(move || {
+        let mut peer = Peer::accept(&listener, None);
+        let refused = peer.request();
+        peer.send(RST_STREAM, 0, refused, &REFUSED_STREAM.to_be_bytes());
+        let answered = peer.request();
+        peer.send(HEADERS, END_HEADERS | END_STREAM, answered, b"\x88");
+        peer.sync();
+    });
+    let running = start(&Config::limited(url, QUOTA));
+    let answer = get(running.public, "/", "");
+    assert_eq!((answer.status, remaining(&answer, "p")), (200, 999));
+    origin
+        .join()
+        .expect("both requests came over one connection");
 }
 
 /// How many retries of 200 requests there are, over ten seconds, that no endpoint answers; and how many are denied.
@@ -304,12 +364,9 @@ fn retried_of_200(budget: &str) -> (usize, usize) {
         running.clock.advance(Micros(50_000));
         assert_eq!(Client::connect(running.public).get("/", "").status, 502);
     }
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let metrics = Client::connect(admin).get("/metrics", "").text();
-    let denied = "tollgate_upstream_retries_denied_total{upstream=\"api\"} ";
-    let denied = metrics.lines().find_map(|line| line.strip_prefix(denied));
-    let denied = denied.and_then(|it| it.parse().ok());
-    (origins.seen("/").len() - 200, denied.expect("a number"))
+    let denied = running.metric("tollgate_upstream_retries_denied_total");
+    let denied = usize::try_from(denied).expect("few");
+    (origins.seen("/").len() - 200, denied)
 }
 
 #[test]

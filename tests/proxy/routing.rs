@@ -279,28 +279,5 @@ fn a_target_that_a_rewrite_makes_too_long_is_refused_and_spends_nothing() {
     assert_eq!((fits.status, remaining(&fits, "p")), (200, 9));
 }
 
-#[test]
-fn the_private_port_cannot_be_reached_through_the_public_one() {
-    let running = start(
-        &Config::to("builtin:echo")
-            .admin("127.0.0.1:0")
-            .route("/app/*", ""),
-    );
-    for target in [
-        "/metrics",
-        "/livez",
-        "/readyz",
-        "/api/keys",
-        "/app/../metrics",
-    ] {
-        for fields in [
-            "",
-            "X-Forwarded-For: 127.0.0.1\r\nX-Original-URL: /metrics\r\n",
-        ] {
-            assert_eq!(get(running.public, target, fields).status, 404, "{target}");
-        }
-    }
-}
-
 /// Most bytes of a path and its query.
 const TARGET_BYTES_MAX: usize = 65_534;

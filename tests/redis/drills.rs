@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::ratelimit::remaining;
 use crate::support::redis::{Fault, Proxy, Server};
-use crate::support::{Answer, Client, Config, Process, eventually, get};
+use crate::support::{Answer, Client, Config, Metered, Process, eventually, get};
 
 /// A server behind a network that can fail, and a gateway that decides on it.
 struct Drill {
@@ -66,7 +66,7 @@ impl Drill {
 
     /// Whether the server's breaker is in that state.
     fn breaker_is(&self, state: &str) -> bool {
-        let metrics = get(self.gateway.admin, "/metrics", "").text();
+        let metrics = self.gateway.metrics();
         let mut lines = metrics.lines();
         lines.any(|line| {
             let is_breaker = line.starts_with("tollgate_store_breaker");
@@ -337,10 +337,8 @@ fn late_reply_never_answers_another_request() {
         });
     };
     let decisions = |result: &str| -> u64 {
-        let series = format!("tollgate_store_decisions_total{{result=\"{result}\"}} ");
-        let text = get(gateway.admin, "/metrics", "").text();
-        let value = text.lines().find_map(|line| line.strip_prefix(&series));
-        value.expect("the series").parse().expect("a number")
+        let series = format!("tollgate_store_decisions_total{{result=\"{result}\"}}");
+        gateway.series(&series).expect("the series")
     };
     let slow = |by_ms, jitter_ms| Fault::Latency {
         by: Duration::from_millis(by_ms),
@@ -360,47 +358,4 @@ fn late_reply_never_answers_another_request() {
         ask(50);
         (decisions("late") > late && decisions("answered") > answered).then_some(())
     });
-}
-
-#[test]
-fn open_policy_admits_without_fields_and_closed_policy_refuses_with_503() {
-    let mut open = Drill::start("open");
-    open.proxy.set(Fault::Refuse);
-    open.proxy.reset_all();
-    let answer = eventually("the store is missed", || {
-        let (answer, is_degraded) = open.ask();
-        is_degraded.then_some(answer)
-    });
-    assert_eq!((answer.status, answer.field("ratelimit")), (200, None));
-
-    let mut closed = Drill::start("closed");
-    closed.proxy.set(Fault::Refuse);
-    closed.proxy.reset_all();
-    let answer = eventually("the store is missed", || {
-        let (answer, _) = closed.ask();
-        (answer.status != 200).then_some(answer)
-    });
-    assert_eq!(answer.status, 503);
-    assert_eq!(answer.field("retry-after"), Some("1"));
-    assert_eq!(
-        answer.problem()["type"],
-        "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-    );
-}
-
-#[test]
-fn gateway_starts_without_its_store_and_finds_it_later() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    proxy.set(Fault::Refuse);
-    let gateway = Process::start(&config(&proxy, "local"));
-    let mut drill = Drill {
-        server,
-        proxy,
-        gateway,
-        asked: 0,
-    };
-    drill.wait_until_degraded();
-    drill.proxy.set(Fault::None);
-    drill.wait_until_healthy();
 }

@@ -9,7 +9,7 @@ use tollgate::limit::{Algorithm, Align, Count, Quota};
 
 use crate::support::fleet::{CLIENT, algorithms};
 use crate::support::redis::{Cluster, Sentinels, Server};
-use crate::support::{Client, Fleet, eventually, get};
+use crate::support::{Client, Fleet, Metered, eventually, get};
 
 const LIMIT: u64 = 100;
 /// Requests at once on one key.
@@ -88,12 +88,8 @@ fn ask_at_once(fleet: &Fleet, quota: usize) -> Tally {
 /// How many requests the gateways hold.
 fn held(fleet: &Fleet) -> usize {
     let held = fleet.gateways.iter().map(|gateway| {
-        let metrics = get(gateway.admin, "/metrics", "").text();
-        let line = metrics
-            .lines()
-            .find_map(|line| line.strip_prefix("tollgate_requests_held "));
-        let held = line.expect("a gauge").parse::<usize>();
-        held.expect("a number")
+        let held = gateway.series::<usize>("tollgate_requests_held");
+        held.expect("a gauge")
     });
     held.sum()
 }
@@ -198,11 +194,7 @@ fn fleet_that_lost_its_store_admits_at_most_one_more_quota() {
     );
     let fleet = Fleet::start(GATEWAYS, &quotas(), "on_store_failure = 'local'", &store);
     for gateway in &fleet.gateways {
-        eventually("the gateway knows of the others", || {
-            let metrics = get(gateway.admin, "/metrics", "").text();
-            let line = format!("tollgate_store_nodes {GATEWAYS}");
-            metrics.lines().any(|x| x == line).then_some(())
-        });
+        gateway.wait_for_metric(&format!("tollgate_store_nodes {GATEWAYS}\n"));
     }
     assert_exact(&fleet);
     server.kill();
@@ -237,7 +229,7 @@ fn wait_until_decided(fleet: &Fleet) {
     for gateway in &fleet.gateways {
         eventually("each worker uses the new primary", || {
             let answer = get(gateway.public, "/0", &format!("{CLIENT}: another\r\n"));
-            let metrics = get(gateway.admin, "/metrics", "").text();
+            let metrics = gateway.metrics();
             let connected = "tollgate_store_connections 2\n";
             (answer.status != 503 && metrics.contains(connected)).then_some(())
         });

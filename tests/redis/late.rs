@@ -85,9 +85,7 @@ async fn decide_late(session: &Session, proxy: &Proxy, plan: &[Check<'_>]) -> St
 
 #[test]
 fn late_decision_is_settled_as_its_request_is() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
+    let (_server, proxy, bench) = Bench::behind_proxy();
     run(async {
         let session = bench.store.session();
         while decide(&session, &[check(&TEN, 1, 1)]).await.2 {}
@@ -144,9 +142,7 @@ fn late_decision_is_settled_as_its_request_is() {
 
 #[test]
 fn late_decision_spends_nothing_for_a_request_that_was_refused_without_it() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
+    let (server, proxy, bench) = Bench::behind_proxy();
     run(async {
         let session = bench.store.session();
         let plan = large_and_counted();
@@ -171,9 +167,7 @@ fn late_decision_spends_nothing_for_a_request_that_was_refused_without_it() {
 
 #[test]
 fn late_refusal_keeps_what_is_counted_of_every_request() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
+    let (_server, proxy, bench) = Bench::behind_proxy();
     run(async {
         let session = bench.store.session();
         let plan = large_and_counted();
@@ -194,9 +188,7 @@ fn late_refusal_keeps_what_is_counted_of_every_request() {
 
 #[test]
 fn place_of_a_client_that_leaves_stays_taken_also_where_the_answer_is_late() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
+    let (_server, proxy, bench) = Bench::behind_proxy();
     run(async {
         let session = bench.store.session();
         let leaky = bench.series(SeriesRole::Real, &LEAKY);
@@ -317,9 +309,7 @@ fn cluster_too_far_away_for_look_and_charge_is_settled_as_the_request_is() {
 
 #[test]
 fn server_whose_fastest_answer_took_over_half_the_timeout_is_told_of() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.address());
-    let bench = Bench::behind(&proxy);
+    let (_server, proxy, bench) = Bench::behind_proxy();
     run(async {
         let session = bench.store.session();
         let plan = [check(&TEN, 0, 1)];

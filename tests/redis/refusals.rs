@@ -79,8 +79,7 @@ fn refused_address_that_varies_its_name_costs_a_cluster_a_call_a_second() {
 
 #[test]
 fn costs_that_fall_from_request_to_request_cost_redis_one_call() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let sliding = |buckets| Algorithm::SlidingWindow {

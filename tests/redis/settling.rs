@@ -16,7 +16,7 @@ use crate::store_redis::{
     quota, run,
 };
 use crate::support::PATIENCE;
-use crate::support::redis::{Cluster, Fault, Proxy, Server};
+use crate::support::redis::{Cluster, Fault, Server};
 
 const HUNDRED: Quota = quota(100, Count::Admitted);
 pub const LEAKY: Quota = Quota {
@@ -80,8 +80,7 @@ async fn leave(mut deciding: impl Future + Unpin) {
 
 #[test]
 fn each_policy_is_settled_by_its_own_amount() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plan: Vec<_> = [(0, 4), (1, 2), (2, 2)]
@@ -115,8 +114,7 @@ fn each_policy_is_settled_by_its_own_amount() {
 
 #[test]
 fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let mut charges = Vec::new();
@@ -151,8 +149,7 @@ fn what_is_due_at_one_moment_is_settled_in_one_call_for_64_quotas() {
 /// One key of a call may hold what no script wrote: its charge stays, and says so; the others are settled.
 #[test]
 fn charge_that_redis_cannot_settle_is_counted_and_keeps_no_other_from_it() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plans = [1, 2].map(|partition| [check(&TEN, 0, partition)]);
@@ -181,9 +178,7 @@ fn charge_that_redis_cannot_settle_is_counted_and_keeps_no_other_from_it() {
 #[test]
 fn what_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
     for (adjustment, left_then) in [(EVERYTHING, 10), (Adjustment::Spend(3), 6)] {
-        let server = Server::start();
-        let proxy = Proxy::to(server.address());
-        let bench = Bench::behind(&proxy);
+        let (_server, proxy, bench) = Bench::behind_proxy();
         run(async {
             let session = bench.store.session();
             let plan = [check(&TEN, 0, 1)];
@@ -213,8 +208,7 @@ fn what_cannot_be_sent_waits_until_it_can_or_has_aged_out() {
 
 #[test]
 fn client_that_leaves_before_it_is_admitted_gets_all_back_but_its_place() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let leaky = check(&LEAKY, bench.series(SeriesRole::Real, &LEAKY), 1);
@@ -294,8 +288,7 @@ fn candidate_counts_what_its_own_policy_refuses_and_nobody_else_does() {
 
 #[test]
 fn refusal_by_a_policy_with_a_candidate_is_asked_for_each_time() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plan = tried(&bench, 1, 1);
@@ -327,8 +320,7 @@ fn refusal_by_a_policy_with_a_candidate_is_asked_for_each_time() {
 /// The candidate has no key on a full server, so it is decided here, apart from what it stands beside.
 #[test]
 fn candidate_that_a_full_server_does_not_know_counts_here_by_the_same_rule() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plan = tried(&bench, 1, 1);

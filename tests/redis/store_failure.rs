@@ -7,7 +7,9 @@ use tollgate::clock::Micros;
 
 use crate::support::ratelimit::remaining;
 use crate::support::redis::Server;
-use crate::support::{Answer, Client, Config, Process, Running, eventually, get, secs, start};
+use crate::support::{
+    Answer, Client, Config, Metered, Process, Running, eventually, get, secs, start,
+};
 
 /// Ten a minute, in one window whose end no test reaches by waiting.
 const TEN: &str = "quota = '10 per minute'\nalgorithm = 'fixed-window'";
@@ -30,17 +32,10 @@ fn ask(running: &Running) -> Answer {
     get(running.public, "/", "")
 }
 
-fn metrics(running: &Running) -> String {
-    let admin = running.gateway.admin_address().expect("it is on");
-    get(admin, "/metrics", "").text()
-}
-
 /// Returns the value of a series.
 fn metric(running: &Running, series: &str) -> u64 {
-    let text = metrics(running);
-    let value = (text.lines()).find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    let value = value.unwrap_or_else(|| panic!("no {series} in\n{text}"));
-    value.parse().expect("a whole number")
+    let value = running.series(series);
+    value.unwrap_or_else(|| panic!("no {series}"))
 }
 
 fn decisions(running: &Running, result: &str) -> u64 {
@@ -212,8 +207,7 @@ fn gateway_starts_without_redis_and_takes_it_when_it_comes() {
     let redis = Server::start();
     redis.kill();
     let running = start(&over(redis.address(), TEN, TOUCHY));
-    let admin = running.gateway.admin_address().expect("it is on");
-    assert_eq!(get(admin, "/readyz", "").status, 200);
+    assert_eq!(get(running.admin(), "/readyz", "").status, 200);
     assert_eq!(ask(&running).status, 200, "decided without it");
     assert_eq!(decisions(&running, "answered"), 0);
     redis.restart();
@@ -316,11 +310,7 @@ fn what_is_cut_at_the_end_of_the_grace_is_settled_before_the_process_ends() {
         let mut held = Client::connect(process.public);
         held.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
         eventually("a request is held", || {
-            let metrics = get(process.admin, "/metrics", "").text();
-            let mut lines = metrics.lines();
-            lines
-                .find(|line| line.starts_with("tollgate_requests_held") && line.ends_with(" 1"))?;
-            Some(())
+            (process.series("tollgate_requests_held") == Some(1)).then_some(())
         });
         if is_away {
             redis.stop();

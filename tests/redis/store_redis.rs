@@ -99,6 +99,21 @@ impl Bench {
         Self { store, clock }
     }
 
+    /// A server, and a worker's store on it.
+    pub fn start() -> (Server, Self) {
+        let server = Server::start();
+        let bench = Self::on(&server);
+        (server, bench)
+    }
+
+    /// A server, what is between, and a store that has 300 ms for a decision.
+    pub fn behind_proxy() -> (Server, Proxy, Self) {
+        let server = Server::start();
+        let proxy = Proxy::to(server.address());
+        let bench = Self::behind(&proxy);
+        (server, proxy, bench)
+    }
+
     pub fn on(server: &Server) -> Self {
         let single = Deployment::Single(address(server.address()));
         Self::over(single, Duration::from_secs(5))
@@ -278,8 +293,7 @@ pub async fn comes_to_be_in_redis(
 
 #[test]
 fn what_was_charged_comes_back_once() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plan = [Check {
@@ -302,8 +316,7 @@ fn what_was_charged_comes_back_once() {
 
 #[test]
 fn charge_that_nobody_can_wait_for_comes_back_all_the_same() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plan = [Check {
@@ -322,8 +335,7 @@ fn charge_that_nobody_can_wait_for_comes_back_all_the_same() {
 
 #[test]
 fn charges_of_a_worker_that_ends_come_back() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     run(async {
         let (ending, other) = (bench.store.session(), bench.store.session());
         let plan = [check(&TEN, 0, 1)];
@@ -338,8 +350,7 @@ fn charges_of_a_worker_that_ends_come_back() {
 #[test]
 fn charges_that_find_no_room_to_wait_stay_spent_and_are_counted() {
     const WAITING_MAX: u64 = 4_096;
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     let wide = quota(10_000, Count::Admitted);
     run(async {
         let session = bench.store.session();
@@ -359,8 +370,7 @@ fn charges_that_find_no_room_to_wait_stay_spent_and_are_counted() {
 
 #[test]
 fn key_that_is_taken_degrades_its_partition_and_opens_no_breaker() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let (bad, good) = (check(&TEN, 0, 1), check(&TEN, 0, 2));
@@ -380,8 +390,7 @@ fn key_that_is_taken_degrades_its_partition_and_opens_no_breaker() {
 
 #[test]
 fn value_that_no_script_wrote_degrades_its_partition_and_opens_no_breaker() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let (bad, good) = (check(&TEN, 0, 1), check(&TEN, 0, 2));
@@ -397,8 +406,7 @@ fn value_that_no_script_wrote_degrades_its_partition_and_opens_no_breaker() {
 
 #[test]
 fn largest_plan_that_a_file_may_ask_for_is_decided() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plan: Vec<Check<'_>> = (0..CHECKS_MAX as u128)
@@ -413,8 +421,7 @@ fn largest_plan_that_a_file_may_ask_for_is_decided() {
 
 #[test]
 fn refusal_is_remembered_by_the_node_and_not_past_what_comes_back_here() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (_server, bench) = Bench::start();
     run(async {
         let workers = [bench.store.session(), bench.store.session()];
         let plan = [check(&ONE, 0, 1)];
@@ -437,8 +444,7 @@ fn refusal_is_remembered_by_the_node_and_not_past_what_comes_back_here() {
 
 #[test]
 fn client_that_leaves_before_its_refusal_does_not_keep_it_from_being_remembered() {
-    let server = Server::start();
-    let bench = Bench::on(&server);
+    let (server, bench) = Bench::start();
     run(async {
         let session = bench.store.session();
         let plan = [check(&ONE, 0, 1), check(&TEN, 1, 1)];

@@ -64,6 +64,11 @@ impl Peer {
     #[track_caller]
     pub fn connect(address: SocketAddr, tls: Option<&Certificate>, settings: &[u8]) -> Self {
         let tcp = TcpStream::connect(address).expect("the gateway accepts connections");
+        Self::over(tcp, tls, settings)
+    }
+
+    /// Speaks as a client over a connection that stands.
+    pub fn over(tcp: TcpStream, tls: Option<&Certificate>, settings: &[u8]) -> Self {
         let mut peer = Self::new(tcp, |tcp| match tls {
             None => Box::new(tcp),
             Some(certificate) => {
@@ -200,8 +205,8 @@ impl Peer {
             .payload[3]
     }
 
-    /// Reads the next frame; none at the connection's end.
-    fn next(&mut self) -> Option<Frame> {
+    /// Reads the next frame from the wire; none at the connection's end.
+    pub fn next(&mut self) -> Option<Frame> {
         let head = self.exactly(9)?;
         let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &it| sum << 8 | u32::from(it));
         let frame = Frame {

@@ -20,6 +20,15 @@ pub struct Running {
     pub public: SocketAddr,
 }
 
+impl Running {
+    /// Returns where that listener listens.
+    #[track_caller]
+    pub fn address(&self, listener: &str) -> SocketAddr {
+        let address = self.gateway.address(listener);
+        address.expect("it is in the file")
+    }
+}
+
 /// A configuration file in the making; lines go to the table that the method names.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -164,6 +173,14 @@ impl Config {
     pub fn route(self, path: &str, lines: &str) -> Self {
         self.with(&format!(
             "[[routes]]\npath = '{path}'\nupstream = 'api'\n{lines}"
+        ))
+    }
+
+    /// Adds an upstream, and a route to it with those lines.
+    pub fn beside(self, name: &str, endpoint: &str, path: &str, lines: &str) -> Self {
+        self.with(&format!(
+            "[upstreams.{name}]\nendpoints = ['{endpoint}']\n\
+             [[routes]]\npath = '{path}'\nupstream = '{name}'\n{lines}"
         ))
     }
 

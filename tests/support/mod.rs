@@ -10,6 +10,7 @@ pub mod garden;
 pub mod gateway;
 pub mod http2;
 pub mod issuer;
+pub mod metrics;
 pub mod origin;
 pub mod process;
 pub mod ratelimit;
@@ -23,6 +24,7 @@ pub use fleet::Fleet;
 pub use garden::{Garden, Haproxy, Reading};
 pub use gateway::{Config, Flow, Running, START, secs, start};
 pub use issuer::{Issuer, jwks};
+pub use metrics::Metered;
 pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable};
 pub use process::Process;
 pub use redis::{Authority, Certificate};
@@ -30,7 +32,21 @@ pub use replica::{Manner, Replica, balanced};
 pub use stepped::Stepped;
 pub use wire::{Framing, Head};
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Returns the TOML files of a folder, in their order.
+#[track_caller]
+pub fn toml_files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("an entry can be read").path());
+    let mut files: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .collect();
+    files.sort();
+    files
+}
 
 /// Longest that a test waits for something that must happen; reaching it fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(10);

@@ -94,6 +94,32 @@ impl Origin {
         })
     }
 
+    /// Answers as [`plain`](Self::plain) does, once the gate is open.
+    pub fn behind(gate: &Gate) -> Self {
+        let gate = gate.clone();
+        Self::scripted(move |exchange| {
+            gate.wait();
+            exchange.write(OK)?;
+            Ok(After::Keep)
+        })
+    }
+
+    /// Answers `/large` with more than anything holds, and other targets as [`plain`](Self::plain) does.
+    pub fn endless() -> Self {
+        Self::scripted(|exchange| {
+            if exchange.target() == "/large" {
+                exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+                let piece = vec![b'x'; 256 * 1024];
+                loop {
+                    exchange.write(&piece)?;
+                }
+            }
+            exchange.read_body()?;
+            exchange.write(OK)?;
+            Ok(After::Keep)
+        })
+    }
+
     /// Reads requests and never answers; each connection stays until the gateway closes it.
     pub fn mute() -> Self {
         Self::scripted(|exchange| {

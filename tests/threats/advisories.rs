@@ -10,12 +10,15 @@
 //! | hyper #4124, RUSTSEC-2021-0020 | both framings, several codings | `framing::codings` |
 //! | hyper RUSTSEC-2021-0078, RUSTSEC-2021-0079 | `+10`, sizes that overflow | `framing::codings`, `framing::chunks` |
 //! | hyper RUSTSEC-2020-0008 | the body of a GET | `framing::bodies` |
+//! | Envoy CVE-2021-32779 | a fragment hid a path from its rule | `paths::spellings` |
+//! | Caddy CVE-2026-27588 | with more than a hundred hosts, their case began to matter | `paths::hosts` |
+//! | APISIX CVE-2022-24112 | X-Real-IP believed, because an internal hop had been told to | `identity::addresses` |
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::ratelimit::remaining;
-use crate::support::{Client, Config, Origin, get, start};
+use crate::support::{Client, Config, Origin, start};
 
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -55,76 +58,6 @@ fn same_path_of_two_hosts_is_two_routes_two_quotas_and_two_origins() {
     let left = ["one.test", "two.test", "one.test", "ONE.test:80"].map(ask);
     assert_eq!(left, [9, 9, 8, 7]);
     assert_eq!((one.requests().len(), two.requests().len()), (3, 1));
-}
-
-/// Caddy CVE-2026-27588: with more than a hundred hosts, their case began to matter.
-#[test]
-fn case_of_a_host_makes_no_difference_among_however_many() {
-    for hosts in [1, 99, 100, 101, 500] {
-        let origin = Origin::plain();
-        let mut config = Config::to(origin.url())
-            .policy("p", "quota = '10 per hour'\npartition = []")
-            .route("/*", "");
-        for host in 0..hosts {
-            let host = format!("host = 'h{host}.test'\npolicies = ['p']");
-            config = config.route("/*", &host);
-        }
-        let running = start(&config);
-        let last = hosts - 1;
-        let spellings = [
-            format!("h{last}.test"),
-            format!("H{last}.TEST"),
-            format!("h{last}.Test."),
-        ];
-        let left = spellings.map(|host| {
-            let answer = Client::connect(running.public)
-                .ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-            remaining(&answer, "p")
-        });
-        assert_eq!(left, [9, 8, 7], "among {hosts} hosts");
-    }
-}
-
-/// Envoy CVE-2021-32779: a fragment hid a path from its rule.
-#[test]
-fn a_fragment_is_no_part_of_a_target() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .policy("p", "quota = '10 per hour'\npartition = []")
-        .route("/login", "policies = ['p']")
-        .route("/*", "");
-    let running = start(&config);
-    let targets = [
-        "/login",
-        "/login#f",
-        "/login#/../open",
-        "/login?a#b?c",
-        "/login#",
-    ];
-    let left = targets.map(|target| remaining(&get(running.public, target, ""), "p"));
-    assert_eq!(left, [9, 8, 7, 6, 5]);
-    let expected = ["/login", "/login", "/login", "/login?a", "/login"];
-    assert_eq!(origin.targets(), expected);
-}
-
-/// APISIX CVE-2022-24112: X-Real-IP was believed because an internal hop had been told to.
-#[test]
-fn an_address_that_a_stranger_names_is_believed_by_neither_limits_nor_origin() {
-    let origin = Origin::plain();
-    let config = Config::to(origin.url())
-        .listener("trusted_proxies = ['10.0.0.0/8']\nclient_address = 'header:x-real-ip'")
-        .policy("p", "quota = '10 per hour'\npartition = ['ip']")
-        .route("/*", "policies = ['p']");
-    let running = start(&config);
-    let left = ["10.0.0.1", "127.0.0.1", "::1", "9.9.9.9"].map(|address| {
-        let answer = get(running.public, "/", &format!("X-Real-IP: {address}\r\n"));
-        remaining(&answer, "p")
-    });
-    assert_eq!(left, [9, 8, 7, 6]);
-    for seen in origin.requests() {
-        assert_eq!(seen.head.fields("x-real-ip"), [""; 0]);
-        assert_eq!(seen.head.fields("x-forwarded-for"), ["127.0.0.1"]);
-    }
 }
 
 /// Versions below which an advisory stands, of packages that the lock may name.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support::ratelimit::remaining;
-use crate::support::{Client, Config, Origin, Process, eventually, get};
+use crate::support::{Client, Config, Metered, Origin, Process, eventually, get};
 
 /// How a client leaves.
 #[derive(Clone, Copy, Debug)]
@@ -126,12 +126,7 @@ fn shaping(origin: &Origin) -> Process {
 }
 
 fn held(process: &Process) -> u64 {
-    let metrics = get(process.admin, "/metrics", "").text();
-    let line = metrics
-        .lines()
-        .find(|line| line.starts_with("tollgate_requests_held "));
-    let value = line.and_then(|line| line.split(' ').nth(1));
-    value.and_then(|x| x.parse().ok()).expect("a gauge")
+    process.series("tollgate_requests_held").expect("a gauge")
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! client asks. One worker and one pool: a connection wrongly kept would be taken again at once,
 //! and what the origin had said too much would be the next client's answer.
 
-use crate::support::{After, Answer, Client, Config, Gate, Origin, Running, eventually, start};
+use crate::support::{After, Answer, Client, Config, Gate, Metered, Origin, Running, start};
 
 /// What the client of a bad answer gets.
 enum Told {
@@ -86,12 +86,7 @@ impl Case {
             Told::BadGateway => {
                 let answer = client.try_answer().map_err(unread)?;
                 expect(answer.status, 502)?;
-                let admin = running.gateway.admin_address().expect("an admin port");
-                let counted = r#"reason="bad_response",fault="upstream"} 1"#;
-                eventually("it is the upstream's fault", || {
-                    let metrics = Client::connect(admin).get("/metrics", "").text();
-                    metrics.contains(counted).then_some(())
-                });
+                running.wait_for_metric(r#"reason="bad_response",fault="upstream"} 1"#);
                 Ok(())
             }
             Told::Status(status, body) => {
@@ -243,27 +238,10 @@ fn an_answer_that_is_not_http_is_a_502_and_its_connection_ends() {
         head("HTTP/2.0", b"HTTP/2.0 200 OK\r\nContent-Length: 0"),
         head("HTTP/1.32", b"HTTP/1.32 200 OK\r\nContent-Length: 0"),
         head("lower case", b"http/1.1 200 OK\r\nContent-Length: 0"),
-        head("another protocol", b"SSH-2.0-OpenSSH_9.6"),
         head("no head at all", b"<html>hello</html>"),
         head("TLS", b"\x15\x03\x01\x00\x02\x02\x46"),
-        head(
-            "a switch that nobody asked for",
-            b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade",
-        ),
         head("a head of 40 KiB", long.as_bytes()),
         head("201 fields", many.as_bytes()),
-        case(
-            "a head cut short",
-            "HTTP/1.1 200 OK\r\nContent-Le",
-            Told::BadGateway,
-        )
-        .then_closed(),
-        case("nothing", "", Told::BadGateway).then_closed(),
-        case(
-            "a thousand interim answers",
-            ["HTTP/1.1 100 Continue\r\n\r\n".repeat(1000).as_str(), CLEAN].concat(),
-            Told::BadGateway,
-        ),
     ]);
 }
 
@@ -336,13 +314,6 @@ fn an_answer_that_breaks_off_never_looks_complete() {
     };
     let tail = "0\r\n\r\n";
     check(&[
-        case(
-            "a short body",
-            "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
-            Told::Beginning,
-        )
-        .then_closed(),
-        chunked("no last chunk", "5\r\nshort\r\n").then_closed(),
         chunked("a short chunk", "9\r\nshort").then_closed(),
         chunked("no line after the last chunk", "5\r\nshort\r\n0\r\n").then_closed(),
         chunked("a chunk that is too long", &format!("5\r\nshortXX{tail}")),
@@ -398,17 +369,4 @@ fn an_answer_before_any_request_ends_its_connection() {
     origin.wait_for_ended(1);
     assert_eq!(client.get("/", "").text(), "clean");
     assert_eq!(origin.connections(), 2);
-}
-
-#[test]
-fn endless_interim_answers_end_with_a_502() {
-    let origin = Origin::scripted(|exchange| {
-        while exchange.write("HTTP/1.1 103 Early Hints\r\n\r\n").is_ok() {}
-        Ok(After::Close)
-    });
-    let running = start(&Config::to(origin.url()).route("/*", ""));
-    let mut client = Client::connect(running.public);
-    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    assert_eq!(client.answer().status, 502);
-    origin.wait_for_ended(1);
 }

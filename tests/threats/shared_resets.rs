@@ -1,20 +1,14 @@
 //! Connections of HTTP/2 that clients share: some leave early or take nothing, another loses nothing, and
 //! nobody is blamed who did not do it.
 
-use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use socket2::{Domain, Socket, Type};
-
+use crate::support::frames::{
+    DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PING, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+};
 use crate::support::redis::{Authority, Certificate};
 use crate::support::{
-    After, Client, Config, Exchange, Gate, Origin, PATIENCE, Running, Stepped, eventually, get,
-    secs,
+    After, Client, Config, Exchange, Gate, Metered, Origin, Stepped, eventually, get, secs,
 };
 
 /// How a connection carries HTTP/2.
@@ -68,14 +62,11 @@ impl Chain {
     fn assert_nobody_is_blamed(&self) {
         for name in ["endpoint_failures", "endpoint_ejections"] {
             let name = format!("tollgate_{name}_total{{upstream=\"api\"");
-            assert_eq!(metric(&self.first, &name), 0, "{name}");
-            assert_eq!(metric(&self.second, &name), 0, "{name}");
+            assert_eq!(self.first.metric(&name), 0, "{name}");
+            assert_eq!(self.second.metric(&name), 0, "{name}");
         }
         let abused = "tollgate_errors_total{reason=\"too_many_resets\"}";
-        assert_eq!(
-            metric(&self.first, abused) + metric(&self.second, abused),
-            0
-        );
+        assert_eq!(self.first.metric(abused) + self.second.metric(abused), 0);
     }
 }
 
@@ -112,19 +103,6 @@ fn listener(scheme: Scheme, certificate: &Certificate) -> String {
             format!("tls = {{ certificates = [{{ certificate = '{file}', key = '{key}' }}] }}")
         }
     }
-}
-
-/// Returns the sum of a metric's samples that begin so.
-fn metric(running: &Running, name: &str) -> u64 {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let text = get(admin, "/metrics", "").text();
-    let samples = text.lines().filter(|line| line.starts_with(name));
-    let values = samples.map(|line| {
-        line.rsplit(' ')
-            .next()
-            .and_then(|it| it.parse::<u64>().ok())
-    });
-    values.map(|it| it.expect("a number")).sum()
 }
 
 #[test]
@@ -202,10 +180,9 @@ fn client_that_takes_back_its_room_costs_its_neighbours_nothing() {
         neighbour.finish(&mut kept).expect("the whole answer");
         assert_eq!(kept.text(), "kept", "{scheme:?}");
         chain.assert_nobody_is_blamed();
-        let opened = metric(
-            &chain.first,
-            "tollgate_upstream_connections_opened_total{upstream=\"api\"",
-        );
+        let opened = chain
+            .first
+            .metric("tollgate_upstream_connections_opened_total{upstream=\"api\"");
         assert_eq!(opened, 1, "{scheme:?}");
     }
 }
@@ -240,55 +217,27 @@ fn client_that_takes_back_its_room_keeps_no_place_from_others() {
 /// More answers than the kernels' buffers hold.
 const ANSWERS: usize = 40;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const WINDOW_UPDATE: u8 = 8;
-
-/// A client that sends exactly the frames that it is told to, and takes in few bytes ahead.
+/// A client that takes in few bytes ahead.
 struct Taker {
-    wire: Box<dyn ReadWrite>,
+    peer: Peer,
     stream: u32,
     /// Answers that have come to their end, and streams that were reset.
     ended: usize,
     reset: usize,
 }
 
-trait ReadWrite: Read + Write {}
-
-impl<T: Read + Write> ReadWrite for T {}
-
 impl Taker {
     fn connect(address: SocketAddr, tls: Option<&Certificate>) -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("sockets are available");
-        socket.set_recv_buffer_size(16 * 1024).expect("an option");
-        socket.set_tcp_nodelay(true).expect("an option");
-        socket.set_read_timeout(Some(PATIENCE)).expect("an option");
-        socket
-            .connect(&address.into())
-            .expect("the gateway accepts connections");
-        let tcp = std::net::TcpStream::from(socket);
-        let mut taker = Self {
-            wire: match tls {
-                None => Box::new(tcp),
-                Some(certificate) => Box::new(StreamOwned::new(secure(certificate), tcp)),
-            },
+        let tcp = Client::connect_narrow(address).wire.second_handle();
+        // A window of 2^24 bytes for each stream, and as much more for the connection.
+        let mut peer = Peer::over(tcp, tls, b"\0\x04\x01\0\0\0");
+        peer.send(WINDOW_UPDATE, 0, 0, b"\x01\0\0\0");
+        Self {
+            peer,
             stream: 1,
             ended: 0,
             reset: 0,
-        };
-        taker.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        // A window of 2^24 bytes for each stream, and as much more for the connection.
-        taker.send(&frame(SETTINGS, 0, b"\0\x04\x01\0\0\0"));
-        taker.send(&frame(WINDOW_UPDATE, 0, b"\x01\0\0\0"));
-        taker
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        let sent = self.wire.write_all(bytes).and_then(|()| self.wire.flush());
-        sent.expect("the gateway reads what it is sent");
+        }
     }
 
     /// Asks for a target, and returns the stream.
@@ -304,9 +253,8 @@ impl Taker {
             target.as_bytes(),
             b"\x01\x06a.test",
         ];
-        let mut head = frame(HEADERS, stream, &fields.concat());
-        head[4] = 5;
-        self.send(&head);
+        let flags = END_HEADERS | END_STREAM;
+        self.peer.send(HEADERS, flags, stream, &fields.concat());
         stream
     }
 
@@ -317,9 +265,9 @@ impl Taker {
         }
         let answered = "tollgate_requests_total{route=\"/*\",class=\"2xx\"}";
         eventually("all are answered", || {
-            (metric(running, answered) >= ANSWERS as u64).then_some(())
+            (running.metric(answered) >= ANSWERS as u64).then_some(())
         });
-        self.send(&frame(SETTINGS, 0, b"\0\x04\0\0\0\0"));
+        self.peer.send(SETTINGS, 0, 0, b"\0\x04\0\0\0\0");
         for _ in 0..3 {
             self.take();
             running.settle();
@@ -330,8 +278,8 @@ impl Taker {
     /// Reads to the answer of a PING, behind all that the gateway can send.
     #[track_caller]
     fn take(&mut self) {
-        self.send(&frame(PING, 0, b"all sent"));
-        while self.next().expect("the connection goes on") != PING {}
+        self.peer.send(PING, 0, 0, b"all sent");
+        while self.next().expect("the connection goes on").kind != PING {}
     }
 
     /// Has one request answered, and returns the answer's body.
@@ -340,9 +288,9 @@ impl Taker {
         let (stream, ended) = (self.ask("/"), self.ended);
         let mut body = Vec::new();
         while self.ended == ended {
-            let (kind, of, payload) = self.frame().expect("the connection goes on");
-            if (kind, of) == (DATA, stream) {
-                body.extend(payload);
+            let frame = self.next().expect("the connection goes on");
+            if (frame.kind, frame.stream) == (DATA, stream) {
+                body.extend(frame.payload);
             }
         }
         body
@@ -354,41 +302,11 @@ impl Taker {
         true
     }
 
-    fn next(&mut self) -> Option<u8> {
-        self.frame().map(|(kind, ..)| kind)
+    /// Reads a frame; none at the connection's end.
+    fn next(&mut self) -> Option<Frame> {
+        let frame = self.peer.next()?;
+        self.ended += usize::from(frame.kind == DATA && frame.flags & END_STREAM != 0);
+        self.reset += usize::from(frame.kind == RST_STREAM);
+        Some(frame)
     }
-
-    /// Reads a frame's type, stream and payload; none at the connection's end.
-    fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
-        let mut head = [0; 9];
-        self.wire.read_exact(&mut head).ok()?;
-        let [a, b, c, kind, flags, stream @ ..] = head;
-        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
-        self.wire.read_exact(&mut payload).ok()?;
-        self.ended += usize::from(kind == DATA && flags & 1 != 0);
-        self.reset += usize::from(kind == RST_STREAM);
-        Some((kind, u32::from_be_bytes(stream), payload))
-    }
-}
-
-fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len())
-        .expect("a short frame")
-        .to_be_bytes();
-    [&length[1..], &[kind, 0], &stream.to_be_bytes(), payload].concat()
-}
-
-/// A client's side of TLS that trusts who has signed that certificate, and speaks HTTP/2.
-fn secure(certificate: &Certificate) -> ClientConnection {
-    let mut roots = RootCertStore::empty();
-    let root = CertificateDer::from_pem_file(&certificate.authority).expect("a certificate");
-    roots.add(root).expect("an authority");
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let versions = builder
-        .with_safe_default_protocol_versions()
-        .expect("suites");
-    let mut config = versions.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let name = ServerName::try_from("localhost").expect("a name");
-    ClientConnection::new(Arc::new(config), name).expect("a configuration that fits")
 }

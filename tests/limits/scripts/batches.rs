@@ -5,7 +5,8 @@ use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
 use tollgate::store::redis::wire::{self, Call, Intent, Packed, Replies};
 
-use crate::scripted::{Scripted, algorithms, quota_of};
+use crate::in_memory::algorithms;
+use crate::scripted::{Scripted, quota_of};
 use crate::traffic::START;
 
 fn one_of_each(limit: u64) -> Vec<(Quota, CheckMode)> {

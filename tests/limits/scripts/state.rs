@@ -7,7 +7,8 @@ use tollgate::limit::plan::CheckMode;
 use tollgate::limit::{Algorithm, Count, OldestBucket, Quota};
 use tollgate::store::redis::wire::{self, Script};
 
-use crate::scripted::{Scripted, algorithms, quota_of};
+use crate::in_memory::algorithms;
+use crate::scripted::{Scripted, quota_of};
 use crate::support::redis::{Server, Value};
 use crate::traffic::START;
 

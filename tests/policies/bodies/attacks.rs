@@ -10,8 +10,8 @@ use crate::stores::on_each_store;
 use crate::support::http2::Http2;
 use crate::support::ratelimit::remaining;
 use crate::support::{
-    After, Client, Config, Exchange, Framing, Origin, Process, Recorded, Refusing, eventually, get,
-    start,
+    After, Client, Config, Exchange, Framing, Metered, Origin, Process, Recorded, Refusing,
+    eventually, get, start,
 };
 
 /// A gateway of one worker, so that what one request settles is seen by the next.
@@ -282,7 +282,7 @@ fn what_is_marked_is_billed_but_charged_to_no_quota() {
     let records = process.wait_for_records(3);
     let costs: Vec<_> = records.iter().map(|it| it["cost"].clone()).collect();
     assert_eq!(costs, [25, 25, 25]);
-    let metrics = get(process.admin, "/metrics", "").text();
+    let metrics = process.metrics();
     for line in [
         r#"tollgate_reserved_units_total{policy="p"} 20"#,
         r#"tollgate_charged_units_total{policy="p"} 50"#,

@@ -4,7 +4,7 @@ use super::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GET, GOAWAY, HEADERS, NO_ERROR,
     WINDOW_UPDATE, get,
 };
-use crate::support::{After, Client, Config, Gate, Origin, Process, Stepped, secs};
+use crate::support::{Client, Config, Gate, Origin, Process, Stepped, secs};
 
 /// A flag of DATA.
 const PADDED: u8 = 8;
@@ -123,14 +123,7 @@ fn a_connection_is_idle_only_once_its_client_has_taken_all_answers() {
 #[test]
 fn a_gateway_that_ends_answers_what_is_under_way_and_waits_for_no_ping() {
     let gate = Gate::default();
-    let origin = Origin::scripted({
-        let gate = gate.clone();
-        move |exchange| {
-            gate.wait();
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-            Ok(After::Keep)
-        }
-    });
+    let origin = Origin::behind(&gate);
     let mut process = Process::start(&Config::to(origin.url()).route("/*", ""));
     let mut client = Frames::connect(process.public, b"");
     client.send_all(&get(1));

@@ -3,32 +3,15 @@
 use std::net::SocketAddr;
 
 use crate::support::Client;
+pub use crate::support::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, GET, GOAWAY, HEADERS, PING, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, frame,
+};
 
 /// A connection that has sent its preface.
 pub struct Frames {
     pub client: Client,
 }
-
-/// A frame as it came.
-#[derive(Debug)]
-pub struct Frame {
-    pub kind: u8,
-    pub flags: u8,
-    pub stream: u32,
-    pub payload: Vec<u8>,
-}
-
-pub const DATA: u8 = 0;
-pub const HEADERS: u8 = 1;
-pub const RST_STREAM: u8 = 3;
-pub const SETTINGS: u8 = 4;
-pub const PING: u8 = 6;
-pub const GOAWAY: u8 = 7;
-pub const WINDOW_UPDATE: u8 = 8;
-pub const CONTINUATION: u8 = 9;
-/// Flags; the first one means ACK on SETTINGS and PING.
-pub const END_STREAM: u8 = 1;
-pub const END_HEADERS: u8 = 4;
 
 /// Error codes.
 pub const NO_ERROR: u8 = 0;
@@ -103,18 +86,7 @@ impl Frames {
     }
 }
 
-/// A frame on the wire.
-pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a frame");
-    let [_, length @ ..] = length.to_be_bytes();
-    let stream = stream.to_be_bytes();
-    [&length[..], &[kind, flags], &stream, payload].concat()
-}
-
 /// A whole GET.
 pub fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, GET)
 }
-
-/// The fields of `GET http://a.test/` (RFC 7541: three of the static table, one with its own value).
-pub const GET: &[u8] = b"\x82\x86\x84\x01\x06a.test";

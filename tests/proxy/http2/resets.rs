@@ -7,7 +7,7 @@ use tollgate::clock::Micros;
 use super::frames::{
     DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GET, HEADERS, RST_STREAM, frame, get,
 };
-use crate::support::{Config, Origin, Stepped, eventually, get as get_once, secs};
+use crate::support::{Config, Metered, Origin, Stepped, eventually, secs};
 
 /// A gateway with `/*` at an origin that never answers, with its log in a file.
 fn beside_mute(origin: &Origin, log: &std::path::Path, listener: &str) -> Stepped {
@@ -249,12 +249,9 @@ fn assert_told(running: &Stepped, times: usize, log: &std::path::Path) {
 /// Waits until log and metrics tell of this reason that many times.
 #[track_caller]
 fn assert_told_of(running: &Stepped, reason: &str, times: usize, log: &std::path::Path) {
-    let admin = running.gateway.admin_address().expect("an admin port");
+    let counted = format!("tollgate_errors_total{{reason={reason:?}");
     eventually("it is counted", || {
-        let metrics = get_once(admin, "/metrics", "").text();
-        let mut lines = metrics.lines();
-        let line = lines.find(|line| line.contains(&format!("{reason:?}")))?;
-        line.ends_with(&format!(" {times}")).then_some(())
+        (running.metric(&counted) == times as u64).then_some(())
     });
     eventually("it is logged", || {
         let text = fs::read_to_string(log).unwrap_or_default();

@@ -99,8 +99,7 @@ fn a_connect_that_may_not_be_a_tunnel_is_a_501_and_never_reaches_the_origin() {
     let config = Config::to(origin.url())
         .route("/*", "upgrades = ['websocket', 'third']")
         .route("/none", "upgrades = []")
-        .with("[upstreams.echo]\nendpoints = ['builtin:echo']")
-        .with("[[routes]]\npath = '/echo'\nupstream = 'echo'");
+        .beside("echo", "builtin:echo", "/echo", "");
     let running = start(&config);
     let mut client = Http2::connect(running.public, WINDOW);
     for (protocol, path) in [

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::join;
 
 use super::harness::{
@@ -66,8 +65,7 @@ fn answer_that_is_there_when_the_upload_fails_is_passed_on() {
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 401 Unauthorized\r\ncontent-length: 8\r\n\r\ntoo much",
         ] {
             worker(async {
-                let origin = Origin::new().await;
-                let gateway = Gateway::new(&[&origin]);
+                let (origin, gateway) = Origin::with_gateway().await;
                 let early = answered_early(&gateway, &origin, is_reused, answer).await;
                 let status = early.as_ref().map(http::Response::status).ok();
                 assert!(
@@ -94,8 +92,7 @@ fn answer_that_a_reset_cuts_short_during_the_upload_never_looks_whole() {
             "HTTP/1.1 413 Content Too Large\r\ntransfer-encoding: chunked\r\n\r\n8\r\ntoo much\r\n",
         ] {
             worker(async {
-                let origin = Origin::new().await;
-                let gateway = Gateway::new(&[&origin]);
+                let (origin, gateway) = Origin::with_gateway().await;
                 let early = answered_early(&gateway, &origin, is_reused, answer).await;
                 if let Ok(response) = early {
                     let collected = response.into_body().collect().await;
@@ -111,8 +108,7 @@ fn answer_that_a_reset_cuts_short_during_the_upload_never_looks_whole() {
 fn body_without_a_length_that_ends_with_a_reset_is_broken() {
     for is_whole_at_once in [true, false] {
         worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
+            let (origin, gateway) = Origin::with_gateway().await;
             let (answer, mut wire) = join!(
                 gateway.send(get("/")),
                 origin.answer("HTTP/1.1 200 OK\r\n\r\nsome")
@@ -126,36 +122,4 @@ fn body_without_a_length_that_ends_with_a_reset_is_broken() {
             assert!(body.collect().await.is_err(), "{is_whole_at_once}");
         });
     }
-}
-
-/// Neither direction waits for the other: not even a client that takes nothing of its answer before its request is sent.
-#[test]
-fn upload_is_sent_to_its_end_while_nobody_takes_the_answer() {
-    worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
-        let (answer, wire) = join!(gateway.send(request("POST", "/", upload())), async {
-            let mut wire = origin.accept().await;
-            wire.head().await;
-            wire.say(&format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {UPLOAD_BYTES}\r\n\r\n"
-            ))
-            .await;
-            wire
-        });
-        let (mut reading, mut writing) = wire.0.into_split();
-        let answering = tokio::task::spawn_local(async move {
-            let answer = vec![b'y'; UPLOAD_BYTES];
-            writing.write_all(&answer).await.expect("a reader");
-            writing
-        });
-        let mut upload = vec![0; UPLOAD_BYTES];
-        reading
-            .read_exact(&mut upload)
-            .await
-            .expect("the whole upload");
-        assert!(!answering.is_finished(), "the answer is held back");
-        assert_eq!(read(answer).await.len(), UPLOAD_BYTES);
-        answering.await.expect("an origin that ends");
-    });
 }

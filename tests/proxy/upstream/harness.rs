@@ -189,6 +189,13 @@ impl Origin {
         Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port"))
     }
 
+    /// An origin, and a gateway before it.
+    pub async fn with_gateway() -> (Self, Gateway) {
+        let origin = Self::new().await;
+        let gateway = Gateway::new(&[&origin]);
+        (origin, gateway)
+    }
+
     pub fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().expect("an address");
         Self { listener, address }
@@ -208,12 +215,6 @@ impl Origin {
 
 /// One end of a connection, raw.
 pub struct Wire<S = TcpStream>(pub S);
-
-impl Wire {
-    pub async fn connect(address: SocketAddr) -> Self {
-        Self(TcpStream::connect(address).await.expect("a connection"))
-    }
-}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Reads up to and including `end`.

@@ -4,83 +4,14 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::join;
-use tollgate::proxy::upstream::{ForwardError, NameTable, NoEndpoint, Resolver};
+use tollgate::proxy::upstream::ForwardError;
 
-use super::harness::{Gateway, OK, Origin, data, get, read, request, stream, text, worker};
-
-#[test]
-fn refused_connection_is_the_upstreams_fault_and_costs_a_retry() {
-    worker(async {
-        let closed = Origin::new().await.address;
-        let origin = Origin::new().await;
-        let gateway = Gateway::with(&[closed, origin.address], |_| ());
-        let (answer, _wire) = join!(gateway.send(get("/")), origin.answer(OK));
-        assert_eq!(read(answer).await, "ok");
-        let gateway = Gateway::with(&[closed], |_| ());
-        let error = gateway.send(get("/")).await.err().expect("nobody is there");
-        assert!(matches!(error, ForwardError::Connect(_)));
-    });
-}
-
-#[test]
-fn name_without_an_address_is_no_endpoint() {
-    worker(async {
-        let gateway = Gateway::with(&[([127, 0, 0, 1], 1).into()], |http| {
-            http.endpoints[0].host = "no-such-host.invalid".into();
-        });
-        gateway
-            .endpoints
-            .resolve_by(Resolver::Table(NameTable::default()));
-        let looked_up = async { gateway.endpoints.tick() };
-        let (answer, ()) = join!(gateway.send(get("/")), looked_up);
-        let why = NoEndpoint::Unresolved("no such name".into());
-        assert!(matches!(answer.err(), Some(ForwardError::NoEndpoint(it)) if it == why));
-    });
-}
-
-#[test]
-fn connection_that_does_not_stand_in_time_is_a_connect_error() {
-    worker(async {
-        // A full backlog leaves further connections unanswered.
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-            .expect("a socket");
-        let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
-        socket.bind(&any.into()).expect("a port");
-        socket.listen(0).expect("a backlog of one");
-        let local = socket.local_addr().expect("an address");
-        let address = local.as_socket().expect("an IP address");
-        let _waiting = tokio::net::TcpStream::connect(address)
-            .await
-            .expect("the one");
-        let gateway = Gateway::with(&[address], |http| http.retries = 0);
-        let (answer, ()) = join!(gateway.send(get("/")), async {
-            gateway.pass(Duration::from_secs(4));
-        });
-        assert!(matches!(answer.err(), Some(ForwardError::Connect(_))));
-    });
-}
-
-#[test]
-fn head_that_does_not_come_in_time_is_a_timeout_and_closes() {
-    worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
-        let (answer, mut wire) = join!(gateway.send(get("/")), async {
-            let mut wire = origin.accept().await;
-            wire.head().await;
-            gateway.pass(Duration::from_secs(31));
-            wire
-        });
-        assert!(matches!(answer.err(), Some(ForwardError::Timeout)));
-        assert_eq!(wire.rest().await, "");
-    });
-}
+use super::harness::{OK, Origin, data, read, request, stream, text, worker};
 
 #[test]
 fn time_that_the_client_takes_over_its_body_is_not_the_upstreams() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (frames, body) = stream();
         let (answer, ()) = join!(gateway.send(request("POST", "/", body)), async {
             let mut wire = origin.accept().await;
@@ -94,18 +25,6 @@ fn time_that_the_client_takes_over_its_body_is_not_the_upstreams() {
             gateway.pass(Duration::from_secs(31));
         });
         assert!(matches!(answer.err(), Some(ForwardError::Timeout)));
-    });
-}
-
-#[test]
-fn informational_responses_are_dropped() {
-    worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
-        let answer = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n{OK}");
-        let (answer, _wire) = join!(gateway.send(get("/")), origin.answer(&answer));
-        assert_eq!(read(answer).await, "ok");
-        assert_eq!(gateway.pools.idle(), 1);
     });
 }
 
@@ -135,8 +54,7 @@ fn request_arrives_as_it_was_sent() {
         ("DELETE", text(""), "\r\n", 1),
     ] {
         worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
+            let (origin, gateway) = Origin::with_gateway().await;
             let expected = format!("{method} /a?b HTTP/1.1\r\nhost: shop.example\r\n{sent}");
             let (answer, (received, _wire)) =
                 join!(gateway.send(request(method, "/a?b", body)), async {

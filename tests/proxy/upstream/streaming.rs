@@ -13,13 +13,12 @@ use tokio::join;
 use tollgate::proxy::upstream::ForwardError;
 use tollgate::proxy::upstream::UpstreamBodyError;
 
-use super::harness::{Gateway, Origin, data, get, read, request, stream, worker};
+use super::harness::{Origin, data, get, read, request, stream, worker};
 
 #[test]
 fn body_that_stalls_times_out_only_while_it_is_waited_for() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let half = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf";
         let (answer, mut wire) = join!(gateway.send(get("/")), origin.answer(half));
         let mut body = answer.expect("a response").into_body();
@@ -43,46 +42,9 @@ fn body_that_stalls_times_out_only_while_it_is_waited_for() {
 }
 
 #[test]
-fn short_body_is_an_error_and_its_connection_is_gone() {
-    for answer in [
-        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalfXX0\r\n\r\n",
-    ] {
-        worker(async {
-            let origin = Origin::new().await;
-            let gateway = Gateway::new(&[&origin]);
-            let (response, wire) = join!(gateway.send(get("/")), origin.answer(answer));
-            drop(wire);
-            let collected = response.expect("a response").into_body().collect().await;
-            assert!(
-                matches!(collected, Err(UpstreamBodyError::Broken(_))),
-                "{answer}"
-            );
-            assert_eq!(gateway.pools.idle(), 0);
-        });
-    }
-}
-
-#[test]
-fn body_without_a_length_ends_with_its_connection() {
-    worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
-        let (response, wire) = join!(
-            gateway.send(get("/")),
-            origin.answer("HTTP/1.1 200 OK\r\n\r\nall of it")
-        );
-        drop(wire);
-        assert_eq!(read(response).await, "all of it");
-    });
-}
-
-#[test]
 fn error_of_the_requests_body_is_the_clients_fault() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (frames, body) = stream();
         let (answer, mut wire) = join!(gateway.send(request("POST", "/", body)), async {
             let mut wire = origin.accept().await;
@@ -102,8 +64,7 @@ fn error_of_the_requests_body_is_the_clients_fault() {
 #[test]
 fn error_of_the_requests_body_breaks_off_an_early_response_as_the_clients_fault() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (frames, body) = stream();
         let early = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nearly\r\n";
         let post = request("POST", "/", body);
@@ -119,8 +80,7 @@ fn error_of_the_requests_body_breaks_off_an_early_response_as_the_clients_fault(
 #[test]
 fn request_and_response_stream_at_once() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (frames, body) = stream();
         let early = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
         let post = request("POST", "/", body);
@@ -144,8 +104,7 @@ fn request_and_response_stream_at_once() {
 #[test]
 fn neither_direction_is_buffered() {
     worker(async {
-        let origin = Origin::new().await;
-        let gateway = Gateway::new(&[&origin]);
+        let (origin, gateway) = Origin::with_gateway().await;
         let (frames, body) = stream();
         let taken = Rc::new(Cell::new(0));
         let client = tokio::task::spawn_local({

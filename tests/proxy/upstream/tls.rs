@@ -1,6 +1,5 @@
 //! Origins over TLS: who is spoken to, in which protocol, and what a failure is called.
 
-mod failures;
 mod handshakes;
 pub mod origin;
 mod quiet;

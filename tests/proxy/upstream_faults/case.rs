@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::wire::is_timeout;
 use crate::support::{
-    After, Client, Config, Exchange, Gate, Origin, PATIENCE, Stepped, eventually, get, secs,
+    After, Client, Config, Exchange, Gate, Metered, Origin, PATIENCE, Stepped, eventually, secs,
 };
 
 /// An origin that fails in one way.
@@ -170,11 +170,9 @@ impl Fault {
             .upstream("response_timeout = '2s'\nbody_timeout = '2s'")
             .upstream(&self.upstream)
             .route("/bad/*", "")
+            .beside("good", &good.url(), "/good/*", "")
             .with(&format!(
-                "[upstreams.good]\nendpoints = ['{}']\n\
-                 [[routes]]\npath = '/good/*'\nupstream = 'good'\n\
-                 [log]\nformat = 'json'\nfile = '{}'",
-                good.url(),
+                "[log]\nformat = 'json'\nfile = '{}'",
                 log.display()
             ));
         let running = Stepped::start(&config);
@@ -275,16 +273,32 @@ fn shown(client: &mut Client) -> (String, bool) {
     }
 }
 
-/// How the metrics call the failure of the only endpoint that fails.
+/// How the metrics call the failure of the only endpoint that fails, and that of its handshake.
 fn counted(running: &Stepped) -> String {
-    let admin = running.gateway.admin_address().expect("an admin port");
-    let metrics = get(admin, "/metrics", "").text();
-    let failures = metrics.lines().filter_map(|line| {
-        let series = line.strip_prefix("tollgate_endpoint_failures_total{upstream=\"api\",")?;
-        let (_, cause) = series.strip_suffix("\"} 1")?.split_once("cause=\"")?;
-        Some(format!(" [{cause}]"))
-    });
-    failures.collect()
+    let metrics = running.metrics();
+    let counted = |name: &str, label: &str| {
+        metrics.lines().find_map(|line| {
+            let series = line
+                .strip_prefix(name)?
+                .strip_prefix("{upstream=\"api\",")?;
+            let (_, cause) = series.strip_suffix("\"} 1")?.split_once(label)?;
+            Some(cause.to_owned())
+        })
+    };
+    let Some(cause) = counted("tollgate_endpoint_failures_total", "cause=\"") else {
+        return String::new();
+    };
+    let is_opened = "tollgate_upstream_connections_opened_total{upstream=\"api\"} 1";
+    let is_opened = metrics.lines().any(|line| line == is_opened);
+    assert_eq!(
+        is_opened,
+        !cause.starts_with("connect") && cause != "tls",
+        "{cause}"
+    );
+    match counted("tollgate_upstream_tls_failures_total", "reason=\"") {
+        Some(reason) => format!(" [{cause} {reason}]"),
+        None => format!(" [{cause}]"),
+    }
 }
 
 /// Reads what follows the beginning of a body, and says how it looks.

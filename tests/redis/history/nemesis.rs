@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::limiter::Draws;
 use super::recording::Watch;
 use crate::support::redis::{Cluster, Fault, Proxy, Sentinels, Server, Value};
-use crate::support::{Client, Fleet, Process, eventually, fleet, get};
+use crate::support::{Client, Fleet, Metered, Process, eventually, fleet};
 
 /// Where a fleet keeps its counters.
 #[expect(clippy::large_enum_variant, reason = "a test has one")]
@@ -351,13 +351,7 @@ impl<'a> Prober<'a> {
     /// Returns that metric of each gateway.
     fn numbers(&self, name: &str) -> impl Iterator<Item = u64> {
         let gateways = self.fleet.gateways.iter();
-        gateways.map(move |gateway| {
-            let text = get(gateway.admin, "/metrics", "").text();
-            let value = text
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            value.map_or(0, |value| value.parse().expect("a number"))
-        })
+        gateways.map(move |gateway| gateway.series(name).unwrap_or(0))
     }
 }
 

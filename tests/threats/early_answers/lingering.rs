@@ -1,7 +1,9 @@
 //! The bounds of what an early answer costs: draining, and lingering behind it.
 
 use crate::support::wire::is_reset;
-use crate::support::{After, Client, Config, Origin, Process, Stepped, eventually, get, secs};
+use crate::support::{
+    After, Client, Config, Metered, Origin, Process, Stepped, eventually, get, secs,
+};
 
 const UPLOAD: &str = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\n";
 
@@ -144,6 +146,32 @@ fn what_comes_behind_a_timed_out_head_does_not_reset_its_408() {
     assert!(is_taken(&mut client), "it is read and thrown away");
 }
 
+/// Sends bytes behind requests that end their connection, and tells what was not as it should be.
+fn failures_behind(running: &Stepped, name: &str, requests: &str, statuses: &[u16]) -> Vec<String> {
+    let mut failures = Vec::new();
+    for behind in [0, 20_000, 300_000] {
+        let mut client = Client::connect_narrow(running.public);
+        client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
+        let answers = statuses
+            .iter()
+            .map(|_| client.try_answer().map(|it| it.status));
+        let answers: Result<Vec<_>, _> = answers.collect();
+        let end = client.wire.read_to_fin();
+        let is_whole = matches!(
+            (&answers, &end),
+            (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
+        );
+        running.settle();
+        // Behind its end a connection can be reset without this client's kernel telling.
+        if !is_whole || behind > 0 && !is_taken(&mut client) {
+            failures.push(format!(
+                "{name}, {behind} bytes behind {requests:?}: {answers:?}, {end:?}"
+            ));
+        }
+    }
+    failures
+}
+
 #[test]
 fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
     let running = Stepped::start(&Config::to("builtin:echo").route("/*", ""));
@@ -177,26 +205,7 @@ fn bytes_behind_the_last_answer_of_a_connection_do_not_reset_it() {
             &[200, 400],
         ),
     ] {
-        for behind in [0, 20_000, 300_000] {
-            let mut client = Client::connect(running.public);
-            client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
-            let answers = statuses
-                .iter()
-                .map(|_| client.try_answer().map(|it| it.status));
-            let answers: Result<Vec<_>, _> = answers.collect();
-            let end = client.wire.read_to_fin();
-            let is_whole = matches!(
-                (&answers, &end),
-                (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
-            );
-            running.settle();
-            // Behind its end a connection can be reset without this client's kernel telling.
-            if !is_whole || behind > 0 && !is_taken(&mut client) {
-                failures.push(format!(
-                    "{name}, {behind} bytes behind: {answers:?}, {end:?}"
-                ));
-            }
-        }
+        failures.extend(failures_behind(&running, name, &requests, statuses));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -256,25 +265,7 @@ fn a_connection_that_was_never_switched_to_the_protocol_it_asked_for_ends_like_a
     }
     let mut failures = Vec::new();
     for (name, requests, statuses) in rows {
-        for behind in [0, 20_000, 300_000] {
-            let mut client = Client::connect_narrow(running.public);
-            client.send([requests.as_bytes(), &vec![b'x'; behind]].concat());
-            let answers = statuses
-                .iter()
-                .map(|_| client.try_answer().map(|it| it.status));
-            let answers: Result<Vec<_>, _> = answers.collect();
-            let end = client.wire.read_to_fin();
-            let is_whole = matches!(
-                (&answers, &end),
-                (Ok(seen), Ok(rest)) if seen == statuses && rest.is_empty()
-            );
-            running.settle();
-            if !is_whole || behind > 0 && !is_taken(&mut client) {
-                failures.push(format!(
-                    "{name}, {behind} bytes behind {requests:?}: {answers:?}, {end:?}"
-                ));
-            }
-        }
+        failures.extend(failures_behind(&running, name, &requests, statuses));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -285,12 +276,7 @@ fn a_malformed_head_is_counted_while_its_client_lingers() {
     let running = Stepped::start(&config.route("/*", ""));
     let mut client = Client::connect(running.public);
     assert_eq!(client.ask("GET /a b HTTP/1.1\r\n\r\n").status, 400);
-    let admin = running.gateway.admin_address().expect("an admin port");
     // The clock stands still, so the goodbye does not end.
-    eventually("it is counted", || {
-        let metrics = get(admin, "/metrics", "").text();
-        let counted = "tollgate_malformed_total{reason=\"syntax\"} 1\n";
-        metrics.contains(counted).then_some(())
-    });
+    running.wait_for_metric("tollgate_malformed_total{reason=\"syntax\"} 1\n");
     assert!(is_taken(&mut client), "its connection lingers");
 }

@@ -54,12 +54,14 @@ fn an_origins_early_answer_is_read_whole_by_a_client_that_uploads() {
             let over = over.clone();
             move |exchange| answer(exchange, behind, &over)
         });
-        let open = "[upstreams.echo]\nendpoints = ['builtin:echo']\n\
-                    [[routes]]\npath = '/open'\nupstream = 'echo'";
         // A connection of its own for each, so that none meets what the one before left behind.
         let config = Config::to(origin.url()).upstream("pool = { max_idle = 0 }");
         let config = config.with("[log]\naccess = 'off'");
-        let running = start(&config.with(open).route("/*", ""));
+        let running = start(
+            &config
+                .beside("echo", "builtin:echo", "/open", "")
+                .route("/*", ""),
+        );
         let mut uploads = Vec::new();
         for framing in FRAMINGS {
             for (bytes, manner) in [

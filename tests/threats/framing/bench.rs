@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{Row, SMUGGLED, assert_none, canonical, shown};
 use crate::support::ratelimit::remaining;
-use crate::support::{Answer, Client, Config, Origin, Recorded, Running, get, start};
+use crate::support::{Answer, Client, Config, Metered, Origin, Recorded, Running, get, start};
 
 /// A gateway whose only route has a policy for everyone, its origin and its log.
 pub struct Bench {
@@ -149,8 +149,7 @@ impl Bench {
 
     /// Returns what the metrics say now.
     pub fn series(&self) -> Series {
-        let admin = self.running.gateway.admin_address();
-        let page = get(admin.expect("an admin port"), "/metrics", "").text();
+        let page = self.running.metrics();
         let lines = page.lines().filter(|line| !line.starts_with('#'));
         let series = lines.filter_map(|line| {
             let (name, value) = line.rsplit_once(' ')?;

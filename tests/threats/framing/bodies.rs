@@ -122,8 +122,7 @@ fn a_body_that_a_builtin_upstream_does_not_read_is_never_read_as_a_request() {
             for message in messages(method, "/none", "") {
                 let origin = telling();
                 let config = Config::to(origin.url())
-                    .with(&format!("[upstreams.none]\nendpoints = ['{upstream}']"))
-                    .with("[[routes]]\npath = '/none'\nupstream = 'none'")
+                    .beside("none", upstream, "/none", "")
                     .route("/*", "");
                 let running = start(&config);
                 let mut client = Client::connect(running.public);

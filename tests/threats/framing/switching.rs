@@ -69,9 +69,7 @@ fn nothing_behind_a_wish_to_upgrade_reaches_the_origin_before_its_answer() {
             }
         });
         let bench = Bench::before(origin, |config| {
-            config
-                .with("[upstreams.echo]\nendpoints = ['builtin:echo']")
-                .with("[[routes]]\npath = '/echo'\nupstream = 'echo'")
+            config.beside("echo", "builtin:echo", "/echo", "")
         });
         let mut client = bench.client();
         // What would be tunnelled is a request of its own here, and counted as one.

@@ -42,8 +42,15 @@ fn untrusted_peer_that_rotates_its_address_in_any_field_has_one_bucket() {
         let running = start(&once("builtin:echo", "'10.0.0.0/8'", source));
         for (at, (name, prefix)) in (1..).zip(CLAIMS) {
             let mut client = Client::connect_from([127, 0, 1, at], running.public);
-            for (number, expected) in [(1, FIRST), (2, AGAIN), (3, AGAIN)] {
-                let fields = format!("{name}: {prefix}203.0.113.{number}\r\n");
+            for (claimed, expected) in [
+                ("203.0.113.1", FIRST),
+                ("203.0.113.2", AGAIN),
+                ("203.0.113.3", AGAIN),
+                ("10.0.0.1", AGAIN),
+                ("127.0.0.1", AGAIN),
+                ("::1", AGAIN),
+            ] {
+                let fields = format!("{name}: {prefix}{claimed}\r\n");
                 let found = client.get("/", &fields).status;
                 cases.expect(&format!("{source}: {fields}"), found, expected);
             }

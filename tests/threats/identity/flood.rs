@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use super::{AGAIN, Cases};
-use crate::support::{Client, Config, Running, eventually, get, secs, start};
+use crate::support::{Client, Config, Metered, Running, eventually, get, secs, start};
 
 const LIMIT: usize = 3;
 const WINDOW_S: u64 = 3_600;
@@ -57,15 +57,8 @@ fn flood(address: SocketAddr, keys: Range<usize>) -> usize {
 
 /// A metric of the store, by what comes after `tollgate_store_`.
 fn store(running: &Running, name: &str) -> u64 {
-    let address = running.gateway.admin_address().expect("it is in the file");
-    let text = get(address, "/metrics", "").text();
-    let line = text.lines().find_map(|line| {
-        let line = line.strip_prefix("tollgate_store_")?;
-        line.strip_prefix(name)?.strip_prefix(' ')
-    });
-    line.expect("a metric of the store")
-        .parse()
-        .expect("a number")
+    let series = running.series(&format!("tollgate_store_{name}"));
+    series.expect("a metric of the store")
 }
 
 #[test]

@@ -77,6 +77,8 @@ const SPELLINGS: &[(&[u8], Fate)] = &[
     (b"/login#/../free", Limited("/login")),
     (b"/login?x#f", Limited("/login?x")),
     (b"/login#?x", Limited("/login")),
+    (b"/login#", Limited("/login")),
+    (b"/login?a#b?c", Limited("/login?a")),
     (b"/login%3fx", Other("/login%3Fx")),
     (b"/login%23", Other("/login%23")),
     (b"/free%3f/../login", Limited("/login")),

@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::{admin_of, metric};
 use crate::support::process::free_address;
-use crate::support::{Client, Config, Origin, get, start};
+use crate::support::{Client, Config, Metered, Origin, get, start};
 
 #[test]
 fn nothing_that_a_client_sends_reaches_the_admin_port() {
@@ -12,7 +11,7 @@ fn nothing_that_a_client_sends_reaches_the_admin_port() {
     let config = Config::to(origin.url()).admin("127.0.0.1:0");
     // Only `/api` is routed: what else is answered is the gateway's own.
     let running = start(&config.route("/api/*", ""));
-    let admin = admin_of(&running);
+    let admin = running.admin();
     let hosts = [
         admin.to_string(),
         "127.0.0.1:8090".into(),
@@ -56,7 +55,7 @@ fn the_admin_port_changes_nothing_and_invites_no_other_site() {
             .admin("127.0.0.1:0")
             .route("/*", ""),
     );
-    let admin = admin_of(&running);
+    let admin = running.admin();
     for (method, target, status) in [
         ("POST", "/reload", 405),
         ("PUT", "/metrics", 405),
@@ -74,7 +73,7 @@ fn the_admin_port_changes_nothing_and_invites_no_other_site() {
             assert!(!name.starts_with("access-control"), "{name}: {value}");
         }
     }
-    assert_eq!(metric(admin, "tollgate_reloads_total"), 0);
+    assert_eq!(running.metric("tollgate_reloads_total"), 0);
 }
 
 #[test]
@@ -84,7 +83,7 @@ fn whoever_holds_connections_does_not_shut_health_checks_out() {
             .admin("127.0.0.1:0")
             .route("/*", ""),
     );
-    let admin = admin_of(&running);
+    let admin = running.admin();
     let mut held: Vec<_> = (0..200)
         .map(|number| {
             let mut client = Client::connect(admin);
@@ -144,7 +143,7 @@ fn two_gateways_in_a_circle_are_a_508() {
     ];
     assert_eq!(get(first.public, "/", "").status, 508);
     let asked: u64 = [&first, &second]
-        .map(|it| metric(admin_of(it), "tollgate_upstream_connections_opened_total"))
+        .map(|it| it.metric("tollgate_upstream_connections_opened_total"))
         .iter()
         .sum();
     assert_eq!(asked, 10, "five times around");

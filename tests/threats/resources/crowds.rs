@@ -1,7 +1,6 @@
 //! A listener that is full: who gives way to newcomers, and who does not.
 
-use super::{admin_of, metric};
-use crate::support::{Client, Config, Flow, Origin, Running, Stepped, secs, start};
+use crate::support::{Client, Config, Flow, Metered, Origin, Running, Stepped, secs, start};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -46,10 +45,9 @@ fn newcomer_takes_the_place_of_the_connection_that_waited_longest() {
     second.assert_closed();
     assert_eq!(first.ask(GET).status, 200);
     assert_eq!(third.ask(GET).status, 200);
-    let admin = admin_of(&running);
     let open = "tollgate_connections_open{listener=\"public\"}";
-    assert_eq!(metric(admin, open), 2);
-    assert_eq!(metric(admin, "tollgate_connections_evicted_total"), 1);
+    assert_eq!(running.metric(open), 2);
+    assert_eq!(running.metric("tollgate_connections_evicted_total"), 1);
 }
 
 #[test]
@@ -89,10 +87,7 @@ fn whoever_has_begun_a_request_is_not_evicted() {
         assert!(newcomer.is_silent(), "there was no room");
     }
     assert!(busy.is_silent() && head.is_silent());
-    assert_eq!(
-        metric(admin_of(&running), "tollgate_connections_evicted_total"),
-        0
-    );
+    assert_eq!(running.metric("tollgate_connections_evicted_total"), 0);
     drop(busy);
     origin.wait_for_requests(2);
 }
@@ -105,7 +100,7 @@ fn connections_of_another_listener_are_not_evicted() {
         .with("[listeners.other]\naddress = '127.0.0.1:0'\nidle_timeout = '1h'")
         .route("/*", "");
     let running = start(&config);
-    let other = running.gateway.address("other").expect("it is in the file");
+    let other = running.address("other");
     let mut neighbour = Client::connect(other);
     assert_eq!(neighbour.ask(GET).status, 200);
     running.clock.advance(secs(60));

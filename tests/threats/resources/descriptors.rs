@@ -9,7 +9,7 @@ use http::Method;
 
 use crate::support::http2::{Http2, Stream};
 use crate::support::process::command_with_descriptors;
-use crate::support::{After, Client, Config, Gate, Origin, Process, eventually, get};
+use crate::support::{After, Client, Config, Gate, Metered, Origin, Process, eventually, get};
 
 const DESCRIPTORS: usize = 256;
 
@@ -153,7 +153,10 @@ fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_i
     let mut streams = held(first);
     streams.extend((0..STREAMS).map(|_| second.ask_for("websocket", "/tunnel")));
     streams.extend(held(third));
-    let refused = || metric_of(&process, "tollgate_errors_total", "no_descriptors");
+    let refused = || {
+        let refused = process.metric("tollgate_errors_total{reason=\"no_descriptors\"");
+        usize::try_from(refused).expect("few")
+    };
     let at_origin = || {
         let targets = origin.targets();
         targets.iter().filter(|it| **it != "/health").count()
@@ -190,20 +193,10 @@ fn sockets_towards_origins_are_bounded_by_descriptors_and_nobody_is_blamed_for_i
         "tollgate_endpoint_ejections_total",
         "tollgate_endpoint_failures_total",
     ] {
-        assert_eq!(metric_of(&process, blame, ""), 0, "{blame}");
+        assert_eq!(process.metric(blame), 0, "{blame}");
     }
     assert!(holds(&log, "\"reason\":\"no_descriptors\"") > 0);
     assert_eq!(holds(&log, "cannot accept"), 0);
-}
-
-/// Returns the sum of a metric's samples whose labels hold that text.
-fn metric_of(process: &Process, name: &str, label: &str) -> usize {
-    let text = get(process.admin, "/metrics", "").text();
-    let samples = text
-        .lines()
-        .filter(|line| line.starts_with(name) && line.contains(label));
-    let values = samples.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
-    values.sum()
 }
 
 /// A process with too few descriptors for what is set aside, and whoever asks its admin port takes the rest.

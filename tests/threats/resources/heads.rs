@@ -1,7 +1,6 @@
 //! Heads and bodies beyond their bounds: refused, closed, and never seen by the origin.
 
-use super::{admin_of, metric};
-use crate::support::{Client, Config, Origin, Process, eventually, get, start};
+use crate::support::{Client, Config, Metered, Origin, Process, eventually, get, start};
 
 /// A GET whose target and field lines are these.
 fn head(target: &str, fields: &str) -> String {
@@ -96,7 +95,7 @@ fn heads_beyond_their_bounds_are_refused_closed_and_counted() {
         // Counted when the connection is over on both sides.
         drop(client);
         eventually(name, || {
-            let counted = metric(admin_of(&running), "tollgate_malformed_total");
+            let counted = running.metric("tollgate_malformed_total");
             (counted == 1).then_some(())
         });
         let is_right = statuses.contains(&status)
@@ -180,8 +179,7 @@ fn idle_connection_keeps_no_buffer_of_its_largest_head() {
     let config = Config::to(origin.url())
         .one_worker()
         .listener("max_header_bytes = '1MiB'")
-        .with("[upstreams.here]\nendpoints = ['builtin:status/200']")
-        .with("[[routes]]\npath = '/here'\nupstream = 'here'")
+        .beside("here", "builtin:status/200", "/here", "")
         .route("/*", "");
     let small = head("/here", "");
     // What an idle connection takes in any case is 20 KiB.

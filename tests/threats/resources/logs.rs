@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::metric;
-use crate::support::{Client, Config, Process, eventually, get};
+use crate::support::{Client, Config, Metered, Process, eventually, get};
 
 /// Most bytes that a line of the access log has, whatever its client sent.
 const LINE_BYTES_MAX: usize = 8 * 1024;
@@ -159,7 +158,7 @@ fn no_client_can_break_or_forge_a_line_of_text() {
 fn no_byte_of_a_client_becomes_a_label() {
     let process = Process::start(&keyed("json"));
     let series = |process: &Process| -> Vec<String> {
-        let text = get(process.admin, "/metrics", "").text();
+        let text = process.metrics();
         let samples = text.lines().filter(|line| !line.starts_with('#'));
         let names = samples.filter_map(|line| line.rsplit_once(' '));
         names.map(|(name, _)| name.to_owned()).collect()
@@ -172,5 +171,5 @@ fn no_byte_of_a_client_becomes_a_label() {
         get(process.public, &format!("/unrouted/{number}"), &fields);
     }
     assert_eq!(series(&process), before, "series that clients made");
-    assert!(metric(process.admin, "tollgate_requests_total") >= 100);
+    assert!(process.metric("tollgate_requests_total") >= 100);
 }

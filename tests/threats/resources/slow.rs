@@ -1,32 +1,13 @@
 //! Clients that send or read next to nothing beside one that behaves.
 
-use std::io::Result;
-
-use super::{admin_of, metric};
 use crate::support::wire::is_reset;
 use crate::support::{
-    After, Client, Config, Framing, Origin, Running, eventually, get, secs, start,
+    Client, Config, Framing, Metered, Origin, Running, eventually, get, secs, start,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 /// A third each sends its head, sends its body and reads its answer slowly.
 const SLOW: usize = 201;
-
-/// Answers `/large` with what no socket buffers, anything else with two bytes.
-fn origin() -> Origin {
-    Origin::scripted(|exchange| -> Result<After> {
-        if exchange.head.start.contains(" /large ") {
-            exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
-            let piece = vec![b'x'; 256 * 1024];
-            loop {
-                exchange.write(&piece)?;
-            }
-        }
-        exchange.read_body()?;
-        exchange.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-        Ok(After::Keep)
-    })
-}
 
 fn connect(running: &Running, request: &str) -> Vec<Client> {
     let clients = (0..SLOW / 3).map(|_| {
@@ -46,14 +27,13 @@ fn trickle(clients: &mut [Client]) {
 
 #[test]
 fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
-    let origin = origin();
+    let origin = Origin::endless();
     let config = Config::to(origin.url())
         .admin("127.0.0.1:0")
         .listener("header_timeout = '10s'\nbody_timeout = '30s'")
         .upstream("body_timeout = '24h'")
         .route("/*", "");
     let running = start(&config);
-    let admin = admin_of(&running);
     let mut heads = connect(&running, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Slow: ");
     let mut bodies = connect(
         &running,
@@ -63,7 +43,7 @@ fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
     origin.wait_for_requests(SLOW / 3 * 2);
     let mut good = Client::connect(running.public);
     let open = eventually("all are connected", || {
-        let open = metric(admin, "tollgate_connections_open");
+        let open = running.metric("tollgate_connections_open");
         (open == SLOW as u64 + 1).then_some(open)
     });
     for second in 0..12 {
@@ -78,12 +58,12 @@ fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
         client.assert_closed();
     }
     let timeouts = "tollgate_malformed_total{reason=\"timeout\"}";
-    assert_eq!(metric(admin, timeouts), SLOW as u64 / 3);
+    assert_eq!(running.metric(timeouts), SLOW as u64 / 3);
     // Until they close too, what they send is read, so that they can read their answers.
     drop(heads);
     // Bodies that progress, however slowly, are not cut; those that fall silent are.
     eventually("only slow heads are gone", || {
-        (metric(admin, "tollgate_connections_open") == open - SLOW as u64 / 3).then_some(())
+        (running.metric("tollgate_connections_open") == open - SLOW as u64 / 3).then_some(())
     });
     for second in 12..50 {
         assert_eq!(good.ask(GET).status, 200, "after {second} s");
@@ -111,12 +91,12 @@ fn slow_clients_are_ended_by_their_deadlines_and_keep_nobody_waiting() {
     eventually("only the good client is left", || {
         running.clock.advance(secs(1));
         assert_eq!(good.ask(GET).status, 200);
-        (metric(admin, "tollgate_connections_open") == 1).then_some(())
+        (running.metric("tollgate_connections_open") == 1).then_some(())
     });
     drop(good);
     eventually("nobody is left", || {
-        (metric(admin, "tollgate_connections_open") == 0).then_some(())
+        (running.metric("tollgate_connections_open") == 0).then_some(())
     });
-    assert_eq!(metric(admin, "tollgate_requests_held"), 0);
-    assert_eq!(metric(admin, "tollgate_panics_total"), 0);
+    assert_eq!(running.metric("tollgate_requests_held"), 0);
+    assert_eq!(running.metric("tollgate_panics_total"), 0);
 }

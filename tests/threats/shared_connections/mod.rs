@@ -7,9 +7,9 @@
 mod clients;
 mod upstreams;
 
+use crate::support::Certificate;
 use crate::support::frames::{self, HEADERS, indexed};
 use crate::support::redis::Authority;
-use crate::support::{Certificate, Process, get};
 
 /// No TLS, and a certificate of the one end that has one.
 fn clear_and_secure(authority: &Authority) -> [Option<Certificate>; 2] {
@@ -89,19 +89,4 @@ fn on_stream(frames: &[u8], stream: u32) -> Vec<u8> {
         at += 9 + length;
     }
     frames
-}
-
-/// Returns the sum of a metric's samples.
-#[track_caller]
-fn metric(process: &Process, name: &str) -> u64 {
-    let text = get(process.admin, "/metrics", "").text();
-    let samples = text.lines().filter(|line| line.starts_with(name));
-    let values = samples.map(|line| {
-        let value = line
-            .rsplit(' ')
-            .next()
-            .and_then(|value| value.parse::<u64>().ok());
-        value.unwrap_or_else(|| panic!("not a sample: {line:?}"))
-    });
-    values.sum::<u64>()
 }

@@ -2,13 +2,13 @@
 
 use std::net::TcpListener;
 
-use super::{HAS_PRIORITY, MALFORMED, clear_and_secure, large_heads, metric, on_stream};
+use super::{HAS_PRIORITY, MALFORMED, clear_and_secure, large_heads, on_stream};
 use crate::support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, FRAME_BYTES, GET, GOAWAY, HEADERS, PRIORITY, Peer,
     RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, head, indexed,
 };
 use crate::support::redis::Authority;
-use crate::support::{Certificate, Client, Config, Process};
+use crate::support::{Certificate, Client, Config, Metered, Process};
 
 /// `:status: 200`, in HPACK's static table.
 const OK: &[u8] = &[0x88];
@@ -77,20 +77,20 @@ impl<'c> Shared<'c> {
     /// The endpoint is not blamed for anything that could eject it, and its connection carries on.
     #[track_caller]
     fn assert_unharmed(&self, what: &str) {
-        let opened = metric(&self.process, "tollgate_upstream_connections_opened_total");
+        let opened = self
+            .process
+            .metric("tollgate_upstream_connections_opened_total");
         assert_eq!(opened, 1, "{what}: connections");
         self.assert_unblamed(what);
     }
 
     #[track_caller]
     fn assert_unblamed(&self, what: &str) {
-        assert_eq!(
-            metric(&self.process, "tollgate_endpoint_ejections_total"),
-            0
-        );
+        assert_eq!(self.process.metric("tollgate_endpoint_ejections_total"), 0);
         let closed = "tollgate_endpoint_failures_total{upstream=\"api\",endpoint=";
-        let failures: Vec<_> = crate::support::get(self.process.admin, "/metrics", "")
-            .text()
+        let failures: Vec<_> = self
+            .process
+            .metrics()
             .lines()
             .filter(|line| line.starts_with(closed) && !line.ends_with(" 0"))
             .filter(|line| !line.contains("\"malformed\""))
@@ -370,13 +370,12 @@ fn an_odd_frame_of_an_origin_costs_its_own_request() {
             assert!(expected.contains(&told), "{what}: {told:?}");
         }
         first.finish(&mut origin, "all of them");
-        let opened = metric(
-            &shared.process,
-            "tollgate_upstream_connections_opened_total",
-        );
+        let opened = shared
+            .process
+            .metric("tollgate_upstream_connections_opened_total");
         assert_eq!(opened, 1);
         assert_eq!(
-            metric(&shared.process, "tollgate_endpoint_ejections_total"),
+            shared.process.metric("tollgate_endpoint_ejections_total"),
             0
         );
     }

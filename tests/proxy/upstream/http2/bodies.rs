@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use tokio::join;
 use tollgate::proxy::upstream::{ForwardError, UpstreamBodyError};
 
-use super::origin::{Http2Origin, Stream};
+use super::origin::Http2Origin;
 use crate::upstream::harness::{BoxError, data, get, read, request, stream, text, worker};
 
 fn fields(name: &'static str, value: &'static str) -> HeaderMap {
@@ -21,13 +21,11 @@ fn fields(name: &'static str, value: &'static str) -> HeaderMap {
 #[test]
 fn body_and_trailers_of_a_request_arrive() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (frames, body) = stream();
         let (answer, ((body, trailers), _peer)) =
             join!(gateway.send(request("POST", "/", body)), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 frames.send(Ok(data("a"))).await.expect("a reader");
                 frames.send(Ok(data("bc"))).await.expect("a reader");
                 let mut trailers = fields("x-sum", "1");
@@ -60,11 +58,9 @@ fn length_is_said_if_it_is_known() {
         ("PUT", unknown, None),
     ] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let (answer, (seen, _peer)) = join!(gateway.send(request(method, "/", body)), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 stream.read().await;
                 (stream.ok(), peer)
             });
@@ -83,8 +79,7 @@ fn length_is_said_if_it_is_known() {
 fn body_that_differs_from_its_length_resets_the_stream() {
     for pieces in [&["abcd"][..], &["ab"], &["ab", "cd"]] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let (frames, body) = stream();
             let body = Announced { body, length: 3 };
             let sent = async {
@@ -92,8 +87,7 @@ fn body_that_differs_from_its_length_resets_the_stream() {
                 gateway.send(head.body(body).expect("a request")).await
             };
             let (answer, reset) = join!(sent, async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 for piece in pieces {
                     // It may be over already.
                     let _ = frames.send(Ok(data(piece))).await;
@@ -137,11 +131,9 @@ impl<B: http_body::Body<Data = Bytes, Error = BoxError> + Unpin> http_body::Body
 #[test]
 fn body_and_trailers_of_an_answer_arrive() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (answer, _peer) = join!(gateway.send(get("/")), async {
-            let mut peer = origin.accept().await;
-            let mut stream: Stream = peer.next().await;
+            let (peer, mut stream) = origin.next().await;
             stream.trailers("abc", fields("grpc-status", "0"));
             peer
         });
@@ -156,11 +148,9 @@ fn body_and_trailers_of_an_answer_arrive() {
 #[test]
 fn announced_length_is_the_size_of_the_body() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (answer, _peer) = join!(gateway.send(get("/")), async {
-            let mut peer = origin.accept().await;
-            let mut stream = peer.next().await;
+            let (peer, mut stream) = origin.next().await;
             let response = Response::builder().header("content-length", "3").body(());
             let mut body = stream.begin(response.expect("a response"));
             body.send_data(Bytes::from_static(b"abc"), true)
@@ -177,13 +167,11 @@ fn announced_length_is_the_size_of_the_body() {
 #[test]
 fn both_directions_move_independently() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (frames, body) = stream();
         let (answer, (mut peer, mut stream, mut back)) =
             join!(gateway.send(request("POST", "/", body)), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 // The answer begins before any of the body.
                 let back = stream.begin(Response::new(()));
                 (peer, stream, back)
@@ -216,16 +204,14 @@ fn both_directions_move_independently() {
             .expect("trailers")
             .into_trailers();
         assert_eq!(trailers.expect("trailers"), fields("grpc-status", "0"));
-        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
-        assert_eq!(read(answer).await, "ok");
+        peer.answers(&gateway, "/2").await;
     });
 }
 
 #[test]
 fn whole_answer_ends_the_upload() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (frames, body) = stream();
         let (answer, mut peer) = join!(gateway.send(request("POST", "/1", body)), async {
             let mut peer = origin.accept().await;
@@ -234,8 +220,7 @@ fn whole_answer_ends_the_upload() {
         });
         assert_eq!(read(answer).await, "ok");
         frames.closed().await;
-        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
-        assert_eq!(read(answer).await, "ok");
+        peer.answers(&gateway, "/2").await;
     });
 }
 
@@ -243,8 +228,7 @@ fn whole_answer_ends_the_upload() {
 fn body_of_a_request_that_fails_breaks_the_answer() {
     for is_answered in [false, true] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let (frames, body) = stream();
             let (answer, (_peer, reset)) = join!(
                 async {
@@ -260,8 +244,7 @@ fn body_of_a_request_that_fails_breaks_the_answer() {
                     }
                 },
                 async {
-                    let mut peer = origin.accept().await;
-                    let mut stream = peer.next().await;
+                    let (peer, mut stream) = origin.next().await;
                     let back = is_answered.then(|| stream.begin(Response::new(())));
                     for _ in 0..20 {
                         tokio::task::yield_now().await;
@@ -284,11 +267,9 @@ fn body_of_a_request_that_fails_breaks_the_answer() {
 fn client_that_does_not_read_holds_a_window_and_stops_nobody_else() {
     const WINDOW: usize = 256 * 1024;
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (answer, (mut peer, mut body)) = join!(gateway.send(get("/1")), async {
-            let mut peer = origin.accept().await;
-            let mut stream = peer.next().await;
+            let (peer, mut stream) = origin.next().await;
             (peer, stream.begin(Response::new(())))
         });
         let stalled = answer.expect("a response");
@@ -301,8 +282,7 @@ fn client_that_does_not_read_holds_a_window_and_stops_nobody_else() {
                 .expect("an open stream");
             sent += capacity;
         }
-        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
-        assert_eq!(read(answer).await, "ok");
+        peer.answers(&gateway, "/2").await;
         assert_eq!(
             (sent, body.capacity()),
             (WINDOW, 0),

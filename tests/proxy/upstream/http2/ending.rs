@@ -45,8 +45,7 @@ fn refused_stream_is_sent_again_if_its_body_was_not_begun() {
 #[test]
 fn refused_stream_whose_body_has_been_begun_is_a_bad_response() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let post = request("POST", "/", text("body"));
         let (cause, _peer) = join!(gateway.cause(post), async {
             let mut peer = origin.accept().await;
@@ -63,8 +62,7 @@ fn refused_stream_whose_body_has_been_begun_is_a_bad_response() {
 #[test]
 fn origin_that_refuses_every_time_is_not_asked_for_ever() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (cause, count) = join!(gateway.cause(get("/")), async {
             let mut peer = origin.accept().await;
             for _ in 0..3 {
@@ -81,16 +79,14 @@ fn origin_that_refuses_every_time_is_not_asked_for_ever() {
 fn reset_stream_is_a_bad_response_and_its_connection_goes_on() {
     for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let (cause, mut peer) = join!(gateway.cause(get("/1")), async {
                 let mut peer = origin.accept().await;
                 peer.next().await.respond.send_reset(reason);
                 peer
             });
             assert_eq!(cause, format!("stream reset ({reason:?})"));
-            let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
-            assert_eq!(read(answer).await, "ok");
+            peer.answers(&gateway, "/2").await;
         });
     }
 }
@@ -107,11 +103,9 @@ fn answer_that_is_reset_is_broken() {
         (Reason::NO_ERROR, Some(5), BROKEN),
     ] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let (answer, _peer) = join!(gateway.send(get("/")), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 let mut response = Response::builder();
                 if let Some(length) = length {
                     response = response.header("content-length", length);
@@ -148,8 +142,7 @@ fn lost_connection_is_a_bad_response_unless_the_request_may_be_done_twice() {
         ("POST", false, false),
     ] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let mut peer = if is_reused {
                 let (answer, peer) = join!(gateway.send(get("/")), async {
                     let mut peer = origin.accept().await;
@@ -189,8 +182,7 @@ fn lost_connection_is_a_bad_response_unless_the_request_may_be_done_twice() {
 #[test]
 fn request_that_is_dropped_resets_its_stream_and_keeps_the_connection() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let mut first = Box::pin(gateway.send(get("/1")));
         let (mut peer, mut seen) = tokio::select! {
             _ = &mut first => unreachable!("nobody answers"),
@@ -203,19 +195,16 @@ fn request_that_is_dropped_resets_its_stream_and_keeps_the_connection() {
         drop(first);
         let reset = std::future::poll_fn(|cx| seen.respond.poll_reset(cx)).await;
         assert_eq!(reset.expect("a reset"), Reason::CANCEL);
-        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
-        assert_eq!(read(answer).await, "ok");
+        peer.answers(&gateway, "/2").await;
     });
 }
 
 #[test]
 fn body_that_is_dropped_resets_its_stream_and_keeps_the_connection() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (answer, (mut peer, mut body)) = join!(gateway.send(get("/1")), async {
-            let mut peer = origin.accept().await;
-            let mut stream = peer.next().await;
+            let (peer, mut stream) = origin.next().await;
             let mut body = stream.begin(Response::new(()));
             body.send_data(Bytes::from_static(b"half"), false)
                 .expect("a stream");
@@ -226,16 +215,14 @@ fn body_that_is_dropped_resets_its_stream_and_keeps_the_connection() {
         drop(received);
         let reset = std::future::poll_fn(|cx| body.poll_reset(cx)).await;
         assert_eq!(reset.expect("a reset"), Reason::CANCEL);
-        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
-        assert_eq!(read(answer).await, "ok");
+        peer.answers(&gateway, "/2").await;
     });
 }
 
 #[test]
 fn head_that_takes_too_long_is_a_timeout_and_its_connection_goes_on() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (answer, mut peer) = join!(gateway.send(get("/1")), async {
             let mut peer = origin.accept().await;
             let _stream = peer.next().await;
@@ -245,8 +232,7 @@ fn head_that_takes_too_long_is_a_timeout_and_its_connection_goes_on() {
             peer
         });
         assert!(matches!(answer, Err(ForwardError::Timeout)));
-        let (answer, _) = join!(gateway.send(get("/2")), peer.answer());
-        assert_eq!(read(answer).await, "ok");
+        peer.answers(&gateway, "/2").await;
     });
 }
 
@@ -254,12 +240,10 @@ fn head_that_takes_too_long_is_a_timeout_and_its_connection_goes_on() {
 fn body_that_stands_still_is_cut_unless_it_may_take_any_time() {
     for (timeout, is_cut) in [(Some(Duration::from_mins(1)), true), (None, false)] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let mut gateway = origin.gateway();
+            let (origin, mut gateway) = Http2Origin::with_gateway().await;
             gateway.terms.body_timeout = timeout;
             let (answer, (_peer, mut body)) = join!(gateway.send(get("/1")), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 let mut body = stream.begin(Response::new(()));
                 body.send_data(Bytes::from_static(b"a"), false)
                     .expect("a stream");
@@ -288,12 +272,10 @@ fn body_that_stands_still_is_cut_unless_it_may_take_any_time() {
 #[test]
 fn time_that_the_client_takes_is_not_the_origins() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (frames, body) = stream();
         let (answer, _peer) = join!(gateway.send(request("POST", "/", body)), async {
-            let mut peer = origin.accept().await;
-            let mut stream = peer.next().await;
+            let (peer, mut stream) = origin.next().await;
             for _ in 0..3 {
                 gateway.pass(Duration::from_secs(20));
                 frames.send(Ok(data("a"))).await.expect("a reader");

@@ -9,23 +9,15 @@ use tokio::net::TcpStream;
 use tollgate::proxy::upstream::{ForwardError, UpstreamBodyError};
 
 use super::origin::gateway;
+use crate::support::frames::{
+    ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, SETTINGS, frame,
+};
 use crate::upstream::harness::{Gateway, Origin, get, read, request, text, worker};
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const ACK: u8 = 1;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
 /// `:status: 200`, in HPACK's static table.
 const STATUS_200: &[u8] = &[0x88];
 
 struct Frames(TcpStream);
-
-/// A frame's type, flags, stream and payload.
-type Frame = (u8, u8, u32, Vec<u8>);
 
 impl Frames {
     /// Accepts a connection, reads the preface and sends SETTINGS.
@@ -42,14 +34,16 @@ impl Frames {
         frames
     }
 
+    /// Accepts a connection, and answers its first request.
+    async fn answer(origin: &Origin) -> Self {
+        let mut frames = Self::accept(origin).await;
+        frames.until(HEADERS).await;
+        frames.ok(1).await;
+        frames
+    }
+
     async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        let length = u32::try_from(payload.len())
-            .expect("a short frame")
-            .to_be_bytes();
-        let mut bytes = length[1..].to_vec();
-        bytes.extend([kind, flags]);
-        bytes.extend(stream.to_be_bytes());
-        bytes.extend(payload);
+        let bytes = frame(kind, flags, stream, payload);
         self.0.write_all(&bytes).await.expect("a reader");
     }
 
@@ -59,14 +53,19 @@ impl Frames {
         let [a, b, c, kind, flags, stream @ ..] = head;
         let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
         self.0.read_exact(&mut payload).await.expect("a payload");
-        (kind, flags, u32::from_be_bytes(stream), payload)
+        Frame {
+            kind,
+            flags,
+            stream: u32::from_be_bytes(stream),
+            payload,
+        }
     }
 
     /// Reads up to the next frame of that type.
     async fn until(&mut self, wanted: u8) -> Frame {
         loop {
             let frame = self.next().await;
-            if frame.0 == wanted && !(wanted == SETTINGS && frame.1 == ACK) {
+            if frame.kind == wanted && !(wanted == SETTINGS && frame.flags == ACK) {
                 return frame;
             }
         }
@@ -75,7 +74,7 @@ impl Frames {
     /// Waits until the gateway has read all that was sent.
     async fn sync(&mut self) {
         self.send(PING, 0, 0, b"all read").await;
-        while self.until(PING).await.1 != ACK {}
+        while self.until(PING).await.flags != ACK {}
     }
 
     /// Answers a stream with 200 and `ok`.
@@ -101,12 +100,7 @@ fn connection_that_goes_away_ends_what_it_carries_and_takes_no_more() {
             old.until(HEADERS).await;
             old.go_away(i32::MAX.unsigned_abs(), 0).await;
             old.sync().await;
-            let (second, mut new) = join!(gateway.send(get("/2")), async {
-                let mut new = Frames::accept(&origin).await;
-                new.until(HEADERS).await;
-                new.ok(1).await;
-                new
-            });
+            let (second, mut new) = join!(gateway.send(get("/2")), Frames::answer(&origin));
             old.ok(1).await;
             let mut rest = Vec::new();
             old.0
@@ -128,11 +122,14 @@ fn requests_behind_the_last_stream_are_sent_again() {
         let gateway = gateway(&[origin.address], |_| ());
         let (first, second, ()) = join!(gateway.send(get("/1")), gateway.send(get("/2")), async {
             let mut old = Frames::accept(&origin).await;
-            let streams = [old.until(HEADERS).await.2, old.until(HEADERS).await.2];
+            let streams = [
+                old.until(HEADERS).await.stream,
+                old.until(HEADERS).await.stream,
+            ];
             assert_eq!(streams, [1, 3]);
             old.go_away(1, 0).await;
             let mut new = Frames::accept(&origin).await;
-            assert_eq!(new.until(HEADERS).await.2, 1);
+            assert_eq!(new.until(HEADERS).await.stream, 1);
             new.ok(1).await;
             old.ok(1).await;
         });
@@ -182,7 +179,7 @@ fn silent_connection_with_a_stream_is_asked_and_given_up_if_nothing_comes() {
             wire.until(HEADERS).await;
             settle().await;
             pass(&gateway, 20).await;
-            assert_eq!(wire.until(PING).await.1, 0);
+            assert_eq!(wire.until(PING).await.flags, 0);
             pass(&gateway, 10).await;
             let mut rest = Vec::new();
             wire.0
@@ -205,7 +202,7 @@ fn silent_connection_that_answers_is_asked_rarely() {
             wire.until(HEADERS).await;
             settle().await;
             pass(&gateway, 20).await;
-            let (_, _, _, asked) = wire.until(PING).await;
+            let asked = wire.until(PING).await.payload;
             wire.send(PING, ACK, 0, &asked).await;
             wire.sync().await;
             pass(&gateway, 300).await;
@@ -217,7 +214,7 @@ fn silent_connection_that_answers_is_asked_rarely() {
             );
             // What the origin has asked itself counts as a sign of life.
             pass(&gateway, 35).await;
-            let (_, _, _, asked) = wire.until(PING).await;
+            let asked = wire.until(PING).await.payload;
             wire.send(PING, ACK, 0, &asked).await;
             wire.ok(1).await;
         });
@@ -232,12 +229,7 @@ fn connection_without_streams_is_not_asked() {
         let gateway = gateway(&[origin.address], |http| {
             http.idle_timeout = Duration::from_hours(1);
         });
-        let (answer, mut wire) = join!(gateway.send(get("/")), async {
-            let mut wire = Frames::accept(&origin).await;
-            wire.until(HEADERS).await;
-            wire.ok(1).await;
-            wire
-        });
+        let (answer, mut wire) = join!(gateway.send(get("/")), Frames::answer(&origin));
         assert_eq!(read(answer).await, "ok");
         settle().await;
         pass(&gateway, 120).await;
@@ -245,9 +237,9 @@ fn connection_without_streams_is_not_asked() {
             let mut kinds = Vec::new();
             loop {
                 let frame = wire.next().await;
-                kinds.push(frame.0);
-                if frame.0 == HEADERS {
-                    wire.ok(frame.2).await;
+                kinds.push(frame.kind);
+                if frame.kind == HEADERS {
+                    wire.ok(frame.stream).await;
                     return kinds;
                 }
             }
@@ -262,19 +254,14 @@ fn closed_idle_connection_loses_no_request() {
     worker(async {
         let origin = Origin::new().await;
         let gateway = gateway(&[origin.address], |http| http.retries = 0);
-        let (answer, wire) = join!(gateway.send(get("/")), async {
-            let mut wire = Frames::accept(&origin).await;
-            wire.until(HEADERS).await;
-            wire.ok(1).await;
-            wire
-        });
+        let (answer, wire) = join!(gateway.send(get("/")), Frames::answer(&origin));
         assert_eq!(read(answer).await, "ok");
         settle().await;
         // Nothing else runs before the request is sent, so the runtime has not heard of it.
         drop(wire);
         let (answer, ()) = join!(gateway.send(request("POST", "/", text("body"))), async {
             let mut wire = Frames::accept(&origin).await;
-            assert_eq!(wire.until(DATA).await.3, b"body");
+            assert_eq!(wire.until(DATA).await.payload, b"body");
             wire.ok(1).await;
         });
         assert_eq!(read(answer).await, "ok");
@@ -302,7 +289,7 @@ fn answer_with_a_name_that_is_no_token_is_refused() {
             let gateway = gateway(&[origin.address], |_| ());
             let answering = async {
                 let mut frames = Frames::accept(&origin).await;
-                let (_, _, stream, _) = frames.until(HEADERS).await;
+                let stream = frames.until(HEADERS).await.stream;
                 let field = [b"\x00\x03x", &[byte][..], b"y\x011"].concat();
                 if let Place::Interim = place {
                     // 103, as a literal whose name is indexed.
@@ -359,12 +346,7 @@ fn origin_that_opens_no_window_for_a_body_has_its_time_however_often_it_pings() 
             } else {
                 assert!(matches!(answer, Err(ForwardError::Timeout)));
                 // Its connection might have no room for others either.
-                let (answer, _new) = join!(gateway.send(get("/")), async {
-                    let mut new = Frames::accept(&origin).await;
-                    new.until(HEADERS).await;
-                    new.ok(1).await;
-                    new
-                });
+                let (answer, _new) = join!(gateway.send(get("/")), Frames::answer(&origin));
                 assert_eq!(read(answer).await, "ok");
             }
         });

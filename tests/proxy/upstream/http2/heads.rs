@@ -16,8 +16,7 @@ fn origin_sees_the_request_with_its_authority_and_no_host() {
         (HostField::Endpoint, String::new()),
     ] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let mut gateway = origin.gateway();
+            let (origin, mut gateway) = Http2Origin::with_gateway().await;
             gateway.terms.host = host;
             let (answer, (seen, _peer)) = join!(gateway.send(get("/a?b=1")), origin.answer());
             assert_eq!(read(answer).await, "ok");
@@ -64,8 +63,7 @@ fn request_for_an_upgrade_speaks_http_1_1_beside_others_that_do_not() {
         let origin = SecureOrigin::new(&server).await;
         let gateway = trusting(&origin);
         let (answer, mut peer) = join!(gateway.send(get("/1")), async {
-            let wire = origin.accept().await;
-            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+            let mut peer = Peer::accept(&origin).await;
             peer.answer().await;
             peer
         });
@@ -82,8 +80,7 @@ fn request_for_an_upgrade_speaks_http_1_1_beside_others_that_do_not() {
         });
         assert_eq!(read(answer).await, "ok");
         assert!(head.contains("\r\nupgrade: websocket\r\n"), "{head}");
-        let (answer, _) = join!(gateway.send(get("/3")), peer.answer());
-        assert_eq!(read(answer).await, "ok");
+        peer.answers(&gateway, "/3").await;
     });
 }
 
@@ -97,8 +94,7 @@ fn endpoint_that_changes_its_protocol_is_followed() {
         .await;
         let gateway = trusting(&origin);
         let (answer, peer) = join!(gateway.send(get("/1")), async {
-            let wire = origin.accept().await;
-            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+            let mut peer = Peer::accept(&origin).await;
             peer.answer().await;
             peer
         });
@@ -125,11 +121,9 @@ fn answer_that_http_1_1_would_refuse_is_refused() {
     ];
     for (what, fields) in bad {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let (answer, _peer) = join!(gateway.send(get("/")), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 let mut response = Response::new(());
                 for (name, value) in fields {
                     let value = HeaderValue::from_static(value);
@@ -153,8 +147,7 @@ fn answer_that_http_1_1_would_refuse_is_refused() {
 #[test]
 fn many_fields_and_many_interim_answers_are_refused() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (answers, _peer) = join!(
             async {
                 let mut causes = Vec::new();
@@ -164,8 +157,7 @@ fn many_fields_and_many_interim_answers_are_refused() {
                 causes
             },
             async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (mut peer, mut stream) = origin.next().await;
                 let mut response = Response::new(());
                 for _ in 0..101 {
                     let value = HeaderValue::from_static("1");
@@ -192,11 +184,9 @@ fn many_fields_and_many_interim_answers_are_refused() {
 #[test]
 fn interim_answers_are_dropped() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let (answer, _peer) = join!(gateway.send(get("/")), async {
-            let mut peer = origin.accept().await;
-            let mut stream = peer.next().await;
+            let (peer, mut stream) = origin.next().await;
             for _ in 0..64 {
                 let hints = Response::builder()
                     .status(103)
@@ -223,12 +213,10 @@ fn answer_without_content_has_a_length_of_its_own() {
         ("GET", 204, Some("0"), None),
     ] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let asked = request(method, "/", text(""));
             let (answer, _peer) = join!(gateway.send(asked), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 let mut response = Response::builder().status(status);
                 if let Some(length) = length {
                     response = response.header("content-length", length);
@@ -250,12 +238,10 @@ fn answer_without_content_has_a_length_of_its_own() {
 fn content_where_none_can_be_is_a_bad_response() {
     for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304)] {
         worker(async {
-            let origin = Http2Origin::new().await;
-            let gateway = origin.gateway();
+            let (origin, gateway) = Http2Origin::with_gateway().await;
             let asked = request(method, "/", text(""));
             let (answer, _peer) = join!(gateway.send(asked), async {
-                let mut peer = origin.accept().await;
-                let mut stream = peer.next().await;
+                let (peer, mut stream) = origin.next().await;
                 let response = Response::builder().status(status).body(());
                 let mut body = stream.begin(response.expect("a response"));
                 body.send_data("content".into(), true)

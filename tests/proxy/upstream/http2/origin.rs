@@ -8,11 +8,12 @@ use h2::server::{self, Builder, SendResponse};
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::select;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::{join, select};
 use tollgate::snapshot::{HttpUpstream, Scheme};
 
-use crate::upstream::harness::{Gateway, Origin};
+use crate::upstream::harness::{Gateway, Origin, get, read};
+use crate::upstream::tls::origin::SecureOrigin;
 
 /// An origin in clear text.
 pub struct Http2Origin {
@@ -41,6 +42,20 @@ impl Http2Origin {
             tcp: Origin::new().await,
             builder: Builder::new(),
         }
+    }
+
+    /// An origin, and a gateway that knows that it speaks HTTP/2.
+    pub async fn with_gateway() -> (Self, Gateway) {
+        let origin = Self::new().await;
+        let gateway = origin.gateway();
+        (origin, gateway)
+    }
+
+    /// Accepts a connection, and takes its first request.
+    pub async fn next(&self) -> (Peer, Stream) {
+        let mut peer = self.accept().await;
+        let stream = peer.next().await;
+        (peer, stream)
     }
 
     pub async fn accept(&self) -> Peer {
@@ -74,6 +89,11 @@ pub fn gateway(addresses: &[SocketAddr], change: impl FnOnce(&mut HttpUpstream))
 }
 
 impl Peer {
+    /// Accepts a connection over TLS.
+    pub async fn accept(origin: &SecureOrigin) -> Self {
+        Self::begin(origin.accept().await.0, &Builder::new()).await
+    }
+
     /// Speaks HTTP/2 until the other end closes, or this is dropped.
     pub async fn begin<T>(transport: T, builder: &Builder) -> Self
     where
@@ -124,6 +144,12 @@ impl Peer {
     /// Waits until the other end has closed the connection.
     pub async fn closed(&mut self) {
         assert!(self.streams.recv().await.is_none(), "another request");
+    }
+
+    /// Has a request of the gateway's answered.
+    pub async fn answers(&mut self, gateway: &Gateway, target: &str) {
+        let (answer, _) = join!(gateway.send(get(target)), self.answer());
+        assert_eq!(read(answer).await, "ok");
     }
 
     /// Takes a request, and answers it with `ok`.

@@ -30,8 +30,7 @@ async fn serve(peer: &mut Peer, count: usize) {
 #[test]
 fn requests_at_once_share_one_connection() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let ((), peer) = join!(ask(&gateway, 64), async {
             let mut peer = origin.accept().await;
             serve(&mut peer, 64).await;
@@ -54,8 +53,7 @@ fn requests_at_once_wait_for_the_first_handshake_with_an_endpoint() {
         .await;
         let gateway = trusting(&origin);
         let ((), _peer) = join!(ask(&gateway, 64), async {
-            let wire = origin.accept().await;
-            let mut peer = Peer::begin(wire.0, &h2::server::Builder::new()).await;
+            let mut peer = Peer::accept(&origin).await;
             serve(&mut peer, 64).await;
             peer
         });
@@ -104,8 +102,7 @@ fn attempt_that_fails_fails_for_all_who_wait_for_it() {
 #[test]
 fn attempt_that_is_given_up_is_made_by_another() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let mut first = Box::pin(gateway.send(get("/1")));
         let tcp = tokio::select! {
             _ = &mut first => unreachable!("nobody answers"),
@@ -171,8 +168,7 @@ fn origin_that_says_nothing_is_given_up_within_the_time_to_connect() {
 #[test]
 fn idle_connection_is_closed_in_time_and_not_before() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let gateway = origin.gateway();
+        let (origin, gateway) = Http2Origin::with_gateway().await;
         let ((), mut peer) = join!(ask(&gateway, 1), async {
             let mut peer = origin.accept().await;
             serve(&mut peer, 1).await;
@@ -190,8 +186,7 @@ fn idle_connection_is_closed_in_time_and_not_before() {
 #[test]
 fn connection_outlives_a_reload_and_not_its_endpoint() {
     worker(async {
-        let origin = Http2Origin::new().await;
-        let mut gateway = origin.gateway();
+        let (origin, mut gateway) = Http2Origin::with_gateway().await;
         let ((), mut peer) = join!(ask(&gateway, 1), async {
             let mut peer = origin.accept().await;
             serve(&mut peer, 1).await;

@@ -2,6 +2,7 @@
 
 use http_body_util::BodyExt as _;
 use rustls::{HandshakeKind, version};
+use tokio::io::AsyncWriteExt as _;
 use tokio::join;
 use tollgate::proxy::upstream::{ForwardError, UpstreamBodyError};
 
@@ -82,8 +83,7 @@ fn second_connection_to_an_origin_resumes_the_session() {
 fn reload_keeps_connections_unless_the_certificates_are_others() {
     for (identity, is_kept) in [(None, true), (Some(GATEWAY), false)] {
         worker(async {
-            let origin = SecureOrigin::new(&Server::default()).await;
-            let mut gateway = trusting(&origin);
+            let (origin, mut gateway) = SecureOrigin::with_gateway().await;
             let (answer, mut wire) = join!(gateway.send(get("/1")), origin.answer(OK));
             read(answer).await;
             gateway.upstream = upstream(&[origin.tcp.address], |http| {
@@ -107,8 +107,7 @@ fn reload_keeps_connections_unless_the_certificates_are_others() {
 fn body_that_ends_with_its_connection_needs_the_end_of_tls() {
     for is_ended in [true, false] {
         worker(async {
-            let origin = SecureOrigin::new(&Server::default()).await;
-            let gateway = trusting(&origin);
+            let (origin, gateway) = SecureOrigin::with_gateway().await;
             let (answer, wire) = join!(
                 gateway.send(get("/")),
                 origin.answer("HTTP/1.1 200 OK\r\n\r\nhalf")
@@ -138,8 +137,7 @@ fn body_that_ends_with_its_connection_needs_the_end_of_tls() {
 #[test]
 fn connection_that_closes_without_an_answer_is_a_bad_response() {
     worker(async {
-        let origin = SecureOrigin::new(&Server::default()).await;
-        let gateway = trusting(&origin);
+        let (origin, gateway) = SecureOrigin::with_gateway().await;
         let post = request("POST", "/", text(""));
         let (answer, ()) = join!(gateway.send(post), async {
             let mut wire = origin.accept().await;
@@ -148,4 +146,50 @@ fn connection_that_closes_without_an_answer_is_a_bad_response() {
         let error = answer.err().expect("no answer");
         assert!(matches!(error, ForwardError::BadResponse(_)), "{error}");
     });
+}
+
+#[test]
+fn certificate_of_the_gateway_is_shown_to_who_asks() {
+    worker(async {
+        let server = Server {
+            asks_for_certificate: true,
+            ..Server::default()
+        };
+        let origin = SecureOrigin::new(&server).await;
+        let gateway = Gateway::with(&[origin.tcp.address], |http| {
+            encrypt(http, tls(CA, Some(GATEWAY)));
+        });
+        let (answer, wire) = join!(gateway.send(get("/")), origin.answer(OK));
+        answer.expect("an answer");
+        let shown = wire.0.get_ref().1.peer_certificates().map(<[_]>::len);
+        assert_eq!(shown, Some(1));
+    });
+}
+
+#[test]
+fn server_that_is_shown_no_certificate_does_not_accept_the_gateway() {
+    for version in [&version::TLS12, &version::TLS13] {
+        worker(async {
+            let origin = SecureOrigin::new(&Server {
+                asks_for_certificate: true,
+                versions: vec![version],
+                ..Server::default()
+            })
+            .await;
+            let gateway = Gateway::with(&[origin.tcp.address], |http| {
+                encrypt(http, tls(CA, None));
+                http.retries = 0;
+            });
+            let (cause, _wire) = join!(gateway.cause(get("/")), async {
+                let mut wire = origin.try_accept().await;
+                if let Some(wire) = &mut wire {
+                    // The server may have refused the client's certificate by then.
+                    let _ = wire.0.flush().await;
+                }
+            });
+            let expected = "the server does not accept the gateway's certificate";
+            assert_eq!(cause, expected, "{version:?}");
+            assert!(gateway.counts("tls_failures{reason=\"client_certificate\"} 1"));
+        });
+    }
 }

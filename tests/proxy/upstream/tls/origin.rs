@@ -98,6 +98,13 @@ impl SecureOrigin {
         }
     }
 
+    /// An origin as they usually are, and a gateway that trusts it.
+    pub async fn with_gateway() -> (Self, Gateway) {
+        let origin = Self::new(&Server::default()).await;
+        let gateway = trusting(&origin);
+        (origin, gateway)
+    }
+
     /// Shakes hands in another way from now on.
     pub fn restart(self, server: &Server) -> Self {
         Self {

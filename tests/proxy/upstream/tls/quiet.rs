@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite as _, AsyncWriteExt as _};
 use tokio::join;
 
-use super::origin::{SecureOrigin, SecureWire, Server, trusting};
+use super::origin::{SecureOrigin, SecureWire};
 use crate::upstream::harness::{OK, get, read, worker};
 
 /// What an origin says on a connection that it owes nothing on.
@@ -50,8 +50,7 @@ fn idle_connection_is_used_again_unless_the_origin_said_something_of_http() {
         (Said::Fin, false),
     ] {
         worker(async {
-            let origin = SecureOrigin::new(&Server::default()).await;
-            let gateway = trusting(&origin);
+            let (origin, gateway) = SecureOrigin::with_gateway().await;
             let (answer, mut wire) = join!(gateway.send(get("/1")), origin.answer(OK));
             assert_eq!(read(answer).await, "ok");
             assert_eq!(gateway.pools.idle(), 1);
@@ -78,8 +77,7 @@ fn sweep_closes_connections_that_have_ended_and_keeps_the_others() {
         (Said::Bytes, 0),
     ] {
         worker(async {
-            let origin = SecureOrigin::new(&Server::default()).await;
-            let gateway = trusting(&origin);
+            let (origin, gateway) = SecureOrigin::with_gateway().await;
             let (answer, mut wire) = join!(gateway.send(get("/1")), origin.answer(OK));
             assert_eq!(read(answer).await, "ok");
             say(&mut wire, said).await;
@@ -100,8 +98,7 @@ fn sweep_closes_connections_that_have_ended_and_keeps_the_others() {
 #[test]
 fn bytes_behind_a_response_are_nobodys() {
     worker(async {
-        let origin = SecureOrigin::new(&Server::default()).await;
-        let gateway = trusting(&origin);
+        let (origin, gateway) = SecureOrigin::with_gateway().await;
         let two = format!("{OK}{OK}");
         let (answer, _wire) = join!(gateway.send(get("/1")), origin.answer(&two));
         assert_eq!(read(answer).await, "ok");
