@@ -67,7 +67,7 @@ pub fn config(quotas: &[Quota], policy: &str, store: &str) -> Config {
 }
 
 /// Returns the lines of a policy with that quota, of each client its own.
-fn lines(quota: &Quota) -> String {
+pub fn lines(quota: &Quota) -> String {
     let algorithm = match quota.algorithm {
         Algorithm::FixedWindow => "'fixed-window'".to_owned(),
         Algorithm::SlidingWindow { buckets, oldest } => {

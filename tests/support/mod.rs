@@ -16,6 +16,7 @@ pub mod process;
 pub mod ratelimit;
 pub mod redis;
 pub mod replica;
+pub mod skewed;
 pub mod stepped;
 pub mod wire;
 
@@ -29,6 +30,7 @@ pub use origin::{After, Exchange, Gate, Origin, Recorded, Refusing, Unreachable}
 pub use process::Process;
 pub use redis::{Authority, Certificate};
 pub use replica::{Manner, Replica, balanced};
+pub use skewed::start_skewed;
 pub use stepped::Stepped;
 pub use wire::{Framing, Head};
 

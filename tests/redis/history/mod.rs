@@ -5,6 +5,7 @@ mod limiter;
 mod nemesis;
 mod recording;
 
+mod fleet;
 mod haunted;
 mod judging;
 mod stores;

@@ -1,0 +1,192 @@
+//! An origin that answers each request as the request itself says, and says which have come.
+
+use std::collections::HashSet;
+use std::io::Result;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+
+use super::ledger::{Manner, RESERVE};
+use super::{Draws, draw};
+use crate::support::{After, Exchange, Gate, Origin};
+
+/// The origin, and how far it has come.
+#[derive(Debug)]
+pub struct Script {
+    origin: Origin,
+    /// The numbers of the requests that have come.
+    seen: Arc<Mutex<HashSet<usize>>>,
+    /// Each opens once, for those that wait there.
+    gates: Arc<[Gate]>,
+}
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answering {
+    /// Whether the status is one that gives back.
+    pub is_refunded: bool,
+    /// What the answer tells of the cost.
+    pub told: Option<u64>,
+    /// Where it waits before it is answered.
+    pub gate: Option<usize>,
+    pub ending: Ending,
+}
+
+/// How an answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Whole,
+    /// Within its body, before that has told anything.
+    Cut,
+    /// Never: a stream tells, and then nothing more.
+    Stream,
+    /// It never begins.
+    Mute,
+}
+
+const ENDINGS: [(&str, Ending); 4] = [
+    ("whole", Ending::Whole),
+    ("cut", Ending::Cut),
+    ("stream", Ending::Stream),
+    ("mute", Ending::Mute),
+];
+/// As many as one fleet needs.
+const GATES: usize = 8;
+/// Says how a request is answered: its number, status, cost, gate and ending.
+const FIELD: &str = "x-script";
+
+impl Script {
+    pub fn start() -> Self {
+        let seen = Arc::<Mutex<HashSet<usize>>>::default();
+        let gates: Arc<[Gate]> = (0..GATES).map(|_| Gate::default()).collect();
+        let origin = Origin::scripted({
+            let (seen, gates) = (Arc::clone(&seen), Arc::clone(&gates));
+            move |exchange| answer(exchange, &seen, &gates)
+        });
+        Self {
+            origin,
+            seen,
+            gates,
+        }
+    }
+
+    pub fn url(&self) -> String {
+        self.origin.url()
+    }
+
+    /// Whether a request has come.
+    pub fn has(&self, number: usize) -> bool {
+        let seen = self.seen.lock();
+        seen.expect("no answer panics with it").contains(&number)
+    }
+
+    /// Lets those go that wait at a gate.
+    pub fn open(&self, gate: usize) {
+        self.gates[gate].open();
+    }
+}
+
+impl Answering {
+    /// A whole answer that tells this.
+    pub fn telling(cost: u64) -> Self {
+        Self {
+            is_refunded: false,
+            told: Some(cost),
+            gate: None,
+            ending: Ending::Whole,
+        }
+    }
+
+    /// Draws an answer: one in four gives back, one in five does not tell.
+    pub fn draw(draws: &mut Draws, gate: Option<usize>) -> Self {
+        let told = 1 + draw(draws, 9) as u64;
+        Self {
+            is_refunded: draws.below(4) == 0,
+            told: (draws.below(5) > 0).then_some(told),
+            gate,
+            ending: ENDINGS[usize::from(draws.below(8) == 0)].1,
+        }
+    }
+
+    /// Returns an answer that gives nothing back and ends so.
+    pub fn with(self, ending: Ending) -> Self {
+        Self {
+            is_refunded: false,
+            ending,
+            ..self
+        }
+    }
+
+    /// Returns what it leaves of the charge.
+    pub fn stays(self, manner: Manner) -> u64 {
+        let told = self.told.unwrap_or(RESERVE);
+        match (manner, self.ending) {
+            _ if self.is_refunded => 0,
+            (_, Ending::Mute) | (Manner::Body, Ending::Cut) => RESERVE,
+            // What was told may not be all.
+            (Manner::Body, Ending::Stream) => told.max(RESERVE),
+            _ => told,
+        }
+    }
+
+    /// Returns the line that says so to the origin.
+    pub fn field(self, number: usize) -> String {
+        let status = if self.is_refunded { 503 } else { 200 };
+        let (told, gate) = (or_none(self.told), or_none(self.gate));
+        let ending = ENDINGS.iter().find(|(_, ending)| *ending == self.ending);
+        let ending = ending.expect("one of them").0;
+        format!("{FIELD}: {number} {status} {told} {gate} {ending}\r\n")
+    }
+}
+
+fn or_none(number: Option<impl ToString>) -> String {
+    number.map_or("-".to_owned(), |number| number.to_string())
+}
+
+fn answer(exchange: &mut Exchange, seen: &Mutex<HashSet<usize>>, gates: &[Gate]) -> Result<After> {
+    let field = exchange.head.field(FIELD).expect("a script").to_owned();
+    let words: Vec<&str> = field.split(' ').collect();
+    let [number, status, told, gate, ending] = words[..] else {
+        panic!("not a script: {field}");
+    };
+    let ending = ENDINGS.iter().find(|(word, _)| *word == ending);
+    let ending = ending.expect("an ending").1;
+    exchange.read_body()?;
+    let number = number.parse().expect("a number");
+    seen.lock().expect("nobody panics with it").insert(number);
+    if let Some(gate) = parsed::<usize>(gate) {
+        gates[gate].wait();
+    }
+    if ending == Ending::Mute {
+        exchange.until_closed();
+        return Ok(After::Close);
+    }
+    let told = parsed::<u64>(told);
+    let body = told.map_or("{}".to_owned(), |told| format!("{{\"n\":{told}}}"));
+    let cost = told.map_or(String::new(), |told| format!("X-Cost: {told}\r\n"));
+    let head = |kind, length: &str| {
+        format!(
+            "HTTP/1.1 {status} As Told\r\nX-Origin: 1\r\nContent-Type: {kind}\r\n{cost}{length}\r\n"
+        )
+    };
+    match ending {
+        Ending::Whole => {
+            let length = format!("Content-Length: {}\r\n", body.len());
+            exchange.write(format!("{}{body}", head("application/json", &length)))?;
+            Ok(After::Keep)
+        }
+        Ending::Cut => {
+            let head = head("application/json", "Content-Length: 100\r\n");
+            exchange.write(format!("{head}{{\"n\": "))?;
+            Ok(After::Close)
+        }
+        Ending::Stream | Ending::Mute => {
+            exchange.write(format!("{}data: {body}\n\n", head("text/event-stream", "")))?;
+            exchange.until_closed();
+            Ok(After::Close)
+        }
+    }
+}
+
+fn parsed<T: FromStr>(word: &str) -> Option<T> {
+    word.parse().ok()
+}
