@@ -1,7 +1,7 @@
 //! The policies of a fleet: each gateway's numbers for them, its routes and its file.
 
 use tollgate::clock::Micros;
-use tollgate::limit::{Algorithm, Align, Count, LeavingBucket, Quota};
+use tollgate::limit::{Algorithm, Align, Count, OldestBucket, Quota};
 
 use super::ledger::{Manner, Policy, REMEMBERED, RESERVE};
 use super::scripted::Script;
@@ -66,7 +66,7 @@ pub fn draw_policies(draws: &mut Draws) -> (Vec<Policy>, usize) {
 fn algorithms() -> [(&'static str, Algorithm); 4] {
     let buckets = Algorithm::SlidingWindow {
         buckets: 10,
-        leaving: LeavingBucket::Weighted,
+        oldest: OldestBucket::Weighted,
     };
     [
         ("fixed", Algorithm::FixedWindow),
@@ -131,7 +131,7 @@ pub fn config(policies: &[Policy], gateway: usize, proxy: &Proxy, script: &Scrip
         .top("shutdown_grace = '100ms'")
         .with(&format!(
             "[log]\naccess = 'off'\nformat = 'json'\n[store]\nurl = 'redis://{}'\n\
-             timeout = '150ms'\nnodes_min = {GATEWAYS}\nrefusal_cache = '{}ms'\n\
+             timeout = '150ms'\nmin_nodes = {GATEWAYS}\nrefusal_cache = '{}ms'\n\
              breaker = {{ failures = 1000, failure_ratio = 1.0 }}",
             proxy.address(),
             REMEMBERED / 1_000
