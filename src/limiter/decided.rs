@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use super::Limiter;
+use super::context::Limiter;
 use crate::clock::Micros;
 use crate::cost::Settled;
 use crate::limit::{Decision, PartitionId, Retry};
