@@ -12,8 +12,8 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::time::timeout;
 
-use super::ClusterView;
 use super::slots::{Slots, Unreadable};
+use super::view::ClusterView;
 use crate::store::redis::connect::{DialEndpoint, DialError, DialTarget, Dialer, Driver};
 use crate::store::redis::one_line::one_line;
 use crate::store::redis::pipeline::PipelineState;
