@@ -6,7 +6,7 @@ use std::rc::Rc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::forwarded::{self, Sender};
-use super::journey::Journey;
+use super::journey_state::Journey;
 use super::refusal::Refusal;
 use super::upstream::CommonFields;
 use super::{request_id, tiers};

@@ -14,17 +14,18 @@ use http_body::Body as _;
 use http_body_util::Full;
 
 use super::annotate::{annotate, expose};
-use super::body::{Content, ResponseBody};
+use super::body::ResponseBody;
 use super::check::{check, is_last, settle_host};
 use super::client::Client;
+use super::content::Content;
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::forwarded;
 use super::hold::{Held, hold};
+use super::journey_state::{Journey, Stop};
 use super::reading::ask_for_readable;
 use super::refusal::{Afterwards, Dialect, Refusal};
-use super::shared::Live;
 use super::tunnel;
 use crate::clock::Micros;
 use crate::limit::Retry;
@@ -33,35 +34,12 @@ use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
 use crate::request::{self, Facts, hop_by_hop, target, upgrade};
-use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot};
+use crate::snapshot::{EncodedSlash, Route, Snapshot};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the client left")]
 pub(crate) struct ClientGone;
-
-/// Why a journey ends before its last phase.
-pub(super) enum Stop {
-    /// The gateway answers.
-    Refused(Refusal),
-    /// There is nobody left to answer.
-    Gone,
-}
-
-/// A request on its journey, and what goes with it.
-pub(super) struct Journey<'r> {
-    pub(super) client: &'r Client,
-    pub(super) live: &'r Live,
-    pub(super) limiter: Limiter<'r>,
-    pub(super) listener: &'r Listener,
-    pub(super) exchange: &'r mut Exchange,
-    /// The client's body, until it is forwarded.
-    pub(super) body: &'r mut Option<RequestBody>,
-    /// The index of the route, once it is found.
-    route: Option<usize>,
-    /// The protocol that the client asks for and may have.
-    pub(super) upgrade: Option<HeaderValue>,
-}
 
 /// Takes one request from its head to the head of its answer; the body follows by itself.
 ///

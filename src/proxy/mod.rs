@@ -10,12 +10,15 @@ pub mod shared;
 pub(crate) mod run;
 
 pub(crate) mod journey;
+mod journey_state;
 
 pub mod annotate;
 mod body;
+mod body_reading;
 mod check;
 mod client;
 mod client_fields;
+mod content;
 mod exchange;
 mod forward;
 pub mod forwarded;
