@@ -5,8 +5,10 @@
 //! against it: an absent key may be the wrong one. The store is asked for series only
 //! once nothing is wrong, so a bad file leaves no trace there.
 
+mod algorithm_key;
 mod bodies;
 mod costs;
+mod hashed;
 mod jwt;
 mod listeners;
 mod names;
@@ -14,6 +16,7 @@ mod overrides;
 mod paths;
 mod policies;
 mod quotas;
+mod route_mistakes;
 mod routes;
 mod rows;
 mod store;
@@ -31,11 +34,12 @@ use std::sync::Arc;
 use http::HeaderName;
 use http::header::CONTENT_ENCODING;
 
-use super::file::{File, RawRoute, RawUpstream, Table};
+use self::hashed::hashed;
+use super::file::{File, RawRoute};
 use super::report::Report;
 use crate::limit::Algorithm;
 use crate::limit::plan::SeriesId;
-use crate::request::{AddressSource, Part, Partition, Reads};
+use crate::request::{AddressSource, Part, Reads};
 use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::{Role, Series, Shape};
 
@@ -96,11 +100,6 @@ pub fn compile(
         store,
         general: file.top.value.general.clone(),
     })
-}
-
-/// Yields the parts of requests that an upstream hashes.
-fn hashed(table: &Table<RawUpstream>) -> impl Iterator<Item = &Part> {
-    table.value.hash.iter().flat_map(Partition::parts)
 }
 
 /// Collects what the policies of a route read.
