@@ -15,13 +15,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use typed_index_collections::TiVec;
 
 pub use answering::{FieldChanges, Jitter, RefusalPage, RefusalStyle};
 pub use expiry::Expiry;
 use http::HeaderName;
 pub use listener::Listener;
 pub use settling::{CostSource, CountedAnswers, HeaderCost, StatusRange, ToldCost, UpstreamFault};
+use typed_index_collections::TiVec;
 pub use upstream::{
     Balance, Eject, Endpoint, Health, HttpUpstream, Scheme, Upstream, UpstreamKind, UpstreamTls,
 };

@@ -3,43 +3,29 @@
 //! A key that the file leaves out has its default already; [`Table::place`] says whether it is there.
 //! Where a key means by itself what it says, the mirror holds the snapshot's own type.
 
+mod at;
 mod tls;
 mod upstream;
 
-use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use typed_index_collections::TiVec;
 
 use http::{HeaderName, HeaderValue, Method};
+use typed_index_collections::TiVec;
 
+pub use self::at::At;
 pub use self::tls::{Pem, RawCertificate, RawServerTls, RawTls};
 pub use self::upstream::{BalanceName, RawEndpoint, RawUpstream};
 use super::value::{CostText, GrantText, QuotaText, RefundOn, StoreUrl};
 use crate::cost::{Amount, NumberSource};
+use crate::index::{ListenerIndex, PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::{Algorithm, Align, Count, OldestBucket};
 use crate::request::Choice;
 use crate::request::jwt::{SigningAlgorithm, TokenRules};
 use crate::snapshot::{self, Admin, General, Listener, Log, StatusRange};
 use crate::store::settings::{Password, Settings};
-
-/// A value and where it stands in the file, in bytes.
-#[derive(Clone, Debug)]
-pub struct At<T> {
-    /// The value.
-    pub value: T,
-    /// Its place.
-    pub span: Range<usize>,
-}
-
-/// Equal values are equal wherever they stand.
-impl<T: PartialEq> PartialEq for At<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.value == other.value
-    }
-}
 
 /// A table of the file.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,9 @@
 //! here passwords that stand in the file itself are overwritten in its lines. A mistake may also be in
 //! [another file](OtherFile) that the configuration names.
 
+mod controls;
 mod lines;
+mod mistake;
 mod shown;
 
 use std::fmt::Write as _;
@@ -15,8 +17,10 @@ use std::sync::Arc;
 
 use annotate_snippets::Renderer;
 
+use self::controls::showable;
 use self::lines::Places;
-use self::shown::{Shown, showable};
+pub use self::mistake::{Mistake, OtherFile, Place};
+use self::shown::Shown;
 use super::secrets::overwritten;
 
 /// The mistakes of one file.
@@ -27,74 +31,6 @@ pub struct Report {
     redacted: Vec<Range<usize>>,
     /// What is valid but probably not what was meant, one sentence each.
     warnings: Vec<String>,
-}
-
-/// One mistake.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// The file that it is in; none: the configuration.
-    pub file: Option<Arc<OtherFile>>,
-    /// Bytes of the file it points at.
-    pub span: Range<usize>,
-    /// What is wrong, in a sentence without its full stop.
-    pub message: String,
-    /// What was expected there, as a noun; the label at the caret says "expected …". May be empty.
-    pub expected: String,
-    /// How to mend it.
-    pub hint: Option<String>,
-    /// Where the first one stands, if two are one too many.
-    pub first: Option<Place>,
-}
-
-/// Another file that the configuration names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherFile {
-    /// Its name, as the configuration has it.
-    pub name: String,
-    /// What is in it, as far as it may be shown, each byte in its place.
-    pub text: String,
-}
-
-/// A place in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The file; none: the configuration.
-    pub file: Option<Arc<OtherFile>>,
-    /// Bytes of the file.
-    pub span: Range<usize>,
-}
-
-impl OtherFile {
-    /// Makes one of a text without secrets.
-    pub fn new(name: &str, text: &str) -> Arc<Self> {
-        Arc::new(Self {
-            name: name.to_owned(),
-            text: showable(text).into_owned(),
-        })
-    }
-}
-
-impl Mistake {
-    /// Says where the first one stands of two that are one too many.
-    pub fn first(&mut self, first: Place) -> &mut Self {
-        self.first = Some(first);
-        self
-    }
-
-    fn first_file(&self) -> Option<&Option<Arc<OtherFile>>> {
-        self.first.as_ref().map(|first| &first.file)
-    }
-
-    /// Says how to mend it.
-    pub fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
-        self.maybe_hint(Some(hint.into()))
-    }
-
-    /// Says how to mend it, if anybody knows.
-    pub fn maybe_hint(&mut self, hint: Option<String>) -> &mut Self {
-        self.hint = hint;
-        self
-    }
 }
 
 impl Report {

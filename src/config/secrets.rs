@@ -6,11 +6,13 @@
 //! which the patterns of overrides may be, are shortened to what logs show of them.
 
 mod patterns;
+mod quotes;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 pub(super) use self::patterns::{may_be_key, quoted, secret_parts};
+use self::quotes::closing;
 
 /// Keys whose values are secrets.
 const KEYS: [&str; 4] = ["password", "sentinel_password", "key_secret", "token"];
@@ -96,19 +98,6 @@ fn values_of(text: &str, key: &str) -> impl Iterator<Item = Range<usize>> {
         };
         is_whole.then_some(place)
     })
-}
-
-/// Returns how long a quoted text is: to its closing quote, or to the end of what it may span.
-fn closing(text: &str, quote: &str) -> usize {
-    let mut is_escaped = false;
-    for (at, character) in text.char_indices() {
-        let ends = text[at..].starts_with(quote) || (quote.len() == 1 && character == '\n');
-        if ends && !is_escaped {
-            return at;
-        }
-        is_escaped = character == '\\' && !is_escaped && quote.starts_with('"');
-    }
-    text.len()
 }
 
 #[cfg(test)]

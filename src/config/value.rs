@@ -9,6 +9,7 @@ mod amount;
 mod cost;
 mod endpoint;
 mod field;
+mod grant;
 mod overrides;
 mod request;
 mod store;
@@ -26,7 +27,8 @@ pub use cost::{
 };
 pub use endpoint::{endpoint, endpoint_url, health_host, health_path, server_name};
 pub use field::{answer_field, field_value, own_field, request_field};
-pub use overrides::{BLOCKED, Chooser, GrantText, UNLIMITED, grant};
+pub use grant::{BLOCKED, GrantText, UNLIMITED, grant};
+pub use overrides::Chooser;
 pub use request::{
     header_after_prefix, header_name, header_value, method, part_choice, routed_header_name,
     upgrade,

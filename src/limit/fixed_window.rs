@@ -2,8 +2,9 @@
 //!
 //! State is the units used in one window and that window's start. Admit iff `used + cost <= limit`.
 
+use super::charged::Charged;
 use super::quota::{COUNT_MAX, Decision, Quota, Retry};
-use super::state::{Charged, State};
+use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// Units used in the window that begins at `start`.

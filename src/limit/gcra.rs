@@ -15,8 +15,9 @@
 //! [`CompactGcra`] takes less memory. It is for policies whose charges stay, in this process, whose clock
 //! never steps back.
 
+use super::charged::Charged;
 use super::quota::{COUNT_MAX, Decision, Quota, Retry};
-use super::state::{Charged, State};
+use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// When the bucket is full again, and what a release has to know of the time until then.

@@ -5,6 +5,7 @@
 //! [`adjustment`] says what a decision tells once its charge is settled. Where states live is
 //! the store's business.
 
+mod charged;
 pub mod quota;
 mod state;
 
@@ -18,7 +19,8 @@ pub mod partition_id;
 pub mod plan;
 
 pub use adjustment::Adjustment;
+pub use charged::Charged;
 pub use partition_id::PartitionId;
 pub use plan::{Check, CheckResult, Plan, Verdict};
 pub use quota::{Algorithm, Align, Count, Decision, OldestBucket, Quota, Retry};
-pub use state::{Charged, State};
+pub use state::State;

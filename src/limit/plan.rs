@@ -6,9 +6,9 @@
 
 use smallvec::SmallVec;
 
+use super::charged::Charged;
 use super::partition_id::PartitionId;
 use super::quota::{Count, Decision, Quota, Retry};
-use super::state::Charged;
 use crate::clock::{Micros, Timestamp};
 
 /// One quota of a plan: which quota, whose, and how many units of it.

@@ -1,7 +1,7 @@
 //! A quota, its algorithm, and the decision that it makes.
 
+use super::charged::Charged;
 use super::partition_id::PartitionId;
-use super::state::Charged;
 use crate::clock::Micros;
 
 /// `limit` units per `window`, counted by an algorithm.

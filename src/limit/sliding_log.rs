@@ -10,8 +10,9 @@
 
 use smallvec::SmallVec;
 
+use super::charged::Charged;
 use super::quota::{COUNT_MAX, Count, Decision, Quota, Retry};
-use super::state::{Charged, State};
+use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// Most units of a quota whose costs are logged: with so many entries no call takes Redis much over half a

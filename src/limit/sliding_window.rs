@@ -11,8 +11,9 @@
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
+use super::charged::Charged;
 use super::quota::{Algorithm, COUNT_MAX, Decision, OldestBucket, Quota, Retry};
-use super::state::{Charged, State};
+use super::state::State;
 use crate::clock::{Micros, Timestamp};
 
 /// Units used in each bucket of the last window.

@@ -1,7 +1,8 @@
 //! What every algorithm can do with the state of one partition.
 
+use super::charged::Charged;
 use super::quota::{Decision, Quota};
-use crate::clock::{Micros, Timestamp};
+use crate::clock::Timestamp;
 
 /// What one partition has spent of one quota, and the arithmetic of the algorithm that keeps it.
 ///
@@ -56,31 +57,5 @@ pub trait State: Default {
     /// Units that were moved so can no longer be given back.
     fn charge_in_place(&mut self, quota: &Quota, amount: u64, at: Timestamp) -> Charged {
         self.charge(quota, amount, at)
-    }
-}
-
-/// Where and when units were charged, and how many of them can still be given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charged {
-    /// The time the decision was made at (what [`State::arrive`] returned), later than the store's by the
-    /// partition's phase.
-    pub at: Timestamp,
-    /// Units charged less what came back before.
-    pub amount: u64,
-    /// Of gcra: how long after `at` the bucket would have been full without the charge.
-    pub debt: Micros,
-    /// Of gcra: how far releases had moved `tat` back by then, in µs modulo 2^52.
-    pub given_us: u64,
-}
-
-impl Charged {
-    /// Describes a charge by an algorithm whose state says the rest.
-    pub fn plain(at: Timestamp, amount: u64) -> Self {
-        Self {
-            at,
-            amount,
-            debt: Micros(0),
-            given_us: 0,
-        }
     }
 }

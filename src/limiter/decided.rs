@@ -1,14 +1,14 @@
 //! What the limiter decided of a request: facts from which others make answers, fields and records.
 
-use crate::index::PolicyIndex;
-use crate::limit::plan::PlanPolicy;
 use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use super::Limiter;
+use super::context::Limiter;
 use crate::clock::Micros;
 use crate::cost::{MissingCost, Settled};
+use crate::index::PolicyIndex;
+use crate::limit::plan::PlanPolicy;
 use crate::limit::{Decision, PartitionId, Retry};
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, redacted};

@@ -6,13 +6,14 @@
 //! [`Decided::settle_bodies`] what the bodies told. It knows no socket, no log and no
 //! response; its caller makes those of the result.
 
+mod context;
 mod decided;
 mod plan;
 mod settle;
 
-use crate::index::PolicyIndex;
 use std::cell::RefCell;
 
+pub use context::Limiter;
 pub use decided::{Admission, Decided, LimitInfo, PolicyResult, Reservation, tightest};
 pub use plan::BodyNeeds;
 pub use settle::{ResponseFacts, Settler};
@@ -20,21 +21,11 @@ pub use settle::{ResponseFacts, Settler};
 use self::plan::{Planned, Reserve};
 use crate::clock::Micros;
 use crate::cost::Numbers;
+use crate::index::PolicyIndex;
 use crate::metrics::PolicyOutcome;
 use crate::request::{Facts, LatestPartition};
-use crate::snapshot::{Route, Snapshot};
-use crate::store::{Asked, Session, StoreVerdict};
-
-/// What decisions are made with.
-#[derive(Clone, Copy, Debug)]
-pub struct Limiter<'l> {
-    /// The configuration in force.
-    pub snapshot: &'l Snapshot,
-    /// The key of partition ids.
-    pub partition_key: &'l [u8; 32],
-    /// The way to the counters.
-    pub store: &'l Session,
-}
+use crate::snapshot::Route;
+use crate::store::{Asked, StoreVerdict};
 
 impl Limiter<'_> {
     /// Decides a request of `route`, and notes in `decided` what each policy did.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use http::HeaderMap;
 use smallvec::SmallVec;
 
-use super::Limiter;
+use super::context::Limiter;
 use super::decided::{Admission, Decided, PolicyResult, ShownDecision};
 use crate::cost::{Numbers, RequestNeed};
 use crate::limit::plan::{CheckMode, PlanPolicy};

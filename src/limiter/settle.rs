@@ -4,17 +4,17 @@
 //! The store is told through [`Session::settle_later`], which never waits. What the client is told is
 //! computed from the decision.
 
-use crate::index::PolicyIndex;
-use crate::limit::plan::PlanPolicy;
 use std::sync::Arc;
-use typed_index_collections::TiSlice;
 
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
+use typed_index_collections::TiSlice;
 
 use super::decided::{Decided, PolicyResult};
 use crate::cost::{MissingCost, Numbers, Settled};
+use crate::index::PolicyIndex;
 use crate::limit::Adjustment;
+use crate::limit::plan::PlanPolicy;
 use crate::metrics::{PolicyMetrics, PolicyOutcome, Refund, WorkerIndex};
 use crate::snapshot::{CostSource, Policy, Route, Snapshot, UpstreamFault};
 use crate::store::Session;

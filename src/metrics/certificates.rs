@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::Metrics;
-use super::render::gauges;
+use super::text::gauges;
 
 /// Asks for each certificate's listener, its name and the seconds until it expires, at every scrape.
 #[derive(Default)]
@@ -16,18 +15,15 @@ pub(super) struct Certificates(OnceLock<Box<dyn Fn() -> Vec<CertificateLeft> + S
 
 type CertificateLeft = (Arc<str>, Box<str>, i64);
 
-impl Metrics {
-    /// Asks `certificates` at every scrape for each one's listener, its name and the seconds until it
-    /// expires; the first call counts.
-    pub fn observe_certificates(
+impl Certificates {
+    /// Asks `certificates` at every scrape; the first call counts.
+    pub(super) fn observe(
         &self,
         certificates: impl Fn() -> Vec<(Arc<str>, Box<str>, i64)> + Send + Sync + 'static,
     ) {
-        let _ = self.series.certificates.0.set(Box::new(certificates));
+        let _ = self.0.set(Box::new(certificates));
     }
-}
 
-impl Certificates {
     /// Renders the days that are left. Of several certificates of one name, the one that expires
     /// first counts.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::render::{count, counters, gauges, histogram};
-use super::shard::Sharded;
-use super::{MetricSeries, Metrics, WorkerIndex, add};
+use super::shard::{Sharded, WorkerIndex, add};
+use super::text::{count, counters, gauges, histogram};
 use crate::clock::Micros;
 use crate::fault::EndpointFailure;
 
@@ -46,25 +45,15 @@ const RESPONSE_BOUNDS_US: [u64; 15] = [
     2_000_000, 5_000_000, 10_000_000, 30_000_000,
 ];
 
-impl Metrics {
-    /// Finds or makes the series of an endpoint of an upstream.
-    pub fn endpoint(&self, upstream: &Arc<str>, endpoint: &Arc<str>) -> Arc<EndpointMetrics> {
-        let name = (Arc::clone(upstream), Arc::clone(endpoint));
-        let make = || EndpointMetrics {
-            shards: Sharded::new(self.series.shards),
+impl EndpointMetrics {
+    pub(super) fn new(shards: usize) -> Self {
+        Self {
+            shards: Sharded::new(shards),
             is_healthy: AtomicBool::new(true),
             is_ejected: AtomicBool::new(false),
-        };
-        self.series.endpoints.find_or_make(&name, make)
+        }
     }
 
-    /// Forgets the series of endpoints that nobody holds any more.
-    pub fn forget_endpoints(&self) {
-        self.series.endpoints.forget_unheld();
-    }
-}
-
-impl EndpointMetrics {
     /// Counts a request that begins at the endpoint.
     pub fn began(&self, worker: WorkerIndex) {
         add(&self.shards.of(worker).began);
@@ -169,55 +158,53 @@ const GAUGES: [EndpointSeries; 4] = [
     ),
 ];
 
-impl MetricSeries {
-    pub(super) fn encode_endpoints(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<(), Error> {
-        let endpoints = self.endpoints.all();
-        for (name, help, value) in COUNTERS {
-            let mut family = counters(encoder, name, help)?;
-            for (name, one) in &endpoints {
-                count(&mut family, &labels(name), value(one))?;
-            }
+/// Renders every endpoint's.
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    endpoints: &[(EndpointName, Arc<EndpointMetrics>)],
+) -> Result<(), Error> {
+    for (name, help, value) in COUNTERS {
+        let mut family = counters(encoder, name, help)?;
+        for (name, one) in endpoints {
+            count(&mut family, &labels(name), value(one))?;
         }
-        for (name, help, value) in GAUGES {
-            let mut family = gauges(encoder, name, help)?;
-            for (name, one) in &endpoints {
-                family
-                    .encode_family(&labels(name))?
-                    .encode_gauge(&value(one))?;
-            }
-        }
-        let help = "Failures of requests, or of connections for them, at an endpoint, by cause.";
-        let mut family = counters(encoder, "endpoint_failures", help)?;
-        for (name, one) in &endpoints {
-            for failure in EndpointFailure::ALL {
-                let sum = one.sum(|shard| &shard.failures[failure.index()]);
-                count(&mut family, &with(name, "cause", failure.word()), sum)?;
-            }
-        }
-        let help = "Health checks of an endpoint by result.";
-        let mut family = counters(encoder, "endpoint_checks", help)?;
-        for (name, one) in &endpoints {
-            let ok = one.sum(|shard| &shard.checks_ok);
-            count(&mut family, &with(name, "result", "ok"), ok)?;
-            let failed = one.sum(|shard| &shard.checks_failed);
-            count(&mut family, &with(name, "result", "failed"), failed)?;
-        }
-        let help = "How long an endpoint took to the head of its answer, in seconds.";
-        let name = "endpoint_response_seconds";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (name, one) in &endpoints {
-            let counts: [u64; RESPONSE_BOUNDS_US.len() + 1] =
-                std::array::from_fn(|bucket| one.sum(|shard| &shard.responses[bucket]));
-            let sum_us = one.sum(|shard| &shard.responses_us);
-            let labels = labels(name);
-            let mut metric = family.encode_family(&labels)?;
-            histogram(&mut metric, &RESPONSE_BOUNDS_US, &counts, sum_us)?;
-        }
-        Ok(())
     }
+    for (name, help, value) in GAUGES {
+        let mut family = gauges(encoder, name, help)?;
+        for (name, one) in endpoints {
+            family
+                .encode_family(&labels(name))?
+                .encode_gauge(&value(one))?;
+        }
+    }
+    let help = "Failures of requests, or of connections for them, at an endpoint, by cause.";
+    let mut family = counters(encoder, "endpoint_failures", help)?;
+    for (name, one) in endpoints {
+        for failure in EndpointFailure::ALL {
+            let sum = one.sum(|shard| &shard.failures[failure.index()]);
+            count(&mut family, &with(name, "cause", failure.word()), sum)?;
+        }
+    }
+    let help = "Health checks of an endpoint by result.";
+    let mut family = counters(encoder, "endpoint_checks", help)?;
+    for (name, one) in endpoints {
+        let ok = one.sum(|shard| &shard.checks_ok);
+        count(&mut family, &with(name, "result", "ok"), ok)?;
+        let failed = one.sum(|shard| &shard.checks_failed);
+        count(&mut family, &with(name, "result", "failed"), failed)?;
+    }
+    let help = "How long an endpoint took to the head of its answer, in seconds.";
+    let name = "endpoint_response_seconds";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (name, one) in endpoints {
+        let counts: [u64; RESPONSE_BOUNDS_US.len() + 1] =
+            std::array::from_fn(|bucket| one.sum(|shard| &shard.responses[bucket]));
+        let sum_us = one.sum(|shard| &shard.responses_us);
+        let labels = labels(name);
+        let mut metric = family.encode_family(&labels)?;
+        histogram(&mut metric, &RESPONSE_BOUNDS_US, &counts, sum_us)?;
+    }
+    Ok(())
 }
 
 fn labels((upstream, endpoint): &EndpointName) -> [(&str, &str); 2] {
@@ -232,6 +219,7 @@ fn with<'l>(name: &'l EndpointName, label: &'l str, value: &'l str) -> [(&'l str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metrics;
 
     #[test]
     fn responses_are_counted_up_to_the_bound_that_they_reach() {

@@ -6,9 +6,8 @@ use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::render::{count, counters, gauges};
-use super::shard::Sharded;
-use super::{MetricSeries, Metrics, WorkerIndex, add};
+use super::shard::{Sharded, WorkerIndex, add};
+use super::text::{count, counters, gauges};
 use crate::fault::HandshakeFailure;
 
 /// What is counted per listener.
@@ -23,15 +22,11 @@ struct ListenerShard {
     handshake_failures: [AtomicU64; HandshakeFailure::ALL.len()],
 }
 
-impl Metrics {
-    /// Finds or makes a listener's series.
-    pub fn listener(&self, name: &Arc<str>) -> Arc<ListenerMetrics> {
-        let make = || ListenerMetrics(Sharded::new(self.series.shards));
-        self.series.listeners.find_or_make(name, make)
-    }
-}
-
 impl ListenerMetrics {
+    pub(super) fn new(shards: usize) -> Self {
+        Self(Sharded::new(shards))
+    }
+
     /// Counts a connection that was accepted.
     pub fn accepted(&self, worker: WorkerIndex) {
         add(&self.0.of(worker).accepted);
@@ -53,40 +48,38 @@ impl ListenerMetrics {
     }
 }
 
-impl MetricSeries {
-    pub(super) fn encode_connections(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<(), Error> {
-        let listeners = self.listeners.all();
-        let help = "Client connections that are open, by listener.";
-        let mut family = gauges(encoder, "connections_open", help)?;
-        for (name, listener) in &listeners {
-            let labels = [("listener", &**name)];
-            let open = (listener.0).current(|shard| &shard.accepted, |shard| &shard.closed);
-            family.encode_family(&labels)?.encode_gauge(&open)?;
-        }
-        let help = "Client connections that were accepted, by listener.";
-        let mut family = counters(encoder, "connections_accepted", help)?;
-        for (name, listener) in &listeners {
-            let accepted = listener.0.sum(|shard| &shard.accepted);
-            count(&mut family, &[("listener", &**name)], accepted)?;
-        }
-        let help = "Client connections closed between requests because others had no room.";
-        let mut family = counters(encoder, "connections_evicted", help)?;
-        for (name, listener) in &listeners {
-            let evicted = listener.0.sum(|shard| &shard.evicted);
-            count(&mut family, &[("listener", &**name)], evicted)?;
-        }
-        let help = "TLS handshakes of clients that failed, by listener and reason.";
-        let mut family = counters(encoder, "handshake_failures", help)?;
-        for (name, listener) in &listeners {
-            for failure in HandshakeFailure::ALL {
-                let failed = (listener.0).sum(|shard| &shard.handshake_failures[failure.index()]);
-                let labels = [("listener", &**name), ("reason", failure.word())];
-                count(&mut family, &labels, failed)?;
-            }
-        }
-        Ok(())
+/// Renders every listener's.
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    listeners: &[(Arc<str>, Arc<ListenerMetrics>)],
+) -> Result<(), Error> {
+    let help = "Client connections that are open, by listener.";
+    let mut family = gauges(encoder, "connections_open", help)?;
+    for (name, listener) in listeners {
+        let labels = [("listener", &**name)];
+        let open = (listener.0).current(|shard| &shard.accepted, |shard| &shard.closed);
+        family.encode_family(&labels)?.encode_gauge(&open)?;
     }
+    let help = "Client connections that were accepted, by listener.";
+    let mut family = counters(encoder, "connections_accepted", help)?;
+    for (name, listener) in listeners {
+        let accepted = listener.0.sum(|shard| &shard.accepted);
+        count(&mut family, &[("listener", &**name)], accepted)?;
+    }
+    let help = "Client connections closed between requests because others had no room.";
+    let mut family = counters(encoder, "connections_evicted", help)?;
+    for (name, listener) in listeners {
+        let evicted = listener.0.sum(|shard| &shard.evicted);
+        count(&mut family, &[("listener", &**name)], evicted)?;
+    }
+    let help = "TLS handshakes of clients that failed, by listener and reason.";
+    let mut family = counters(encoder, "handshake_failures", help)?;
+    for (name, listener) in listeners {
+        for failure in HandshakeFailure::ALL {
+            let failed = (listener.0).sum(|shard| &shard.handshake_failures[failure.index()]);
+            let labels = [("listener", &**name), ("reason", failure.word())];
+            count(&mut family, &labels, failed)?;
+        }
+    }
+    Ok(())
 }

@@ -12,14 +12,18 @@
 mod certificates;
 mod endpoint;
 mod listener;
+mod outcome;
 mod render;
 mod shard;
 mod store;
+mod text;
 mod upstream;
 mod usage;
 
 pub use endpoint::EndpointMetrics;
 pub use listener::ListenerMetrics;
+pub use outcome::PolicyOutcome;
+pub use shard::WorkerIndex;
 pub use upstream::UpstreamMetrics;
 pub use usage::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, ServerUsage, Usage};
 
@@ -31,14 +35,14 @@ use std::sync::{Arc, OnceLock};
 use http::StatusCode;
 use prometheus_client::registry::Registry;
 use smallvec::SmallVec;
-use typed_index_collections::TiVec;
 
 use crate::cost::{MissingCost, Settled};
 use crate::fault::Reason;
 use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use certificates::Certificates;
 use endpoint::EndpointName;
-use shard::{ByName, Sharded};
+use shard::{ByName, Sharded, add};
+use typed_index_collections::TiVec;
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -46,10 +50,6 @@ pub struct Metrics {
     series: Arc<MetricSeries>,
     registry: Registry,
 }
-
-/// Which worker counts: the index that the worker was given at its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkerIndex(usize);
 
 /// The series that the requests of one snapshot count in; indices are the snapshot's.
 #[derive(Debug)]
@@ -76,33 +76,6 @@ pub struct PolicyMetrics(Sharded<PolicyShard>);
 /// back, so not at all if that fails.
 #[derive(Debug, Default)]
 pub struct Refund(SmallVec<[(Arc<PolicyMetrics>, WorkerIndex, u64); 2]>);
-
-/// What a policy did to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyOutcome {
-    /// Its quotas had room.
-    Admitted,
-    /// One of its quotas refused.
-    Refused,
-    /// One of its quotas would have refused, but is only watched.
-    ShadowRefused,
-    /// One of its quotas was used up, and the request was admitted and marked.
-    Marked,
-    /// One of the quotas that are tried beside its own would have refused.
-    CandidateRefused,
-    /// It did not count: an override says that the client has no limit.
-    Unlimited,
-    /// It refused: an override blocks the client.
-    Blocked,
-    /// It did not apply: the request lacks a part of its partition.
-    Skipped,
-    /// The store could not answer, and the policy is `open` or `closed`.
-    Unanswered,
-    /// It was not asked, because another policy had refused the request already.
-    NotAsked,
-    /// It refused: the request lacks a part of its partition.
-    Unidentified,
-}
 
 /// What became of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +202,39 @@ impl Metrics {
         self.series.policies.find_or_make(name, make)
     }
 
+    /// Asks `certificates` at every scrape for each one's listener, its name and the seconds until it
+    /// expires; the first call counts.
+    pub fn observe_certificates(
+        &self,
+        certificates: impl Fn() -> Vec<(Arc<str>, Box<str>, i64)> + Send + Sync + 'static,
+    ) {
+        self.series.certificates.observe(certificates);
+    }
+
+    /// Finds or makes a listener's series.
+    pub fn listener(&self, name: &Arc<str>) -> Arc<ListenerMetrics> {
+        let make = || ListenerMetrics::new(self.series.shards);
+        self.series.listeners.find_or_make(name, make)
+    }
+
+    /// Finds or makes an upstream's series.
+    pub fn upstream(&self, name: &Arc<str>) -> Arc<UpstreamMetrics> {
+        let make = || UpstreamMetrics::new(self.series.shards);
+        self.series.upstreams.find_or_make(name, make)
+    }
+
+    /// Finds or makes the series of an endpoint of an upstream.
+    pub fn endpoint(&self, upstream: &Arc<str>, endpoint: &Arc<str>) -> Arc<EndpointMetrics> {
+        let name = (Arc::clone(upstream), Arc::clone(endpoint));
+        let make = || EndpointMetrics::new(self.series.shards);
+        self.series.endpoints.find_or_make(&name, make)
+    }
+
+    /// Forgets the series of endpoints that nobody holds any more.
+    pub fn forget_endpoints(&self) {
+        self.series.endpoints.forget_unheld();
+    }
+
     /// Counts an error.
     pub fn error(&self, worker: WorkerIndex, reason: Reason) {
         add(&self.series.process.of(worker).errors.0[reason.index()]);
@@ -329,48 +335,10 @@ impl PolicyMetrics {
     }
 }
 
-impl PolicyOutcome {
-    /// Every outcome, in the order of the counters.
-    const ALL: [Self; 11] = [
-        Self::Admitted,
-        Self::Refused,
-        Self::ShadowRefused,
-        Self::Marked,
-        Self::CandidateRefused,
-        Self::Unlimited,
-        Self::Blocked,
-        Self::Skipped,
-        Self::Unanswered,
-        Self::NotAsked,
-        Self::Unidentified,
-    ];
-
-    /// Returns the outcome's word in log and metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Admitted => "admitted",
-            Self::Refused => "refused",
-            Self::ShadowRefused => "shadow_refused",
-            Self::Marked => "marked",
-            Self::CandidateRefused => "candidate_refused",
-            Self::Unlimited => "unlimited",
-            Self::Blocked => "blocked",
-            Self::Skipped => "skipped",
-            Self::Unanswered => "unanswered",
-            Self::NotAsked => "not_asked",
-            Self::Unidentified => "unidentified",
-        }
-    }
-}
-
 impl std::fmt::Debug for StoreUsage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("StoreUsage")
     }
-}
-
-fn add(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
 }
 
 /// Labels of the status classes; the first is a request that was never answered.

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 
-use super::{MetricSeries, Metrics, PolicyMetrics, PolicyOutcome, STATUS_CLASSES, store};
+use super::text::{count, counter, counters, gauge};
+use super::{MetricSeries, Metrics, PolicyMetrics, PolicyOutcome, STATUS_CLASSES};
+use super::{endpoint, listener, store, upstream};
 use crate::cost::MissingCost;
 use crate::fault::Reason;
 
@@ -35,10 +37,10 @@ impl Collector for MetricSeries {
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
         self.encode_requests(encoder)?;
         self.encode_errors(encoder)?;
-        self.encode_connections(encoder)?;
+        listener::encode(encoder, &self.listeners.all())?;
         self.certificates.encode(encoder)?;
-        self.encode_upstreams(encoder)?;
-        self.encode_endpoints(encoder)?;
+        upstream::encode(encoder, &self.upstreams.all())?;
+        endpoint::encode(encoder, &self.endpoints.all())?;
         self.encode_process(encoder)
     }
 }
@@ -161,70 +163,6 @@ fn encode_reservations(
         }
     }
     Ok(())
-}
-
-pub(super) fn counters<'e>(
-    encoder: &'e mut DescriptorEncoder<'_>,
-    name: &'e str,
-    help: &str,
-) -> Result<MetricEncoder<'e>, Error> {
-    encoder.encode_descriptor(name, help, None, MetricType::Counter)
-}
-
-pub(super) fn gauges<'e>(
-    encoder: &'e mut DescriptorEncoder<'_>,
-    name: &'e str,
-    help: &str,
-) -> Result<MetricEncoder<'e>, Error> {
-    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
-}
-
-pub(super) fn count<const N: usize>(
-    family: &mut MetricEncoder<'_>,
-    labels: &[(&str, &str); N],
-    value: u64,
-) -> Result<(), Error> {
-    let mut series = family.encode_family(labels)?;
-    series.encode_counter::<NoLabelSet, _, u64>(&value, None)
-}
-
-pub(super) fn counter(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: u64,
-) -> Result<(), Error> {
-    counters(encoder, name, help)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
-}
-
-pub(super) fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: u64,
-) -> Result<(), Error> {
-    gauges(encoder, name, help)?.encode_gauge(&value)
-}
-
-/// Renders a histogram: how many there were up to each bound, each counted once, then those beyond.
-pub(super) fn histogram(
-    metric: &mut MetricEncoder<'_>,
-    bounds_us: &[u64],
-    counts: &[u64],
-    sum_us: u64,
-) -> Result<(), Error> {
-    const US_PER_S: f64 = 1e6;
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "bounds are small, a sum need not be exact"
-    )]
-    let seconds = |us: u64| us as f64 / US_PER_S;
-    let bounds = bounds_us.iter().map(|us| seconds(*us));
-    let buckets: Vec<(f64, u64)> = bounds
-        .chain([f64::INFINITY])
-        .zip(counts.iter().copied())
-        .collect();
-    metric.encode_histogram::<NoLabelSet>(seconds(sum_us), counts.iter().sum(), &buckets, None)
 }
 
 /// The label of requests that no route took; no pattern has this name.

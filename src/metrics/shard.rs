@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use super::WorkerIndex;
+/// Which worker counts: the index that the worker was given at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerIndex(pub(super) usize);
 
 /// One `T` per worker and one for the rest of the process; no two share a cache line.
 #[derive(Debug)]
@@ -76,4 +78,9 @@ impl<T, N> Default for ByName<T, N> {
     fn default() -> Self {
         Self(Mutex::default())
     }
+}
+
+/// Counts one more.
+pub(super) fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
 }

@@ -5,7 +5,7 @@ use std::fmt::Error;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::render::{count, counter, counters, gauge, gauges, histogram};
+use super::text::{count, counter, counters, gauge, gauges, histogram};
 use super::{BreakerState, ROUND_TRIP_BOUNDS_US, RedisUsage, Usage};
 
 /// Renders what a store says.

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::render::{count, counters, gauges};
-use super::shard::Sharded;
-use super::{MetricSeries, Metrics, WorkerIndex, add};
+use super::shard::{Sharded, WorkerIndex, add};
+use super::text::{count, counters, gauges};
 use crate::fault::TlsFailure;
 
 /// What is counted per upstream.
@@ -28,18 +27,14 @@ struct UpstreamShard {
     tls_failures: [AtomicU64; TlsFailure::ALL.len()],
 }
 
-impl Metrics {
-    /// Finds or makes an upstream's series.
-    pub fn upstream(&self, name: &Arc<str>) -> Arc<UpstreamMetrics> {
-        let make = || UpstreamMetrics {
-            shards: Sharded::new(self.series.shards),
-            available: AtomicU64::new(0),
-        };
-        self.series.upstreams.find_or_make(name, make)
-    }
-}
-
 impl UpstreamMetrics {
+    pub(super) fn new(shards: usize) -> Self {
+        Self {
+            shards: Sharded::new(shards),
+            available: AtomicU64::new(0),
+        }
+    }
+
     /// Shows how many of its endpoints are available now.
     pub fn set_available(&self, endpoints: usize) {
         self.available.store(endpoints as u64 + 1, Relaxed);
@@ -97,41 +92,39 @@ const COUNTERS: [Counter; 4] = [
     ),
 ];
 
-impl MetricSeries {
-    pub(super) fn encode_upstreams(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<(), Error> {
-        let upstreams = self.upstreams.all();
-        let help = "Endpoints of upstreams that are healthy and not ejected.";
-        let mut family = gauges(encoder, "upstream_endpoints_available", help)?;
-        for (upstream, metrics) in &upstreams {
-            if let Some(available) = metrics.available.load(Relaxed).checked_sub(1) {
-                let labels = [("upstream", &**upstream)];
-                family.encode_family(&labels)?.encode_gauge(&available)?;
-            }
+/// Renders every upstream's.
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    upstreams: &[(Arc<str>, Arc<UpstreamMetrics>)],
+) -> Result<(), Error> {
+    let help = "Endpoints of upstreams that are healthy and not ejected.";
+    let mut family = gauges(encoder, "upstream_endpoints_available", help)?;
+    for (upstream, metrics) in upstreams {
+        if let Some(available) = metrics.available.load(Relaxed).checked_sub(1) {
+            let labels = [("upstream", &**upstream)];
+            family.encode_family(&labels)?.encode_gauge(&available)?;
         }
-        for (name, help, counter) in COUNTERS {
-            let mut family = counters(encoder, name, help)?;
-            for (upstream, metrics) in &upstreams {
-                count(
-                    &mut family,
-                    &[("upstream", &**upstream)],
-                    metrics.shards.sum(counter),
-                )?;
-            }
-        }
-        let help = "Upstream connections that failed in TLS, by reason.";
-        let mut family = counters(encoder, "upstream_tls_failures", help)?;
-        for (upstream, metrics) in &upstreams {
-            for failure in TlsFailure::ALL {
-                let labels = [("upstream", &**upstream), ("reason", failure.word())];
-                let sum = metrics
-                    .shards
-                    .sum(|shard| &shard.tls_failures[failure.index()]);
-                count(&mut family, &labels, sum)?;
-            }
-        }
-        Ok(())
     }
+    for (name, help, counter) in COUNTERS {
+        let mut family = counters(encoder, name, help)?;
+        for (upstream, metrics) in upstreams {
+            count(
+                &mut family,
+                &[("upstream", &**upstream)],
+                metrics.shards.sum(counter),
+            )?;
+        }
+    }
+    let help = "Upstream connections that failed in TLS, by reason.";
+    let mut family = counters(encoder, "upstream_tls_failures", help)?;
+    for (upstream, metrics) in upstreams {
+        for failure in TlsFailure::ALL {
+            let labels = [("upstream", &**upstream), ("reason", failure.word())];
+            let sum = metrics
+                .shards
+                .sum(|shard| &shard.tls_failures[failure.index()]);
+            count(&mut family, &labels, sum)?;
+        }
+    }
+    Ok(())
 }

@@ -4,15 +4,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
-use super::downstream::body::{RequestBody, RequestBodyError};
+use super::content::Content;
+use super::downstream::body_error::RequestBodyError;
 use super::exchange::Exchange;
-use super::tunnel::{BrokenTunnel, TunnelBody};
-use super::upstream::builtin::BuiltinBody;
-use super::upstream::{Switched, UpstreamBody, UpstreamBodyError};
+use super::tunnel::BrokenTunnel;
+use super::upstream::UpstreamBodyError;
 use crate::fault::Reason;
 use crate::request::hop_by_hop;
 
@@ -27,20 +26,6 @@ pub(crate) struct ResponseBody {
     has_ended: bool,
 }
 
-/// What an answer's body streams from.
-pub(crate) enum Content {
-    /// A refusal's.
-    Refusal(Full<Bytes>),
-    /// A built-in answer's.
-    Builtin(BuiltinBody<RequestBody>),
-    /// An origin's, in what is left of its response when the head has been taken.
-    Upstream(Box<Response<UpstreamBody>>),
-    /// A connection to an origin, after a 101, until a tunnel takes it.
-    Switched(Box<Switched>),
-    /// What an origin sends through a tunnel over HTTP/2.
-    Tunnel(Box<TunnelBody>),
-}
-
 /// Why an answer's body broke off. The connection ends with it, so the client sees that.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResponseBodyError {
@@ -50,45 +35,6 @@ pub(crate) enum ResponseBodyError {
     Client(#[from] RequestBodyError),
     #[error(transparent)]
     Tunnel(#[from] BrokenTunnel),
-}
-
-impl Content {
-    /// Whether its end can be told from a connection that broke.
-    pub(crate) fn is_end_told(&self) -> bool {
-        match self {
-            Self::Upstream(response) => response.body().is_end_told(),
-            _ => true,
-        }
-    }
-
-    /// Whether its head tells how long it is.
-    pub(crate) fn has_length(&self) -> bool {
-        self.is_end_stream() || self.size_hint().exact().is_some()
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Refusal(full) => full.is_end_stream(),
-            Self::Builtin(body) => body.is_end_stream(),
-            Self::Upstream(response) => response.body().is_end_stream(),
-            Self::Tunnel(tunnel) => tunnel.is_over(),
-            Self::Switched(_) => true,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Refusal(full) => full.size_hint(),
-            Self::Builtin(body) => body.size_hint(),
-            Self::Upstream(response) => response.body().size_hint(),
-            Self::Tunnel(_) | Self::Switched(_) => SizeHint::default(),
-        }
-    }
-
-    /// Whether it is made of the request's body, so that neither ends before the other.
-    pub(crate) fn is_echo(&self) -> bool {
-        matches!(self, Self::Builtin(BuiltinBody::Echo(_)))
-    }
 }
 
 impl ResponseBodyError {

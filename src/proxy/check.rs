@@ -6,7 +6,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Version};
 
-use super::journey::Journey;
+use super::journey_state::Journey;
 use super::refusal::Refusal;
 use crate::request;
 use crate::request::cdn_loop::{self, CDN_LOOP};

@@ -1,6 +1,5 @@
 //! The client at the other end of a connection, as its requests know it.
 
-use crate::index::ListenerIndex;
 use std::cell::RefCell;
 use std::fmt::{self, Display};
 use std::net::IpAddr;
@@ -12,6 +11,7 @@ use super::forwarded::LatestFields;
 use super::refusal::LatestRefusal;
 use super::worker::Worker;
 use crate::clock::Micros;
+use crate::index::ListenerIndex;
 use crate::request::{LatestAddress, LatestHost, LatestPartition, redacted_address};
 use crate::snapshot::Listener;
 use crate::tls::ClientCertificate;

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use http::request::Parts;
 use http::{HeaderValue, Response};
 
-use super::body::Content;
+use super::body_reading::BodyReading;
 use super::client::Client;
+use super::content::Content;
 use super::downstream::request::{RequestGuard, RequestState};
-use super::reading::BodyReading;
 use super::record::Record;
 use super::refusal::Refusal;
 use super::upstream::Attempts;

@@ -5,10 +5,11 @@ use std::rc::Rc;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, Uri};
 
-use super::body::Content;
-use super::downstream::body::{RequestBody, RequestBodyError};
+use super::content::Content;
+use super::downstream::body::RequestBody;
+use super::downstream::body_error::RequestBodyError;
 use super::forwarded::is_over_tls;
-use super::journey::{Journey, Stop};
+use super::journey_state::{Journey, Stop};
 use super::refusal::Refusal;
 use super::upstream::{
     self, CommonFields, ConnectError, ForwardError, Meter, Outgoing, Terms, UpstreamAnswer,

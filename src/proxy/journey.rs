@@ -3,7 +3,6 @@
 //! 1 route, 2 identify, 3 plan and 4 decide, 5 forward, 6 settle, 7 annotate, 8 record. A phase
 //! that refuses returns a [`Refusal`]; it becomes a response in one place, [`run`].
 
-use crate::index::{PolicyIndex, RouteIndex};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,53 +14,32 @@ use http_body::Body as _;
 use http_body_util::Full;
 
 use super::annotate::{annotate, expose};
-use super::body::{Content, ResponseBody};
+use super::body::ResponseBody;
 use super::check::{check, is_last};
 use super::client::Client;
+use super::content::Content;
 use super::downstream::body::RequestBody;
 use super::downstream::request::{IncomingBody, RequestState};
 use super::exchange::Exchange;
 use super::hold::{Held, hold};
+use super::journey_state::{Journey, Stop};
 use super::refusal::{Afterwards, Dialect, Refusal};
 use super::request_headers::{after_route, before_forward, before_route};
-use super::shared::Live;
 use super::tunnel;
 use crate::clock::Micros;
+use crate::index::{PolicyIndex, RouteIndex};
 use crate::limit::Retry;
 use crate::limiter::{Admission, Limiter};
 use crate::request::jwt::TokenClaims;
 use crate::request::path::Normalised;
 use crate::request::route::{Found, Lookup};
 use crate::request::{self, Facts, target, upgrade};
-use crate::snapshot::{EncodedSlash, Listener, Route, Snapshot};
+use crate::snapshot::{EncodedSlash, Route, Snapshot};
 
 /// The client left before it was answered; its connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the client left")]
 pub(crate) struct ClientGone;
-
-/// Why a journey ends before its last phase.
-pub(super) enum Stop {
-    /// The gateway answers.
-    Refused(Refusal),
-    /// There is nobody left to answer.
-    Gone,
-}
-
-/// A request on its journey, and what goes with it.
-pub(super) struct Journey<'r> {
-    pub(super) client: &'r Client,
-    pub(super) live: &'r Live,
-    pub(super) limiter: Limiter<'r>,
-    pub(super) listener: &'r Listener,
-    pub(super) exchange: &'r mut Exchange,
-    /// The client's body, until it is forwarded.
-    pub(super) body: &'r mut Option<RequestBody>,
-    /// The index of the route, once it is found.
-    route: Option<RouteIndex>,
-    /// The protocol that the client asks for and may have.
-    pub(super) upgrade: Option<HeaderValue>,
-}
 
 /// Takes one request from its head to the head of its answer; the body follows by itself.
 ///

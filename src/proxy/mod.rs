@@ -10,11 +10,14 @@ pub mod shared;
 pub(crate) mod run;
 
 pub(crate) mod journey;
+mod journey_state;
 
 pub mod annotate;
 mod body;
+mod body_reading;
 mod check;
 mod client;
+mod content;
 mod exchange;
 mod forward;
 pub mod forwarded;

@@ -3,7 +3,6 @@
 //! A [`Record`] observes: it is told what happens, and nothing is decided by it. It is written
 //! once, when the request's exchange is dropped, so a request whose client left is recorded too.
 
-use crate::index::RouteIndex;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -17,6 +16,7 @@ use super::worker::InForce;
 use crate::access_log::{AccessEntry, AccessLog};
 use crate::clock::Timestamp;
 use crate::fault::Reason;
+use crate::index::RouteIndex;
 use crate::limiter::{Decided, PolicyResult, Settler, tightest};
 use crate::metrics::PolicyOutcome;
 use crate::request::{

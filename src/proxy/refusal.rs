@@ -19,8 +19,6 @@ pub use over_quota::LatestRefusal;
 
 use crate::clock::Micros;
 use crate::fault::Reason;
-use crate::limit::Retry;
-use crate::snapshot::RefusalStyle;
 
 /// A request's "no", until it is turned into a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,28 +141,6 @@ refusals! {
 }
 
 impl Refusal {
-    /// A policy's quota is used up.
-    ///
-    /// `retry` is the verdict's; `violated` yields the refusing quotas' names as structured-field
-    /// strings (`PolicyQuota::item`), quotes included, in the route's order. `style` is what the first
-    /// of their policies says of its refusals, if one is known.
-    pub fn quota_exceeded<'q>(
-        retry: Retry,
-        violated: impl Iterator<Item = &'q str> + Clone,
-        style: Option<&RefusalStyle>,
-    ) -> Self {
-        LatestRefusal::default().quota_exceeded(retry, violated, style)
-    }
-
-    /// A quota can never hold what the request reserves; `detail` says so.
-    pub fn never_fits<'q>(
-        violated: impl Iterator<Item = &'q str> + Clone,
-        style: Option<&RefusalStyle>,
-        detail: &str,
-    ) -> Self {
-        over_quota::never_fits(violated, style, detail)
-    }
-
     /// A policy requires a part of the partition that the request lacks; the answer names the
     /// policy.
     pub fn unidentified(policy: &str) -> Self {

@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::forwarded::{self, Sender};
-use super::journey::Journey;
+use super::journey_state::Journey;
 use super::reading::ask_for_readable;
 use super::refusal::Refusal;
 use super::upstream::CommonFields;

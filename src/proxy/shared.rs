@@ -1,17 +1,17 @@
 //! What the workers of one process share.
 
-use crate::index::UpstreamIndex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use typed_index_collections::TiVec;
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
+use typed_index_collections::TiVec;
 
 use super::downstream::capacity::Capacity;
 use super::sockets::Sockets;
 use super::upstream::{Endpoints, UpstreamState};
 use crate::clock::Clock;
+use crate::index::UpstreamIndex;
 use crate::logging;
 use crate::logging::LogFormat;
 use crate::metrics::{Handles, Metrics};

@@ -2,11 +2,11 @@
 //! charged it all the same.
 
 use std::time::Duration;
-use tollgate::limit::plan::PlanPolicy;
 
 use futures_util::FutureExt;
 use tollgate::clock::Micros;
 use tollgate::limit::plan::OnStoreFailure::{self, Closed, Local, Open};
+use tollgate::limit::plan::PlanPolicy;
 use tollgate::limit::{Adjustment, Algorithm, Check, Count, PartitionId, Quota};
 use tollgate::store::{SeriesRole, Session, StoreVerdict};
 

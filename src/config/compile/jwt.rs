@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::hashed;
+use super::hashed::hashed;
 use crate::config::file::{File, RawJwt, Table};
 use crate::config::options::JWT;
 use crate::config::report::Report;

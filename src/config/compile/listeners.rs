@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::hashed;
+use super::hashed::hashed;
 use crate::config::file::{At, File, Pem, RawCertificate, RawListener, Table};
 use crate::config::options::LISTENER;
 use crate::config::report::Report;

@@ -5,8 +5,10 @@
 //! against it: an absent key may be the wrong one. The store is asked for series only
 //! once nothing is wrong, so a bad file leaves no trace there.
 
+mod algorithm_key;
 mod bodies;
 mod costs;
+mod hashed;
 mod jwt;
 mod listeners;
 mod names;
@@ -14,6 +16,7 @@ mod overrides;
 mod paths;
 mod policies;
 mod quotas;
+mod route_mistakes;
 mod routes;
 mod rows;
 mod store;
@@ -24,20 +27,21 @@ mod warnings;
 pub(super) use listeners::listener;
 pub use warnings::warnings;
 
-use crate::index::PolicyIndex;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
-use typed_index_collections::{TiSlice, TiVec};
 
 use http::HeaderName;
 use http::header::CONTENT_ENCODING;
+use typed_index_collections::{TiSlice, TiVec};
 
-use super::file::{File, RawRoute, RawUpstream, Table};
+use self::hashed::hashed;
+use super::file::{File, RawRoute};
 use super::report::Report;
+use crate::index::PolicyIndex;
 use crate::limit::Algorithm;
 use crate::limit::plan::SeriesId;
-use crate::request::{AddressSource, Part, Partition, Reads};
+use crate::request::{AddressSource, Part, Reads};
 use crate::snapshot::{FieldChanges, Grant, Listener, Policy, PolicyQuota, Route, Snapshot};
 use crate::store::{Series, SeriesRole, Shape};
 
@@ -98,11 +102,6 @@ pub fn compile(
         store,
         general: file.top.value.general.clone(),
     })
-}
-
-/// Yields the parts of requests that an upstream hashes.
-fn hashed(table: &Table<RawUpstream>) -> impl Iterator<Item = &Part> {
-    table.value.hash.iter().flat_map(Partition::parts)
 }
 
 /// Collects what the policies of a route read.

@@ -3,7 +3,6 @@
 //! A file may have thousands of both, so names are found in an index, and the search for what a
 //! wrong one may have meant, which compares it with every name there is, has a bound.
 
-use crate::index::{PolicyIndex, UpstreamIndex};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,6 +11,7 @@ use crate::config::file::{At, File, Lost, Table};
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::did_you_mean;
+use crate::index::{PolicyIndex, UpstreamIndex};
 
 /// A policy that a route names.
 #[derive(Clone)]

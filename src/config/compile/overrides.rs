@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::policies::check_key;
+use super::algorithm_key::check_key;
 use super::quotas::{self, Counting};
 use super::rows::{Field, Row, Rows, rows};
 use crate::clock::Micros;

@@ -1,6 +1,6 @@
 //! What routes do to paths before they are forwarded.
 
-use super::routes::{in_pattern, is_incomplete};
+use super::route_mistakes::{in_pattern, is_incomplete};
 use crate::config::file::{RawRoute, Table};
 use crate::config::report::Report;
 use crate::config::secrets::redacted;

@@ -1,8 +1,8 @@
 //! Policies: which keys go with which algorithm.
 
-use std::ops::Range;
 use std::sync::Arc;
 
+use super::algorithm_key::check_key;
 use super::{costs, overrides, quotas};
 use crate::config::file::{AlgorithmName, File, RawPolicy, Table};
 use crate::config::options::POLICY;
@@ -75,21 +75,4 @@ fn check_keys(table: &Table<RawPolicy>, report: &mut Report) {
         (report.mistake(place, message, "`admitted`"))
             .hint("the windows and `sliding-log` can count refused requests");
     }
-}
-
-/// Refuses a key of `owner` with another algorithm.
-pub(super) fn check_key(
-    (key, place): (&str, &Range<usize>),
-    owner: AlgorithmName,
-    algorithm: AlgorithmName,
-    report: &mut Report,
-) {
-    if algorithm == owner {
-        return;
-    }
-    let [text, owner] = [algorithm, owner].map(|name| spelling::word(spelling::ALGORITHMS, &name));
-    let message = format!("`{key}` does not go with `{text}`");
-    let expected = format!("a key of `{owner}` only");
-    (report.mistake(place, message, expected))
-        .hint(format!("remove it, or set `algorithm = \"{owner}\"`"));
 }

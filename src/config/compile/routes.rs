@@ -1,23 +1,23 @@
 //! Routes: patterns become a router, names become indices, and no two routes may tie.
 
-use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use typed_index_collections::TiSlice;
 
 use http::HeaderName;
+use typed_index_collections::TiSlice;
 
 use super::bodies::BodiesRead;
 use super::names::{Names, PolicyUse};
 use super::paths::path_change;
+use super::route_mistakes::{in_pattern, is_incomplete};
 use crate::config::file::{At, File, RawRoute, RawUpstream, Table};
-use crate::config::options::ROUTE;
-use crate::config::report::{Mistake, Report};
+use crate::config::report::Report;
 use crate::config::secrets::redacted;
 use crate::config::value::CostText;
+use crate::index::{PolicyIndex, RouteIndex, UpstreamIndex};
 use crate::limit::plan::CHECKS_MAX;
-use crate::request::route::{Case, HostPattern, PathPattern, PatternError, Router, Rule};
+use crate::request::route::{Case, HostPattern, PathPattern, Router, Rule};
 use crate::request::{Choice, Part};
 use crate::snapshot::{AppliedPolicy, FieldChanges, Policy, Route, RouteBodies, ToldCost};
 
@@ -95,10 +95,6 @@ pub(super) struct Routing {
     pub(super) routes: Vec<Route>,
     /// Answers an index into `routes`.
     pub(super) router: Router,
-}
-
-pub(super) fn is_incomplete(table: &Table<RawRoute>) -> bool {
-    table.is_incomplete(ROUTE.about.title)
 }
 
 /// What a route is compiled with.
@@ -343,21 +339,4 @@ fn tied(file: &File, places: [usize; 2], report: &mut Report) {
     let expected = "a route that is more specific, or matches other requests";
     (report.mistake(pattern_place(later), message, expected))
         .hint("remove one, or tell them apart by `host`, `methods` or `headers`");
-}
-
-/// Places a pattern's mistake in the file: at its bytes, if the text is written there as it is.
-pub(super) fn in_pattern<'r>(
-    text: &At<String>,
-    error: PatternError,
-    report: &'r mut Report,
-) -> &'r mut Mistake {
-    // Quotes are one byte each; escapes and variables make the two lengths differ.
-    let plain = text.span.len() == text.value.len() + 2;
-    let span: Range<usize> = if plain {
-        let start = text.span.start + 1;
-        start + error.span.start..start + error.span.end
-    } else {
-        text.span.clone()
-    };
-    report.mistake(&span, error.message, error.expected)
 }

@@ -1,16 +1,16 @@
 //! What is valid but probably not what was meant: `check`, the start and each reload say it, and go on.
 
-use crate::index::{PolicyIndex, UpstreamIndex};
 use std::sync::Arc;
-use typed_index_collections::TiVec;
 
 use http::header::{AUTHORIZATION, COOKIE, HeaderName, TE};
 use ipnet::Ipv6Net;
+use typed_index_collections::TiVec;
 
 use super::{jwt, store, upstreams};
 use crate::config::file::{File, RawRoute};
 use crate::config::spelling;
 use crate::config::value::bytes_text;
+use crate::index::{PolicyIndex, UpstreamIndex};
 use crate::limit::Count;
 use crate::request::hop_by_hop::is_taken_out;
 use crate::request::{ADDRESS_CLAIMS, AddressSource, Part};

@@ -8,8 +8,9 @@ use std::time::Duration;
 use http::HeaderName;
 use tracing::Level;
 
+use super::bounds::UP_TO_A_DAY;
 use super::kind::{Kind, duration, free_text, list, number, text, word};
-use super::{Effect, Keys, UP_TO_A_DAY};
+use super::{Effect, Keys};
 use crate::access_log::AccessLog;
 use crate::config::file::Top;
 use crate::config::spelling;

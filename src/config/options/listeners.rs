@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{Kind, boolean, duration, key_file, list, number, size, tables, text, word};
-use super::{BODY_BYTES, Effect, Keys, TIMEOUTS};
+use super::{Effect, Keys};
 use crate::config::file::{At, RawCertificate, RawListener};
 use crate::config::read::Scalar;
 use crate::config::spelling;

@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
+use super::Keys;
+use super::bounds::{BODY_BYTES, TIMEOUTS};
 use super::kind::{
     boolean, duration, duration_or_off, fields, free_text, headers, list, number, size, text, word,
 };
-use super::{BODY_BYTES, Keys, TIMEOUTS};
 use crate::config::file::RawRoute;
 use crate::config::spelling;
 use crate::config::value::{answer_field, method, name, request_field, upgrade};

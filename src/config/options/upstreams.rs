@@ -4,11 +4,12 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::Keys;
+use super::bounds::TIMEOUTS;
 use super::kind::{
     Kind, duration, key_file, list, list_or_one, number, number_or_text, share_from_0, size, text,
     word,
 };
-use super::{Keys, TIMEOUTS};
 use crate::config::file::{BalanceName, RawEndpoint, RawUpstream};
 use crate::config::read::Scalar;
 use crate::config::spelling;

@@ -1,36 +1,23 @@
-//! The words for mistakes that more than one kind of value can have.
+//! The words for keys and names that stand in the wrong place.
 
 use std::ops::Range;
 
-use crate::config::options::{About, TABLES};
+use super::source::Source;
+use crate::config::options::About;
 use crate::config::report::Report;
 use crate::config::secrets::redacted;
-use crate::config::value::{Wrong, did_you_mean, one_of};
-
-/// Says what is wrong with a text of the file that holds no variables.
-///
-/// A password in it is overwritten before the text becomes part of the sentence, and a hint, which
-/// may repeat the text, is left out then.
-pub(in crate::config) fn say(report: &mut Report, wrong: Wrong, text: &str, span: Range<usize>) {
-    let redacted = redacted(text);
-    let subject = match wrong.subject {
-        Some(subject) => subject.to_owned(),
-        None if redacted.chars().count() > QUOTED_LEN_MAX => {
-            let start: String = redacted.chars().take(QUOTED_LEN_MAX).collect();
-            format!("`{start}…`")
-        }
-        None => format!("`{redacted}`"),
-    };
-    let is_safe = wrong.subject.is_some() || redacted == text;
-    let hint = wrong.hint.filter(|_| is_safe);
-    let message = format!("{subject} {}", wrong.problem);
-    (report.mistake(&span, message, wrong.expected)).maybe_hint(hint);
-}
+use crate::config::value::{did_you_mean, one_of};
 
 /// Says what to do about a key that a table does not have.
-pub(super) fn unknown(report: &mut Report, about: &About, key: &str, span: Range<usize>) {
+pub(super) fn unknown(
+    report: &mut Report,
+    source: Source<'_>,
+    about: &About,
+    key: &str,
+    span: Range<usize>,
+) {
     let hint = renamed(about, key)
-        .or_else(|| home_of(about, key))
+        .or_else(|| home_of(source.tables, about, key))
         .or_else(|| did_you_mean(key, about.names()))
         .unwrap_or_else(|| {
             let working = about.keys.iter().map(|key| key.name);
@@ -55,9 +42,9 @@ fn renamed(about: &About, key: &str) -> Option<String> {
 /// Says where a key that is unknown in the table `here` would be at home.
 ///
 /// A table within another is looked for from there only: elsewhere its keys mean something else.
-fn home_of(here: &About, key: &str) -> Option<String> {
-    let homes: Vec<_> = (TABLES.iter())
-        .filter(|table| table.outer().is_none_or(|outer| outer == here.title))
+fn home_of(tables: &[&'static About], here: &About, key: &str) -> Option<String> {
+    let homes: Vec<_> = (tables.iter())
+        .filter(|table| table.outer(tables).is_none_or(|outer| outer == here.title))
         .filter(|table| table.names().any(|known| known == key))
         .map(|table| table.title)
         .collect();
@@ -100,5 +87,3 @@ const RENAMED: [(&str, &str); 10] = [
     ("cost_max", "max_cost"),
     ("reserve_body_max", "max_reserve_body"),
 ];
-/// Most characters of a text that a message repeats.
-const QUOTED_LEN_MAX: usize = 60;

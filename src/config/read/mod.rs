@@ -6,7 +6,9 @@
 
 mod messages;
 mod route_names;
+mod say;
 mod scalar;
+mod source;
 mod syntax;
 mod table;
 #[cfg(test)]
@@ -15,23 +17,18 @@ mod variables;
 
 use toml::de::{DeTable, DeValue};
 
-pub(super) use messages::say;
+pub(super) use say::say;
 pub use scalar::{Form, OneItem, Scalar};
 pub use variables::{Env, Template};
 
 use super::file::{File, Lost, RawStore, Table};
-use super::options::{ADMIN, JWT, LISTENER, LOG, POLICY, ROUTE, STORE, TOP, UPSTREAM};
+use super::options::{ADMIN, JWT, LISTENER, LOG, POLICY, ROUTE, STORE, TABLES, TOP, UPSTREAM};
 use super::report::Report;
 use super::secrets::overwritten;
 use super::value::{StoreUrl, nearest};
+use source::Source;
+use syntax::NAMED;
 use table::Reader;
-
-/// The file's text, and what its variables stand for.
-#[derive(Clone, Copy)]
-struct Source<'t> {
-    text: &'t str,
-    env: &'t Env<'t>,
-}
 
 /// Reads a file; `env` looks its variables up.
 ///
@@ -44,7 +41,11 @@ pub fn read(text: &str, env: &Env<'_>) -> (File, Report) {
     lose_unnamed(tree.get_ref(), &mut lost);
     let mut top = Reader {
         entries: tree.get_ref(),
-        source: Source { text, env },
+        source: Source {
+            text,
+            env,
+            tables: &TABLES,
+        },
         lost: &lost,
         report: &mut report,
     };
@@ -100,6 +101,3 @@ fn credentials(mut table: Table<RawStore>) -> Table<RawStore> {
     }
     table
 }
-
-/// The tables that the file has any number of, and those that others cannot do without.
-const NAMED: [&str; 5] = ["listeners", "upstreams", "policies", "routes", "jwt"];

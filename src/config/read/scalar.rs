@@ -6,12 +6,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeInteger, DeValue};
 
-use super::Source;
-use super::messages::say;
-use super::table::Reader;
+use super::say::say;
+use super::source::Source;
 use super::variables::{Template, expand};
-use crate::config::file::{At, Lost};
-use crate::config::options::Keys;
+use crate::config::file::At;
 use crate::config::report::{Mistake, Report};
 use crate::config::secrets::redacted;
 use crate::config::value::Wrong;
@@ -240,23 +238,6 @@ impl<'t> Scalar<'t, '_> {
             }));
         }
         Some(all)
-    }
-
-    /// Reads a table of the keys that are known to `keys`; none if it is no table.
-    pub fn table<T: Clone + Default + PartialEq>(&mut self, keys: &'static Keys<T>) -> Option<T> {
-        let DeValue::Table(entries) = self.node.get_ref() else {
-            return None;
-        };
-        // An item of a list has no name of its own.
-        let name = self.subject.strip_prefix('`').unwrap_or_default();
-        let name = name.trim_end_matches('`').to_owned();
-        let mut reader = Reader {
-            entries,
-            source: self.source,
-            lost: &Lost::default(),
-            report: self.report,
-        };
-        Some(reader.read(keys, &name, self.node.span()).value)
     }
 
     fn part(&mut self, subject: String, node: &'t Spanned<DeValue<'t>>) -> Scalar<'t, '_> {

@@ -10,7 +10,6 @@ use std::ops::Range;
 
 use toml::de::{DeTable, Error};
 
-use super::NAMED;
 use crate::config::file::Lost;
 use crate::config::options::TOP;
 use crate::config::report::Report;
@@ -291,3 +290,6 @@ fn blank(text: &str) -> String {
 const UNQUOTED: &str = "string values must be quoted";
 /// Most statements that are looked past.
 const STATEMENTS_MAX: usize = 64;
+
+/// The tables that the file has any number of, and those that others cannot do without.
+pub(super) const NAMED: [&str; 5] = ["listeners", "upstreams", "policies", "routes", "jwt"];

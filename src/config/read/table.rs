@@ -5,8 +5,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::messages::{nameless, say, unknown};
-use super::{Scalar, Source};
+use super::messages::{nameless, unknown};
+use super::say::say;
+use super::scalar::Scalar;
+use super::source::Source;
 use crate::config::file::{Lost, Table};
 use crate::config::options::Keys;
 use crate::config::report::Report;
@@ -51,7 +53,7 @@ impl<'t> Reader<'t, '_> {
                 let message = format!("`{key}` is not available yet");
                 (self.report.mistake(&span, message, "")).hint("leave it out");
             } else if !about.names().any(|known| known == key) {
-                unknown(self.report, about, key, span);
+                unknown(self.report, self.source, about, key, span);
             }
         }
         for (key, field) in keys.keys() {
@@ -188,5 +190,24 @@ impl<'t> Reader<'t, '_> {
             source: self.source,
             report: self.report,
         }
+    }
+}
+
+impl Scalar<'_, '_> {
+    /// Reads a table of the keys that are known to `keys`; none if it is no table.
+    pub fn table<T: Clone + Default + PartialEq>(&mut self, keys: &'static Keys<T>) -> Option<T> {
+        let DeValue::Table(entries) = self.node.get_ref() else {
+            return None;
+        };
+        // An item of a list has no name of its own.
+        let name = self.subject.strip_prefix('`').unwrap_or_default();
+        let name = name.trim_end_matches('`').to_owned();
+        let mut reader = Reader {
+            entries,
+            source: self.source,
+            lost: &Lost::default(),
+            report: self.report,
+        };
+        Some(reader.read(keys, &name, self.node.span()).value)
     }
 }

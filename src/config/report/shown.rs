@@ -1,14 +1,14 @@
 //! How mistakes are shown: at a terminal with their line and a caret, in a log on a line of their own.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
 
+use super::controls::is_c1;
 use super::lines::Lines;
-use super::{Mistake, OtherFile};
+use super::mistake::{Mistake, OtherFile};
 
 /// A name and the lines of each file that has mistakes.
 pub(super) struct Shown<'t> {
@@ -105,22 +105,6 @@ impl<'t> Shown<'t> {
 fn printable(text: &str) -> String {
     let text = normalize_untrusted_str(text).replace('\n', "␊");
     text.replace(is_terminal_control, "\u{fffd}")
-}
-
-/// Replaces what is left of controls in a file's text by characters of the same length, so that
-/// places stay.
-pub(super) fn showable(text: &str) -> Cow<'_, str> {
-    if text.contains(is_c1) {
-        Cow::Owned(text.replace(is_c1, "·"))
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-/// The controls beyond ASCII, which the renderer lets pass and terminals obey: U+009B begins an
-/// escape sequence as ESC and `[` do.
-fn is_c1(c: char) -> bool {
-    matches!(c, '\u{80}'..='\u{9f}')
 }
 
 /// Those and the separators that some take for the end of a line.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use ipnet::IpNet;
 
-use super::closing;
+use super::quotes::closing;
 use crate::config::value::{BLOCKED, UNLIMITED, part_choice};
 
 /// Returns a pattern as messages quote it: what may be a client's key by its first characters.

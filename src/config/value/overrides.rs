@@ -1,32 +1,8 @@
 //! What `overrides` say: which clients they are about, and what these may do.
 
-use super::{QuotaText, Wrong, did_you_mean, method, nearest, network, one_of, part_choice, quota};
+use super::{Wrong, did_you_mean, method, nearest, network, one_of, part_choice};
 use crate::config::spelling;
 use crate::request::{BadPattern, Choice, Part, PartPattern, Partition, Pattern};
-
-/// What a client may do: one of `quota`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GrantText {
-    /// Spend a quota.
-    Quota(QuotaText),
-    /// Everything.
-    Unlimited,
-    /// Nothing.
-    Blocked,
-}
-
-/// Parses one of `quota`: a quota, `unlimited` or `blocked`.
-pub fn grant(text: &str) -> Result<GrantText, Wrong> {
-    match text {
-        UNLIMITED => Ok(GrantText::Unlimited),
-        BLOCKED => Ok(GrantText::Blocked),
-        _ => quota(text).map(GrantText::Quota).map_err(|mut wrong| {
-            let meant = || did_you_mean(text, [UNLIMITED, BLOCKED]);
-            wrong.hint = wrong.hint.or_else(meant);
-            wrong
-        }),
-    }
-}
 
 /// What chooses the overrides of a policy.
 #[derive(Clone, Copy, Debug)]
@@ -188,10 +164,6 @@ fn bad(bad: BadPattern) -> Wrong {
     }
 }
 
-/// How a grant without a bound is spelled.
-pub const UNLIMITED: &str = "unlimited";
-/// How a grant of nothing is spelled.
-pub const BLOCKED: &str = "blocked";
 /// The kinds of parts that have a name of their own.
 const KINDS: [&str; 5] = ["header", "cookie", "query", "path", "jwt"];
 const VALUES: &str = "a value, or a glob with one `*` at its end such as `live_*`";
@@ -199,6 +171,7 @@ const VALUES: &str = "a value, or a glob with one `*` at its end such as `live_*
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::grant;
 
     fn partition(items: &[&str]) -> Partition {
         let choices = items

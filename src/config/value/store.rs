@@ -5,6 +5,7 @@
 mod credentials;
 #[cfg(test)]
 mod tests;
+mod wrong;
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,6 +17,7 @@ pub use credentials::{password, secret, username};
 use super::{Wrong, nearest};
 use crate::store::settings::{Address, Deployment, Password};
 use credentials::credentials;
+use wrong::{ESCAPES, wrong};
 
 /// `[store] url`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -297,10 +299,6 @@ fn scheme_hint(text: &str) -> String {
     }
 }
 
-fn wrong(problem: &'static str) -> Wrong {
-    Wrong::new(problem, STORES).unquoted("this URL")
-}
-
 const SCHEMES: [(&str, UrlKind, Encryption); 6] = [
     ("redis", UrlKind::Single, Encryption::Plain),
     ("rediss", UrlKind::Single, Encryption::Tls),
@@ -318,9 +316,6 @@ const ALIASES: [(&str, &str); 6] = [
     ("redis-socket", "unix"),
     ("sentinel", "redis+sentinel"),
 ];
-const ESCAPES: &str = "in a user or a password write `@` as `%40`, `/` as `%2F`, `?` as `%3F`, `#` \
-                       as `%23`, `%` as `%25`; or set `password` instead";
-const STORES: &str = "`memory:`, or a URL such as `redis://127.0.0.1:6379`";
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 /// Most hosts of a URL.

@@ -1,8 +1,6 @@
 //! A client's body as it streams in: it has a bound, and waiting for it counts as the client's
 //! delay.
 
-use std::error::Error as _;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,6 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
 
+use super::body_error::RequestBodyError;
 use super::capacity::HeldBytes;
 use super::request::{IncomingBody, RequestState};
 use crate::proxy::deadline::Deadline;
@@ -60,23 +59,6 @@ pub(crate) enum HoldError {
     Late,
     /// It broke off.
     Broken(RequestBodyError),
-}
-
-/// Why a client's body broke off.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestBodyError {
-    /// The client left.
-    #[error("the client broke off its request")]
-    Aborted,
-    /// Its chunks or trailers break the rules of the framing.
-    #[error("the client's body is malformed")]
-    Malformed,
-    /// The client sent nothing for the listener's `body_timeout`.
-    #[error("the client's body did not progress in time")]
-    TimedOut,
-    /// It is longer than `max_body_bytes`.
-    #[error("the client's body is too large")]
-    TooLarge,
 }
 
 impl RequestBody {
@@ -275,18 +257,6 @@ const HELD_PIECE_BYTES: usize = 64 * 1024;
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 /// How long the answer to a refused request waits for such a body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-
-impl RequestBodyError {
-    /// Tells a body that breaks the rules of its framing from a client that left while it sent a
-    /// good one.
-    pub(super) fn of(error: &hyper::Error) -> Self {
-        let source = error.source().and_then(|source| source.downcast_ref());
-        match source.map(io::Error::kind) {
-            Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => Self::Malformed,
-            _ => Self::Aborted,
-        }
-    }
-}
 
 impl Body for RequestBody {
     type Data = Bytes;

@@ -1,15 +1,15 @@
 //! How many connections and held requests there may be, for each listener and for all together.
 
-use crate::index::ListenerIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use typed_index_collections::{TiSlice, TiVec};
 
 use tokio::sync::Notify;
+use typed_index_collections::{TiSlice, TiVec};
 
 use super::per_client::ClientConnections;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::HandshakeFailure;
+use crate::index::ListenerIndex;
 use crate::metrics::{ListenerMetrics, Metrics, WorkerIndex};
 use crate::proxy::sockets::Sockets;
 use crate::snapshot::Listener;

@@ -80,7 +80,7 @@ where
         let diversion = &state.diversion;
         let service = |request: Request<_>| {
             let state = RequestState::Http1(Rc::clone(&state));
-            (self.answer)(state, diversion.begin(request))
+            (self.answer)(state, IncomingBody::begin(diversion, request))
         };
         // Over TLS, the handshake says whether HTTP/2 is spoken.
         let may_be_http2 = listener.http2 && matches!(io, ClientIo::Plain(_));

@@ -5,7 +5,6 @@
 //! are evicted. An acceptor that runs out of descriptors all the same pauses instead of spinning.
 //! When it is told to stop, it still takes what is queued, and then closes its port.
 
-use crate::index::ListenerIndex;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::capacity::{Among, Capacity, ConnectionPermit};
+use crate::index::ListenerIndex;
 use crate::metrics::WorkerIndex;
 use crate::proxy::deadline;
 

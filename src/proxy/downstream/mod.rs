@@ -8,6 +8,7 @@
 
 mod awaited;
 pub(crate) mod body;
+pub(crate) mod body_error;
 pub(crate) mod capacity;
 pub(crate) mod connection;
 mod gather;

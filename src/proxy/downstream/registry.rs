@@ -5,7 +5,6 @@
 //! newcomer finds no room, and at most once per period of the sweep. Those that wait for a request
 //! are remembered, and the one that has waited longest is evicted first.
 
-use crate::index::ListenerIndex;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -13,9 +12,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
-use typed_index_collections::TiSlice;
 
 use tokio::task::AbortHandle;
+use typed_index_collections::TiSlice;
 
 use super::awaited::Awaited;
 use super::capacity::Among;
@@ -23,6 +22,7 @@ use super::http1::Http1State;
 use super::http2::Http2State;
 use super::socket::Socket;
 use crate::clock::{Micros, Timestamp};
+use crate::index::ListenerIndex;
 use crate::snapshot::Listener;
 
 /// The open connections of one worker.

@@ -7,10 +7,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderValue, Request};
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 
-use super::body::RequestBodyError;
-use super::http1::{DivertedBody, Http1State, Tunnel};
+use super::body_error::RequestBodyError;
+use super::http1::{Diversion, DivertedBody, Http1State, Tunnel};
 use super::http2::{Http2Body, StreamState};
 use crate::proxy::interim::InterimSink;
 
@@ -30,7 +33,7 @@ pub(crate) struct RequestGuard(RequestState);
 /// The body of a request, as it comes in.
 #[derive(Debug)]
 pub(crate) enum IncomingBody {
-    Http1(hyper::body::Incoming),
+    Http1(Incoming),
     /// A long or chunked one over HTTP/1.1.
     Diverted(Box<DivertedBody>),
     Http2(Box<Http2Body>),
@@ -187,6 +190,23 @@ impl RequestState {
             Self::Http1(state) => state.poll_gone(cx),
             Self::Http2(_) => Poll::Pending,
         }
+    }
+}
+
+impl IncomingBody {
+    /// Begins the next request of a connection, as the parser gives it: with a length that is shortened if its
+    /// body goes around the parser.
+    pub(crate) fn begin(diversion: &Rc<Diversion>, request: Request<Incoming>) -> Request<Self> {
+        let Some(left) = diversion.begin() else {
+            return request.map(Self::Http1);
+        };
+        let mut request = request.map(|end| Self::Diverted(Box::new(diversion.body(left, end))));
+        if left > 0 {
+            let length = request.body().size_hint().lower();
+            let headers = request.headers_mut();
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        request
     }
 }
 

@@ -16,6 +16,36 @@ use crate::snapshot::{Jitter, RefusalStyle};
 #[derive(Debug, Default)]
 pub struct LatestRefusal(Option<(StatusCode, Box<str>, Bytes)>);
 
+impl Refusal {
+    /// A policy's quota is used up.
+    ///
+    /// `retry` is the verdict's; `violated` yields the refusing quotas' names as structured-field
+    /// strings (`PolicyQuota::item`), quotes included, in the route's order. `style` is what the first
+    /// of their policies says of its refusals, if one is known.
+    pub fn quota_exceeded<'q>(
+        retry: Retry,
+        violated: impl Iterator<Item = &'q str> + Clone,
+        style: Option<&RefusalStyle>,
+    ) -> Self {
+        LatestRefusal::default().quota_exceeded(retry, violated, style)
+    }
+
+    /// A quota can never hold what the request reserves; `detail` says so.
+    pub fn never_fits<'q>(
+        violated: impl Iterator<Item = &'q str> + Clone,
+        style: Option<&RefusalStyle>,
+        detail: &str,
+    ) -> Self {
+        let status = style.map_or(StatusCode::TOO_MANY_REQUESTS, |style| style.status);
+        let refusal = Self::quota_exceeded(Retry::Never, violated.clone(), style);
+        let body = match style.and_then(|style| style.page.as_ref()) {
+            Some(_) => refusal.body,
+            None => violations(status, violated, detail),
+        };
+        Self { body, ..refusal }
+    }
+}
+
 impl LatestRefusal {
     /// Does what [`Refusal::quota_exceeded`] does, but renders the body that it remembers only once.
     pub fn quota_exceeded<'q>(
@@ -61,21 +91,6 @@ impl LatestRefusal {
         self.0 = Some((status, only.into(), body.clone()));
         body
     }
-}
-
-/// Refuses what a quota can never hold.
-pub(super) fn never_fits<'q>(
-    violated: impl Iterator<Item = &'q str> + Clone,
-    style: Option<&RefusalStyle>,
-    detail: &str,
-) -> Refusal {
-    let status = style.map_or(StatusCode::TOO_MANY_REQUESTS, |style| style.status);
-    let refusal = Refusal::quota_exceeded(Retry::Never, violated.clone(), style);
-    let body = match style.and_then(|style| style.page.as_ref()) {
-        Some(_) => refusal.body,
-        None => violations(status, violated, detail),
-    };
-    Refusal { body, ..refusal }
 }
 
 /// Makes a wait longer by chance.

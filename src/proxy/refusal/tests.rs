@@ -1,6 +1,8 @@
 //! The refusals as a table, and their bodies.
 
 use super::*;
+use crate::limit::Retry;
+use crate::snapshot::RefusalStyle;
 use std::fmt::Write as _;
 
 #[test]

@@ -23,11 +23,12 @@ use http::response::Parts;
 
 use self::pipe::{BrokenPipe, Pipe};
 pub(super) use self::stream::{BrokenTunnel, TunnelBody};
-use super::body::{Content, ResponseBody};
+use super::body::ResponseBody;
 use super::client::Client;
+use super::content::Content;
 use super::downstream::body::RequestBody;
 use super::exchange::Exchange;
-use super::journey::Journey;
+use super::journey_state::Journey;
 use super::refusal::Refusal;
 use super::upstream::Switched;
 use super::worker::Worker;

@@ -5,8 +5,8 @@ use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use super::balance::Origins;
+use super::body_error::UpstreamBodyError;
 use super::endpoints::{Failure, RequestPermit};
-use super::error::UpstreamBodyError;
 use super::origin::Origin;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::EndpointFailure;

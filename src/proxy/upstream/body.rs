@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::error::UpstreamBodyError;
+use super::body_error::UpstreamBodyError;
 use super::http1;
 use super::http2;
 use super::pool::Lease;

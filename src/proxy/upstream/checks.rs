@@ -13,12 +13,13 @@ use http::header::{HOST, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 
+use super::connect_error::ConnectError;
 use super::connecting::{Connected, Freshness};
 use super::dispatch::Dispatch;
 use super::endpoints::{Endpoints, UpstreamState};
 use super::error::ForwardError;
 use super::http1::Outgoing;
-use super::origin::{ConnectError, Offer, Origin};
+use super::origin::{Offer, Origin};
 use super::pool::Pools;
 use super::{Attempts, HostField, Meter, Terms, UpstreamAnswer};
 use crate::clock::Clock;

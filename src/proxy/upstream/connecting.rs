@@ -13,28 +13,19 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::Notify;
 
-use super::Meter;
 use super::balance::{Origins, Tried};
+use super::connect_error::ConnectError;
 use super::endpoints::Failure;
-use super::http1;
-use super::http2;
-use super::origin::{ConnectError, Offer, Origin};
+use super::link::Link;
+use super::meter::Meter;
+use super::origin::{Attempt, Offer, Origin, Unconnected};
 use super::pool::Pools;
-use super::stream::{Stream, TcpConnection};
+use super::stream::TcpConnection;
 use crate::fault::EndpointFailure;
 use crate::proxy::deadline::Elapsed;
 use crate::proxy::sockets::SocketPermit;
 use crate::snapshot::HttpUpstream;
-
-/// A connection for one request.
-pub(super) enum Link {
-    /// It is this request's alone.
-    Http1(http1::Connection<Stream>),
-    /// It is shared.
-    Http2(http2::Slot),
-}
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,24 +55,6 @@ pub(super) struct Connected {
     pub(super) freshness: Freshness,
 }
 
-/// Why there is none, and where.
-#[derive(Clone, Debug)]
-pub(super) struct Unconnected {
-    pub(super) origin: Rc<Origin>,
-    pub(super) error: ConnectError,
-    /// Whether another request has made the attempt, and blamed the endpoint.
-    pub(super) is_shared: bool,
-}
-
-/// An attempt to connect that other requests wait for.
-#[derive(Debug, Default)]
-pub(super) struct Attempt {
-    ended: Notify,
-    has_ended: Cell<bool>,
-    /// Who has accepted, or why nobody has; none if the attempt was given up.
-    outcome: RefCell<Option<Result<Rc<Origin>, Unconnected>>>,
-}
-
 /// Held by who makes the attempt, which ends when this is dropped.
 struct Attempting<'o> {
     origin: &'o Origin,
@@ -90,26 +63,6 @@ struct Attempting<'o> {
 
 /// How long an endpoint may take to accept before the next one of its name is tried too.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
-
-impl Unconnected {
-    fn new(origin: Rc<Origin>, error: ConnectError) -> Self {
-        Self {
-            origin,
-            error,
-            is_shared: false,
-        }
-    }
-}
-
-impl Attempt {
-    async fn wait(&self) -> Option<Result<Rc<Origin>, Unconnected>> {
-        let ended = self.ended.notified();
-        if !self.has_ended.get() {
-            ended.await;
-        }
-        self.outcome.borrow().clone()
-    }
-}
 
 impl Drop for Attempting<'_> {
     fn drop(&mut self) {
@@ -287,20 +240,5 @@ impl Connector<'_> {
             began: self.pools.clock.now(),
         };
         (self.origins).failed(origin, &failure, self.meter.worker);
-    }
-}
-
-impl ConnectError {
-    /// Says what kind of failure of an endpoint it is; none if the process is out of descriptors.
-    pub(super) fn failure(&self) -> Option<EndpointFailure> {
-        Some(match self {
-            Self::NoDescriptors { .. } => return None,
-            Self::Connect { source, .. } => match source.kind() {
-                io::ErrorKind::TimedOut => EndpointFailure::ConnectTimeout,
-                _ => EndpointFailure::Connect,
-            },
-            Self::Tls { .. } => EndpointFailure::Tls,
-            Self::Http2 { .. } => EndpointFailure::Http2,
-        })
     }
 }

@@ -10,9 +10,10 @@ use http::{Response, StatusCode};
 
 use super::balance::{Origins, Tried};
 use super::body::Received;
-use super::connecting::{Connected, Connector, Freshness, Link, Unconnected};
+use super::connecting::{Connected, Connector, Freshness};
 use super::http1::{self, BadHead, Outgoing, Receiving, Repeat};
-use super::origin::{Offer, Origin};
+use super::link::Link;
+use super::origin::{Offer, Origin, Unconnected};
 use super::pool::{Lease, Pools};
 use super::stream::Stream;
 use super::{

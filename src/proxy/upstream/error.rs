@@ -4,10 +4,12 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
+use super::body_error::UpstreamBodyError;
+use super::connect_error::ConnectError;
 use super::endpoints::UpstreamState;
-use super::http1::{self, BadBody, BadHead, BoxError};
+use super::http1::{self, BadHead, BoxError};
 use super::http2::{self, StreamError};
-use super::origin::ConnectError;
+use super::system_error::plain;
 use crate::fault::{EndpointFailure, TlsFailure};
 
 /// Why there is no response.
@@ -76,69 +78,6 @@ pub enum BadResponse {
     /// Its body was already broken when its head came.
     #[error("body broken off")]
     Body(#[source] UpstreamBodyError),
-}
-
-/// Why a response ended before its end.
-#[derive(Debug, thiserror::Error)]
-pub enum UpstreamBodyError {
-    /// The origin sent nothing for `body_timeout`.
-    #[error("the upstream stopped sending its response")]
-    Timeout,
-    /// The origin closed early, or broke the rules of HTTP.
-    #[error("the upstream broke its response off")]
-    Broken(#[source] BrokenBody),
-    /// The client's request failed while it was still being sent.
-    #[error("the request's body broke off while its response was being sent")]
-    Request(#[source] BoxError),
-}
-
-/// How a response broke off.
-#[derive(Debug, thiserror::Error)]
-pub enum BrokenBody {
-    /// Its body is incomplete or malformed.
-    #[error(transparent)]
-    Bad(#[from] BadBody),
-    /// Its connection failed.
-    #[error(transparent)]
-    Connection(#[from] io::Error),
-    /// Its stream or its connection ended.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-}
-
-impl UpstreamBodyError {
-    /// Returns the error of the request's body, if that ended the response and is an `E`.
-    pub fn body_error<E: Error + 'static>(&self) -> Option<&E> {
-        match self {
-            Self::Request(error) => error.downcast_ref(),
-            Self::Timeout | Self::Broken(_) => None,
-        }
-    }
-
-    /// Says what kind of failure of an endpoint it is; none if no endpoint is to blame.
-    pub(super) fn failure(&self) -> Option<EndpointFailure> {
-        Some(match self {
-            Self::Request(_) => return None,
-            Self::Timeout => EndpointFailure::BodyTimeout,
-            Self::Broken(BrokenBody::Bad(BadBody::Incomplete) | BrokenBody::Connection(_)) => {
-                EndpointFailure::BodyClosed
-            }
-            Self::Broken(BrokenBody::Bad(_)) => EndpointFailure::Malformed,
-            Self::Broken(BrokenBody::Stream(error)) => {
-                return error.failure(EndpointFailure::BodyClosed);
-            }
-        })
-    }
-
-    /// Says why in a few words, for the log.
-    pub(super) fn cause(&self) -> String {
-        match self {
-            Self::Broken(BrokenBody::Connection(error)) => plain(error),
-            Self::Broken(broken) => broken.to_string(),
-            Self::Timeout => "no more in time".into(),
-            Self::Request(error) => error.to_string(),
-        }
-    }
 }
 
 impl UpstreamFailure {
@@ -226,26 +165,6 @@ impl ForwardError {
         }
     }
 }
-
-/// Says in a few words what the system said.
-pub(super) fn plain(error: &io::Error) -> String {
-    // The system's own words have a number behind them.
-    match error.kind() {
-        io::ErrorKind::Other => error.to_string(),
-        _ if error.get_ref().is_some() => error.to_string(),
-        kind => kind.to_string(),
-    }
-}
-
-/// Whether there is no descriptor left, in the process or in the system.
-pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
-}
-
-/// The system has no more descriptors; the same number on every Unix.
-const ENFILE: i32 = 23;
-/// The process has no more descriptors; the same number on every Unix.
-const EMFILE: i32 = 24;
 
 impl From<ConnectError> for ForwardError {
     fn from(error: ConnectError) -> Self {

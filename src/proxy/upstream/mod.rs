@@ -13,11 +13,14 @@
 //! kept connection turns out to be closed costs no retry: the request takes another one to the same
 //! endpoint, if nothing of it was written or processed.
 
+mod answer;
 mod attempts;
 mod balance;
 mod body;
+mod body_error;
 pub mod builtin;
 mod checks;
+mod connect_error;
 mod connecting;
 mod dispatch;
 mod due;
@@ -25,75 +28,31 @@ mod endpoints;
 mod error;
 pub mod http1;
 pub mod http2;
+mod link;
+mod meter;
 mod origin;
 mod pool;
 mod stream;
+mod system_error;
+mod terms;
 mod upload;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::Response;
-
+pub use self::answer::{Switched, UpstreamAnswer};
 pub use self::attempts::Attempts;
 pub use self::body::UpstreamBody;
+pub use self::body_error::{BrokenBody, UpstreamBodyError};
 pub use self::checks::{CHECKS_SET_ASIDE, Checker};
+pub use self::connect_error::ConnectError;
 use self::dispatch::Dispatch;
 pub use self::endpoints::{Endpoints, NameTable, Resolver, UpstreamState};
-pub use self::error::{
-    BadResponse, BrokenBody, ForwardError, NoEndpoint, UpstreamBodyError, UpstreamFailure,
-};
+pub use self::error::{BadResponse, ForwardError, NoEndpoint, UpstreamFailure};
 pub use self::http1::{CommonFields, Outgoing, UploadBody};
-pub use self::origin::ConnectError;
+pub use self::meter::Meter;
 pub use self::pool::Pools;
 pub use self::stream::Stream;
-use crate::metrics::{UpstreamMetrics, WorkerIndex};
-use crate::proxy::rewound::Rewound;
-
-/// What is asked of the upstream, beside the request itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// How long the response's head may take; time that the client takes over its body does not
-    /// count.
-    pub response_timeout: Duration,
-    /// How long the response's body may stand still; none: for ever.
-    pub body_timeout: Option<Duration>,
-    /// Whose Host field the request has.
-    pub host: HostField,
-    /// Whether the request asks for another protocol, by its field Upgrade.
-    pub is_upgrade: bool,
-    /// Whose request it is, if that decides where it goes.
-    pub hash: Option<u64>,
-}
-
-/// Where an upstream's requests are counted.
-#[derive(Clone, Copy, Debug)]
-pub struct Meter<'m> {
-    /// The upstream's counters.
-    pub metrics: &'m UpstreamMetrics,
-    /// The worker that counts.
-    pub worker: WorkerIndex,
-}
-
-/// Whose Host field a request to an origin has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostField {
-    /// The client's, or the endpoint's if the client sent none.
-    Client,
-    /// The endpoint's.
-    Endpoint,
-}
-
-/// A response. Boxed, because it is large, and passed on from hand to hand.
-pub enum UpstreamAnswer {
-    /// With its body.
-    Body(Box<Response<UpstreamBody>>),
-    /// After a 101, with bytes of the protocol that the request asked for.
-    Switched(Box<Response<Switched>>),
-}
-
-/// A connection to an origin that speaks HTTP no more.
-pub type Switched = Rewound<Stream>;
+pub use self::terms::{HostField, Terms};
 
 /// Sends `request` to an endpoint of `upstream`.
 ///

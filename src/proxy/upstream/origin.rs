@@ -10,13 +10,15 @@ use http::HeaderValue;
 use http::uri::Scheme;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
-use super::connecting::{Attempt, Link};
+use super::connect_error::ConnectError;
 use super::endpoints::EndpointState;
-use super::error::{is_out_of_descriptors, plain};
 use super::http1::Connection;
 use super::http2::{self, Slot, StreamError};
+use super::link::Link;
 use super::stream::{OpenConnection, Stream, TcpConnection};
+use super::system_error::is_out_of_descriptors;
 use crate::clock::{Micros, Timestamp};
 use crate::fault::TlsFailure;
 use crate::metrics::WorkerIndex;
@@ -71,39 +73,22 @@ struct Idle {
     until: Timestamp,
 }
 
-/// Why there is no new connection.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The process has as many sockets as it may have, or the system has no descriptor more.
-    #[error("no file descriptor is left for a connection to {endpoint}")]
-    NoDescriptors {
-        /// The endpoint, which has not been asked.
-        endpoint: Arc<str>,
-    },
-    /// No address accepted in time.
-    #[error("cannot connect to {endpoint}")]
-    Connect {
-        /// The endpoint.
-        endpoint: Arc<str>,
-        /// What the last address answered; `TimedOut` if `connect_timeout` was over.
-        source: Arc<io::Error>,
-    },
-    /// There is a connection, but no TLS on it.
-    #[error("no TLS with {endpoint}")]
-    Tls {
-        /// The endpoint.
-        endpoint: Arc<str>,
-        /// Why.
-        source: TlsFailure,
-    },
-    /// There is a connection, but no HTTP/2 on it.
-    #[error("no HTTP/2 with {endpoint}")]
-    Http2 {
-        /// The endpoint.
-        endpoint: Arc<str>,
-        /// Why.
-        source: Arc<StreamError>,
-    },
+/// Why there is none, and where.
+#[derive(Clone, Debug)]
+pub(super) struct Unconnected {
+    pub(super) origin: Rc<Origin>,
+    pub(super) error: ConnectError,
+    /// Whether another request has made the attempt, and blamed the endpoint.
+    pub(super) is_shared: bool,
+}
+
+/// An attempt to connect that other requests wait for.
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    pub(super) ended: Notify,
+    pub(super) has_ended: Cell<bool>,
+    /// Who has accepted, or why nobody has; none if the attempt was given up.
+    pub(super) outcome: RefCell<Option<Result<Rc<Origin>, Unconnected>>>,
 }
 
 impl Origin {
@@ -337,26 +322,31 @@ impl Origin {
     }
 }
 
+impl Unconnected {
+    pub(super) fn new(origin: Rc<Origin>, error: ConnectError) -> Self {
+        Self {
+            origin,
+            error,
+            is_shared: false,
+        }
+    }
+}
+
+impl Attempt {
+    /// Waits for what comes of it.
+    pub(super) async fn wait(&self) -> Option<Result<Rc<Origin>, Unconnected>> {
+        let ended = self.ended.notified();
+        if !self.has_ended.get() {
+            ended.await;
+        }
+        self.outcome.borrow().clone()
+    }
+}
+
 /// How long a connection over HTTP/2 may be idle.
 fn idle_timeout(http: &HttpUpstream) -> Duration {
     match http.max_idle {
         0 => Duration::ZERO,
         _ => http.idle_timeout,
-    }
-}
-
-impl ConnectError {
-    /// Says why in a few words, for the log.
-    pub(super) fn cause(&self) -> String {
-        match self {
-            Self::NoDescriptors { .. } => "no file descriptor left".into(),
-            Self::Connect { source, .. } => plain(source),
-            Self::Tls { source, .. } => source.to_string(),
-            Self::Http2 { source, .. } => format!("no HTTP/2: {source}"),
-        }
-    }
-
-    pub(super) fn is_out_of_descriptors(&self) -> bool {
-        matches!(self, Self::NoDescriptors { .. })
     }
 }

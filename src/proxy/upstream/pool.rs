@@ -16,12 +16,13 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::balance::Origins;
-use super::connecting::Link;
+use super::connect_error::ConnectError;
 use super::due::Due;
 use super::endpoints::UpstreamState;
 use super::http1::{Buffers, Connection};
 use super::http2::{self, StreamError};
-use super::origin::{ConnectError, Offer, Origin, Protocol};
+use super::link::Link;
+use super::origin::{Offer, Origin, Protocol};
 use super::stream::{Stream, TcpConnection};
 use crate::clock::{Clock, Timestamp};
 use crate::fault::TlsFailure;

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Write as _};
 
 use super::super::partition::first_present;
 use super::super::redacted::{Redacted, write_name};
-use super::{Pattern, Patterns};
+use super::pattern::Pattern;
 
 /// How each item of a pattern is shown, if one of them is not shown as the client's value.
 pub(super) type ShownPattern = Box<[ShownPart]>;
@@ -22,43 +22,37 @@ pub(super) enum ShownPart {
     Clear(Box<str>),
 }
 
-impl Patterns {
-    /// Shows the pattern at `index`, which [`find`](Self::find) has returned for this client:
-    /// `live_*`, `203.0.113.9` or `live~1f2e3d4c`; or, if the items need their names,
-    /// `header:x-api-key=live_*, ip=10.0.0.0/8`. The text is printable ASCII.
-    pub fn shown<'r>(&'r self, index: usize, client: Redacted<'r>) -> impl Display + 'r {
-        let index = u32::try_from(index).expect("a file has fewer than 2^32 patterns");
-        let shown = self.shown.get(&index);
-        fmt::from_fn(move |f| {
-            let (partition, facts) = (client.partition, client.facts);
-            let is_plain = matches!(&*partition.0, [choice] if choice.0.len() == 1);
-            let is_nothing = |part: &ShownPart| *part == ShownPart::Nothing;
-            if shown.is_some_and(|shown| shown.iter().all(is_nothing)) {
-                return f.write_char('*');
+/// Shows the pattern that this client has, each item as `shown` says, or else as the client's value.
+pub(super) fn show<'r>(shown: Option<&'r ShownPattern>, client: Redacted<'r>) -> impl Display + 'r {
+    fmt::from_fn(move |f| {
+        let (partition, facts) = (client.partition, client.facts);
+        let is_plain = matches!(&*partition.0, [choice] if choice.0.len() == 1);
+        let is_nothing = |part: &ShownPart| *part == ShownPart::Nothing;
+        if shown.is_some_and(|shown| shown.iter().all(is_nothing)) {
+            return f.write_char('*');
+        }
+        let mut separator = "";
+        for (at, choice) in partition.0.iter().enumerate() {
+            let how = shown.map_or(&ShownPart::Client, |shown| &shown[at]);
+            let Some((part, value)) = first_present(choice, facts) else {
+                continue;
+            };
+            if *how == ShownPart::Nothing {
+                continue;
             }
-            let mut separator = "";
-            for (at, choice) in partition.0.iter().enumerate() {
-                let how = shown.map_or(&ShownPart::Client, |shown| &shown[at]);
-                let Some((part, value)) = first_present(choice, facts) else {
-                    continue;
-                };
-                if *how == ShownPart::Nothing {
-                    continue;
-                }
-                f.write_str(separator)?;
-                separator = ", ";
-                if !is_plain {
-                    write_name(f, part)?;
-                    f.write_char('=')?;
-                }
-                match how {
-                    ShownPart::Clear(text) => f.write_str(text)?,
-                    _ => client.write_value(f, part, &value)?,
-                }
+            f.write_str(separator)?;
+            separator = ", ";
+            if !is_plain {
+                write_name(f, part)?;
+                f.write_char('=')?;
             }
-            Ok(())
-        })
-    }
+            match how {
+                ShownPart::Clear(text) => f.write_str(text)?,
+                _ => client.write_value(f, part, &value)?,
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Says how a pattern is shown; none: each item as the client's value.
@@ -74,16 +68,3 @@ pub(super) fn of(pattern: &Pattern) -> Option<ShownPattern> {
     let is_client = |part: &ShownPart| *part == ShownPart::Client;
     (!how.iter().all(is_client)).then_some(how)
 }
-
-/// Makes a text fit for a header's value: printable ASCII, and of a bounded length.
-pub(super) fn printable(text: &str) -> Box<str> {
-    let printable = text.chars().map(|char| match char {
-        ' '..='~' => char,
-        _ => '?',
-    });
-    let text: String = printable.take(SHOWN_LEN_MAX).collect();
-    text.into()
-}
-
-/// Most characters of a pattern's item that are shown.
-const SHOWN_LEN_MAX: usize = 256;

@@ -7,11 +7,12 @@ use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::net::IpAddr;
 
 use http::HeaderName;
+use ipnet::IpNet;
 
-use super::super::partition::Choice;
 use super::super::partition::tests::{KEY, SAMPLE, Sample};
+use super::super::partition::{Choice, Part, Value};
 use super::super::redacted::{ClientNames, redacted};
-use super::prefixes::Prefixes;
+use super::prefixes::{Prefix, Prefixes};
 use super::*;
 
 /// What a test writes of one item: `None`, or the alternative and a text.

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use super::key::OverrideKey;
+use super::pattern::{EqualPatterns, PartPattern, Pattern};
 use super::prefixes::{Prefix, Prefixes};
 use super::values::{ValuePlace, Values};
-use super::{EqualPatterns, OverrideKey, PartPattern, Pattern};
 
 /// A tree of patterns. What its last level leads to is a pattern's index, and what others lead to is
 /// a node of the next level.

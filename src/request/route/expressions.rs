@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use smallvec::{SmallVec, smallvec};
 
-use super::Rule;
 use super::pattern::PathShape;
 use super::regex::PathRegex;
+use super::rule::Rule;
 
 /// The expressions of one host.
 #[derive(Debug, Default)]

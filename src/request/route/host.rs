@@ -1,6 +1,6 @@
 //! A host's pattern: one name, or every name under one.
 
-use super::PatternError;
+use super::pattern_error::PatternError;
 use crate::request::canonical_host;
 
 /// A host's pattern, parsed: exact, or `*.example.com`, which any number of labels may precede.

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::rank::{self, RankWithinPath};
-use super::{Rule, Tie};
+use super::rule::{Rule, Tie};
 
 /// The rules of one path, by index.
 #[derive(Debug, Default)]

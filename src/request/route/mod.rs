@@ -9,8 +9,10 @@ mod expressions;
 mod host;
 mod leaf;
 mod pattern;
+mod pattern_error;
 mod rank;
 mod regex;
+mod rule;
 mod template;
 mod tree;
 
@@ -19,17 +21,16 @@ mod oracle;
 #[cfg(test)]
 mod tests;
 
-use crate::index::RouteIndex;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 
 use http::{HeaderMap, HeaderName, Method};
-use smallvec::SmallVec;
 
 pub use self::host::HostPattern;
-pub use self::pattern::{PathPattern, PatternError};
+pub use self::pattern::PathPattern;
+pub use self::pattern_error::PatternError;
 pub use self::regex::Case;
+pub use self::rule::{Found, Lookup, Rule, Tie};
 pub use self::template::PathTemplate;
 pub(super) use self::template::after_segments;
 use self::tree::{RouteQuery, RouteTree};
@@ -45,57 +46,6 @@ pub struct Router {
     /// By what follows the `*.`.
     wildcard_hosts: HashMap<Box<str>, RouteTree>,
     any_host: RouteTree,
-}
-
-/// What a route of the file asks of a request.
-#[derive(Clone, Debug)]
-pub struct Rule {
-    /// The path's pattern.
-    pub path: PathPattern,
-    /// The host's pattern; none matches every host.
-    pub host: Option<HostPattern>,
-    /// Methods that match; if none is given, all match. `GET` includes `HEAD`.
-    pub methods: Vec<Method>,
-    /// Headers that must be there; if a value is given, on one line with this value.
-    pub headers: Vec<(HeaderName, Option<String>)>,
-    /// Whether the path matches in any (ASCII) case; an expression has its [`Case`] already.
-    pub case_insensitive: bool,
-}
-
-/// Two rules of equal rank that one request can both match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tie {
-    /// Index of the earlier rule.
-    pub first: usize,
-    /// Index of the later rule.
-    pub second: usize,
-}
-
-/// What [`Router::find`] answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lookup {
-    /// The most specific rule that matches.
-    Found(Found),
-    /// No rule matches: 404.
-    NoRoute,
-    /// The rule would match if the method were in its right case: 400.
-    MethodCase,
-}
-
-/// The route of a request, and where its parameters lie in the path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Index of the rule.
-    pub route: RouteIndex,
-    /// The values of `{param}`s, in the pattern's order, as byte ranges of the normalised path.
-    pub params: SmallVec<[Range<usize>; 4]>,
-}
-
-impl Rule {
-    /// Says whether a normalised path matches, whatever the rest of the request.
-    fn takes_path(&self, path: &str) -> bool {
-        (self.path).matches(&path::comparable(path), self.case_insensitive)
-    }
 }
 
 impl Router {

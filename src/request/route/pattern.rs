@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::pattern_error::PatternError;
 use super::regex::{Case, PathRegex};
 use crate::request::path;
 
@@ -36,28 +37,6 @@ pub(super) enum Element {
     Param,
     /// What follows, if anything.
     Rest,
-}
-
-/// What is wrong with a pattern.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}; expected {expected}")]
-pub struct PatternError {
-    /// Bytes of the pattern's text it points at.
-    pub span: Range<usize>,
-    /// What is wrong.
-    pub message: String,
-    /// What was expected there.
-    pub expected: String,
-}
-
-impl PatternError {
-    pub(super) fn new(span: Range<usize>, message: &str, expected: &str) -> Self {
-        Self {
-            span,
-            message: message.to_owned(),
-            expected: expected.to_owned(),
-        }
-    }
 }
 
 impl PathPattern {

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use http::Method;
 
-use super::Rule;
 use super::pattern::PathShape;
+use super::rule::Rule;
 
 /// How specific a rule is among those of the same host and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

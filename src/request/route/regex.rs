@@ -11,7 +11,7 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, HirKind, Look};
 
-use super::PatternError;
+use super::pattern_error::PatternError;
 use crate::request::path;
 
 /// A regular expression that is ready to match.

@@ -8,8 +8,9 @@
 
 use std::ops::Range;
 
-use super::Found;
-use super::pattern::{Element, PathPattern, PathShape, PatternError, literal};
+use super::pattern::{Element, PathPattern, PathShape, literal};
+use super::pattern_error::PatternError;
+use super::rule::Found;
 
 /// A path made of the parts of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]

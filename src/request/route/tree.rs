@@ -19,7 +19,7 @@ use super::expressions::Expressions;
 use super::leaf::{Leaf, has_header};
 use super::pattern::{Element, PathShape};
 use super::rank;
-use super::{Found, Lookup, Rule, Tie};
+use super::rule::{Found, Lookup, Rule, Tie};
 use crate::request::path;
 
 /// The rules of one host.

@@ -16,6 +16,7 @@
 //! Refusals are spread over [`SHARDS`] locks. While none is remembered, a look-up is a relaxed load.
 
 mod given_back;
+mod interval;
 mod known;
 
 use std::hash::{BuildHasher, RandomState};
@@ -27,6 +28,7 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use self::given_back::GivenBack;
+pub(super) use self::interval::Interval;
 use self::known::KnownRefusal;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::plan::{CheckMode, SeriesId};
@@ -58,13 +60,6 @@ pub(crate) enum Recalled {
     Refused(Verdict),
     /// It must still be refused, as far as this node knows, and the caller is to ask whether that is so.
     Due,
-}
-
-/// When a plan was sent and when its answer arrived: it was decided in between.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Interval {
-    pub(super) sent: Timestamp,
-    pub(super) received: Timestamp,
 }
 
 #[derive(Debug, Default)]

@@ -223,7 +223,7 @@ fn within(table: &About, line: &str) -> String {
     let mut text = String::new();
     for outer in TABLES
         .iter()
-        .filter(|outer| table.outer() == Some(outer.title))
+        .filter(|outer| table.outer(&TABLES) == Some(outer.title))
     {
         let _ = writeln!(text, "{}", outer.title);
         for key in outer.keys.iter().filter(|key| key.is_required) {

@@ -1,6 +1,6 @@
 //! Who the gateway is at Redis: users and passwords, by themselves or in a URL.
 
-use super::{ESCAPES, wrong};
+use super::wrong::{ESCAPES, wrong};
 use crate::config::value::Wrong;
 use crate::store::settings::{Password, Secret};
 

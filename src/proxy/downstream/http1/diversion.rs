@@ -13,13 +13,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{HeaderValue, Request};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::proxy::downstream::body::RequestBodyError;
-use crate::proxy::downstream::request::IncomingBody;
+use crate::proxy::downstream::body_error::RequestBodyError;
 
 /// What the reader of a connection hands over to the body of a request. Requests are counted from 1; a
 /// body may outlive its answer, and so the beginning of the next request.
@@ -64,28 +61,25 @@ impl Diversion {
         self.bytes.set(bytes);
     }
 
-    /// Begins the next request, as the parser gives it: with a length that is shortened if its body goes
-    /// this way.
-    pub(crate) fn begin(self: &Rc<Self>, request: Request<Incoming>) -> Request<IncomingBody> {
+    /// Begins the next request. Says how much of an announced length goes this way, 0 if it is not announced;
+    /// none if its body does not go this way.
+    pub(in crate::proxy::downstream) fn begin(&self) -> Option<u64> {
         self.begun.set(self.begun.get() + 1);
-        if self.request.get() != self.begun.get() {
-            return request.map(IncomingBody::Http1);
+        (self.request.get() == self.begun.get()).then(|| self.bytes.get())
+    }
+
+    /// Returns the body of the request that has begun, of which `left` goes this way, and `end` to the parser.
+    pub(in crate::proxy::downstream) fn body(
+        self: &Rc<Self>,
+        left: u64,
+        end: Incoming,
+    ) -> DivertedBody {
+        DivertedBody {
+            diversion: Rc::clone(self),
+            request: self.request.get(),
+            left,
+            end,
         }
-        let left = self.bytes.get();
-        let mut request = request.map(|end| {
-            IncomingBody::Diverted(Box::new(DivertedBody {
-                diversion: Rc::clone(self),
-                request: self.request.get(),
-                left,
-                end,
-            }))
-        });
-        if left > 0 {
-            let length = request.body().size_hint().lower();
-            let headers = request.headers_mut();
-            headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        }
-        request
     }
 
     /// Whether there is room, and somebody who waits; if not, whoever asks is woken when that changes.

@@ -11,7 +11,7 @@ mod state;
 mod strict;
 mod switch;
 
-pub(crate) use diversion::DivertedBody;
+pub(crate) use diversion::{Diversion, DivertedBody};
 pub(crate) use io::Http1Io;
 pub(crate) use state::Http1State;
 pub(crate) use strict::Strict;

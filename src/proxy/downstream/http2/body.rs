@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 
 use super::FIELDS_MAX;
 use super::state::StreamState;
-use crate::proxy::downstream::body::RequestBodyError;
+use crate::proxy::downstream::body_error::RequestBodyError;
 use crate::request::are_tokens;
 
 /// What a client sends after a head. What has been read leaves room for as much.

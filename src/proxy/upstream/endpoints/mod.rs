@@ -7,7 +7,6 @@
 //! the control thread's.
 
 mod budget;
-mod counts;
 pub(super) mod names;
 mod resolver;
 mod state;
@@ -18,13 +17,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use self::counts::Counts;
-pub(super) use self::counts::RequestPermit;
 use self::names::NameCache;
 pub use self::resolver::{NameTable, Resolver};
 pub(super) use self::state::{EndpointState, Failure};
+use self::upstream::Counts;
 pub use self::upstream::UpstreamState;
-pub(super) use self::upstream::{Member, Members, Unresolved};
+pub(super) use self::upstream::{Member, Members, RequestPermit, Unresolved};
 use crate::clock::{Clock, Timestamp};
 use crate::metrics::Metrics;
 use crate::snapshot::{Endpoint, HttpUpstream, Scheme, Upstream, UpstreamKind};

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::BodyFraming;
+use super::bad_body::BadBody;
 use super::chunked::Chunked;
-use super::section::BadSection;
 
 /// Reads the body of a response, in whatever pieces it comes.
 #[derive(Debug)]
@@ -18,23 +18,6 @@ enum Rest {
     Length(u64),
     Chunked(Box<Chunked>),
     UntilClose,
-}
-
-/// Why a body is refused; its connection is not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadBody {
-    /// The connection ended first.
-    #[error("closed before its end")]
-    Incomplete,
-    /// A chunk's size, extension or line end is wrong.
-    #[error("malformed chunk")]
-    Chunk,
-    /// A trailer is no field, or a line of them does not end in CRLF.
-    #[error("malformed trailer")]
-    Trailer,
-    /// There are more bytes of extensions or trailers than there may be.
-    #[error("chunk extensions or trailers too large")]
-    TooLong,
 }
 
 impl BodyReader {
@@ -101,15 +84,6 @@ impl BodyReader {
                 Ok(())
             }
             Rest::Length(_) | Rest::Chunked(_) => Err(BadBody::Incomplete),
-        }
-    }
-}
-
-impl From<BadSection> for BadBody {
-    fn from(bad: BadSection) -> Self {
-        match bad {
-            BadSection::BareLineFeed => Self::Trailer,
-            BadSection::TooLong => Self::TooLong,
         }
     }
 }

@@ -4,8 +4,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
 
+use super::FIELDS_MAX;
+use super::bad_body::BadBody;
 use super::section::Section;
-use super::{BadBody, FIELDS_MAX};
 
 /// Decodes a chunked body, in whatever pieces it comes.
 #[derive(Debug)]

@@ -9,10 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Response};
 
+use super::bad_head::BadHead;
 use super::connection::{Connection, Transport, Wire, Written};
-use super::head::{BadHead, HeadReader, ResponseHead};
+use super::head::{HeadReader, ResponseHead};
 use super::receiving::{Receiving, upload};
-use super::request::{Outgoing, RequestHead};
+use super::request::Outgoing;
+use super::request_head::RequestHead;
 use super::sending::SendError;
 use super::{BoxError, UploadBody};
 

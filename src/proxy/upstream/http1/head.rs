@@ -11,8 +11,9 @@ use hyper::ext::ReasonPhrase;
 use memchr::memchr;
 use smallvec::SmallVec;
 
+use super::bad_head::BadHead;
 use super::known_lines::KnownLines;
-use super::section::{BadSection, Section};
+use super::section::Section;
 use super::{BodyFraming, FIELDS_MAX};
 use crate::proxy::interim::InterimSink;
 use crate::request::hop_by_hop::{self, KEEP_ALIVE};
@@ -64,29 +65,6 @@ struct Stated {
 
 /// The values of a field that usually comes once at most.
 type FieldValues = SmallVec<[HeaderValue; 1]>;
-
-/// Why a head is refused; its connection is not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadHead {
-    /// It is no head of HTTP/1.0 or 1.1.
-    #[error("malformed HTTP head")]
-    Malformed,
-    /// The connection was closed within it.
-    #[error("closed within its head")]
-    Incomplete,
-    /// It has more bytes or fields than it may have.
-    #[error("head too large")]
-    TooLarge,
-    /// More interim answers (1xx) come before it, or larger ones, than may.
-    #[error("too many interim answers")]
-    Interim,
-    /// It does not say in one way where its body ends (RFC 9112, section 6.3).
-    #[error("ambiguous length")]
-    Framing,
-    /// It changes to another protocol, which nobody asked for.
-    #[error("upgrade that nobody asked for")]
-    Upgrade,
-}
 
 /// The reason of an origin that says none.
 const NO_REASON: ReasonPhrase = ReasonPhrase::from_static(b"");
@@ -384,13 +362,4 @@ pub(in crate::proxy::upstream) fn parse_length(length: &HeaderValue) -> Result<u
     };
     let digits = Some(length.as_bytes()).filter(|digits| !digits.is_empty());
     (digits.and_then(|digits| digits.iter().try_fold(0, add))).ok_or(BadHead::Framing)
-}
-
-impl From<BadSection> for BadHead {
-    fn from(bad: BadSection) -> Self {
-        match bad {
-            BadSection::BareLineFeed => Self::Malformed,
-            BadSection::TooLong => Self::TooLarge,
-        }
-    }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderName, HeaderValue};
 
-use super::head::BadHead;
+use super::bad_head::BadHead;
 use crate::request::hop_by_hop;
 
 /// Field lines that have come twice, of any origin, with what they say.

@@ -49,6 +49,8 @@
 //!   9.2.2). [`Repeat`] says whether a request may be sent again: if nothing of it was written, or if
 //!   it may be done twice, has no content, and got no byte of a response.
 
+mod bad_body;
+mod bad_head;
 mod body;
 mod chunked;
 mod connection;
@@ -57,6 +59,7 @@ mod head;
 mod known_lines;
 mod receiving;
 mod request;
+mod request_head;
 mod section;
 mod sending;
 
@@ -70,15 +73,18 @@ use std::error::Error;
 use bytes::Bytes;
 use http_body::Body;
 
-pub use self::body::{BadBody, BodyReader};
+pub use self::bad_body::BadBody;
+pub use self::bad_head::BadHead;
+pub use self::body::BodyReader;
 pub use self::connection::{Buffers, Connection, Transport};
 pub use self::exchange::{ExchangeError, Repeat};
-pub use self::head::{BadHead, HeadReader, ResponseHead};
+pub use self::head::{HeadReader, ResponseHead};
 pub(super) use self::head::{INTERIM_BYTES_MAX, INTERIM_MAX, parse_length, tell_interim};
 pub use self::known_lines::KnownLines;
 pub use self::receiving::Receiving;
-pub(super) use self::request::RequestHead;
-pub use self::request::{CommonFields, Outgoing};
+pub use self::request::Outgoing;
+pub use self::request_head::CommonFields;
+pub(super) use self::request_head::RequestHead;
 #[cfg(test)]
 pub(super) use self::scripted::ScriptedBody;
 pub(super) use self::sending::WrongLength;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::super::error::{BrokenBody, UpstreamBodyError};
+use super::super::body_error::{BrokenBody, UpstreamBodyError};
 use super::super::upload::Upload;
 use super::UploadBody;
 use super::body::BodyReader;

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
 
 use super::connection::{Transport, Wire, Written};
-use super::request::{RequestHead, encode_field};
+use super::request_head::{RequestHead, encode_field};
 use super::{BodyFraming, BoxError, UploadBody};
 use crate::request::hop_by_hop;
 

@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::Interval;
+use super::interval::Interval;
 use crate::clock::{Micros, Timestamp};
 use crate::limit::{Check, Decision, Quota, Retry};
 use crate::store::redis::wire::{RefusedState, StateReply};

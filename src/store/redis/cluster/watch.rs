@@ -12,8 +12,8 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::time::timeout;
 
-use super::ClusterView;
 use super::slots::{Slots, UnreadableSlots};
+use super::view::ClusterView;
 use crate::store::redis::connect::{ConnectionDriver, DialEndpoint, DialError, DialTarget, Dialer};
 use crate::store::redis::one_line::one_line;
 use crate::store::redis::pipeline::PipelineState;

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
 
 use super::queue::{Batch, Job, JobAnswer, Work};
-use super::{Grouping, PipelineCore};
+use super::shared_state::{Grouping, PipelineCore};
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::observer::ServerEvent;
 use crate::store::redis::reply::replies;

@@ -10,83 +10,32 @@
 mod batch;
 mod mute_detector;
 mod queue;
+mod shared_state;
 mod supervisor;
 #[cfg(test)]
 mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
 use redis::Value;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::call_error::CallError;
-use super::observer::{Observer, Observers};
 use super::sentinel::SentinelResolver;
-use super::shared::RedisShared;
 use super::wire::{Call, Packed, Reply};
 use queue::{JobAnswer, PendingReply, Queue, Work};
+use shared_state::PipelineCore;
 
 pub(crate) use queue::{Caller, GivenUp, LateReader};
+pub(super) use shared_state::{Grouping, PipelineContext, PipelineState};
 
 /// One worker's way to one server; lives on the worker's thread, and closes when it is dropped.
 #[derive(Debug)]
 pub(super) struct Pipeline {
     core: Rc<PipelineCore>,
     supervisor: AbortHandle,
-}
-
-/// What a pipeline needs to know besides its server.
-#[derive(Clone, Debug)]
-pub(super) struct PipelineContext {
-    pub(super) shared: RedisShared,
-    /// Whether plans share a call.
-    pub(super) grouping: Grouping,
-    /// How long a decision may take; the network is given a multiple of it.
-    pub(super) timeout: Duration,
-    /// The name by which callers know the server.
-    pub(super) server: Rc<str>,
-    /// Who hears what happens to servers.
-    pub(super) observers: Rc<dyn Observers>,
-}
-
-/// Whether plans share a call of the script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grouping {
-    /// Up to [`PLANS_PER_CALL`] plans share a call: one server has all keys.
-    OneCall,
-    /// Each plan has a call of its own, as a Cluster demands; the calls are pipelined.
-    CallEach,
-}
-
-/// Whether a pipeline has a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PipelineState {
-    /// The first attempt is under way, to this server or with these credentials: calls wait.
-    Connecting,
-    /// Connected.
-    Up,
-    /// The connection broke, or an attempt failed: calls fail at once until an attempt succeeds.
-    Down,
-}
-
-/// What callers and the pipeline's task share.
-#[derive(Debug)]
-struct PipelineCore {
-    context: PipelineContext,
-    observer: Rc<dyn Observer>,
-    queue: Queue,
-    state: Cell<PipelineState>,
-    /// Where the pipeline leads to. The task reads it when `reconfigured` is notified.
-    resolver: RefCell<SentinelResolver>,
-    reconfigured: Notify,
-    /// Whether a caller suspects that the server is mute.
-    is_suspect: Cell<bool>,
-    /// The name of the connected server, for logs.
-    server: RefCell<Option<Arc<str>>>,
 }
 
 impl Pipeline {
@@ -159,7 +108,7 @@ impl Pipeline {
 
     /// Names the server, if there is a connection.
     #[cfg(test)]
-    pub(super) fn server(&self) -> Option<Arc<str>> {
+    pub(super) fn server(&self) -> Option<std::sync::Arc<str>> {
         self.core.server.borrow().clone()
     }
 
@@ -175,20 +124,8 @@ impl Pipeline {
     }
 }
 
-impl PipelineCore {
-    /// Fails what waits, and what comes until there is a connection.
-    fn stop_waiting(&self) {
-        self.state.set(PipelineState::Down);
-        self.queue.clear();
-    }
-}
-
 impl Drop for Pipeline {
     fn drop(&mut self) {
         self.supervisor.abort();
     }
 }
-
-/// Most plans in one call of the script. With one plan per call a plan costs Redis 1.3 times as much
-/// as with 32, with eight 1.2 times; more than 32 would gain 4 %. A call of 32 takes Redis 0.2 ms.
-const PLANS_PER_CALL: usize = 32;

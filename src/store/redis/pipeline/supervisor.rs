@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::batch::{Aftermath, exchange};
 use super::mute_detector::{Liveness, MuteDetector};
-use super::{PLANS_PER_CALL, PipelineCore, PipelineState};
+use super::shared_state::{PLANS_PER_CALL, PipelineCore, PipelineState};
 use crate::chance::fraction;
 use crate::store::redis::call_error::CallError;
 use crate::store::redis::connect::{DialError, ReadyConnection};

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::message::{BadReply, Packed, Reply};
+use super::bad_reply::BadReply;
+use super::message::{Packed, Reply};
 use super::names::KeyNames;
 use super::script::Script;
 use super::state_reply::{ReplyReader, StateReply};

@@ -3,6 +3,7 @@
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
 
+use super::bad_reply::BadReply;
 use super::script::Script;
 use super::state_reply::ReplyReader;
 use crate::clock::Timestamp;
@@ -124,11 +125,6 @@ enum PlanEnd {
 
 /// What a script says of a plan that it could not decide, instead of whether it is admitted.
 const FAILED: u64 = 2;
-
-/// No script of this version gives such a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a reply that no script of this version gives")]
-pub struct BadReply;
 
 /// Renders the first argument of the scripts that decide and settle: the time to decide at. It is left
 /// out for the server's own.

@@ -4,6 +4,7 @@
 //! that the memory store keeps too, which computes remaining, next, reset and retry. The scripts
 //! describe at their tops what they take and what they reply. Nothing here does I/O.
 
+mod bad_reply;
 mod decide;
 mod message;
 mod names;
@@ -11,8 +12,9 @@ mod script;
 mod settle;
 mod state_reply;
 
+pub use bad_reply::BadReply;
 pub use decide::{Intent, RefusedState, pack, peeks, refused, verdict};
-pub use message::{BadReply, Packed, PlanError, Replies, Reply, time_argument};
+pub use message::{Packed, PlanError, Replies, Reply, time_argument};
 pub use names::KeyNames;
 pub use script::Script;
 pub use settle::{Call, Settlement, SettlementStep, announce, nodes, settle};

@@ -3,8 +3,9 @@
 
 use redis::Value;
 
+use super::bad_reply::BadReply;
 use super::decide::{put_check, put_number};
-use super::message::{BadReply, time_argument};
+use super::message::time_argument;
 use super::names::KeyNames;
 use super::script::Script;
 use crate::clock::{Micros, Timestamp};

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::message::BadReply;
+use super::bad_reply::BadReply;
 use crate::clock::Timestamp;
 use crate::limit::fixed_window::FixedWindow;
 use crate::limit::gcra::Gcra;

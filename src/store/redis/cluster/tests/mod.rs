@@ -14,14 +14,17 @@ use std::time::Duration;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
+use super::slots::Slots;
+use super::view::ClusterNode;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::plan::{CheckMode, OnStoreFailure, PlanPolicy, SeriesId};
 use crate::limit::{Algorithm, Align, Check, Count, PartitionId, Quota, Verdict};
 use crate::store::redis::RedisShared;
 use crate::store::redis::observer::Unobserved;
-use crate::store::redis::pipeline::Grouping;
+use crate::store::redis::pipeline::{Grouping, PipelineState};
 use crate::store::redis::servers::{self, Encryption, Server};
+use crate::store::redis::watch::Watch;
 use crate::store::redis::wire::{self, Intent, KeyNames};
 use crate::store::series::{Series, SeriesRole, Shape};
 use crate::store::settings::{Deployment, Password};

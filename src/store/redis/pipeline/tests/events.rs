@@ -2,7 +2,7 @@
 //! concerns.
 
 use super::*;
-use crate::store::redis::observer::ServerEvent;
+use crate::store::redis::observer::{Observer, Observers, ServerEvent};
 
 /// Hears what happens, in words.
 #[derive(Clone, Debug, Default)]

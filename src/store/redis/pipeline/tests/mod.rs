@@ -11,6 +11,7 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::queue::QUEUE_MAX;
+use super::shared_state::PLANS_PER_CALL;
 use super::*;
 use crate::clock::{Clock, Micros, Timestamp};
 use crate::limit::partition_id::PartitionHasher;
@@ -27,6 +29,7 @@ use crate::limit::{Algorithm, Align, Check, Count, Quota};
 use crate::store::redis::connect::{DialEndpoint, DialTarget};
 use crate::store::redis::observer::Unobserved;
 use crate::store::redis::servers::{self, Server};
+use crate::store::redis::shared::RedisShared;
 use crate::store::redis::wire::{self, Intent, KeyNames, Settlement, SettlementStep};
 use crate::store::series::{Series, SeriesRole, Shape};
 use crate::store::settings::Address;

@@ -241,7 +241,12 @@ fn held_to_the_letter(pieces: VecDeque<Vec<u8>>) -> Observation {
 /// Serves a client until nothing moves any more.
 fn outcome<I: AsyncRead + AsyncWrite + Unpin>(io: I, diversion: &Rc<Diversion>) -> Observation {
     let requests: Rc<RefCell<Vec<Seen>>> = Rc::default();
-    let service = service_fn(|request| record(Rc::clone(&requests), diversion.begin(request)));
+    let service = service_fn(|request| {
+        record(
+            Rc::clone(&requests),
+            IncomingBody::begin(diversion, request),
+        )
+    });
     let io = TokioIo::new(io);
     // Served as a listener's connections are.
     let mut serving = http1::Builder::new();

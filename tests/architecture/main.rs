@@ -1,11 +1,18 @@
 //! The source keeps to the design: which room may import which, no circles, and how large a file or a
 //! function may grow.
 
+mod circles;
+mod crate_map;
+mod planted;
+mod uses;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use crate_map::is_within;
 
 /// The rooms of the house, lower floors first, and which other rooms each may import; a row covers
 /// its submodules, and a longer path wins over a shorter one.
@@ -227,6 +234,13 @@ fn rooms_do_not_import_each_other_in_a_circle() {
             );
         }
     }
+}
+
+#[test]
+fn files_do_not_use_each_other_in_a_circle() {
+    let circles = circles::find(&Sources::read().0);
+    let shown: String = circles.iter().map(ToString::to_string).collect();
+    assert!(circles.is_empty(), "\n{shown}");
 }
 
 #[test]
@@ -457,12 +471,6 @@ fn module(root: &Path, path: &Path) -> String {
         .map(|part| part.to_string_lossy().into_owned())
         .collect();
     parts.join("::").trim_end_matches("::mod").to_owned()
-}
-
-fn is_within(module: &str, of: &str) -> bool {
-    module
-        .strip_prefix(of)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// The functions of a formatted text and how many lines each has.

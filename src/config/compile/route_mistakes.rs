@@ -1,0 +1,30 @@
+//! How mistakes of a route are told: where they stand in a pattern, and whether its table is read at all.
+
+use std::ops::Range;
+
+use crate::config::file::{At, RawRoute, Table};
+use crate::config::options::ROUTE;
+use crate::config::report::{Mistake, Report};
+use crate::request::route::PatternError;
+
+/// Whether an absent key of a route may be one that is wrong.
+pub(super) fn is_incomplete(table: &Table<RawRoute>) -> bool {
+    table.is_incomplete(ROUTE.about.title)
+}
+
+/// Places a pattern's mistake in the file: at its bytes, if the text is written there as it is.
+pub(super) fn in_pattern<'r>(
+    text: &At<String>,
+    error: PatternError,
+    report: &'r mut Report,
+) -> &'r mut Mistake {
+    // Quotes are one byte each; escapes and variables make the two lengths differ.
+    let plain = text.span.len() == text.value.len() + 2;
+    let span: Range<usize> = if plain {
+        let start = text.span.start + 1;
+        start + error.span.start..start + error.span.end
+    } else {
+        text.span.clone()
+    };
+    report.mistake(&span, error.message, error.expected)
+}

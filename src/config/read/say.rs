@@ -1,0 +1,30 @@
+//! The words for what is wrong with a text of the file.
+
+use std::ops::Range;
+
+use crate::config::report::Report;
+use crate::config::secrets::redacted;
+use crate::config::value::Wrong;
+
+/// Says what is wrong with a text of the file that holds no variables.
+///
+/// A password in it is overwritten before the text becomes part of the sentence, and a hint, which
+/// may repeat the text, is left out then.
+pub(in crate::config) fn say(report: &mut Report, wrong: Wrong, text: &str, span: Range<usize>) {
+    let redacted = redacted(text);
+    let subject = match wrong.subject {
+        Some(subject) => subject.to_owned(),
+        None if redacted.chars().count() > QUOTED_LEN_MAX => {
+            let start: String = redacted.chars().take(QUOTED_LEN_MAX).collect();
+            format!("`{start}…`")
+        }
+        None => format!("`{redacted}`"),
+    };
+    let is_safe = wrong.subject.is_some() || redacted == text;
+    let hint = wrong.hint.filter(|_| is_safe);
+    let message = format!("{subject} {}", wrong.problem);
+    (report.mistake(&span, message, wrong.expected)).maybe_hint(hint);
+}
+
+/// Most characters of a text that a message repeats.
+const QUOTED_LEN_MAX: usize = 60;

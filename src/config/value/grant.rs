@@ -1,0 +1,33 @@
+//! What a policy or an override lets a client do: one of `quota`.
+
+use super::{QuotaText, Wrong, did_you_mean, quota};
+
+/// What a client may do: one of `quota`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantText {
+    /// Spend a quota.
+    Quota(QuotaText),
+    /// Everything.
+    Unlimited,
+    /// Nothing.
+    Blocked,
+}
+
+/// Parses one of `quota`: a quota, `unlimited` or `blocked`.
+pub fn grant(text: &str) -> Result<GrantText, Wrong> {
+    match text {
+        UNLIMITED => Ok(GrantText::Unlimited),
+        BLOCKED => Ok(GrantText::Blocked),
+        _ => quota(text).map(GrantText::Quota).map_err(|mut wrong| {
+            let meant = || did_you_mean(text, [UNLIMITED, BLOCKED]);
+            wrong.hint = wrong.hint.or_else(meant);
+            wrong
+        }),
+    }
+}
+
+/// How a grant without a bound is spelled.
+pub const UNLIMITED: &str = "unlimited";
+
+/// How a grant of nothing is spelled.
+pub const BLOCKED: &str = "blocked";

@@ -1,0 +1,62 @@
+//! What policies do to requests, as it is counted.
+
+/// What a policy did to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyOutcome {
+    /// Its quotas had room.
+    Admitted,
+    /// One of its quotas refused.
+    Refused,
+    /// One of its quotas would have refused, but is only watched.
+    ShadowRefused,
+    /// One of its quotas was used up, and the request was admitted and marked.
+    Marked,
+    /// One of the quotas that are tried beside its own would have refused.
+    CandidateRefused,
+    /// It did not count: an override says that the client has no limit.
+    Unlimited,
+    /// It refused: an override blocks the client.
+    Blocked,
+    /// It did not apply: the request lacks a part of its partition.
+    Skipped,
+    /// The store could not answer, and the policy is `open` or `closed`.
+    Unanswered,
+    /// It was not asked, because another policy had refused the request already.
+    NotAsked,
+    /// It refused: the request lacks a part of its partition.
+    Unidentified,
+}
+
+impl PolicyOutcome {
+    /// Every outcome, in the order of the counters.
+    pub(super) const ALL: [Self; 11] = [
+        Self::Admitted,
+        Self::Refused,
+        Self::ShadowRefused,
+        Self::Marked,
+        Self::CandidateRefused,
+        Self::Unlimited,
+        Self::Blocked,
+        Self::Skipped,
+        Self::Unanswered,
+        Self::NotAsked,
+        Self::Unidentified,
+    ];
+
+    /// Returns the outcome's word in log and metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Refused => "refused",
+            Self::ShadowRefused => "shadow_refused",
+            Self::Marked => "marked",
+            Self::CandidateRefused => "candidate_refused",
+            Self::Unlimited => "unlimited",
+            Self::Blocked => "blocked",
+            Self::Skipped => "skipped",
+            Self::Unanswered => "unanswered",
+            Self::NotAsked => "not_asked",
+            Self::Unidentified => "unidentified",
+        }
+    }
+}

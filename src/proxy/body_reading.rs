@@ -1,0 +1,176 @@
+//! What has been read of the bodies of an exchange, and what can be read of its answer.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use http::{Method, Response, StatusCode};
+
+use super::content::Content;
+use crate::cost::{BodyFormat, Decimal, MissingCost, NumberReader, Numbers};
+use crate::snapshot::RouteBodies;
+
+/// What has been read of an exchange's bodies.
+pub(crate) struct BodyReading {
+    pub(super) numbers: Numbers,
+    /// Reads the answer, if it can be read.
+    reader: Option<NumberReader>,
+    answer_bytes: u64,
+    /// How the answer ended, as far as is known.
+    end: Result<(), MissingCost>,
+}
+
+impl BodyReading {
+    /// Begins with what the request told.
+    pub(super) fn new(numbers: Numbers) -> Self {
+        Self {
+            numbers,
+            reader: None,
+            answer_bytes: 0,
+            end: Err(MissingCost::ClientGone),
+        }
+    }
+
+    /// Notes that the gateway answers in the upstream's place.
+    pub(super) fn unanswered(&mut self) {
+        self.end = Err(MissingCost::Unanswered);
+    }
+
+    /// Notes the head of the answer to a request of this method.
+    pub(super) fn answered(
+        &mut self,
+        bodies: &RouteBodies,
+        method: &Method,
+        response: &Response<Content>,
+    ) {
+        match format(method, response) {
+            Ok(format) => {
+                let pointers = Arc::clone(&bodies.response);
+                self.reader = Some(NumberReader::new(pointers, format));
+            }
+            Err(unsettled) => self.end = Err(unsettled),
+        }
+    }
+
+    /// Reads what passes by of the answer.
+    pub(super) fn passed(&mut self, data: &[u8]) {
+        self.answer_bytes += data.len() as u64;
+        if let Some(reader) = &mut self.reader {
+            reader.read(data);
+        }
+    }
+
+    /// Notes that the answer has ended, and whether that can be told from a broken connection.
+    pub(super) fn ended(&mut self, is_end_told: bool) {
+        if self.reader.is_some() {
+            self.end = is_end_told.then_some(()).ok_or(MissingCost::Cut);
+        }
+    }
+
+    /// Notes what passed to the client after an upgrade.
+    pub(super) fn carried(&mut self, bytes: u64) {
+        self.answer_bytes += bytes;
+    }
+
+    /// Notes that the upstream broke the answer off.
+    pub(super) fn cut(&mut self) {
+        if self.reader.is_some() {
+            self.end = Err(MissingCost::Cut);
+        }
+    }
+
+    /// Returns what the bodies told, and how the answer ended.
+    pub(super) fn finish(mut self) -> (Numbers, Result<(), MissingCost>) {
+        self.numbers.response_bytes = Some(Decimal::from(self.answer_bytes));
+        if let Some(reader) = self.reader {
+            self.numbers.response = reader.finish();
+            if self.end.is_ok() && !self.numbers.response.is_whole {
+                self.end = Err(MissingCost::Malformed);
+            }
+        }
+        (self.numbers, self.end)
+    }
+}
+
+/// Says how the answer to a request of this method holds documents, or why it cannot be read.
+fn format(method: &Method, response: &Response<Content>) -> Result<BodyFormat, MissingCost> {
+    let is_without_body = |status| {
+        matches!(
+            status,
+            StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED
+        )
+    };
+    if matches!(response.body(), Content::Switched(_) | Content::Tunnel(_)) {
+        return Err(MissingCost::Upgraded);
+    }
+    if *method == Method::HEAD || is_without_body(response.status()) {
+        return Err(MissingCost::NoBody);
+    }
+    if response.status() == StatusCode::PARTIAL_CONTENT {
+        return Err(MissingCost::Partial);
+    }
+    if is_compressed(response.headers()) {
+        return Err(MissingCost::Compressed);
+    }
+    let mut types = response.headers().get_all(CONTENT_TYPE).iter();
+    let format = match (types.next(), types.next()) {
+        (Some(only), None) => format_of(only.as_bytes()),
+        _ => None,
+    };
+    format.ok_or(MissingCost::ContentType)
+}
+
+/// Says how a body of this type holds documents, if it does.
+fn format_of(content_type: &[u8]) -> Option<BodyFormat> {
+    let media_type = content_type.split(|byte| *byte == b';').next()?;
+    let media_type = media_type.trim_ascii().to_ascii_lowercase();
+    match &*media_type {
+        b"text/event-stream" => Some(BodyFormat::EventStream),
+        json if JSON_TYPES.contains(&json) || json.ends_with(b"+json") => Some(BodyFormat::Json),
+        _ => None,
+    }
+}
+
+/// Whether a body is encoded in any way.
+pub(super) fn is_compressed(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    codings.any(|coding| {
+        !coding
+            .as_bytes()
+            .trim_ascii()
+            .eq_ignore_ascii_case(b"identity")
+    })
+}
+
+/// Types of JSON, and of lines of it, besides those that end in `+json`.
+const JSON_TYPES: [&[u8]; 7] = [
+    b"application/json",
+    b"text/json",
+    b"application/x-ndjson",
+    b"application/ndjson",
+    b"application/jsonl",
+    b"application/jsonlines",
+    b"application/x-jsonlines",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_event_streams_are_read_whatever_their_parameters() {
+        let (json, events) = (Some(BodyFormat::Json), Some(BodyFormat::EventStream));
+        for (content_type, format) in [
+            ("application/json", json),
+            ("Application/JSON; charset=utf-8", json),
+            ("application/problem+json", json),
+            ("application/x-ndjson", json),
+            ("text/event-stream;charset=utf-8", events),
+            ("text/plain", None),
+            ("application/jsonp", None),
+            ("text/html; a=application/json", None),
+            ("", None),
+        ] {
+            assert_eq!(format_of(content_type.as_bytes()), format, "{content_type}");
+        }
+    }
+}

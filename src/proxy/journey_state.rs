@@ -1,0 +1,35 @@
+//! A request on its journey, and why that ends early.
+
+use http::HeaderValue;
+
+use super::client::Client;
+use super::downstream::body::RequestBody;
+use super::exchange::Exchange;
+use super::refusal::Refusal;
+use super::shared::Live;
+use crate::index::RouteIndex;
+use crate::limiter::Limiter;
+use crate::snapshot::Listener;
+
+/// Why a journey ends before its last phase.
+pub(super) enum Stop {
+    /// The gateway answers.
+    Refused(Refusal),
+    /// There is nobody left to answer.
+    Gone,
+}
+
+/// A request on its journey, and what goes with it.
+pub(super) struct Journey<'r> {
+    pub(super) client: &'r Client,
+    pub(super) live: &'r Live,
+    pub(super) limiter: Limiter<'r>,
+    pub(super) listener: &'r Listener,
+    pub(super) exchange: &'r mut Exchange,
+    /// The client's body, until it is forwarded.
+    pub(super) body: &'r mut Option<RequestBody>,
+    /// The index of the route, once it is found.
+    pub(super) route: Option<RouteIndex>,
+    /// The protocol that the client asks for and may have.
+    pub(super) upgrade: Option<HeaderValue>,
+}

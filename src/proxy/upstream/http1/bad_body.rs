@@ -1,0 +1,29 @@
+//! Why the body of a response is refused.
+
+use super::section::BadSection;
+
+/// Why a body is refused; its connection is not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadBody {
+    /// The connection ended first.
+    #[error("closed before its end")]
+    Incomplete,
+    /// A chunk's size, extension or line end is wrong.
+    #[error("malformed chunk")]
+    Chunk,
+    /// A trailer is no field, or a line of them does not end in CRLF.
+    #[error("malformed trailer")]
+    Trailer,
+    /// There are more bytes of extensions or trailers than there may be.
+    #[error("chunk extensions or trailers too large")]
+    TooLong,
+}
+
+impl From<BadSection> for BadBody {
+    fn from(bad: BadSection) -> Self {
+        match bad {
+            BadSection::BareLineFeed => Self::Trailer,
+            BadSection::TooLong => Self::TooLong,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What an override says of the items of a partition.
+
+use std::borrow::Cow;
+
+use http::header::AUTHORIZATION;
+use ipnet::{IpNet, Ipv6Net};
+
+use super::address::{V6, address_bytes};
+use super::prefixes::Prefix;
+use crate::request::credential::{self, credential};
+use crate::request::partition::Part;
+use crate::request::{canonical_host, path};
+
+/// What an override says of each item of a partition; none: whatever is there.
+pub type Pattern = Vec<Option<PartPattern>>;
+
+/// What an override says of one item of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartPattern {
+    /// Which of the item's alternatives it is about.
+    pub(super) alternative: u32,
+    pub(super) prefix: Prefix,
+    pub(super) is_value: bool,
+    pub(super) kind: PatternKind,
+    /// How it is shown; none: as any client's value.
+    pub(super) shown: Option<Box<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PatternKind {
+    Text,
+    /// A path, which some routes compare without case.
+    Path,
+    Address,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPattern {
+    /// It is empty, and a request's value never is.
+    Empty,
+    /// A `*` stands before its end.
+    StarInside,
+    /// No request has such a host.
+    Host,
+    /// No request has such a credential.
+    Credential,
+}
+
+/// Two patterns that match the same requests, as indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EqualPatterns {
+    /// The one that comes first.
+    pub first: usize,
+    /// The one that repeats it.
+    pub second: usize,
+}
+
+impl PartPattern {
+    /// Makes a pattern of a network; a whole address is a value.
+    pub fn network(network: IpNet) -> Self {
+        let network = canonical(network);
+        let (address, bits) = (network.addr(), network.prefix_len());
+        let bits = 8 + usize::from(bits);
+        let (octets, len) = address_bytes(address);
+        let is_value = bits == 8 * len;
+        Self {
+            alternative: 0,
+            prefix: Prefix {
+                bytes: octets[..bits.div_ceil(8)].into(),
+                bits,
+            },
+            is_value,
+            kind: PatternKind::Address,
+            shown: (!is_value).then(|| network.to_string().into()),
+        }
+    }
+
+    /// Makes a pattern of a text for `part`: a value, or a glob.
+    pub fn text(part: &Part, text: &str) -> Result<Self, BadPattern> {
+        let text = text.trim();
+        let glob = text.strip_suffix('*');
+        let value = glob.unwrap_or(text);
+        if value.contains('*') {
+            return Err(BadPattern::StarInside);
+        }
+        if text.is_empty() {
+            return Err(BadPattern::Empty);
+        }
+        let is_path = matches!(part, Part::Path | Part::PathParam(_));
+        let value = match part {
+            Part::Host if glob.is_some() => Cow::Owned(value.to_ascii_lowercase()),
+            Part::Host => canonical_host(value).map_err(|_| BadPattern::Host)?,
+            // As tools print digests, too: in capitals, with colons.
+            Part::ClientCert => Cow::Owned(value.replace(':', "").to_ascii_lowercase()),
+            Part::Method => Cow::Owned(value.to_ascii_uppercase()),
+            Part::Header(name) if *name == AUTHORIZATION => {
+                spelled_as_compared(value, glob.is_some()).ok_or(BadPattern::Credential)?
+            }
+            Part::Path if glob.is_none() => match path::without_last_slash(value) {
+                "" => Cow::Borrowed("/"),
+                value => path::comparable(value),
+            },
+            _ if is_path => path::comparable(value),
+            _ => Cow::Borrowed(value),
+        };
+        Ok(Self {
+            alternative: 0,
+            prefix: Prefix {
+                bits: 8 * value.len(),
+                bytes: value.as_bytes().into(),
+            },
+            is_value: glob.is_none(),
+            kind: if is_path {
+                PatternKind::Path
+            } else {
+                PatternKind::Text
+            },
+            shown: glob.map(|_| printable(text)),
+        })
+    }
+
+    /// Says which of its item's alternatives it is about.
+    #[must_use]
+    pub fn of_alternative(self, alternative: usize) -> Self {
+        let alternative = u32::try_from(alternative).expect("a file has fewer than 2^32 parts");
+        Self {
+            alternative,
+            ..self
+        }
+    }
+
+    /// Lets it be shown as it is written: it names no client.
+    #[must_use]
+    pub fn in_clear(mut self, text: &str) -> Self {
+        self.shown.get_or_insert_with(|| printable(text));
+        self
+    }
+
+    /// Whether it matches whatever is there: `*`.
+    pub fn is_everything(&self) -> bool {
+        !self.is_value && self.prefix.bits == 0
+    }
+
+    pub(super) fn ipv6(&self) -> Option<Ipv6Net> {
+        let (family, network) = self.prefix.bytes.split_first()?;
+        if self.kind != PatternKind::Address || *family != V6 {
+            return None;
+        }
+        let mut octets = [0; 16];
+        octets[..network.len()].copy_from_slice(network);
+        Ipv6Net::new(octets.into(), u8::try_from(self.prefix.bits - 8).ok()?).ok()
+    }
+
+    pub(super) fn folded(&self) -> Cow<'_, [u8]> {
+        if self.kind == PatternKind::Path {
+            self.prefix.bytes.to_ascii_lowercase().into()
+        } else {
+            (&*self.prefix.bytes).into()
+        }
+    }
+}
+
+/// Makes a text fit for a header's value: printable ASCII, and of a bounded length.
+fn printable(text: &str) -> Box<str> {
+    let printable = text.chars().map(|char| match char {
+        ' '..='~' => char,
+        _ => '?',
+    });
+    let text: String = printable.take(SHOWN_LEN_MAX).collect();
+    text.into()
+}
+
+/// Spells a credential, or the beginning of one, as credentials are compared.
+fn spelled_as_compared(text: &str, is_beginning: bool) -> Option<Cow<'_, str>> {
+    if is_beginning {
+        return credential::beginning(text);
+    }
+    Some(match credential(text.as_bytes()).ok()? {
+        Cow::Borrowed(_) => text.into(),
+        Cow::Owned(spelled) => String::from_utf8(spelled).ok()?.into(),
+    })
+}
+
+/// Spells a network of IPv4-mapped addresses as the one of IPv4 that it is.
+fn canonical(network: IpNet) -> IpNet {
+    let mapped = match network {
+        IpNet::V6(v6) if v6.prefix_len() >= MAPPED_BITS => v6.addr().to_ipv4_mapped(),
+        _ => None,
+    };
+    let bits = network.prefix_len().saturating_sub(MAPPED_BITS);
+    let v4 = mapped.and_then(|address| IpNet::new(address.into(), bits).ok());
+    v4.unwrap_or(network)
+}
+
+/// Most characters of a pattern's item that are shown.
+const SHOWN_LEN_MAX: usize = 256;
+
+/// What IPv4-mapped addresses begin with (RFC 4291, section 2.5.5.2), in bits.
+const MAPPED_BITS: u8 = 96;
