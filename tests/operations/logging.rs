@@ -94,20 +94,30 @@ fn a_reload_opens_the_log_anew_whether_it_is_rejected_or_not() {
 }
 
 #[test]
-fn with_digests_only_neither_the_address_nor_the_path_is_seen() {
-    let mut process = Process::start(&logged("clients = 'digest'\nlevel = 'debug'"));
-    for (source, target) in [
-        ([127, 0, 0, 7], "/api/alice"),
-        ([127, 0, 0, 7], "/alice/unrouted"),
-        ([127, 0, 0, 8], "/api/alice"),
+fn with_digests_only_neither_address_nor_path_nor_key_is_seen() {
+    let config = Config::to("builtin:echo")
+        .one_worker()
+        .policy(
+            "keyed",
+            "quota = '9 per hour'\npartition = ['header:x-api-key']",
+        )
+        .route("/api/*", "policies = ['keyed']")
+        .with("[log]\nclients = 'digest'\nlevel = 'debug'");
+    let mut process = Process::start(&config);
+    for (source, target, key) in [
+        ([127, 0, 0, 7], "/api/alice", "sk_live_one"),
+        ([127, 0, 0, 7], "/alice/unrouted", "sk_live_one"),
+        ([127, 0, 0, 8], "/api/alice", "sk_live_one"),
+        ([127, 0, 0, 8], "/api/alice", "sk_live_two"),
     ] {
-        Client::connect_from(source, process.public).get(target, "");
+        let key = format!("X-Api-Key: {key}\r\n");
+        Client::connect_from(source, process.public).get(target, &key);
     }
-    let records = process.wait_for_records(3);
+    let records = process.wait_for_records(4);
     process.signal("TERM");
     process.wait();
     for line in process.lines() {
-        for secret in ["127.0.0.7", "127.0.0.8", "alice"] {
+        for secret in ["127.0.0.7", "127.0.0.8", "alice", "sk_l"] {
             assert!(!line.contains(secret), "{secret} in {line}");
         }
     }
@@ -115,6 +125,10 @@ fn with_digests_only_neither_the_address_nor_the_path_is_seen() {
     assert!(clients.iter().all(|it| is_digest(it)), "{clients:?}");
     assert_eq!(clients[0], clients[1], "one address, two digests");
     assert_ne!(clients[0], clients[2], "two addresses, one digest");
+    let keys = [0, 2, 3].map(|at| text(&records[at], "partition"));
+    assert!(keys.iter().all(|it| is_digest(it)), "{keys:?}");
+    assert_eq!(keys[0], keys[1], "one key, two digests");
+    assert_ne!(keys[1], keys[2], "two keys, one digest");
 }
 
 #[test]

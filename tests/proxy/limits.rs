@@ -5,6 +5,7 @@ use std::sync::Once;
 
 use tollgate::clock::Micros;
 
+use crate::support::client::statuses;
 use crate::support::gateway::start_at;
 use crate::support::ratelimit::remaining;
 use crate::support::{Client, Config, Origin, START, get, secs, start};
@@ -32,12 +33,6 @@ fn burst(address: SocketAddr, count: usize) -> usize {
         "{statuses:?}"
     );
     statuses.iter().filter(|x| **x == 200).count()
-}
-
-/// Sends `count` requests one after the other and returns their statuses.
-fn statuses(address: SocketAddr, target: &str, count: usize) -> Vec<u16> {
-    let mut client = Client::connect(address);
-    (0..count).map(|_| client.get(target, "").status).collect()
 }
 
 /// Sends requests until one is refused and returns how many were admitted.

@@ -1,15 +1,8 @@
 //! Several quotas at once: lists, policies, costs and modes decide together or not at all.
 
-use std::net::SocketAddr;
-
+use crate::support::client::statuses;
 use crate::support::ratelimit::{item, remaining, state};
 use crate::support::{Client, Config, get, secs, start};
-
-/// Sends `count` requests one after the other and returns their statuses.
-fn statuses(address: SocketAddr, target: &str, count: usize) -> Vec<u16> {
-    let mut client = Client::connect(address);
-    (0..count).map(|_| client.get(target, "").status).collect()
-}
 
 #[test]
 fn every_quota_of_a_list_must_admit() {

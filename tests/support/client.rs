@@ -29,6 +29,12 @@ pub fn get(address: SocketAddr, target: &str, fields: &str) -> Answer {
     Client::connect(address).get(target, fields)
 }
 
+/// Sends that many GETs one after the other on one connection, and returns their statuses.
+pub fn statuses(address: SocketAddr, target: &str, count: usize) -> Vec<u16> {
+    let mut client = Client::connect(address);
+    (0..count).map(|_| client.get(target, "").status).collect()
+}
+
 /// Waits until one of the clients has been sent something, and returns which.
 #[track_caller]
 pub fn first_answered(clients: &mut [Client]) -> usize {
