@@ -30,25 +30,25 @@ pub static JWT: LazyLock<Keys<RawJwt>> = LazyLock::new(|| {
     Keys::<RawJwt>::of("table", "[jwt]")
         .key("keys", list_or_one(key_file("/etc/tollgate/issuer.pem")))
         .sets(|jwt| &mut jwt.keys)
-        .doc("Files with the keys of who issues tokens: PEM, or JWKS.")
+        .doc("Files with the issuers' keys: PEM, or JWKS.")
         .key("algorithms", algorithms.or(Vec::new()))
         .sets(|jwt| &mut jwt.algorithms)
-        .doc("How tokens may be signed:")
+        .doc("Accepted signature algorithms:")
         .key(
             "header",
             text("authorization", header_name, ToString::to_string).or(rules.header),
         )
         .sets(|jwt| &mut jwt.rules.header)
-        .doc("The header that carries them, with or without `Bearer` before the token.")
+        .doc("The header that carries the token, with or without `Bearer` before it.")
         .key(
             "issuer",
             name("https://login.example.com/").or_none("anybody"),
         )
         .sets(|jwt| &mut jwt.rules.issuer)
-        .doc("What `iss` must be.")
+        .doc("The required value of `iss`.")
         .key("audience", audience.or(Vec::new()))
         .sets(|jwt| &mut jwt.rules.audience)
-        .doc("What `aud` must be, or one of which it must have.")
+        .doc("Accepted values of `aud`: a token must have one of them.")
         .key("leeway", duration(LEEWAY).or(rules.leeway))
         .sets(|jwt| &mut jwt.rules.leeway)
         .doc("How far the issuer's clock may be off.")
