@@ -164,6 +164,12 @@ fn a_parent_that_declares_and_exports_is_in_no_circle() {
 }
 
 #[test]
+#[should_panic(expected = "leads nowhere")]
+fn a_path_that_cannot_be_followed_is_said() {
+    is_circle("made! {} fn f(_: super::b::Made) {}");
+}
+
+#[test]
 fn a_circle_through_others_is_one_circle() {
     let files = [
         ("lib", "mod a; mod b; mod c; mod d; #[cfg(test)] mod e;"),

@@ -22,6 +22,9 @@ pub type Uses = BTreeMap<(String, String), BTreeSet<String>>;
 ///
 /// A re-export of what stands in or below its module uses nothing, nor do declarations of modules, nor
 /// what is compiled for tests alone.
+///
+/// # Panics
+/// If a path of the crate leads nowhere: to what a macro defines, say.
 pub fn read(map: &CrateMap) -> Uses {
     let mut found = Uses::new();
     for (module, file) in &map.files {
@@ -47,9 +50,17 @@ struct Reader<'m> {
 
 impl Reader<'_> {
     fn path(&mut self, path: &[String]) {
-        for target in self.map.resolve(&self.module, &self.blocks, path) {
+        for target in self.resolve(path) {
             self.target(target);
         }
+    }
+
+    fn resolve(&self, path: &[String]) -> BTreeSet<Target> {
+        let found = self.map.resolve(&self.module, &self.blocks, path);
+        let is_rooted = ["crate", "self", "super"].contains(&&*path[0]);
+        let is_lost = is_rooted && found.is_empty();
+        assert!(!is_lost, "{}: {path:?} leads nowhere", self.module);
+        found
     }
 
     fn target(&mut self, target: Target) {
@@ -68,7 +79,7 @@ impl Reader<'_> {
         }
         let is_export = !matches!(item.vis, Visibility::Inherited);
         for import in crate_map::imports(&item.tree) {
-            for target in self.map.resolve(&self.module, &self.blocks, &import.path) {
+            for target in self.resolve(&import.path) {
                 let is_inner =
                     matches!(&target, Target::Item(of, _) if is_within(of, &self.module));
                 if !(is_export && is_inner) {

@@ -21,7 +21,7 @@ pub struct Rule {
     pub methods: Vec<Method>,
     /// Headers that must be there; if a value is given, on one line with this value.
     pub headers: Vec<(HeaderName, Option<String>)>,
-    /// Whether the path matches in any (ASCII) case; an expression has its [`Case`] already.
+    /// Whether the path matches in any (ASCII) case; an expression has its [`Case`](super::Case) already.
     pub case_insensitive: bool,
 }
 
